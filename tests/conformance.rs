@@ -46,7 +46,7 @@ macro_rules! enter {
             }
 
             #[test]
-            fn who_finds_no_row_can_insert_one() {
+            fn a_transaction_that_finds_no_row_can_insert_one() {
                 subjects().iter().for_each(histories::race::for_keys);
             }
 

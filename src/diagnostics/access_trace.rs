@@ -71,7 +71,7 @@ struct Notes(BTreeMap<u32, Kept>);
 /// Samples of one table.
 struct Kept {
     accesses: u64,
-    /// Every so manieth access is kept.
+    /// One access in this many is kept.
     every: u64,
     samples: Vec<Noted>,
 }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_touched_more_has_more_samples_in_proportion() {
+    fn samples_are_in_proportion_to_accesses() {
         let (busy, idle) = (TracedThread::Executor(0), TracedThread::Executor(1));
         let start = Instant::now();
         let table = join("t".into(), vec![kept(400_000, busy), kept(4_000, idle)], start, number);

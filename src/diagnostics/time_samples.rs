@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_had_nothing_to_do_for_long_is_not_counted_until_it_has() {
+    fn threads_idle_for_long_are_not_counted_until_they_work() {
         let (sampler, worker_contexts) = (Sampler::new(100.0), WorkerContexts::new(1));
         let (slot_guard, mut slots, start) = (worker_contexts.take(), Vec::new(), Instant::now());
         let mut look_at = |milliseconds| {

@@ -1,22 +1,21 @@
 //! The workers' queues: each worker takes from its own, and where they share, an idle worker steals from another's.
 //!
-//! A thread that takes a call says what it conflicts about, under the lock of the queue that it takes it from. Of
-//! calls that conflict about the same thing, which the schedule has put into one queue, a worker takes a group; and it
-//! passes over those whose rivals another worker runs. So two rivals seldom run side by side, also where a queue holds
-//! several kinds of them.
+//! A thread that dequeues a call publishes the call's conflict class under the lock of that queue. Calls of one conflict
+//! class, which the schedule has put into one queue, are dequeued as a group; calls whose conflict class another worker is
+//! running are skipped. So two conflicting calls seldom run at the same time, also where a queue holds several classes.
 //!
-//! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose conflict class
-//! no worker is running. A rival of what runs is stolen only from a crowded queue; if there is nothing else, the
-//! worker sleeps. Calls that mostly conflict with their rivals wait for these, in any queue: a worker sleeps rather
-//! than run one beside them. Where workers share, queues are bounded as well: a thread that puts a call into a full
-//! one waits, so that a queue of long calls holds back what is made for it instead of being overtaken without end by
-//! the short calls of another queue; and a worker takes only a few of those that wait, so that the rest can be stolen.
+//! A worker whose queue is empty steals one call: from the longest queue that has one whose conflict class no worker is
+//! running. A call that conflicts with a running one is stolen only from a crowded queue; otherwise the worker sleeps.
+//! Calls that usually conflict within their class wait for each other in any queue: a worker sleeps rather than run two of
+//! them at once. Where workers share, queues are also bounded. A thread that enqueues a call into a full queue blocks:
+//! so a queue of long calls holds its producers back, and is not overtaken forever by short calls of another queue. A worker
+//! dequeues only a few of the waiting calls, so that the rest can be stolen.
 //!
 //! Invariants: no call waits in a queue while a worker sleeps that should run it. A worker that goes to sleep says so, then
 //! looks into all queues once more; a thread that enqueues a call, or has finished one, makes that visible, then looks for
 //! idle workers. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one
-//! worker; one that dequeues a call and leaves others behind wakes the next, so that several that came together are
-//! not left to a worker that is busy with the first.
+//! worker; a worker that dequeues a call and leaves others behind wakes the next worker, so that calls that were enqueued
+//! together do not wait for a worker that is busy with the first.
 
 mod stealing;
 
@@ -29,10 +28,10 @@ use crate::diagnostics::activity::{Activity, at};
 
 /// What can wait in the queues.
 pub(crate) trait Work {
-    /// What it probably conflicts about with all that have the same; 0: unknown.
+    /// The class of calls with which it probably conflicts; 0: unknown.
     fn conflict_class(&self) -> u64;
 
-    /// Whether it had better wait than run beside those.
+    /// Whether it waits rather than run at the same time as a call of its class.
     fn waits_for_rivals(&self) -> bool {
         false
     }
