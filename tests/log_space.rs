@@ -508,3 +508,26 @@ fn a_log_that_failed_for_want_of_space_names_one_way_out() {
         assert!(unknown.ends_with("open the database again") && !unknown.contains("try again"), "{unknown}");
     });
 }
+
+/// A wait for room in the log is no attempt that a rival has ended.
+#[test]
+fn a_call_that_waits_for_room_has_made_one_attempt() {
+    let disk = SimulatedDisk::new();
+    in_time("a large call", move || {
+        let db = Database::open(DIRECTORY, small_options(&disk)).expect("new");
+        let table = texts(&db);
+        let definition = ProcedureDefinition::new("write")
+            .parameter("id", DataType::Int64)
+            .parameter("text", DataType::Text)
+            .phase([Action::write(&table)
+                .key(|args, key| key.push(args.int(0)?))
+                .body(|action| action.insert(row![action.args().int(0)?, action.args().text(1)?]))]);
+        let write = db.register(definition).expect("a procedure");
+        let mut worker = db.worker().expect("open");
+        for (id, size) in [10, 300_000, 20, 500_000].into_iter().enumerate() {
+            let executed = worker.execute(&write, args![id as i64, "x".repeat(size)]);
+            assert_eq!(executed.attempts(), 1, "{size} bytes");
+            executed.wait().expect("durable");
+        }
+    });
+}

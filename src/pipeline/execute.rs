@@ -156,12 +156,15 @@ pub(crate) fn execute<B: Body + ?Sized>(
                 if let Err(error) = engine.wait_for_next_epoch() {
                     break Outcome::refused(number, error);
                 }
+                // It has met no rival: what follows is the same attempt.
+                number -= 1;
             }
             Verdict::NeedsLogSpace(bytes) => {
                 if let Err(error) = wait_for_log_space(engine, slot_guard, held, bytes) {
                     break Outcome::refused(number, error);
                 }
                 reserved = true;
+                number -= 1;
             }
         }
     };
