@@ -219,7 +219,7 @@ impl Database {
     }
 
     /// How much memory is left for rows up to [`MemoryOptions::limit`](crate::MemoryOptions::limit), in bytes; none: there is no
-    /// limit. What a transaction is going to insert is counted when it commits: whoever gathers much asks before.
+    /// limit. What a transaction is going to insert is counted when it commits: a caller that gathers many rows asks before.
     pub fn memory_left(&self) -> Option<u64> {
         self.engine().store().slabs().budget().left()
     }
