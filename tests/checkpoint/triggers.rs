@@ -20,13 +20,18 @@ fn a_long_run_stays_on_a_disk_of_bounded_size() {
         let disk = SimulatedDisk::new();
         let journal = Journal::create(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT)));
         let (mut most, mut number) = (0, 0);
+        let (mut made, mut flushes_then) = (0, 0);
         while journal.db.statistics().log_flushes < 4_000 {
             journal.call(0, number).expect("committed");
             number += 1;
             most = most.max(bytes_on_disk(&disk));
-            if number % 32 == 0 {
+            let flushes = journal.db.statistics().log_flushes;
+            if (flushes - flushes_then) * 4096 > 4 * LIMIT {
                 // On a busy machine the threads that make checkpoints would hardly be let run beside this one.
-                std::thread::sleep(Duration::from_millis(1));
+                wait_until("a checkpoint", || journal.db.checkpoints().made > made);
+            }
+            if journal.db.checkpoints().made > made {
+                (made, flushes_then) = (journal.db.checkpoints().made, flushes);
             }
         }
         let written = journal.db.statistics().log_flushes * 4096;
