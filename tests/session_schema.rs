@@ -5,7 +5,7 @@
 mod tables;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -319,6 +319,42 @@ fn changes_of_the_schema_come_one_after_another() {
             assert!(matches!(refused, Err(Error::TableExists { .. })), "{refused:?}");
         });
         db.create_table(definition("b")).expect("the lock is free");
+    }
+}
+
+#[test]
+fn a_session_that_holds_others_off_is_overtaken_by_none() {
+    const LONG: Duration = Duration::from_secs(1000);
+    for &protocol in ProtocolKind::ALL {
+        let options = Options::default().durability(Durability::None).protocol(protocol);
+        let db = Database::in_memory(options).expect("options are right");
+        let table = filled(&db, "t");
+        let add = |n: i64| db.run(|tx| tx.add(&table, key![3], "n", n));
+        let mut session = begun(&db);
+        session.lock_schema_alone(LONG).expect("locked");
+        session.lock_schema_alone(LONG).expect("it may ask again");
+        let change = TableChange::new().add_column("more", DataType::Int64, 1);
+        session.change_table("t", change).expect("changed");
+        let (sender, added) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(move || sender.send(add(1)));
+            db.run(|tx| tx.get(&table, key![3]).map(drop)).expect("its own thread goes on");
+            assert!(added.try_recv().is_err(), "{protocol}: others wait");
+            session.commit().expect("nobody has written the table");
+            added.recv().expect("sent").expect("it goes on after the commit");
+        });
+        for end in [Session::rollback, |session: &mut Session| session.commit()] {
+            session.begin().expect("begun");
+            session.lock_schema_alone(LONG).expect("locked");
+            end(&mut session).expect("ended");
+            thread::scope(|scope| scope.spawn(|| add(1)).join().expect("no panic").expect("nobody waits"));
+        }
+        session.begin().expect("begun");
+        session.lock_schema_alone(LONG).expect("locked");
+        drop(session);
+        thread::scope(|scope| scope.spawn(|| add(1)).join().expect("no panic").expect("nobody waits"));
+        let n = db.run(|tx| tx.get(&table, key![3])?.map(|row| row.int("n")).transpose()).expect("read");
+        assert_eq!(n, Some(34), "{protocol}");
     }
 }
 

@@ -206,6 +206,11 @@ impl Shared {
         &self.engine
     }
 
+    /// The engine, for what may live longer than a call.
+    pub(crate) fn shared_engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     pub(crate) fn input(&self) -> &Input {
         &self.input
     }

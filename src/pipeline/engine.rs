@@ -11,6 +11,7 @@ use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
 use crate::pipeline::call::InFlight;
 use crate::pipeline::event_count::EventCount;
+use crate::pipeline::hold_off::HoldOffs;
 use crate::pipeline::output::Output;
 use crate::pipeline::phase_coordinator::PhaseChange;
 use crate::pipeline::retry::Retry;
@@ -45,6 +46,7 @@ pub(crate) struct Engine {
     retry: Retry,
     stash: Stash,
     phase_change: PhaseChange,
+    hold_offs: HoldOffs,
     snapshots: SnapshotRequests,
     /// If it is sampled where time goes.
     sampler: Option<Sampler>,
@@ -78,6 +80,7 @@ impl Engine {
             retry,
             stash: Stash::default(),
             phase_change: PhaseChange::default(),
+            hold_offs: HoldOffs::default(),
             snapshots: SnapshotRequests::default(),
             sampler,
         })
@@ -107,6 +110,11 @@ impl Engine {
     }
 
     /// Where the coordinator and the log stage meet.
+    #[inline]
+    pub(crate) fn hold_offs(&self) -> &HoldOffs {
+        &self.hold_offs
+    }
+
     pub(crate) fn phase_change(&self) -> &PhaseChange {
         &self.phase_change
     }

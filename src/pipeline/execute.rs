@@ -120,6 +120,7 @@ pub(crate) fn execute<B: Body + ?Sized>(
     let mut number = 0;
     let mut reserved = false;
     let outcome = loop {
+        wait_while_held_off(engine, held);
         number += 1;
         let (_, memory) = slot_guard.parts();
         let log_credit = &mut memory.workspace.log_credit;
@@ -173,6 +174,15 @@ pub(crate) fn execute<B: Body + ?Sized>(
         engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
     outcome
+}
+
+/// Lets a transaction through that others starve, with nothing of the protocol's in hand.
+#[inline]
+fn wait_while_held_off(engine: &Engine, held: &mut Held) {
+    if engine.hold_offs().is_active() {
+        engine.protocol().end_group(held);
+        engine.hold_offs().wait();
+    }
 }
 
 /// Runs a body that reads from a snapshot: once, and beside all protocols.

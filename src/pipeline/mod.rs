@@ -10,7 +10,7 @@
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `handover_queue` the queue between stages; `call` a call under way and its handle; `input`,
 //! `worker_thread`, `log`, `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that
-//! own the data; `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently,
+//! own the data; `event_count` wakes the log stage; `hold_off` has others wait for a transaction that they starve; `snapshots` is where it is asked for snapshots. Concurrently,
 //! `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after the schedule.
 
 pub(crate) mod call;
@@ -20,6 +20,7 @@ pub(crate) mod event_count;
 pub(crate) mod execute;
 pub(crate) mod follower;
 pub(crate) mod handover_queue;
+pub(crate) mod hold_off;
 pub(crate) mod input;
 pub(crate) mod log;
 pub(crate) mod maintenance;

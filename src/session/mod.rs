@@ -34,6 +34,7 @@ use self::waiting::{Stashed, block_on};
 use crate::database::Shared;
 use crate::error::{Error, Result, Timeout};
 use crate::pipeline::execute::execute_here;
+use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::{Need, SessionAccess, SessionMode};
@@ -91,6 +92,8 @@ pub struct Session {
     again: Option<TransactionId>,
     transaction: TransactionId,
     timeouts: Timeouts,
+    /// What keeps others from writing until the transaction has ended.
+    hold_off: Option<HoldOff>,
 }
 
 /// How long a session may take.
@@ -181,6 +184,7 @@ impl Session {
             again: None,
             transaction: 0,
             timeouts: Timeouts::default(),
+            hold_off: None,
         }
     }
 
@@ -489,6 +493,7 @@ impl Session {
     }
 
     fn end(&mut self) {
+        self.hold_off = None;
         self.control.end();
         match &mut self.access {
             Some(access) => {

@@ -17,6 +17,7 @@
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Session;
 use super::control::{Control, Sessions};
@@ -25,6 +26,7 @@ use super::waiting::block_on;
 use crate::database::schema::{check_name, check_rows};
 use crate::database::{Database, catalog_rows};
 use crate::error::{Error, Result};
+use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
 use crate::protocol::attempt::{Attempt, SessionAccess};
 use crate::range::Range;
@@ -111,6 +113,22 @@ impl Session {
         }
         block_on(self.wait_until_reserved())?;
         self.check_tables()
+    }
+
+    /// As [`lock_schema`](Self::lock_schema), and has all that other threads run wait until the transaction has ended, or for this
+    /// long at most. It is for the retry of a change that conflicts again and again, because others write the table
+    /// that it copies. The transaction must go on in this thread.
+    ///
+    /// Queries from snapshots go on. So do procedures under the partitioned protocol.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lock_schema_alone(&mut self, time: Duration) -> Result<()> {
+        self.lock_schema()?;
+        // An earlier one ends first: it would end this one.
+        self.hold_off = None;
+        self.hold_off = Some(HoldOff::begin(self.shared.shared_engine(), time));
+        Ok(())
     }
 
     fn check_tables(&mut self) -> Result<()> {

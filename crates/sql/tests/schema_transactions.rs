@@ -376,3 +376,55 @@ fn power_loss_at_every_boundary_leaves_all_of_a_migration_or_nothing() {
     }
     assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
 }
+
+/// Updates one row after the other of `busy` without pause until `done`. How often it has.
+fn update_without_pause(sql: &Sql, first: i64, done: &AtomicBool) -> i64 {
+    let mut connection = connect(sql);
+    let mut updates = 0;
+    while !done.load(Ordering::Relaxed) {
+        let id = (first + updates) % BUSY_ROWS;
+        match connection.query(&format!("update busy set n = n + 1 where id = {id}")) {
+            Ok(_) => updates += 1,
+            Err(error) => assert!(is_retryable(&error), "{error}"),
+        }
+    }
+    updates
+}
+
+const BUSY_ROWS: i64 = 200;
+
+#[test]
+fn a_table_that_is_written_without_pause_can_be_copied() {
+    for &protocol in ProtocolKind::ALL {
+        let sql = in_memory(protocol);
+        let mut own = connect(&sql);
+        run(&mut own, "create table busy (id int primary key, n int, gone int)");
+        run(
+            &mut own,
+            &format!("insert into busy select id, 0, id from generate_series(0, {BUSY_ROWS} - 1) id"),
+        );
+        let done = AtomicBool::new(false);
+        let updates: i64 = thread::scope(|scope| {
+            let (sql, done) = (&sql, &done);
+            let updaters: Vec<_> = (0..4)
+                .map(|number| scope.spawn(move || update_without_pause(sql, number * 50, done)))
+                .collect();
+            let changed = [
+                "alter table busy add column plain int",
+                "alter table busy add column filled int not null default 7 check (filled > 0)",
+                "alter table busy drop column gone",
+                "alter table busy alter column n type bigint",
+            ]
+            .map(|text| own.query(text).map(drop).map_err(|error| format!("{protocol}: {text}: {error}")));
+            done.store(true, Ordering::Relaxed);
+            let updates = updaters.into_iter().map(|updater| updater.join().expect("no panic")).sum();
+            changed.into_iter().for_each(|changed| changed.expect("it gets through"));
+            updates
+        });
+        let sums = "select count(*), sum(n), sum(filled), count(plain) from busy";
+        let expected = format!("{BUSY_ROWS} {updates} {} 0", 7 * BUSY_ROWS);
+        assert_eq!(rows(&mut own, sums), [expected], "{protocol}");
+        assert_eq!(state(&mut own, "select gone from busy"), SqlState::UNDEFINED_COLUMN, "{protocol}");
+        sql.database().check().expect("consistent");
+    }
+}

@@ -20,6 +20,8 @@ mod foreign_key;
 mod index;
 mod objects;
 
+use std::time::Duration;
+
 use crate::bind::{BindContext, Binder};
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Relation, no_relation, no_schema};
@@ -36,7 +38,13 @@ pub(crate) fn select_into(query: &Query) -> Option<&ObjectName> {
 }
 
 /// How often a schema change that is a transaction by itself is tried, if others change the rows that it copies.
-const ATTEMPTS_MAX: usize = 100;
+const ATTEMPTS_MAX: u32 = 100;
+/// How often it is tried before others are held off.
+const ATTEMPTS_BESIDE_OTHERS: u32 = 3;
+/// For how long others are held off at most, the first time.
+const FIRST_TIME_ALONE: Duration = Duration::from_millis(250);
+/// How often that time doubles: up to about four minutes.
+const DOUBLINGS_MAX: u32 = 10;
 
 impl Connection {
     /// A statement that changes the schema.
@@ -54,21 +62,28 @@ impl Connection {
             return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         if self.has_transaction() {
-            self.lock_schema()?;
+            self.lock_schema(None)?;
             return change(self);
         }
-        for _ in 1..ATTEMPTS_MAX {
-            match self.change_alone(&mut change) {
+        for attempt in 0..ATTEMPTS_MAX {
+            match self.change_alone(attempt, &mut change) {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }
         }
-        self.change_alone(&mut change)
+        self.change_alone(ATTEMPTS_MAX, &mut change)
     }
 
-    fn change_alone<T>(&mut self, change: &mut impl FnMut(&mut Connection) -> Result<T>) -> Result<T> {
+    fn change_alone<T>(
+        &mut self,
+        attempt: u32,
+        change: &mut impl FnMut(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        // Twice as long each time, so that it is long enough for any table in the end.
+        let doublings = attempt.checked_sub(ATTEMPTS_BESIDE_OTHERS);
+        let alone = doublings.map(|doublings| FIRST_TIME_ALONE * (1 << doublings.min(DOUBLINGS_MAX)));
         self.begin_alone()?;
-        let changed = self.lock_schema().and_then(|()| change(self));
+        let changed = self.lock_schema(alone).and_then(|()| change(self));
         self.end_alone(changed)
     }
 
@@ -109,7 +124,9 @@ impl Connection {
         let path = self.environment().path();
         let found = self.environment().catalog.find(name.schema(), name.last(), &path);
         found.cloned().ok_or_else(|| match name.schema() {
-            Some(schema) if self.environment().catalog.schema(schema).is_none() => no_schema(schema),
+            Some(schema) if schema != "pg_temp" && self.environment().catalog.schema(schema).is_none() => {
+                no_schema(schema)
+            }
             _ => no_relation(&name.to_string()),
         })
     }

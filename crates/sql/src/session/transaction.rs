@@ -5,6 +5,7 @@
 //! schema has a catalog of its own, which its commit publishes before others can change the schema.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
 
@@ -181,12 +182,15 @@ impl Connection {
         ended.map(|()| done)
     }
 
-    /// Acquires the lock of schema changes for the open transaction.
-    pub(crate) fn lock_schema(&mut self) -> Result<()> {
+    /// Acquires the lock of schema changes for the open transaction. `alone`: for how long others are held off at most.
+    pub(crate) fn lock_schema(&mut self, alone: Option<Duration>) -> Result<()> {
         let timeout = self.environment.settings.milliseconds("lock_timeout");
         let session = &mut self.transaction.session;
-        session.set_wait_timeout(timeout.map(std::time::Duration::from_millis))?;
-        let locked = session.lock_schema();
+        session.set_wait_timeout(timeout.map(Duration::from_millis))?;
+        let locked = match alone {
+            None => session.lock_schema(),
+            Some(time) => session.lock_schema_alone(time),
+        };
         session.set_wait_timeout(None)?;
         locked?;
         self.environment.catalog = self.current_catalog();
