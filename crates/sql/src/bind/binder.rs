@@ -204,20 +204,8 @@ impl<'a> Binder<'a> {
 
     /// The relation that a name means.
     pub fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
-        let schema = match name.schema() {
-            Some("pg_temp") => self.path.first().map(String::as_str),
-            schema => schema,
-        };
-        let catalog = self.context.catalog;
-        catalog.find(schema, name.last(), &self.path).ok_or_else(|| {
-            if let Some(schema) = schema
-                && catalog.schema(schema).is_none()
-                && !matches!(schema, "pg_catalog" | "information_schema")
-            {
-                return self.at(no_relation(&name.to_string()), name.at());
-            }
-            self.at(no_relation(&name.to_string()), name.at())
-        })
+        let found = self.context.catalog.find(name.schema(), name.last(), &self.path);
+        found.ok_or_else(|| self.at(no_relation(&name.to_string()), name.at()))
     }
 
     /// The common table expression of this name, and whether it is visible.

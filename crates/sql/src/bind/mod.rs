@@ -39,6 +39,7 @@ pub(crate) use binder::{BindContext, Binder};
 pub(crate) use query::plain_query;
 pub(crate) use scope::Clause;
 pub(crate) use types::NamedType;
+pub(crate) use view::writable_columns;
 
 /// Binds a query or a statement that writes rows. `parameters`: the types that the client gave.
 ///

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::bind::BindContext;
 use crate::bind::binder::Binder;
 use crate::bind::from::table_columns;
 use crate::bind::scope::{Entry, VisibleColumn};
@@ -20,10 +21,11 @@ use crate::bind::tree::{
     BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, QueryBody, RelationId,
     RelationKind,
 };
-use crate::catalog::{Relation, Table, View};
+use crate::catalog::{Catalog, Relation, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, ObjectName};
 use crate::rewrite::substitute::substituted;
+use crate::types::PlainEnvironment;
 
 /// What a statement writes.
 pub(crate) struct Written {
@@ -59,6 +61,15 @@ fn table_column(expr: &BoundExpr) -> Option<usize> {
         BoundExpr::Column { column, .. } => Some(*column),
         _ => None,
     }
+}
+
+/// Which columns of a view can be written; none: rows cannot be deleted from it either.
+pub(crate) fn writable_columns(catalog: &Catalog, view: &Arc<View>) -> Option<Vec<bool>> {
+    let context = BindContext { catalog, path: &view.search_path, text: &view.query };
+    let mut environment = PlainEnvironment::new(0);
+    let mut binder = Binder::new(context, &mut environment, &[]);
+    let written = binder.written_view(view, &ObjectName { parts: Vec::new() }, "update").ok()?.view?;
+    Some(written.columns.iter().map(|column| table_column(&column.expr).is_some()).collect())
 }
 
 /// A view's query, taken apart.

@@ -268,6 +268,7 @@ impl Catalog {
     /// The first relation of this name along a path of schemas, or in the schema that was given.
     pub fn find(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&Relation> {
         match schema {
+            Some("pg_temp") => self.relation(path.first()?, name),
             Some(schema) => self.relation(schema, name),
             None => path.iter().find_map(|schema| self.relation(schema, name)),
         }
@@ -328,6 +329,7 @@ impl Catalog {
     /// The first type of this name along a path of schemas, or in the schema that was given.
     pub fn find_type(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&UserType> {
         match schema {
+            Some("pg_temp") => self.user_type(path.first()?, name),
             Some(schema) => self.user_type(schema, name),
             None => path.iter().find_map(|schema| self.user_type(schema, name)),
         }

@@ -2,6 +2,8 @@
 //!
 //! Source: PostgreSQL 15, `information_schema.sql`.
 
+use std::sync::Arc;
+
 use super::SystemCatalog;
 use super::classes::{
     schemas as all_schemas, sequences as all_sequences, tables as all_tables, view_columns,
@@ -10,7 +12,8 @@ use super::classes::{
 use super::definitions::{default_text, view_text};
 use super::row::{Cell, Output, row};
 use super::types::type_name;
-use crate::catalog::{Catalog, Column, ColumnOrigin, Persistence, Sequence, UserType};
+use crate::bind::writable_columns;
+use crate::catalog::{Catalog, Column, ColumnOrigin, Persistence, Sequence, UserType, View};
 use crate::functions::{FunctionKind, all_functions};
 use crate::types::{Modifier, Type, Value};
 
@@ -56,12 +59,18 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
         add(&table.schema, &table.name, kind, true);
     }
     for view in all_views(system.objects()) {
-        add(&view.schema, &view.name, "VIEW", false);
+        add(&view.schema, &view.name, "VIEW", is_writable(system.objects(), view));
     }
+}
+
+/// Whether rows of a view can be written, rather than at most deleted.
+fn is_writable(catalog: &Catalog, view: &Arc<View>) -> bool {
+    writable_columns(catalog, view).is_some_and(|columns| columns.contains(&true))
 }
 
 pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
     for view in all_views(system.objects()) {
+        let writable = yes_or_no(is_writable(system.objects(), view));
         row!(
             out,
             table_catalog = &system.session.database,
@@ -69,8 +78,8 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
             table_name = &view.name,
             view_definition = view_text(view),
             check_option = "NONE",
-            is_updatable = "NO",
-            is_insertable_into = "NO",
+            is_updatable = writable,
+            is_insertable_into = writable,
             is_trigger_updatable = "NO",
             is_trigger_deletable = "NO",
             is_trigger_insertable_into = "NO",
@@ -201,10 +210,12 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
         }
     }
     for view in all_views(catalog) {
+        let writable = writable_columns(catalog, view).unwrap_or_default();
         for (number, (name, ty, modifier)) in view_columns(catalog, view).into_iter().enumerate() {
             let (schema, table) = (&view.schema, &view.name);
+            let updatable = writable.get(number).copied().unwrap_or(false);
             let shown =
-                Shown { schema, table, name: &name, number, ty, modifier, not_null: false, updatable: false };
+                Shown { schema, table, name: &name, number, ty, modifier, not_null: false, updatable };
             out.row(shown.cells(system));
         }
     }
