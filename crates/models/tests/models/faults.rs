@@ -19,11 +19,11 @@ pub const ALL: &[Seeded] = &[
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
-        "blind|src/storage/commit/one_word.rs|take|compare_exchange",
+        "blind|src/storage/commit/one_word.rs|lock_record|compare_exchange",
         "transactions::additions_are_all_there",
     ),
     fault(
-        "tear|src/storage/commit/one_word.rs|take|compare_exchange",
+        "tear|src/storage/commit/one_word.rs|lock_record|compare_exchange",
         "transactions::additions_are_all_there",
     ),
     fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_write_skew"),
@@ -156,11 +156,11 @@ pub const ALL: &[Seeded] = &[
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
-        "weaken|src/storage/commit/lock_writes.rs|take_from_rivals|compare_exchange",
+        "weaken|src/storage/commit/lock_writes.rs|lock_contended|compare_exchange",
         "transactions::no_write_skew",
     ),
     fault(
-        "blind|src/storage/commit/lock_writes.rs|take_from_rivals|compare_exchange",
+        "blind|src/storage/commit/lock_writes.rs|lock_contended|compare_exchange",
         "transactions::additions_are_all_there",
     ),
     fault(

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 use heddle_model_doors::Quarantine;
+use heddle_model_doors::faults::line_of;
 use heddle_models::models::{Model, all};
 
 #[global_allocator]
@@ -25,6 +26,19 @@ fn every_model_holds() {
         model.check();
         println!("{:6.2} s  {}", start.elapsed().as_secs_f64(), model.name);
     }
+}
+
+#[test]
+fn every_fault_names_a_place_that_exists() {
+    let moved: Vec<&str> = faults::ALL
+        .iter()
+        .map(|fault| fault.place)
+        .filter(|place| {
+            let parts: Vec<&str> = place.splitn(4, '|').collect();
+            std::panic::catch_unwind(|| line_of(parts[1], parts[2], parts[3])).is_err()
+        })
+        .collect();
+    assert!(moved.is_empty(), "the code is elsewhere now:\n{}", moved.join("\n"));
 }
 
 #[test]
