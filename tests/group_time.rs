@@ -130,3 +130,77 @@ fn by_default_no_group_waits_and_a_checkpoint_waits_for_none() {
         }
     });
 }
+
+/// Commits of all kinds, with pauses in between, while snapshots, checkpoints and sequences end groups before their time;
+/// then the database is closed while a group is open.
+#[test]
+fn every_group_is_written_beside_all_that_ends_groups_early() {
+    const THREADS: i64 = 8;
+    const ROUNDS: i64 = 40;
+    watched(|| {
+        for options in layouts() {
+            let (db, disk) =
+                on_disk(options.clone().log(|log| log.group_size(GROUP).group_milliseconds(2.0)));
+            let table = accounts(&db, THREADS);
+            let procedure = deposit(&db, &table);
+            let orders = db.create_sequence(heddledb::SequenceDefinition::new("orders")).expect("a sequence");
+            thread::scope(|scope| {
+                for id in 0..THREADS {
+                    let (db, table, procedure, orders) = (&db, &table, &procedure, &orders);
+                    scope.spawn(move || {
+                        for round in 0..ROUNDS {
+                            db.run(|tx| tx.add(table, heddledb::key![id], "balance", 1)).expect("durable");
+                            match (round + id) % 9 {
+                                0 => drop(db.snapshot().expect("a snapshot")),
+                                1 => db.checkpoint().map(drop).expect("a checkpoint"),
+                                2 => drop(orders.next().expect("a number")),
+                                3 => thread::sleep(Duration::from_millis(3)),
+                                _ => drop(db.call(procedure, args![id, 1]).expect("durable")),
+                            }
+                        }
+                    });
+                }
+            });
+            let called = (0..THREADS * ROUNDS).filter(|n| (n / ROUNDS + n % ROUNDS) % 9 > 3).count() as i64;
+            let rest: Vec<_> = (0..3).map(|id| db.submit(&procedure, args![id, 1]).expect("room")).collect();
+            db.close().expect("durable");
+            rest.into_iter().for_each(|call| drop(call.wait().expect("durable")));
+            let db = support::open(&disk, options);
+            let table = db.table("account").expect("there");
+            assert_eq!(support::total(&db, &table), THREADS * (100 + ROUNDS) + called + 3);
+        }
+    });
+}
+
+/// A transaction that reserves most of the room in the log makes it low for as long as it executes; no redo is there yet.
+#[test]
+fn low_room_alone_ends_no_epochs() {
+    const PAUSE: Duration = Duration::from_millis(300);
+    watched(|| {
+        let (db, _disk) = on_disk(small().log(|log| log.group_milliseconds(1.0)));
+        let notes = db
+            .create_table(
+                heddledb::TableDefinition::new("note")
+                    .column("id", heddledb::DataType::Int64)
+                    .column("text", heddledb::DataType::Text)
+                    .primary_key(["id"]),
+            )
+            .expect("a table");
+        let text = "x".repeat(1_000);
+        let mut executions = 0;
+        let mut ended = 0;
+        db.run(|tx| {
+            executions += 1;
+            let before = db.durable_epoch();
+            if executions > 1 {
+                thread::sleep(PAUSE);
+            }
+            ended = db.durable_epoch() - before;
+            (0..150).try_for_each(|id| tx.insert(&notes, heddledb::row![id, text.as_str()]))
+        })
+        .expect("there is room for it alone");
+        assert!(executions > 1, "it has not reserved room");
+        // Idle, the log stage ends ten epochs a second.
+        assert!(ended <= 30, "{ended} epochs have ended meanwhile");
+    });
+}

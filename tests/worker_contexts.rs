@@ -3,6 +3,7 @@
 #[path = "support/concurrent.rs"]
 mod support;
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -156,4 +157,52 @@ fn rows_that_a_dropped_worker_has_written_stay() {
         }
         assert_eq!(balance(&db, &table, 1), Some(150));
     });
+}
+
+/// Threads without a context of their own are far more than contexts, and some keep one for a while: each transaction gets
+/// its turn, or is refused because workers keep all contexts.
+#[test]
+fn closures_sessions_calls_and_workers_take_turns_with_few_contexts() {
+    const THREADS: i64 = 16;
+    const ROUNDS: i64 = 60;
+    each_protocol(|protocol| {
+        for left in 1..=3 {
+            let db = in_memory(options(protocol, 1 + left));
+            let table = accounts(&db, 1);
+            let deposit = deposit(&db, &table);
+            let done = AtomicI64::new(0);
+            thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let (db, table, deposit, done) = (&db, &table, &deposit, &done);
+                    scope.spawn(move || {
+                        for round in 0..ROUNDS {
+                            let result = match (thread + round) % 8 {
+                                0 => db.worker().and_then(|mut worker| {
+                                    worker.execute(deposit, args![0, 1]).wait().map(drop)
+                                }),
+                                1 => db.call(deposit, args![0, 1]).map(drop),
+                                2 => add_by_session(db, table),
+                                _ => add(db, table),
+                            };
+                            match result {
+                                Ok(()) => done.fetch_add(1, Ordering::Relaxed),
+                                Err(Error::NoFreeSlot { .. }) => 0,
+                                Err(error) => panic!("{error:?}"),
+                            };
+                        }
+                    });
+                }
+            });
+            assert_eq!(balance(&db, &table, 0), Some(100 + done.into_inner()), "{protocol}, {left} left");
+            // No context has been lost, and none is counted as kept.
+            let kept: Vec<_> = (0..left).map(|_| db.worker().expect("all are free")).collect();
+            drop(kept);
+            add(&db, &table).expect("all are free");
+        }
+    });
+}
+
+fn add_by_session(db: &Database, table: &Table) -> Result<(), Error> {
+    let mut session = db.session()?;
+    session.run(|tx| tx.add(table, key![0], "balance", 1))
 }

@@ -268,10 +268,15 @@ impl Engine {
 
     /// Whether the present group should be written although its time is not over.
     pub(crate) fn group_is_full(&self) -> bool {
+        self.space.is_low() || self.epoch_must_end()
+    }
+
+    /// Whether the present epoch should end even if no redo was appended in it.
+    pub(crate) fn epoch_must_end(&self) -> bool {
         let epochs = self.store.epochs();
         // Relaxed: as for `group_is_waiting`.
         let is_awaited = || self.awaited_epoch.load(Ordering::Relaxed) >= epochs.current();
-        self.space.is_low() || epochs.is_full() || is_awaited()
+        epochs.is_full() || is_awaited()
     }
 
     /// Has the log stage end this epoch without waiting for its group to grow.

@@ -169,15 +169,17 @@ impl LogStage {
             event_count.sleep(idle, || early() || self.preparation.is_some() && self.something_appended());
             return Work::CloseAny;
         };
-        let ends = || early() || self.engine.group_is_full();
+        // Not because room is low: the end of an epoch without redo gives none back.
+        let ends_empty = || early() || self.engine.epoch_must_end();
         if !self.something_appended() {
-            event_count.sleep(Duration::from_millis(100), || ends() || self.something_appended());
+            event_count.sleep(Duration::from_millis(100), || ends_empty() || self.something_appended());
         }
         // Before the looks below: they are about this epoch, or a later one.
         let epoch = self.engine.store().epochs().current();
         if !self.something_appended() {
-            return if ends() { Work::Close(epoch) } else { Work::CloseEmpty };
+            return if ends_empty() { Work::Close(epoch) } else { Work::CloseEmpty };
         }
+        let ends = || early() || self.engine.group_is_full();
         // From here on a commit rings only if it fills the group, and its bounds are polled besides.
         self.engine.set_group_waiting(true);
         let first = Instant::now();

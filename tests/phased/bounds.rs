@@ -316,3 +316,39 @@ fn a_column_in_another_check_is_not_split() {
         assert!(db.split(&table, key![1], column, SplitOperation::ADD).is_err(), "{column}");
     }
 }
+
+/// Sums of a worker context, of an epoch and of a phase may be beyond 64 bits although the column never is: none is lost.
+#[test]
+fn sums_beyond_an_integer_are_merged_and_recovered() {
+    const STEP: i64 = 9_000_000_000_000_000_000;
+    in_time(|| {
+        let disk = SimulatedDisk::new();
+        let db = Database::open("shop", durable(&disk)).expect("opened");
+        let (items, _) = shop(&db, 5);
+        db.run(|tx| tx.update(&items, key![1], &[("plain", (-STEP).into())])).expect("an update");
+        db.split(&items, key![1], "plain", SplitOperation::ADD).expect("a label");
+        let split = || wait_for_split_of(&db, &items);
+        for round in 0..30 {
+            split();
+            let add = |amount| db.run(|tx| tx.add(&items, key![1], "plain", amount)).expect("within 64 bits");
+            thread::scope(|scope| {
+                scope.spawn(|| add(STEP));
+                scope.spawn(|| add(STEP));
+            });
+            let added = int(&db, &items, 1, "plain");
+            assert_eq!(added, Ok(STEP), "round {round}");
+            split();
+            (0..2).for_each(|_| add(-STEP));
+            if round % 2 == 0 {
+                assert_eq!(int(&db, &items, 1, "plain"), Ok(-STEP), "round {round}");
+            }
+        }
+        (0..2).for_each(|_| {
+            db.run(|tx| tx.add(&items, key![1], "plain", STEP)).expect("within 64 bits");
+        });
+        let image = disk.crash_image(7);
+        let recovered = Database::open("shop", durable(&image)).expect("recovered");
+        let items = recovered.table("item").expect("it");
+        assert_eq!(int(&recovered, &items, 1, "plain"), Ok(STEP));
+    });
+}

@@ -14,6 +14,7 @@ mod snapshots;
 mod stand;
 mod transactions;
 mod work_queues;
+mod worker_contexts;
 
 use heddle_model_doors::execution::{Bounds, check};
 
@@ -53,6 +54,7 @@ pub fn all() -> impl Iterator<Item = Model> {
         record::MODELS,
         transactions::MODELS,
         snapshots::MODELS,
+        worker_contexts::MODELS,
     ];
     // These make words while threads run, which loom cannot follow, or take more steps than it can try.
     let random = [

@@ -136,6 +136,22 @@ pub const ALL: &[Seeded] = &[
         "tear|src/pipeline/partition/executor_queues.rs|lock|state.lock()",
         "repartitioning::equal_flow_graphs_never_deadlock",
     ),
+    fault(
+        "blind|src/storage/worker_context.rs|change_state|compare_exchange",
+        "worker_contexts::one_slot_serves_all_threads",
+    ),
+    fault(
+        "tear|src/storage/worker_context.rs|change_state|compare_exchange",
+        "worker_contexts::one_slot_serves_all_threads",
+    ),
+    fault(
+        "skip|src/storage/worker_context.rs|notify_waiting|notify_one",
+        "worker_contexts::one_slot_serves_all_threads",
+    ),
+    fault(
+        "skip|src/storage/worker_context.rs|keep|notify_all",
+        "worker_contexts::a_caller_never_waits_for_a_slot_that_is_kept",
+    ),
 ];
 
 /// Those that only the memory model shows, and the worst of the others.
@@ -187,5 +203,21 @@ pub const ALL: &[Seeded] = &[
     fault(
         "weaken|src/durability/progress.rs|wait_for_release|waiting.fetch_add",
         "handover::from_append_to_waiter",
+    ),
+    fault(
+        "weaken|src/storage/worker_context.rs|drop|state.swap",
+        "worker_contexts::one_slot_serves_all_threads",
+    ),
+    fault(
+        "weaken|src/storage/worker_context.rs|drop|waiting.load",
+        "worker_contexts::one_slot_serves_all_threads",
+    ),
+    fault(
+        "weaken|src/storage/worker_context.rs|look_until|waiting.fetch_add",
+        "worker_contexts::one_slot_serves_all_threads",
+    ),
+    fault(
+        "weaken|src/storage/worker_context.rs|change_state|compare_exchange",
+        "worker_contexts::one_slot_serves_all_threads",
     ),
 ];
