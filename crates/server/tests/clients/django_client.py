@@ -35,10 +35,6 @@ from django.db.models import Avg, Count, F, Q, Sum, Window  # noqa: E402
 from django.db.models.functions import Rank, TruncMonth  # noqa: E402
 
 
-# Schema changes run outside of transactions.
-connection.features.can_rollback_ddl = False
-
-
 class Item(models.Model):
     name = models.CharField(max_length=50, unique=True)
     price = models.DecimalField(max_digits=10, decimal_places=2, default=0)
@@ -67,6 +63,15 @@ def schema():
     field = models.IntegerField(default=3)
     field.set_attributes_from_name("extra")
     field.model = Item
+    try:
+        with connection.schema_editor() as editor:
+            editor.add_field(Item, field)
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+    with connection.cursor() as cursor:
+        columns = [column.name for column in connection.introspection.get_table_description(cursor, "d_item")]
+        assert "extra" not in columns, columns
     with connection.schema_editor() as editor:
         editor.add_field(Item, field)
     old = Item._meta.get_field("name")

@@ -1,4 +1,4 @@
-"""psycopg 3 against a server: types, transactions, errors, COPY, pipelines, cursors, cancellation, notices, 40001.
+"""psycopg 3 against a server: types, transactions, schema changes, errors, COPY, pipelines, cursors, cancellation, notices, 40001.
 
 Usage: psycopg_client.py CONNINFO
 """
@@ -21,7 +21,8 @@ def connect(**options):
 
 
 def prepare(*statements):
-    with connect(autocommit=True) as conn:
+    """Runs these as one transaction."""
+    with connect() as conn:
         for statement in statements:
             conn.execute(statement)
 
@@ -111,6 +112,24 @@ def transactions():
                 conn.rollback()
 
 
+def schema():
+    with connect() as conn:
+        with conn.transaction() as outer:
+            conn.execute("CREATE TABLE p_schema (id serial PRIMARY KEY, name text)")
+            conn.execute("INSERT INTO p_schema (name) VALUES ('kept')")
+            with conn.transaction() as inner:
+                conn.execute("ALTER TABLE p_schema ADD COLUMN extra int DEFAULT 7")
+                assert conn.execute("SELECT * FROM p_schema").fetchall() == [(1, "kept", 7)]
+                raise psycopg.Rollback(inner)
+            assert conn.execute("SELECT * FROM p_schema").fetchall() == [(1, "kept")]
+            raise psycopg.Rollback(outer)
+        try:
+            conn.execute("SELECT * FROM p_schema")
+            raise AssertionError("a table outlived its transaction")
+        except errors.UndefinedTable:
+            pass
+
+
 def copy():
     prepare("DROP TABLE IF EXISTS p_copy", "CREATE TABLE p_copy (id int PRIMARY KEY, t text, d date)")
     with connect() as conn:
@@ -141,9 +160,8 @@ def copy():
 
 
 def pipelines():
+    prepare("DROP TABLE IF EXISTS p_pipe", "CREATE TABLE p_pipe (id int PRIMARY KEY)")
     with connect(autocommit=True) as conn:
-        conn.execute("DROP TABLE IF EXISTS p_pipe")
-        conn.execute("CREATE TABLE p_pipe (id int PRIMARY KEY)")
         with conn.pipeline() as pipeline:
             cursors = [conn.execute("INSERT INTO p_pipe VALUES (%s) RETURNING id", (i,)) for i in range(20)]
             pipeline.sync()
@@ -239,7 +257,7 @@ def notify():
 
 
 def main():
-    for check in (types, transactions, copy, pipelines, cursors, cancel, notices, conflicts, notify):
+    for check in (types, transactions, schema, copy, pipelines, cursors, cancel, notices, conflicts, notify):
         start = time.monotonic()
         check()
         print(f"psycopg {psycopg.__version__}: {check.__name__} ok ({time.monotonic() - start:.1f} s)", flush=True)

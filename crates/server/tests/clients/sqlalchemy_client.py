@@ -14,7 +14,6 @@ from sqlalchemy import exc, orm
 from sqlalchemy.dialects import postgresql as pg
 
 ENGINE = sa.create_engine(sys.argv[1], isolation_level="SERIALIZABLE")
-SCHEMA = ENGINE.execution_options(isolation_level="AUTOCOMMIT")
 
 
 class Base(orm.DeclarativeBase):
@@ -48,9 +47,9 @@ class Book(Base):
 
 
 def schema():
-    Base.metadata.drop_all(SCHEMA)
-    Base.metadata.create_all(SCHEMA)
-    Base.metadata.create_all(SCHEMA)
+    Base.metadata.drop_all(ENGINE)
+    Base.metadata.create_all(ENGINE)
+    Base.metadata.create_all(ENGINE)
 
 
 def mapping():
@@ -112,7 +111,7 @@ def reflection():
 
 
 def conflicts():
-    with SCHEMA.begin() as conn:
+    with ENGINE.begin() as conn:
         conn.exec_driver_sql("DROP TABLE IF EXISTS s_counter")
         conn.exec_driver_sql("CREATE TABLE s_counter (id int PRIMARY KEY, v int)")
         conn.exec_driver_sql("INSERT INTO s_counter VALUES (1, 0)")
@@ -144,19 +143,26 @@ def migrations():
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
 
-    with SCHEMA.begin() as conn:
-        conn.exec_driver_sql("DROP TABLE IF EXISTS s_migrated")
-    with SCHEMA.begin() as conn:
+    def upgrade(conn):
         operations = Operations(MigrationContext.configure(conn))
         operations.create_table("s_migrated", sa.Column("id", sa.Integer, primary_key=True), sa.Column("a", sa.String(5)))
-    with SCHEMA.begin() as conn:
-        operations = Operations(MigrationContext.configure(conn))
+        operations.bulk_insert(sa.table("s_migrated", sa.column("a", sa.String)), [{"a": "first"}])
         operations.add_column("s_migrated", sa.Column("b", sa.Integer, server_default="7", nullable=False))
         operations.alter_column("s_migrated", "a", type_=sa.Text(), new_column_name="c")
         operations.create_index("s_migrated_b", "s_migrated", ["b"])
+
+    with ENGINE.begin() as conn:
+        conn.exec_driver_sql("DROP TABLE IF EXISTS s_migrated")
+    with ENGINE.connect() as conn:
+        upgrade(conn)
+        conn.rollback()
+        assert not sa.inspect(conn).has_table("s_migrated")
+    with ENGINE.begin() as conn:
+        upgrade(conn)
     with ENGINE.connect() as conn:
         columns = [column["name"] for column in sa.inspect(conn).get_columns("s_migrated")]
         assert columns == ["id", "c", "b"], columns
+        assert conn.exec_driver_sql("SELECT * FROM s_migrated").fetchall() == [(1, "first", 7)]
         context = MigrationContext.configure(conn, opts={"include_object": lambda o, name, *_: (name or "").startswith(("s_author", "s_book"))})
         assert compare_metadata(context, Base.metadata) == []
 
