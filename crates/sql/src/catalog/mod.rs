@@ -136,6 +136,14 @@ impl Relation {
 }
 
 impl UserType {
+    /// The schema that it is in.
+    pub fn schema(&self) -> &str {
+        match self {
+            UserType::Enum(ty) => &ty.schema,
+            UserType::Domain(domain) => &domain.schema,
+        }
+    }
+
     /// Its oid.
     pub fn oid(&self) -> u32 {
         match self {

@@ -35,7 +35,7 @@ impl Connection {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                 }
                 let origin = match default {
-                    Some(default) => ColumnOrigin::Default(default.text.clone()),
+                    Some(default) => ColumnOrigin::Default(self.stored_default(&default.text)),
                     None => ColumnOrigin::Nothing,
                 };
                 let mut draft = TableDraft::of(table);
@@ -190,7 +190,9 @@ impl Connection {
         }
         let mut catalog = self.catalog_to_change();
         let base = format!("{}_{name}_seq", table.name);
-        let sequence_name = free_name(&base, |name| catalog.relation(&table.schema, name).is_some());
+        let sequence_name = self.identity_sequence_name(&table.schema, options, || {
+            free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
+        })?;
         let oid = catalog.new_oid();
         let mut sequence =
             crate::ddl::objects::new_sequence(oid, &table.schema, &sequence_name, Some(column.ty), options)?;

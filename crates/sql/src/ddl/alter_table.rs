@@ -44,6 +44,9 @@ impl Connection {
             return Ok(TAG);
         }
         let Relation::Table(table) = relation else {
+            if alter.actions.iter().all(|action| matches!(action, AlterAction::Ignored)) {
+                return Ok(TAG);
+            }
             let message = format!("ALTER TABLE of a {} is not supported", relation.kind());
             return Err(SqlError::unsupported(message));
         };

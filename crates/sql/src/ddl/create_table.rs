@@ -417,7 +417,8 @@ impl Connection {
                     return twice();
                 }
                 ColumnConstraintKind::Default(default) => {
-                    draft.columns[position].origin = ColumnOrigin::Default(default.text.clone());
+                    draft.columns[position].origin =
+                        ColumnOrigin::Default(self.stored_default(&default.text));
                 }
                 ColumnConstraintKind::Generated(expr) => {
                     draft.columns[position].origin = ColumnOrigin::Generated(expr.text.clone());
@@ -475,7 +476,7 @@ impl Connection {
             catalog.relation(&draft.schema, name).is_some()
                 || draft.sequences.iter().any(|sequence| sequence.name == name)
         };
-        let name = free_name(&base, taken);
+        let name = self.identity_sequence_name(&draft.schema, options, || free_name(&base, taken))?;
         let oid = catalog.new_oid();
         let mut sequence = crate::ddl::objects::new_sequence(oid, &draft.schema, &name, Some(ty), options)?;
         sequence.owner = Some((draft.oid, position));

@@ -23,6 +23,8 @@ struct Plan {
     schemas: Vec<String>,
     /// Tables that lose foreign keys: the keys' names.
     foreign_keys: Vec<(u32, String)>,
+    /// Columns that lose their defaults: their tables and positions.
+    defaults: Vec<(u32, usize)>,
 }
 
 fn kind_name(kind: ObjectKind) -> &'static str {
@@ -143,6 +145,14 @@ impl Connection {
             let Some(table) = catalog.table_by_oid(*oid).cloned() else { continue };
             let mut changed = table.as_ref().clone();
             changed.foreign_keys.retain(|key| key.name != *name);
+            let changed = Arc::new(changed);
+            objects.push(Object::table(&changed));
+            catalog.put_table(changed);
+        }
+        for &(oid, position) in &plan.defaults {
+            let Some(table) = catalog.table_by_oid(oid).cloned() else { continue };
+            let mut changed = table.as_ref().clone();
+            changed.columns[position].origin = ColumnOrigin::Nothing;
             let changed = Arc::new(changed);
             objects.push(Object::table(&changed));
             catalog.put_table(changed);
@@ -320,7 +330,7 @@ fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
             break;
         }
     }
-    check_columns(plan, catalog)
+    check_columns(plan, catalog, cascade)
 }
 
 fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -> Result<()> {
@@ -414,11 +424,13 @@ pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
     })
 }
 
-/// Columns keep their types and their sequences: these cannot be dropped before them.
-fn check_columns(plan: &Plan, catalog: &Catalog) -> Result<()> {
-    for table in catalog.tables().filter(|table| !plan.tables.iter().any(|dropped| dropped.oid == table.oid))
-    {
-        for column in &table.columns {
+/// Columns keep their types and their sequences: these cannot be dropped before them, but CASCADE drops defaults.
+fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for table in catalog.tables() {
+        if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
+            continue;
+        }
+        for (position, column) in table.columns.iter().enumerate() {
             let element = column.ty.element().unwrap_or(column.ty);
             let by = || format!("column {} of table {}", column.name, table.name);
             if let crate::types::Type::Enum(oid) = element
@@ -437,6 +449,10 @@ fn check_columns(plan: &Plan, catalog: &Catalog) -> Result<()> {
                 _ => None,
             };
             if sequence.is_some_and(|sequence| plan.sequences.contains(&sequence)) {
+                if cascade && matches!(column.origin, ColumnOrigin::Default(_)) {
+                    plan.defaults.push((table.oid, position));
+                    continue;
+                }
                 return Err(depends("sequence", &format!("default value for {}", by())));
             }
         }

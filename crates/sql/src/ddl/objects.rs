@@ -71,7 +71,7 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
                 return Err(invalid(format!("CACHE ({cache}) must be greater than zero")));
             }
             SequenceOption::Cache(cache) => sequence.cache = *cache,
-            SequenceOption::OwnedBy(_) => {}
+            SequenceOption::OwnedBy(_) | SequenceOption::Name(_) => {}
         }
     }
     let (least, most) = match sequence.ty {
@@ -122,6 +122,40 @@ fn check_start(sequence: &Sequence) -> Result<()> {
 }
 
 impl Connection {
+    /// The name of an identity column's sequence: as its options have it, or after the table and the column.
+    ///
+    /// # Errors
+    /// 42P07: there is a relation of this name. 42601: the name is of another schema than the table.
+    pub(crate) fn identity_sequence_name(
+        &mut self,
+        schema: &str,
+        options: &[SequenceOption],
+        free: impl FnOnce() -> String,
+    ) -> Result<String> {
+        let named = options.iter().find_map(|option| match option {
+            SequenceOption::Name(name) => Some(name),
+            _ => None,
+        });
+        let Some(name) = named else { return Ok(free()) };
+        if name.schema().is_some_and(|given| given != schema) {
+            let message = "the sequence of an identity column must be in the schema of its table";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        self.is_free(schema, name.last(), false)?;
+        Ok(name.last().to_string())
+    }
+
+    /// A default as the catalog keeps it: it goes on with its sequences when they are renamed.
+    pub(crate) fn stored_default(&self, text: &str) -> String {
+        crate::parse::with_sequences(text, |name| {
+            let name = crate::parse::parse_name(name).ok()?;
+            match self.find_relation(&name).ok()? {
+                Relation::Sequence(sequence) => Some(sequence.oid),
+                _ => None,
+            }
+        })
+    }
+
     pub(crate) fn create_sequence(&mut self, create: &SequenceStatement) -> Result<&'static str> {
         let shared = self.shared().clone();
         let mut catalog = self.catalog_to_change();

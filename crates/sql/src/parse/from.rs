@@ -2,7 +2,7 @@
 
 use crate::error::{Result, SqlState};
 use crate::parse::expressions::level;
-use crate::parse::parser::Parser;
+use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction, ExprKind, JoinCondition, JoinType, TableRef};
 
 impl Parser<'_> {
@@ -127,6 +127,7 @@ impl Parser<'_> {
         }
         let only = self.accept("only");
         let parentheses = only && self.accept_mark("(");
+        self.refer(Reference::Relation);
         let name = self.object_name()?;
         if parentheses {
             self.expect_mark(")")?;

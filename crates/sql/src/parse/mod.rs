@@ -29,7 +29,7 @@ use crate::parse::parser::Parser;
 use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
 
 pub(crate) use keywords::quote_identifier;
-pub(crate) use parser::character_position;
+pub(crate) use parser::{Reference, character_position};
 
 /// How deeply expressions, queries and parentheses may nest.
 pub(crate) const NESTING_MAX: u32 = 160;
@@ -92,6 +92,26 @@ pub(crate) fn names_column(text: &str, name: &str) -> bool {
 /// of columns may be among them.
 pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {
     Parser::new(text).map_or(Vec::new(), Parser::relation_names)
+}
+
+/// The names of relations and types in a text of the catalog's, a query's or an expression's, and where they begin.
+pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, syntax::At)> {
+    let read = |is_query: bool| -> Result<_> {
+        let mut parser = Parser::with_references(text)?;
+        if is_query {
+            parser.query()?;
+        } else {
+            parser.expression()?;
+        }
+        parser.end_of_text()?;
+        Ok(parser.references())
+    };
+    read(true).or_else(|_| read(false)).unwrap_or_default()
+}
+
+/// An expression with the sequences that it takes values from named by their oids, as `oid` gives them.
+pub(crate) fn with_sequences(text: &str, oid: impl FnMut(&str) -> Option<u32>) -> String {
+    Parser::new(text).map_or(text.to_string(), |parser| parser.with_sequences(oid))
 }
 
 /// A type's name, as `regtype` and `CAST` take it.

@@ -175,6 +175,7 @@ impl Parser<'_> {
                 let owner = if self.accept("none") { None } else { Some(self.object_name()?) };
                 SequenceOption::OwnedBy(owner)
             }
+            () if self.accept_words(&["sequence", "name"]) => SequenceOption::Name(self.object_name()?),
             () => return Ok(None),
         };
         Ok(Some(option))

@@ -20,6 +20,18 @@ pub(super) struct Parser<'t> {
     nesting: u32,
     /// The highest number of a parameter in the statement so far.
     pub parameters: u32,
+    /// The names of relations and types so far and where they stand, if they are asked for.
+    references: Option<Vec<(Reference, At)>>,
+}
+
+/// What a name in a query or an expression refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// A relation, or a common table expression.
+    Relation,
+    Type,
+    /// A common table expression where it is defined.
+    Cte,
 }
 
 impl<'t> Parser<'t> {
@@ -27,7 +39,57 @@ impl<'t> Parser<'t> {
         if text.len() >= u32::MAX as usize {
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the text is longer than 4 GB"));
         }
-        Ok(Parser { text, tokens: tokens(text)?, at: 0, nesting: 0, parameters: 0 })
+        Ok(Parser { text, tokens: tokens(text)?, at: 0, nesting: 0, parameters: 0, references: None })
+    }
+
+    /// A parser that notes what names refer to.
+    pub fn with_references(text: &'t str) -> Result<Parser<'t>> {
+        Ok(Parser { references: Some(Vec::new()), ..Parser::new(text)? })
+    }
+
+    /// Notes that the name at the current token, if it is a name, refers to this.
+    pub fn refer(&mut self, reference: Reference) {
+        let at = self.position();
+        if let Some(references) = &mut self.references {
+            references.push((reference, at));
+        }
+    }
+
+    /// The names that refer to relations and types, with the kinds and the bytes at which they begin.
+    pub fn references(self) -> Vec<(Reference, ObjectName, At)> {
+        let Parser { text, tokens, references, .. } = self;
+        let mut parser = Parser { text, tokens, at: 0, nesting: 0, parameters: 0, references: None };
+        let mut found = Vec::new();
+        for (reference, at) in references.unwrap_or_default() {
+            parser.at = parser.tokens.partition_point(|token| token.start < at);
+            found.extend(parser.object_name().ok().map(|name| (reference, name, at)));
+        }
+        found
+    }
+
+    /// The text with the calls `nextval('name')` of the sequences that `oid` knows naming their oids.
+    pub fn with_sequences(&self, mut oid: impl FnMut(&str) -> Option<u32>) -> String {
+        let (mut text, mut end) = (String::new(), 0);
+        for (position, token) in self.tokens.iter().enumerate() {
+            let kind = |ahead: usize| self.tokens.get(position + ahead).map(|token| &token.kind);
+            let is_word = |ahead, word| matches!(kind(ahead), Some(TokenKind::Word(found)) if found == word);
+            let is_mark = |ahead, mark| kind(ahead) == Some(&TokenKind::Mark(mark));
+            let Some(TokenKind::Text(name)) = kind(2) else { continue };
+            let last = match is_mark(3, "::") && is_word(4, "regclass") {
+                true => 5,
+                false => 3,
+            };
+            if is_word(0, "nextval")
+                && is_mark(1, "(")
+                && is_mark(last, ")")
+                && let Some(oid) = oid(name)
+            {
+                text += &self.text[end..token.start as usize];
+                text += &format!("nextval({oid}::oid::regclass)");
+                end = self.tokens[position + last].end as usize;
+            }
+        }
+        text + &self.text[end..]
     }
 
     /// The token `ahead` of the current one.
@@ -82,6 +144,10 @@ impl<'t> Parser<'t> {
 
     pub fn rewind(&mut self, mark: usize) {
         self.at = mark;
+        let at = self.position();
+        if let Some(references) = &mut self.references {
+            references.retain(|(_, referred)| *referred < at);
+        }
     }
 
     pub fn is_word(&self, ahead: usize, word: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
-use crate::parse::parser::Parser;
+use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{
     Cte, DistinctClause, Expr, ExprKind, GroupItem, LockClause, LockStrengthName, LockWaitName, OrderItem,
     Query, QueryBodySyntax, Select, SelectItem, SetOperator, Statement, TableRef, With,
@@ -145,6 +145,7 @@ impl Parser<'_> {
         let at = self.position();
         if self.accept("table") {
             self.accept("only");
+            self.refer(Reference::Relation);
             let name = self.object_name()?;
             self.accept_operator("*");
             let mut select = Select::empty(at);
@@ -386,6 +387,7 @@ impl Parser<'_> {
     }
 
     fn cte(&mut self) -> Result<Cte> {
+        self.refer(Reference::Cte);
         let name = self.name()?;
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
         self.expect("as")?;

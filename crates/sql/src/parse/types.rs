@@ -2,7 +2,7 @@
 
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
-use crate::parse::parser::Parser;
+use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{At, Name, ObjectName, TypeName};
 
 /// PostgreSQL's bits for the fields of an interval's modifier.
@@ -82,6 +82,7 @@ impl Parser<'_> {
 
     /// A type by its name, perhaps qualified and with modifiers.
     fn general_type(&mut self, at: At) -> Result<TypeName> {
+        self.refer(Reference::Type);
         let Some(first) = self.function_name() else { return Err(self.unexpected()) };
         let mut parts = vec![first];
         while self.accept_mark(".") {

@@ -5,8 +5,8 @@
 use super::SystemCatalog;
 use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule, constraints};
-use crate::catalog::{Catalog, KeyAction, Relation, Table, View};
-use crate::parse::quote_identifier;
+use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
+use crate::parse::{Reference, parse_expression, quote_identifier, references};
 use crate::types::{Modifier, Type, format_type};
 
 /// A DEFAULT as clients read it: a sequence is named, where the catalog keeps its oid.
@@ -19,12 +19,73 @@ pub(super) fn default_text(system: &SystemCatalog<'_>, ty: Type, text: &str) -> 
     {
         return format!("{text}::{}", format_type(ty, Modifier::NONE, &|_| None));
     }
-    let sequence = text.strip_prefix("nextval(").and_then(|rest| rest.strip_suffix("::oid::regclass)"));
-    let Some(oid) = sequence.and_then(|oid| oid.parse().ok()) else { return text.to_string() };
-    match shown_relation(system, oid) {
-        Some(name) => format!("nextval('{}'::regclass)", name.replace('\'', "''")),
-        None => text.to_string(),
+    expression_text(system, &with_sequence_names(text, |oid| shown_relation(system, oid)))
+}
+
+/// A default with its sequences named, where the catalog keeps their oids.
+pub(crate) fn with_sequence_names(text: &str, name: impl Fn(u32) -> Option<String>) -> String {
+    let mut shown = text.to_string();
+    for oid in sequences_of(text) {
+        if let Some(name) = name(oid) {
+            let name = format!("nextval('{}'::regclass)", name.replace('\'', "''"));
+            shown = shown.replace(&format!("nextval({oid}::oid::regclass)"), &name);
+        }
     }
+    shown
+}
+
+/// The sequences that a default takes values from.
+pub(super) fn sequences_of(text: &str) -> impl Iterator<Item = u32> {
+    text.split("nextval(").skip(1).filter_map(|rest| rest.split_once("::oid::regclass)")?.0.parse().ok())
+}
+
+/// An expression as clients read it. Where a type was named without its schema, it was found in the public one.
+pub(super) fn expression_text(system: &SystemCatalog<'_>, text: &str) -> String {
+    qualified_text(system, text, &[PUBLIC.to_string()])
+}
+
+/// A text in which names of relations and types that were found along `path` have their schemas before them where the
+/// session's search path does not lead to them.
+fn qualified_text(system: &SystemCatalog<'_>, text: &str, path: &[String]) -> String {
+    let (catalog, shown_path) = (system.objects(), system.session.path());
+    let references = references(text);
+    let is_cte =
+        |name: &str| references.iter().any(|(kind, cte, _)| *kind == Reference::Cte && cte.last() == name);
+    let (mut qualified, mut end) = (String::new(), 0);
+    for (kind, name, at) in &references {
+        if name.schema().is_some() {
+            continue;
+        }
+        let oid = |path: &[String]| match kind {
+            Reference::Relation if !is_cte(name.last()) => {
+                catalog.find(None, name.last(), path).map(Relation::oid)
+            }
+            Reference::Type => catalog.find_type(None, name.last(), path).map(UserType::oid),
+            _ => None,
+        };
+        let Some(found) = oid(path).filter(|found| oid(&shown_path) != Some(*found)) else { continue };
+        let schema = match kind {
+            Reference::Type => catalog.user_type_by_oid(found).map(UserType::schema),
+            _ => catalog.relation_name(found).map(|(schema, _)| schema.as_str()),
+        };
+        qualified += &text[end..*at as usize];
+        qualified += &schema.map_or(String::new(), |schema| format!("{}.", quote_identifier(schema)));
+        end = *at as usize;
+    }
+    qualified + &text[end..]
+}
+
+/// The oids of the relations that a view reads.
+pub(super) fn relations_of(catalog: &Catalog, view: &View) -> Vec<u32> {
+    let references = references(&view.query);
+    let named = references.iter().filter(|(kind, ..)| *kind == Reference::Relation);
+    let mut oids: Vec<u32> = named
+        .filter_map(|(_, name, _)| catalog.find(name.schema(), name.last(), &view.search_path))
+        .map(Relation::oid)
+        .collect();
+    oids.sort_unstable();
+    oids.dedup();
+    oids
 }
 
 /// A relation's name, with its schema if the search path does not lead to it.
@@ -90,10 +151,19 @@ pub(super) fn constraint_definition(system: &SystemCatalog<'_>, oid: u32, pretty
     Some(rule_text(system, &constraint, pretty))
 }
 
+/// A condition without the parentheses around it: one that was printed and read again is the same.
+fn check_text(system: &SystemCatalog<'_>, condition: &str) -> String {
+    let inner = condition.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    match inner.filter(|inner| parse_expression(inner).is_ok()) {
+        Some(inner) => check_text(system, inner),
+        None => expression_text(system, condition),
+    }
+}
+
 fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bool) -> String {
     match (&constraint.rule, constraint.owner) {
-        (Rule::Check(condition), _) if pretty => format!("CHECK ({condition})"),
-        (Rule::Check(condition), _) => format!("CHECK (({condition}))"),
+        (Rule::Check(condition), _) if pretty => format!("CHECK ({})", check_text(system, condition)),
+        (Rule::Check(condition), _) => format!("CHECK (({}))", check_text(system, condition)),
         (Rule::Key(index), Owner::Table(table)) => {
             let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
             let included = match index.included {
@@ -135,14 +205,15 @@ pub(super) fn rule_word(action: KeyAction) -> &'static str {
 }
 
 /// A view's query, with the semicolon that PostgreSQL puts behind it.
-pub(super) fn view_text(view: &View) -> String {
-    format!(" {};", view.query.trim().trim_end_matches(';'))
+pub(super) fn view_text(system: &SystemCatalog<'_>, view: &View) -> String {
+    let query = qualified_text(system, view.query.trim().trim_end_matches(';'), &view.search_path);
+    format!(" {query};")
 }
 
 /// The query of the view with this oid.
-pub(super) fn view_definition(catalog: &Catalog, oid: u32) -> Option<String> {
-    match catalog.relation_by_oid(oid)? {
-        Relation::View(view) => Some(view_text(view)),
+pub(super) fn view_definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    match system.objects().relation_by_oid(oid)? {
+        Relation::View(view) => Some(view_text(system, view)),
         _ => None,
     }
 }

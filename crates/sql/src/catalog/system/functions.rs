@@ -43,11 +43,9 @@ pub(crate) const OBJECTS: &[Definition] = &[
         of(c, |it| index_definition(it, oid(v), v[1].int4(), v[2].bool()))
     })
     .stable(),
-    scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v)))).stable(),
-    scalar("pg_get_viewdef(oid, bool) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v))))
-        .stable(),
-    scalar("pg_get_viewdef(oid, int4) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v))))
-        .stable(),
+    scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
+    scalar("pg_get_viewdef(oid, bool) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
+    scalar("pg_get_viewdef(oid, int4) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_userbyid(oid) name", user_by_oid).stable(),
     scalar("pg_get_serial_sequence(text, text) text", serial_sequence).stable(),
     scalar("pg_get_function_result(oid) text", |c, v| of(c, |it| function_result(it, oid(v)))).stable(),

@@ -76,7 +76,7 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
             table_catalog = &system.session.database,
             table_schema = &view.schema,
             table_name = &view.name,
-            view_definition = view_text(view),
+            view_definition = view_text(system, view),
             check_option = "NONE",
             is_updatable = writable,
             is_insertable_into = writable,

@@ -1,20 +1,15 @@
-//! `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`, `pg_description`, `pg_depend`.
+//! `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`, `pg_description`.
 
-use super::classes::{
-    indexes_of, schema_oid, sequences as all_sequences, tables as all_tables, views as all_views,
-};
-use super::constraints::{Rule, constraints_of};
+use super::SystemCatalog;
+use super::classes::{indexes_of, sequences as all_sequences, tables as all_tables, views as all_views};
 use super::definitions::{index_definition, view_text};
 use super::row::{Output, row};
-use super::{SystemCatalog, derived_oid};
-use crate::catalog::{Catalog, ColumnOrigin, Relation, UserType};
+use crate::catalog::{Catalog, UserType};
 
 /// The oids of the catalogs that dependencies and comments name.
 pub(super) const PG_CLASS: u32 = 1259;
 pub(super) const PG_TYPE: u32 = 1247;
 pub(super) const PG_NAMESPACE: u32 = 2615;
-const PG_ATTRDEF: u32 = 2604;
-const PG_CONSTRAINT: u32 = 2606;
 
 pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
@@ -52,7 +47,7 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
             schemaname = &view.schema,
             viewname = &view.name,
             viewowner = &system.session.user,
-            definition = view_text(view),
+            definition = view_text(system, view),
         );
     }
 }
@@ -136,62 +131,5 @@ pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
 pub(super) fn descriptions(system: &SystemCatalog<'_>, out: &mut Output) {
     for (class, oid, column, text) in comments(system.objects()) {
         row!(out, objoid = oid, classoid = class, objsubid = column, description = text);
-    }
-}
-
-/// The sequences that a default names as `nextval('name')`; without a schema, that of the table or the public one.
-fn sequences_of<'c>(catalog: &'c Catalog, schema: &'c str, text: &'c str) -> impl Iterator<Item = u32> + 'c {
-    let names = text.split("nextval('").skip(1).filter_map(|rest| Some(rest.split_once('\'')?.0));
-    names.filter_map(move |name| {
-        let name = crate::parse::parse_name(name).ok()?;
-        let path = [schema.to_string(), crate::catalog::PUBLIC.to_string()];
-        match catalog.find(name.schema(), name.last(), &path)? {
-            Relation::Sequence(sequence) => Some(sequence.oid),
-            _ => None,
-        }
-    })
-}
-
-/// What is dropped with what: sequences with their columns, defaults with theirs, indexes with their constraints.
-pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
-    let catalog = system.objects();
-    let mut depend = |(class, object): (u32, u32), (on_class, on, column): (u32, u32, i32), kind: char| {
-        row!(
-            out,
-            classid = class,
-            objid = object,
-            refclassid = on_class,
-            refobjid = on,
-            refobjsubid = column,
-            deptype = kind,
-        );
-    };
-    for table in all_tables(catalog) {
-        depend((PG_CLASS, table.oid), (PG_NAMESPACE, schema_oid(catalog, &table.schema), 0), 'n');
-        for (at, column) in table.columns.iter().enumerate() {
-            if matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)) {
-                let oid = derived_oid(table.oid, 'd', &column.name);
-                depend((PG_ATTRDEF, oid), (PG_CLASS, table.oid, at as i32 + 1), 'a');
-                if let ColumnOrigin::Default(text) = &column.origin {
-                    let sequences = sequences_of(catalog, &table.schema, text);
-                    sequences.for_each(|sequence| depend((PG_ATTRDEF, oid), (PG_CLASS, sequence, 0), 'n'));
-                }
-            }
-        }
-        for constraint in constraints_of(table) {
-            for column in constraint.rule.columns() {
-                depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, table.oid, column as i32 + 1), 'a');
-            }
-            if let Rule::Key(index) = &constraint.rule {
-                depend((PG_CLASS, index.oid), (PG_CONSTRAINT, constraint.oid, 0), 'i');
-            }
-        }
-    }
-    for sequence in all_sequences(catalog) {
-        let Some((table, column)) = sequence.owner else { continue };
-        let identity = catalog.table_by_oid(table).and_then(|table| table.columns.get(column));
-        let identity = identity.is_some_and(|it| matches!(it.origin, ColumnOrigin::Identity { .. }));
-        let kind = if identity { 'i' } else { 'a' };
-        depend((PG_CLASS, sequence.oid), (PG_CLASS, table, column as i32 + 1), kind);
     }
 }

@@ -22,6 +22,7 @@ mod classes;
 mod cluster;
 mod constraints;
 mod definitions;
+mod dependencies;
 pub(crate) mod functions;
 mod information;
 mod information_constraints;
@@ -35,6 +36,7 @@ use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
+pub(crate) use definitions::with_sequence_names;
 pub(crate) use names::{name_of, oid_by_name};
 pub(crate) use row::Output;
 
@@ -101,7 +103,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_collation", types::collations),
     ("pg_constraint", constraints::rows),
     ("pg_database", cluster::databases),
-    ("pg_depend", listings::dependencies),
+    ("pg_depend", dependencies::dependencies),
     ("pg_description", listings::descriptions),
     ("pg_enum", types::labels),
     ("pg_index", classes::indexes),
@@ -113,6 +115,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_operator", procedures::operators),
     ("pg_opfamily", types::operator_families),
     ("pg_proc", procedures::rows),
+    ("pg_rewrite", dependencies::rules),
     ("pg_roles", cluster::roles),
     ("pg_sequence", listings::sequences),
     ("pg_sequences", listings::sequence_list),

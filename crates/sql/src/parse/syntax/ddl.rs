@@ -275,6 +275,8 @@ pub(crate) enum SequenceOption {
     Cache(i64),
     /// `None`: OWNED BY NONE.
     OwnedBy(Option<ObjectName>),
+    /// SEQUENCE NAME of an identity column.
+    Name(ObjectName),
 }
 
 /// CREATE DOMAIN.

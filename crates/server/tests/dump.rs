@@ -1,0 +1,209 @@
+//! What pg_dump writes of a database is restored by PostgreSQL and by another database of ours, without an error.
+//!
+//! Needs PostgreSQL's programs: those of `HEDDLE_POSTGRES` (a directory), or of Debian's package of version 15. Where they
+//! are missing, the tests are skipped with a message.
+
+mod support;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use support::Running;
+
+const SCHEMA: &str = include_str!("dump.sql");
+
+/// Every table and view, and what the next rows get from sequences: the same wherever the dump was restored.
+const CHECKS: &[&str] = &[
+    "select * from author order by id",
+    "select * from book order by id",
+    "select * from other.\"Odd Name\" order by a",
+    "select * from uses order by n",
+    "select * from titles order by name",
+    "select * from a_first order by name",
+    "select * from other.counted",
+    "insert into author (name) values ('Bachman') returning id, born, feels",
+    "insert into book (author_id, title) values (3, 'The Programmer') returning id, tags, length",
+    "insert into other.\"Odd Name\" (e) values ('z') returning a, \"B c\", d",
+    "insert into uses default values returning n, k",
+    "select pg_get_serial_sequence('author', 'id'), pg_get_serial_sequence('other.\"Odd Name\"', 'B c'),
+     pg_get_serial_sequence('book', 'id'), pg_get_serial_sequence('other.\"Odd Name\"', 'e')",
+    "select obj_description('book'::regclass), col_description('book'::regclass, 3)",
+    "drop table other.\"Odd Name\" cascade",
+    "select count(*) from pg_sequences where schemaname = 'other'",
+];
+
+/// What neither side may accept, with its SQLSTATE.
+const REFUSED: &[(&str, &str)] = &[
+    ("insert into author (name) values ('Gray')", "23505"),
+    ("insert into book (author_id, title) values (77, 'x')", "23503"),
+    ("insert into book (author_id, title) values (1, '')", "23514"),
+    ("insert into book (author_id, cost) values (1, -1)", "23514"),
+    ("insert into uses (m) values ('o''k')", "23514"),
+    ("drop sequence alone", "2BP01"),
+    ("drop sequence author_id_seq", "2BP01"),
+];
+
+/// The directory of PostgreSQL's programs.
+fn programs() -> Option<PathBuf> {
+    let named = std::env::var_os("HEDDLE_POSTGRES").map(PathBuf::from);
+    let directory = named.unwrap_or_else(|| "/usr/lib/postgresql/15/bin".into());
+    let found =
+        ["initdb", "pg_ctl", "pg_dump", "psql"].iter().all(|program| directory.join(program).exists());
+    if !found {
+        println!("skipped: {} has no initdb, pg_ctl, pg_dump and psql", directory.display());
+    }
+    found.then_some(directory)
+}
+
+/// What a program that must succeed wrote.
+fn output(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{command:?}: {stderr}");
+    String::from_utf8(stdout).expect("UTF-8")
+}
+
+/// A server of either kind, as PostgreSQL's programs reach it.
+struct Target {
+    programs: PathBuf,
+    host: String,
+    port: u16,
+    database: &'static str,
+}
+
+impl Target {
+    fn of(programs: &Path, running: &Running) -> Target {
+        let (programs, host) = (programs.to_owned(), "127.0.0.1".to_owned());
+        Target { programs, host, port: running.port(), database: "heddle" }
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.programs.join(name));
+        command.args(["-h", &self.host, "-U", "ada", "-d", self.database, "-p"]).arg(self.port.to_string());
+        command
+    }
+
+    fn psql(&self) -> Command {
+        let mut command = self.program("psql");
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
+        command
+    }
+
+    fn run(&self, statement: &str) -> String {
+        output(self.psql().args(["-c", statement]))
+    }
+
+    /// Runs a file as `psql -f` does. Any error ends it.
+    fn restore(&self, dump: &str) {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, dump).expect("written");
+        output(self.psql().arg("-f").arg(file.path()));
+    }
+
+    /// A dump without the lines that are different each time.
+    fn dump(&self) -> String {
+        let dump = output(&mut self.program("pg_dump"));
+        let lines =
+            dump.lines().filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"));
+        lines.map(|line| format!("{line}\n")).collect()
+    }
+
+    /// What the checks answer. The refused statements come behind them: they take values from sequences, too.
+    fn answers(&self) -> Vec<String> {
+        let answers = CHECKS.iter().map(|check| self.run(check)).collect();
+        for (statement, state) in REFUSED {
+            let verbose = ["-v", "VERBOSITY=sqlstate", "-c", statement];
+            let refused = self.psql().args(verbose).output().expect("psql starts");
+            let message = String::from_utf8_lossy(&refused.stderr);
+            assert!(message.contains(state), "{statement}: {message}");
+        }
+        answers
+    }
+}
+
+/// A PostgreSQL server of the test's own, on a socket in its directory.
+struct PostgreSql {
+    programs: PathBuf,
+    directory: tempfile::TempDir,
+}
+
+impl PostgreSql {
+    fn start(programs: &Path) -> PostgreSql {
+        let directory = tempfile::tempdir().expect("a directory");
+        // For the user that the server runs as if the tests run as root, which PostgreSQL refuses.
+        std::fs::set_permissions(&directory, Permissions::from_mode(0o777)).expect("permissions");
+        let postgres = PostgreSql { programs: programs.to_owned(), directory };
+        output(postgres.command("initdb").args(["-A", "trust", "-U", "ada", "-E", "UTF8", "--no-sync"]));
+        let options = format!("-F -c listen_addresses= -k {}", postgres.directory.path().display());
+        let log = postgres.directory.path().join("log");
+        // Not `output`: the server would keep the pipe open.
+        let status = postgres
+            .command("pg_ctl")
+            .args(["-w", "-s", "-o", &options, "-l"])
+            .arg(log)
+            .arg("start")
+            .status();
+        assert!(status.expect("pg_ctl starts").success(), "PostgreSQL starts");
+        postgres
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let path = self.programs.join(program);
+        let is_root = output(Command::new("id").arg("-u")).trim() == "0";
+        let mut command = Command::new(if is_root { "runuser".into() } else { path.clone() });
+        if is_root {
+            command.args(["-u", "postgres", "--"]).arg(path);
+        }
+        command.arg("-D").arg(self.directory.path().join("data")).current_dir(&self.directory);
+        command
+    }
+
+    fn target(&self) -> Target {
+        let host = self.directory.path().display().to_string();
+        Target { programs: self.programs.clone(), host, port: 5432, database: "postgres" }
+    }
+}
+
+impl Drop for PostgreSql {
+    fn drop(&mut self) {
+        let _ = self.command("pg_ctl").args(["-s", "-m", "immediate", "stop"]).status();
+    }
+}
+
+#[test]
+fn a_dump_is_restored_by_postgresql() {
+    let Some(programs) = programs() else { return };
+    let running = Running::start();
+    let ours = Target::of(&programs, &running);
+    ours.restore(SCHEMA);
+    let postgres = PostgreSql::start(&programs);
+    let theirs = postgres.target();
+    theirs.restore(&ours.dump());
+    assert_eq!(theirs.answers(), ours.answers());
+}
+
+#[test]
+fn a_dump_is_restored_here_and_dumped_again_the_same() {
+    let Some(programs) = programs() else { return };
+    let (first, second) = (Running::start(), Running::start());
+    let (first, second) = (Target::of(&programs, &first), Target::of(&programs, &second));
+    first.restore(SCHEMA);
+    let dump = first.dump();
+    second.restore(&dump);
+    assert_eq!(second.dump(), dump);
+    assert_eq!(second.answers(), first.answers());
+}
+
+#[test]
+fn what_postgresql_dumps_of_it_is_restored_here() {
+    let Some(programs) = programs() else { return };
+    let (first, second) = (Running::start(), Running::start());
+    let (first, second) = (Target::of(&programs, &first), Target::of(&programs, &second));
+    first.restore(SCHEMA);
+    let postgres = PostgreSql::start(&programs);
+    postgres.target().restore(&first.dump());
+    second.restore(&postgres.target().dump());
+    assert_eq!(second.answers(), first.answers());
+}

@@ -1,0 +1,83 @@
+//! `pg_depend` and `pg_rewrite`: which objects need which. `pg_dump` orders by them what it writes.
+
+use super::classes::{schema_oid, sequences as all_sequences, tables as all_tables, views as all_views};
+use super::constraints::{Rule, constraints_of};
+use super::definitions::{relations_of, sequences_of};
+use super::listings::{PG_CLASS, PG_NAMESPACE};
+use super::row::{Output, row};
+use super::{SystemCatalog, derived_oid};
+use crate::catalog::ColumnOrigin;
+
+const PG_ATTRDEF: u32 = 2604;
+const PG_CONSTRAINT: u32 = 2606;
+const PG_REWRITE: u32 = 2618;
+
+/// The name of the rule that every view has.
+const RULE: &str = "_RETURN";
+
+/// What is dropped with what: sequences with their columns, defaults with theirs, indexes with their constraints.
+pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    let mut depend = |(class, object): (u32, u32), (on_class, on, column): (u32, u32, i32), kind: char| {
+        row!(
+            out,
+            classid = class,
+            objid = object,
+            refclassid = on_class,
+            refobjid = on,
+            refobjsubid = column,
+            deptype = kind,
+        );
+    };
+    for table in all_tables(catalog) {
+        depend((PG_CLASS, table.oid), (PG_NAMESPACE, schema_oid(catalog, &table.schema), 0), 'n');
+        for (at, column) in table.columns.iter().enumerate() {
+            if matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)) {
+                let oid = derived_oid(table.oid, 'd', &column.name);
+                depend((PG_ATTRDEF, oid), (PG_CLASS, table.oid, at as i32 + 1), 'a');
+                if let ColumnOrigin::Default(text) = &column.origin {
+                    sequences_of(text)
+                        .for_each(|sequence| depend((PG_ATTRDEF, oid), (PG_CLASS, sequence, 0), 'n'));
+                }
+            }
+        }
+        for constraint in constraints_of(table) {
+            for column in constraint.rule.columns() {
+                depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, table.oid, column as i32 + 1), 'a');
+            }
+            if let Rule::Key(index) = &constraint.rule {
+                depend((PG_CLASS, index.oid), (PG_CONSTRAINT, constraint.oid, 0), 'i');
+            }
+        }
+    }
+    for sequence in all_sequences(catalog) {
+        let Some((table, column)) = sequence.owner else { continue };
+        let identity = catalog.table_by_oid(table).and_then(|table| table.columns.get(column));
+        let identity = identity.is_some_and(|it| matches!(it.origin, ColumnOrigin::Identity { .. }));
+        let kind = if identity { 'i' } else { 'a' };
+        depend((PG_CLASS, sequence.oid), (PG_CLASS, table, column as i32 + 1), kind);
+    }
+    for view in all_views(catalog) {
+        let rule = (PG_REWRITE, derived_oid(view.oid, 'r', RULE));
+        depend((PG_CLASS, view.oid), (PG_NAMESPACE, schema_oid(catalog, &view.schema), 0), 'n');
+        depend(rule, (PG_CLASS, view.oid, 0), 'i');
+        for relation in relations_of(catalog, view) {
+            depend(rule, (PG_CLASS, relation, 0), 'n');
+        }
+    }
+}
+
+/// The rules of views: each says what the view reads.
+pub(super) fn rules(system: &SystemCatalog<'_>, out: &mut Output) {
+    for view in all_views(system.objects()) {
+        row!(
+            out,
+            oid = derived_oid(view.oid, 'r', RULE),
+            rulename = RULE,
+            ev_class = view.oid,
+            ev_type = '1',
+            ev_enabled = 'O',
+            is_instead = true,
+        );
+    }
+}
