@@ -42,9 +42,9 @@ const ATTEMPTS_MAX: u32 = 100;
 /// How often it is tried before others are held off.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 3;
 /// For how long others are held off at most, the first time.
-const FIRST_TIME_ALONE: Duration = Duration::from_millis(250);
+const FIRST_TIME_ALONE: Duration = Duration::from_secs(4);
 /// How often that time doubles: up to about four minutes.
-const DOUBLINGS_MAX: u32 = 10;
+const DOUBLINGS_MAX: u32 = 6;
 
 impl Connection {
     /// A statement that changes the schema.
