@@ -372,3 +372,86 @@ fn wrong_changes_are_refused_and_change_nothing() {
     assert!(matches!(nested, Err(Error::Nested { .. })), "{nested:?}");
     assert_eq!(*db.table("a").expect("it is there").definition(), before);
 }
+
+/// Sessions change the schema beside closures, snapshots and checkpoints; what is then on disk is one whole schema with all
+/// amounts.
+#[test]
+fn sessions_change_the_schema_beside_snapshots_and_checkpoints() {
+    for &protocol in ProtocolKind::ALL {
+        let disk = SimulatedDisk::new();
+        let db = Database::open("/db", on_disk(&disk).protocol(protocol)).expect("opened");
+        let table = filled(&db, "a");
+        let (stop, pause) = (AtomicBool::new(false), AtomicBool::new(false));
+        let sum = |rows: Result<Vec<i64>>| rows.map(|rows| rows.iter().sum::<i64>());
+        thread::scope(|scope| {
+            for writer in 0..2_i64 {
+                let (db, table, stop, pause) = (&db, &table, &stop, &pause);
+                scope.spawn(move || {
+                    for round in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                        while pause.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
+                            thread::yield_now();
+                        }
+                        let (from, to) = ((round + writer) % 10, (round * 3 + 1) % 10);
+                        db.run(|tx| {
+                            tx.add(table, key![from], "n", -1)?;
+                            tx.add(table, key![to], "n", 1)
+                        })
+                        .expect("both rows are there");
+                    }
+                });
+            }
+            let observer = scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let snapshot = db.snapshot().expect("a snapshot");
+                    let rows = snapshot
+                        .scan(&table, Range::all())
+                        .and_then(|rows| rows.map(|row| row?.row().int("n")).collect());
+                    assert_eq!(sum(rows), Ok(450), "{protocol:?}");
+                    db.checkpoint().expect("a checkpoint");
+                }
+            });
+            for round in 0..12 {
+                // A rebuild reads all rows, so it conflicts with writers; not forever.
+                for attempt in 1.. {
+                    pause.store(attempt > 20, Ordering::Relaxed);
+                    match change_in_session(&db, round) {
+                        Ok(()) => break,
+                        Err(error) => assert_eq!(error, Error::Conflict, "{protocol:?}, round {round}"),
+                    }
+                }
+                pause.store(false, Ordering::Relaxed);
+            }
+            stop.store(true, Ordering::Relaxed);
+            observer.join().expect("each snapshot has one schema");
+        });
+        db.check().expect("rows and indexes agree");
+        for db in
+            [Database::open("/db", on_disk(&disk.crash_image(3)).protocol(protocol)).expect("recovered"), db]
+        {
+            let table = db.table("a").expect("it is there");
+            db.check().expect("rows and indexes agree");
+            let rows = db.run(|tx| tx.scan(&table, Range::all())?.map(|row| row?.int("n")).collect());
+            assert_eq!((sum(rows), table.definition().columns().len()), (Ok(450), 3), "{protocol:?}");
+            assert!(db.table("temporary").is_err());
+        }
+    }
+}
+
+/// Adds an index, a column or a check, with a table beside it, or takes them away again.
+fn change_in_session(db: &Database, round: i64) -> Result<()> {
+    let mut session = db.session()?;
+    session.begin()?;
+    let change = match round % 4 {
+        0 => TableChange::new().add_index("by_n", ["n"]).add_check("sane", "n > -1000000"),
+        1 => TableChange::new().drop_index("by_n").drop_constraint("sane"),
+        2 => TableChange::new().add_column("more", DataType::Int64, round),
+        _ => TableChange::new().drop_column("more"),
+    };
+    session.change_table("a", change)?;
+    if round % 2 == 0 {
+        session.create_table(definition("temporary"))?;
+    } else {
+        session.drop_table("temporary")?;
+    }
+    session.commit()
+}

@@ -68,9 +68,7 @@ pub(crate) fn replay(
         return Err(place.map_or(error.clone(), |place| log.blame(place, error)));
     }
     let all = shares.into_iter().map(Mutex::into_inner).chain([tools]);
-    all.into_iter()
-        .try_for_each(|tools| tools.overlap.begin_epoch(None))
-        .map_err(|error| log.blame_last(error))
+    all.into_iter().try_for_each(|mut tools| tools.begin_epoch(None)).map_err(|error| log.blame_last(error))
 }
 
 /// What the threads share.

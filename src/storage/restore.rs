@@ -54,6 +54,15 @@ impl Tools {
         Tools { arena: Bump::new(), cutter: Cutter::default(), overlap, tables: Vec::new() }
     }
 
+    /// See [`Overlap::begin_epoch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn begin_epoch(&mut self, epoch: Option<u64>) -> Result<()> {
+        let Tools { overlap, tables, .. } = self;
+        overlap.begin_epoch(epoch, |id| tables.iter().any(|table| table.id() == id && table.is_gone()))
+    }
+
     /// Has fetched what later steps will need: the line of the index in which the record of one far ahead will be
     /// looked for, and the record of one nearer.
     fn look_ahead(&self, steps: &[Step], payload: &[u8], guard: &Guard) {
@@ -88,8 +97,16 @@ impl Tools {
     }
 }
 
+/// A table of which the log has a change. One that was dropped while a checkpoint was made may be missing: the checkpoint has
+/// none of its records, and its row in the catalog, which the drop has changed, looks like one that the log will bring. But
+/// the transaction that made the table would have been replayed before; so it is older, and the catalog has all rows.
 fn table_of(store: &Store, id: u32) -> Result<Arc<TableCore>> {
-    store.table(id).ok_or_else(|| malformed(format!("a change of table {id}, which no catalog row names")))
+    if let Some(table) = store.table(id) {
+        return Ok(table);
+    }
+    let unnamed = || malformed(format!("a change of table {id}, which no catalog row names"));
+    store.add_table_of_catalog(id, &crossbeam_epoch::pin()).map_err(|_| unnamed())?;
+    store.table(id).ok_or_else(unnamed)
 }
 
 fn malformed(detail: String) -> Error {

@@ -98,7 +98,7 @@ impl Replica {
             let detail = format!("a checkpoint of epoch {epoch} is asked for in epoch {}", self.epoch);
             return Err(Error::Malformed { what: "order of a database", detail });
         }
-        self.tools.iter().try_for_each(|tools| tools.overlap.begin_epoch(None))?;
+        self.tools.iter_mut().try_for_each(|tools| tools.begin_epoch(None))?;
         self.epoch = epoch;
         self.sweep();
         Ok(())

@@ -82,7 +82,7 @@ pub(crate) fn apply_share(
     tools: &mut Tools,
     guard: &Guard,
 ) -> Result<()> {
-    tools.overlap.begin_epoch(Some(group.epoch))?;
+    tools.begin_epoch(Some(group.epoch))?;
     let mut raises = Vec::new();
     // The merged operations are in front, then the commits in the order of their stamps.
     let steps = &group.shares[share];

@@ -8,7 +8,8 @@
 //!   copying came to it. The change is skipped. What makes this safe: the deletion was installed before the copying
 //!   ended, so it is in the log, in an epoch not after the last one; nothing else that is replayed needs the row; and
 //!   should the key be inserted again, the log has the whole row. All this is not taken on trust: a row that was missed
-//!   must be deleted or written whole before the last epoch is over, or recovery is refused.
+//!   must be deleted or written whole before the last epoch is over, or recovery is refused. The rows of a table that was
+//!   dropped went with it.
 
 use std::sync::Arc;
 
@@ -54,6 +55,9 @@ impl Overlap {
     /// # Errors
     /// It must have been there.
     pub(super) fn note_missing(&mut self, table: &TableCore, key: &[u8], epoch: u64) -> Result<()> {
+        if table.is_gone() {
+            return Ok(());
+        }
         if epoch > self.last_epoch {
             return Err(malformed(format!(
                 "operations on a row of {:?} that is not there",
@@ -71,12 +75,20 @@ impl Overlap {
         }
     }
 
-    /// Says that the next group is of this epoch, or that there is none.
+    /// Says that the next group is of this epoch, or that there is none. `is_gone`: whether a table was dropped.
     ///
     /// # Errors
     /// The copying is over, and a row is still missing of which some columns were changed.
-    pub(crate) fn begin_epoch(&self, epoch: Option<u64>) -> Result<()> {
+    pub(super) fn begin_epoch(
+        &mut self,
+        epoch: Option<u64>,
+        is_gone: impl Fn(TableId) -> bool,
+    ) -> Result<()> {
         if self.missing.is_empty() || epoch.is_some_and(|epoch| epoch <= self.last_epoch) {
+            return Ok(());
+        }
+        self.missing.retain(|(id, _)| !is_gone(*id));
+        if self.missing.is_empty() {
             return Ok(());
         }
         let tables: std::collections::BTreeSet<TableId> = self.missing.iter().map(|(id, _)| *id).collect();

@@ -53,7 +53,7 @@ pub(crate) fn scatter(
     tools: &mut Tools,
     guard: &Guard,
 ) -> Result<Scattered> {
-    tools.overlap.begin_epoch(Some(epoch))?;
+    tools.begin_epoch(Some(epoch))?;
     let mut steps: Vec<Vec<Step>> = (0..shares).map(|_| Vec::new()).collect();
     let mut transactions = split_transactions(&payload)?;
     let count = transactions.len() as u64;

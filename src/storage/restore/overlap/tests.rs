@@ -47,12 +47,12 @@ fn changes_of_a_row_that_was_deleted_before_it_was_copied_are_skipped_until_it_h
     let restored = self::rig();
     let mut tools = Tools::new(Overlap::new(first + 1, []));
     for (epoch, group) in (first..).zip(&groups) {
-        tools.overlap.begin_epoch(Some(epoch)).unwrap();
+        tools.begin_epoch(Some(epoch)).unwrap();
         restored.replay_with(&mut tools, group).unwrap();
         let expected = if epoch == first + 2 { rig.row(1) } else { None };
         assert_eq!(restored.row(1), expected, "epoch {epoch}: never a row with holes");
     }
-    tools.overlap.begin_epoch(None).unwrap();
+    tools.begin_epoch(None).unwrap();
     assert_eq!(restored.rows(), rig.rows());
 }
 
@@ -75,15 +75,15 @@ fn a_row_that_was_missed_and_has_not_gone_by_the_last_epoch_is_refused() {
     let restored = rig();
     let mut tools = Tools::new(Overlap::new(first, []));
     restored.replay_with(&mut tools, &update).unwrap();
-    assert!(tools.overlap.begin_epoch(Some(first)).is_ok());
-    assert!(is_malformed(tools.overlap.begin_epoch(Some(first + 1))));
-    assert!(is_malformed(tools.overlap.begin_epoch(None)));
+    assert!(tools.begin_epoch(Some(first)).is_ok());
+    assert!(is_malformed(tools.begin_epoch(Some(first + 1))));
+    assert!(is_malformed(tools.begin_epoch(None)));
     // Had the copying gone on, the delete would have settled it.
     let mut tools = Tools::new(Overlap::new(first + 1, []));
     let restored = rig();
     restored.replay_with(&mut tools, &update).unwrap();
     restored.replay_with(&mut tools, &delete).unwrap();
-    assert!(tools.overlap.begin_epoch(None).is_ok());
+    assert!(tools.begin_epoch(None).is_ok());
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn merged_operations_on_a_row_that_was_missed_are_skipped_until_it_has_gone() {
     let restored = self::rig();
     restored.replay_with(&mut tools, &merged).unwrap();
     assert_eq!((restored.row(1), restored.records()), (None, 0));
-    assert!(is_malformed(tools.overlap.begin_epoch(None)));
+    assert!(is_malformed(tools.begin_epoch(None)));
     restored.replay_with(&mut tools, &delete).unwrap();
-    tools.overlap.begin_epoch(None).unwrap();
+    tools.begin_epoch(None).unwrap();
     assert!(is_malformed(self::rig().replay(&merged)), "without a checkpoint");
 }

@@ -83,13 +83,13 @@ proptest! {
             if epoch < copying.first_epoch {
                 continue;
             }
-            tools.overlap.begin_epoch(Some(epoch)).expect("all that was missed has gone");
+            tools.begin_epoch(Some(epoch)).expect("all that was missed has gone");
             restored.replay_with(&mut tools, group).expect("what was logged");
             if epoch >= last_epoch {
                 prop_assert_eq!(&rows(&restored), state, "epoch {} of {} to {}", epoch, copying.first_epoch, last_epoch);
             }
         }
-        tools.overlap.begin_epoch(None).expect("all that was missed has gone");
+        tools.begin_epoch(None).expect("all that was missed has gone");
         engine.reconcile();
         prop_assert_eq!(rows(&engine.live), rows(&restored));
     }
