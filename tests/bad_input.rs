@@ -603,8 +603,8 @@ fn options_out_of_range_are_refused() {
         ("log.segment_bytes", memory().log(|log| log.segment_bytes(1)), &["65536 to"]),
         ("log.segment_bytes", memory().log(|log| log.segment_bytes(u64::MAX)), &["65536 to"]),
         ("log.buffer_bytes", memory().log(|log| log.buffer_bytes(100)), &["100", "4096 to"]),
-        ("durability", Options::default(), &["group", "none, for a database in memory"]),
-        ("durability", Options::default().durability(Durability::Async), &["async", "none"]),
+        ("durability", Options::default(), &["group", "Durability::None, because a database in memory"]),
+        ("durability", Options::default().durability(Durability::Async), &["async", "Durability::None"]),
     ];
     for (option, options, words) in cases {
         let error = refused(Database::in_memory(options.clone()), words);
