@@ -1,5 +1,5 @@
-//! A follower as a process: TPK's configuration C; killed with -9, as its database is; and a database that is killed while
-//! a follower writes its checkpoints.
+//! A follower as a process: TPK's configuration C; killed with -9, as its database is; and a database that is killed
+//! while a follower writes its checkpoints.
 //!
 //! `HEDDLE_KILL_ROUNDS` sets the number of rounds, `HEDDLE_KILL_SEED` repeats the moments of an earlier run.
 
@@ -87,7 +87,7 @@ fn a_path_that_is_no_database_is_not_followed() {
 }
 
 #[test]
-fn who_follows_once_ends_with_the_database() {
+fn a_follower_started_with_once_ends_with_the_database() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("bank");
     let socket = database.join("follower.socket");

@@ -26,7 +26,7 @@ const TABLE: &str = "create table item (id int primary key, name text, price num
     insert into item values (1, 'tea', 2.50), (2, NULL, 10), (3, 'a|b', 0.1);";
 
 #[test]
-fn what_was_written_is_there_the_next_time() {
+fn written_rows_survive_a_restart() {
     let place = tempfile::tempdir().unwrap();
     let db = place.path().join("db");
     let written = heddle(&db, &[], TABLE);

@@ -1,7 +1,7 @@
-//! A thread that works beside another until that has ended.
+//! Runs a background thread alongside a piece of work, and stops it when the work ends.
 //!
-//! Concurrency: the thread is signaled to end, and joined, even if the work panics. So nothing waits forever for a thread
-//! that never learns of the end.
+//! # Concurrency
+//! The thread is signaled to stop and then joined, even if the work panics, so that the join cannot block forever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder};
@@ -34,8 +34,8 @@ impl Drop for EndOfWork<'_> {
     }
 }
 
-/// Does `work` on this thread while another one, of this name, does `companion`, which is to return soon after the end of
-/// the work; it may park.
+/// Does `work` on this thread while another one, of this name, does `companion`, which is to return soon after the end
+/// of the work; it may park.
 ///
 /// # Errors
 /// The system refuses the thread; then `work` is not done.

@@ -23,7 +23,8 @@ pub struct CheckpointArguments {
     /// Make a checkpoint every this many seconds, fractions allowed
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub checkpoint_seconds: Option<f64>,
-    /// Spread a checkpoint over this share of the way to the next one, 0 to 1; 0: as fast as it can be made [default: 0.8]
+    /// Spread a checkpoint over this share of the way to the next one, 0 to 1; 0: as fast as it can be made [default:
+    /// 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "Engine")]
     pub checkpoint_spread: Option<f64>,
     /// Make a checkpoint after every this many calls
@@ -132,7 +133,7 @@ mod tests {
     use heddledb::{DataType, TableDefinition, row};
 
     #[test]
-    fn a_checkpoint_is_made_after_every_so_many_calls_and_what_is_due_at_the_end_is_made() {
+    fn a_checkpoint_is_made_after_every_n_calls_and_one_that_is_due_at_the_end_is_made() {
         let place = tempfile::tempdir().unwrap();
         let db = Database::open(
             place.path(),

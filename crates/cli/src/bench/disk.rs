@@ -1,5 +1,4 @@
-//! How much of the disk a run takes: the most bytes that its log and its checkpoints have had, looked at ten times a
-//! second.
+//! The disk usage of a run: the maximum sizes of its log and its checkpoints, sampled ten times a second.
 
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -1,21 +1,21 @@
-//! `heddle bench`: sets a workload up, runs it, checks it, and reports.
+//! `heddle bench`: loads a workload, runs it, checks its invariants, and prints a report.
 //!
-//! | file | what is there |
+//! | file | contents |
 //! | --- | --- |
-//! | `options` | options that all workloads share, and what they mean to the engine and the driver |
+//! | `options` | options common to all workloads, and how they map to the engine's and the driver's settings |
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
-//! | `applicable` | refuses options that a run would ignore |
-//! | `split_label` | labels by hand, for a protocol that splits records |
-//! | `schedule`, `target` | who places calls, and where; the rate for a response time |
-//! | `checkpoints`, `follower` | when checkpoints are made, and by which process |
-//! | `partitions`, `shift` | what executors own, for the protocol that has them; what a load that shifts does to it |
-//! | `place` | where the database is: in memory, in a temporary directory, in a given one |
-//! | `processor` | the one processor that everything runs on, if so |
-//! | `run` | the order of things: load, run, check, close, recover, check |
-//! | `beside` | a thread that works beside the run |
-//! | `disk` | how much of the disk was taken |
+//! | `applicable` | rejects options that would have no effect on the run |
+//! | `split_label` | labels (splits chosen by hand), for a protocol that splits records |
+//! | `schedule`, `target` | which threads place calls, and in which queues; the highest rate within a response time |
+//! | `checkpoints`, `follower` | when checkpoints are taken, and by which process |
+//! | `partitions`, `shift` | the executors' partitions, for the partitioned protocol; throughput when the load shifts |
+//! | `place` | where the database is stored: in memory, in a temporary directory, or in a given one |
+//! | `processor` | pins the whole run to one processor, if asked to |
+//! | `run` | the sequence of steps: load, run, check, close, recover, check |
+//! | `beside` | a background thread for the duration of the run |
+//! | `disk` | disk usage |
 //! | `json`, `table`, `stages`, `format`, `progress` | output formats |
-//! | `trace` | the access trace as a picture |
+//! | `trace` | draws the access trace |
 
 mod applicable;
 mod beside;

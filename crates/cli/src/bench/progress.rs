@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A spinner for what comes before the run. The bar hides itself where standard error is no terminal.
+    /// A spinner for the steps before the run. It is hidden if standard error is not a terminal.
     pub fn new() -> Self {
         Self { bar: ProgressBar::new_spinner() }
     }

@@ -10,20 +10,23 @@ use crate::failure::{Failure, Result};
 /// Which queue a call goes to, which threads make the calls, and what is learned from them.
 #[derive(Args, Clone, Debug)]
 pub struct ScheduleArguments {
-    /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals) [default: random]
+    /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals) [default:
+    /// random]
     #[arg(long, value_name = "NAME", help_heading = "Schedule")]
     schedule: Option<ScheduleKind>,
     /// How predict weighs what it knows: {count|fraction}-{max|sum}-{canonical|literal}-{single|all}
     /// [default: count-max-canonical-single]
     #[arg(long, value_name = "NAME", help_heading = "Schedule")]
     pub policy: Option<Policy>,
-    /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: the workload's, if it has one]
+    /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: the workload's, if it has
+    /// one]
     #[arg(long, value_name = "COLUMN", help_heading = "Schedule")]
     pub partition_key: Option<String>,
     /// Threads that make and place the calls [default: 1 where a --schedule is given, else none: see --clients]
     #[arg(long, value_name = "N", help_heading = "Schedule")]
     pub generators: Option<usize>,
-    /// How long predict places calls at random at first, to see what conflicts; outside of the measured time [default: 5]
+    /// How long predict places calls at random at first, to see what conflicts; outside of the measured time [default:
+    /// 5]
     #[arg(long, value_name = "S", help_heading = "Schedule")]
     pub history_seconds: Option<f64>,
     /// How long predict uses what it has learned at least, before it is replaced [default: 30]
@@ -40,29 +43,30 @@ pub struct ScheduleArguments {
     pub queue_calls: Option<usize>,
 }
 
-/// How long predict sees what conflicts, where nothing is said.
+/// The default of `--history-seconds`.
 const HISTORY_SECONDS: f64 = 5.0;
-/// The engine looks at the time ten times a second: when the first call comes, and when the History is to be complete.
+/// How late the History may be complete: the engine reads the clock ten times a second, both for the first call and for
+/// the end of the History.
 const LATE_SECONDS: f64 = 0.3;
 
 impl ScheduleArguments {
-    /// The schedule.
+    /// The kind of schedule.
     pub fn kind(&self) -> ScheduleKind {
         self.schedule.unwrap_or_default()
     }
 
-    /// Whether a schedule was asked for, be it the usual one.
+    /// Whether `--schedule` was given, even if it names the default.
     pub fn is_given(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// Whether calls are made by generators: wherever a schedule is asked for, `random` included, so that schedules are
-    /// compared with the same pipeline.
+    /// The number of generator threads, if there are any. The default is one with `--schedule`, even with `random`, so
+    /// that schedules are compared on the same pipeline.
     pub fn generators(&self) -> Option<usize> {
         self.generators.or(self.is_given().then_some(1))
     }
 
-    /// The source of calls, if it is neither workers nor clients.
+    /// The source of calls, if it is generators rather than workers or clients.
     pub fn path(&self, clients: usize, in_flight: Option<usize>) -> Result<Option<CallPath>> {
         if clients > 0 {
             return match self.generators {
@@ -82,7 +86,7 @@ impl ScheduleArguments {
         Ok(self.generators().map(|generators| CallPath::Generators { generators }))
     }
 
-    /// Refuses what does not go together. `usual_key`: the workload's own partition key.
+    /// Rejects options that contradict each other. `usual_key`: the workload's default partition key.
     pub fn check(&self, usual_key: Option<&str>) -> Result {
         let predict = self.kind() == ScheduleKind::Predict;
         let given = [
@@ -106,7 +110,7 @@ impl ScheduleArguments {
         }
     }
 
-    /// How long calls are placed at random at first.
+    /// How long calls are placed at random at the start, in seconds.
     pub fn history(&self) -> f64 {
         match self.kind() {
             ScheduleKind::Predict => self.history_seconds.unwrap_or(HISTORY_SECONDS),
@@ -114,7 +118,7 @@ impl ScheduleArguments {
         }
     }
 
-    /// How long to run before measuring, so that the policy decides from the first measured moment on.
+    /// How long to run before the measured interval, in seconds, so that the policy is in effect throughout it.
     pub fn settling(&self) -> f64 {
         match self.kind() {
             ScheduleKind::Predict => self.history() + LATE_SECONDS,
@@ -122,7 +126,7 @@ impl ScheduleArguments {
         }
     }
 
-    /// The options of the schedule that predicts conflicts.
+    /// The options of `predict`.
     fn predict(&self) -> PredictOptions {
         let mut options = PredictOptions::default().history_seconds(self.history());
         if let Some(policy) = self.policy {
@@ -140,7 +144,7 @@ impl ScheduleArguments {
         options
     }
 
-    /// The engine's options; what was left out is its own choice.
+    /// Applies the arguments to the engine's options; the engine's defaults stand for arguments that were not given.
     pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
         let schedule = match (self.kind(), self.partition_key.as_deref().or(usual_key)) {
             (ScheduleKind::Predict, _) => self.predict().into(),
@@ -151,7 +155,7 @@ impl ScheduleArguments {
         if let Some(calls) = self.queue_calls {
             options = options.queues(|queues| queues.capacity(calls));
         }
-        // So schedules differ in where they place calls, and in nothing else.
+        // Work stealing is on under every schedule, so that schedules differ only in where they place calls.
         if self.generators().is_some() {
             options.queues(|queues| queues.work_stealing(true))
         } else {
@@ -159,7 +163,7 @@ impl ScheduleArguments {
         }
     }
 
-    /// What was given and belongs with the results.
+    /// The arguments that belong in the report.
     pub fn parameters(&self) -> Vec<(&'static str, Value)> {
         let mut parameters: Vec<(&'static str, Value)> = Vec::new();
         let mut given = |name, value: Option<Value>| parameters.extend(value.map(|value| (name, value)));
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_make_their_own_calls_unless_somebody_places_them() {
+    fn workers_make_their_own_calls_unless_generators_or_clients_do() {
         assert!(matches!(parse("x").path(0, Some(8)), Ok(None)));
         assert!(matches!(
             parse("x --schedule random").path(0, None),
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_by_name() {
+    fn contradictory_options_are_refused_by_name() {
         assert!(refused("x --policy count-max-canonical-single", None).contains("--policy"));
         assert!(refused("x --state-prune off --schedule partition", Some("id")).contains("--state-prune"));
         assert!(refused("x --schedule partition", None).contains("--partition-key"));

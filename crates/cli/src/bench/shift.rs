@@ -1,4 +1,4 @@
-//! A load that shifts: what is committed before, while the engine finds out, and from then on.
+//! A load that shifts: throughput before the shift, while the engine adapts, and afterwards.
 
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_before_everything_was_seen_has_no_parts() {
+    fn a_run_that_is_too_short_has_no_parts() {
         assert_eq!(Parts::of_series(&series(&[(30, 1.0)]), 1.0), None);
         assert_eq!(Parts::of_series(&series(&[(30, 1.0)]), 0.0), None);
         assert_eq!(Parts::of_series(&[], 1.0), None);

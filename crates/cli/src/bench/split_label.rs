@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_label_is_refused_with_the_form() {
+    fn an_invalid_label_is_refused_with_the_expected_form() {
         for text in
             ["", "incr1", "incr1.value", "incr1.value:1", "incr1:1:add", ".value:1:add", "a.b::add", "a.b:1:"]
         {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_ended_waits() {
+    fn an_incomplete_statement_is_not_split_off() {
         for text in ["select 'a;", "select /* ;", "do $$ ;", "select (;", "select 1 -- ;"] {
             assert_eq!(first_statement(text), None, "{text}");
         }
