@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_counts_beside_the_calls() {
+    fn rejected_input_counts_toward_the_size_of_a_group() {
         let mut calls = Calls::default();
         calls.refuse(0, "unreadable");
         calls.add(0, 1);

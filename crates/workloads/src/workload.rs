@@ -1,11 +1,12 @@
-//! What a workload is: tables and their first content, calls to make, and invariants to check.
+//! The interface of a workload: its tables and their initial contents, the calls to generate, and the invariants to
+//! check.
 //!
-//! What has to stay true:
-//! - A workload's `check` looks at the whole database and believes nothing but the database, the workload's own
-//!   constants, its input and the number of marks that its caller knows of.
-//! - A committed call leaves exactly as many *marks* as its generator said, which can be counted afterwards (a history
-//!   record, a flight, raised counters), so that a lost or doubled transaction shows. One that only reads leaves none,
-//!   every other one at least one.
+//! # Invariants
+//! - A workload's `check` reads the whole database, and relies only on the database, the workload's own constants, its
+//!   input, and the number of marks that its caller passes.
+//! - A committed call leaves exactly the number of *marks* that its generator announced. Marks can be counted
+//!   afterwards (a history record, a flight, incremented counters), so that a lost or duplicated transaction is
+//!   detected. A read-only call leaves none, any other call at least one.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use heddledb::{Database, Output, Procedure};
 use crate::calls::{Call, Calls};
 use crate::{Error, Result};
 
-/// A benchmark: everything that does not need an open database.
+/// A benchmark: everything that can be described without an open database.
 pub trait Workload: Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
@@ -25,79 +26,80 @@ pub trait Workload: Send + Sync {
     /// The names of its transactions in kebab case.
     fn transactions(&self) -> &'static [&'static str];
 
-    /// Which of them a procedure belongs to, by its place in [`Generator::procedures`]: the one at the same place,
-    /// unless a transaction has several procedures.
+    /// The index of the transaction that a procedure belongs to, given the procedure's index in
+    /// [`Generator::procedures`]. The two are equal unless a transaction has several procedures.
     fn transaction_of(&self, procedure: usize) -> usize {
         procedure
     }
 
-    /// The column by whose value calls can be placed in queues, where there is a usual one.
+    /// The column by which calls are partitioned among the workers' queues by default, if there is one.
     fn partition_key(&self) -> Option<&'static str> {
         None
     }
 
-    /// Its settings, to be reported with the results.
+    /// The workload's settings, for the report.
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)>;
 
-    /// Creates and fills the tables that are not there yet, in transactions of a few hundred records. Goes on where
-    /// an earlier call was cut short.
+    /// Creates and fills the missing tables, in transactions of a few hundred records. Resumes an earlier load that was
+    /// interrupted.
     fn load(&self, db: &Database) -> Result<()>;
 
-    /// Ties the workload to a loaded database: looks up tables and registers procedures for `callers` callers.
+    /// Binds the workload to a loaded database: looks up tables and registers procedures for `callers` callers.
     fn bind(&self, db: &Database, callers: usize) -> Result<Box<dyn Bound>>;
 
-    /// How many marks committed calls have left in the database.
+    /// Counts the marks that committed calls have left in the database.
     fn marks(&self, db: &Database) -> Result<u64>;
 
-    /// Checks the workload's invariants over the whole database, and the number of marks where it is known. The
-    /// error text says what is wrong.
+    /// Checks the workload's invariants over the whole database, and the number of marks if it is known. The error text
+    /// describes the violation.
     fn check(&self, db: &Database, marks: Option<u64>) -> Result<(), String>;
 
-    /// Checks that the call acknowledged under `key` (see [`Bound::acknowledgement`]) is in the database.
+    /// Checks that the database contains the effects of every call acknowledged under one of `keys` (see
+    /// [`Bound::acknowledgement`]).
     fn check_acknowledged(&self, db: &Database, keys: &[String]) -> Result<(), String>;
 
-    /// Whether the calls come to an end on their own, as those made from a file do.
+    /// Whether the workload has a finite number of calls, such as those read from a file.
     fn is_finite(&self) -> bool {
         false
     }
 
-    /// Whether its invariants hold in every snapshot, so that a run may check them each second while calls go on.
+    /// Whether the invariants hold in every snapshot, so that a run may check them every second under load.
     fn is_audited(&self) -> bool {
         false
     }
 
-    /// What of its input the last check found to be no transaction, by reason.
+    /// The input lines that the last check rejected, grouped by reason.
     fn rejected(&self) -> Vec<Rejected> {
         Vec::new()
     }
 }
 
-/// Lines of an input that are rejected for one reason.
+/// Input lines rejected for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
-    /// How many lines.
+    /// The number of lines.
     pub count: u64,
-    /// The numbers of the first ones, from 1.
+    /// The line numbers of the first ones, counted from 1.
     pub first_lines: Vec<u64>,
 }
 
-/// A workload tied to an open database.
+/// A workload bound to an open database.
 pub trait Bound: Send + Sync {
-    /// The calls of one caller, made from `seed`. Each caller is asked for once per binding.
+    /// The generator of one caller's calls, seeded with `seed`. Called once per caller and binding.
     fn generator(&self, seed: u64, caller: usize) -> Result<Box<dyn Generator>>;
 
-    /// The key under which a call can be found once it has been committed, on one line, or `None` where a call
-    /// leaves nothing to find.
+    /// The key, on one line, by which a committed call can be found in the database, or `None` if the call leaves
+    /// no trace.
     fn acknowledgement(&self, call: Call<'_>) -> Option<String>;
 
-    /// Runs a call as a closure on the caller's own thread, without its procedure, where the workload has both.
+    /// Runs a call as a closure on the caller's own thread instead of its procedure, if the workload has both.
     fn run_closure(&self, _db: &Database, _call: Call<'_>) -> Result<Output, heddledb::Error> {
         Err(heddledb::fail("this workload has procedures only; call them through the pipeline"))
     }
 
-    /// A short name for the reason why a call failed, to count by.
+    /// A short name for the reason why a call failed, by which failures are counted.
     fn reason(&self, error: &heddledb::Error) -> Cow<'static, str> {
         match error {
             heddledb::Error::Failed { message } => Cow::Owned(message.clone()),
@@ -109,17 +111,17 @@ pub trait Bound: Send + Sync {
     }
 }
 
-/// Makes the calls of one caller.
+/// Generates the calls of one caller.
 pub trait Generator: Send {
-    /// What its calls call: [`Call::procedure`] is a place in this list.
+    /// The procedures that the calls invoke: [`Call::procedure`] is an index into this list.
     fn procedures(&self) -> &[Procedure];
 
-    /// Adds calls and refusals until there are this many. False: the input has ended, and there may be fewer; it is not
-    /// asked again.
+    /// Adds calls and rejected input lines until there are `at_most` in total. Returns false at the end of the input,
+    /// with possibly fewer; it is not called again after that.
     fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool>;
 }
 
-/// The parts of an acknowledged key, written as integers with spaces between: the form that most workloads use.
+/// Parses an acknowledged key of `count` integers separated by spaces, the form that most workloads use.
 pub(crate) fn integers_of_key(key: &str, count: usize) -> Result<Vec<i64>, String> {
     let numbers: Result<Vec<i64>, _> = key.split(' ').map(str::parse).collect();
     match numbers {
@@ -130,7 +132,7 @@ pub(crate) fn integers_of_key(key: &str, count: usize) -> Result<Vec<i64>, Strin
     }
 }
 
-/// Refuses a setting outside of its range, with a message that says what to do.
+/// Rejects a setting outside its range, with a message that gives the range.
 pub(crate) fn in_range<T: PartialOrd + std::fmt::Display>(
     option: &str,
     value: T,
@@ -143,12 +145,12 @@ pub(crate) fn in_range<T: PartialOrd + std::fmt::Display>(
     Err(Error::Unusable(format!("--{option} {value} is out of range; give {lowest} to {highest}")))
 }
 
-/// The random numbers of one caller: each has its own, and the same seed makes the same ones again.
+/// The random number generator of one caller. Each caller has its own, and the same seed reproduces it.
 pub(crate) fn random_of(seed: u64, caller: usize) -> fastrand::Rng {
     fastrand::Rng::with_seed(seed ^ (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// The next calls of a generator, for tests that make them one by one.
+/// The next calls of a generator, for tests that execute them one by one.
 #[cfg(test)]
 pub(crate) fn next_calls(generator: &mut dyn Generator, wanted: usize) -> Calls {
     let mut calls = Calls::default();

@@ -1,4 +1,4 @@
-//! The callers: who pays in or draws out, where, and how much.
+//! The generator: draws the teller, the account and the amount of each deposit or withdrawal.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

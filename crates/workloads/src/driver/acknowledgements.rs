@@ -1,7 +1,8 @@
-//! Acknowledgements leave the process: one line for each released call, the key under which it can be found.
+//! Writes acknowledgements out of the process: one line for each released call, with the key by which it can be found.
 //!
-//! What has to stay true: a line is written only after its call was released, and whole lines are handed to the
-//! operating system at once, so that a process killed in the middle leaves at most one line without its end.
+//! # Invariants
+//! A line is written only after its call has been released. Whole lines are passed to the operating system in one
+//! write, so that a process that is killed leaves at most one truncated line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_a_line_cut_short_is_not() {
+    fn complete_lines_are_read_back_and_a_truncated_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("acks");
         let acknowledgements = Acknowledgements::open(&path).unwrap();

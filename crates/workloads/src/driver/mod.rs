@@ -1,25 +1,26 @@
-//! The driver: runs a workload's calls at a database, and measures what is released to the callers.
+//! The driver: runs a workload's calls against a database, and measures their throughput and latency.
 //!
-//! What has to stay true:
-//! - *Committed* means released to its caller, durable answer and all, within the measured interval. A call that
-//!   was executed but not yet released when the interval ended counts for nothing, except for the check.
-//! - Every call that was made is waited for before [`run`] returns, so that a check sees a quiet database.
-//! - Under an offered rate, latency counts from the planned arrival: a call that had to wait for a free caller was
-//!   late already when it was made.
+//! # Invariants
+//! - A call counts as *committed* if its result, durable if the run asks for that, was released to its caller within
+//!   the measured interval. A call that was executed but not released by the end of the interval counts for the check
+//!   only.
+//! - [`run`] waits for every call before it returns, so that the check sees a quiescent database.
+//! - Under an offered rate, latency is measured from the planned arrival, and so includes the time that a call waited
+//!   for a free caller (no coordinated omission).
 //!
 //! | file | what is there |
 //! | --- | --- |
 //! | `settings` | what to run: callers, time, rate |
-//! | `interval` | when is warm-up, when is the measured interval, when to stop |
-//! | `own_calls` | workers that make the calls which they run, in groups |
-//! | `waiting` | what such a worker has executed and not yet released |
+//! | `interval` | the warm-up, the measured interval, and when to stop |
+//! | `own_calls` | workers that generate their own calls and execute them in groups |
+//! | `waiting` | the results that such a worker has executed but not yet released |
 //! | `clients` | client threads, each waiting for its durable answer |
-//! | `generators` | threads that make calls and place them, and wait for no answer |
-//! | `contender_run` | the same calls at something outside of the engine |
+//! | `generators` | threads that generate calls and enqueue them, without waiting for results |
+//! | `contender_run` | the same calls against another system |
 //! | `arrivals` | planned arrivals of an open loop |
 //! | `recorder` | one thread's counts and latencies |
-//! | `acknowledgements` | one line out of the process for each released call |
-//! | `report` | what all threads saw together |
+//! | `acknowledgements` | writes one line for each released call to a file or pipe |
+//! | `report` | the totals of all threads |
 
 mod acknowledgements;
 mod arrivals;
@@ -52,19 +53,19 @@ pub use contender_run::run_contender;
 pub use report::{Report, TransactionReport};
 pub use settings::{CallPath, Settings};
 
-/// How often the watcher of a run receives its progress.
+/// How often a run reports its progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
-    /// Time since the run began, warm-up and all.
+    /// Time since the run began, including warm-up.
     pub elapsed: Duration,
     /// Calls released so far.
     pub released: u64,
 }
 
-/// All that the callers of one run share.
+/// What all callers of one run share.
 struct Context<'a> {
     db: &'a Database,
     bound: &'a dyn Bound,
@@ -74,7 +75,7 @@ struct Context<'a> {
     acknowledgements: Option<Acknowledgements>,
 }
 
-/// Runs a bound workload, and tells `watch` every tenth of a second how far it is.
+/// Runs a bound workload, and reports its progress to `watch` every 100 ms.
 pub fn run(
     db: &Database,
     workload: &dyn Workload,
@@ -94,7 +95,7 @@ pub fn run(
         acknowledgements,
     };
     let begin = || {
-        // What was noted before the measured interval, while loading too, is none of its.
+        // Discard accesses traced before the measured interval, such as those of loading.
         drop(db.take_access_trace());
         db.statistics()
     };
@@ -113,7 +114,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Starts a thread for each caller. All callers stop if one of them fails, or if the system refuses one of the threads.
+/// Starts a thread for each caller. All callers stop if one of them fails, or if a thread cannot be created.
 fn start_callers<'scope>(
     scope: &'scope Scope<'scope, '_>,
     interval: &'scope Interval,
@@ -132,8 +133,8 @@ fn start_callers<'scope>(
     (0..callers).map(start).collect()
 }
 
-/// Waits for the callers, and takes the engine's counters at the beginning and at the end of the measured interval; at the
-/// beginning, unless they were taken `before`.
+/// Waits for the callers, and samples the engine's counters at the end of the measured interval, and at its start
+/// unless `before` already has them.
 fn watch_callers(
     interval: &Interval,
     mut before: Option<Statistics>,
@@ -162,12 +163,12 @@ fn watch_callers(
 fn join(caller: ScopedJoinHandle<'_, Result<Recorder>>) -> Result<Recorder> {
     match caller.join() {
         Ok(result) => result,
-        // A panic of the driver's own thread: let it go on, so that its message and its place are not lost.
+        // A caller panicked: propagate the panic, so that its message and location are not lost.
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-/// Whether an error is the call's own, which is counted; every other one ends the run.
+/// Whether an error is the call's own, and is counted. Any other error ends the run.
 fn is_own_failure(error: &heddledb::Error) -> bool {
     use heddledb::Error::{CheckViolation, DuplicateKey, Failed, MissingKey, NullValue, Overflow};
     matches!(
@@ -181,7 +182,7 @@ fn is_own_failure(error: &heddledb::Error) -> bool {
     )
 }
 
-/// A failed call's reason, or the error that ends the run.
+/// The outcome of a call, with the reason if it failed; or the error that ends the run.
 fn outcome(bound: &dyn Bound, result: heddledb::Result<heddledb::Output>) -> Result<recorder::Outcome> {
     match result {
         Ok(_) => Ok(recorder::Outcome::Committed),

@@ -1,13 +1,13 @@
-//! Workers that make the calls which they run, in groups, without a queue between.
+//! Workers that generate their own calls and execute them in groups, with no queue in between.
 //!
-//! A group is executed at once and released later, when the log is durable through the highest epoch that any of its
-//! calls saw. Meanwhile the worker goes on. What it keeps of a group is a tally: the results of calls that simply
-//! committed are counted and dropped at once. Kept are only results that have more to tell: failures, and calls that
-//! the protocol has put off, which [`waiting`](super::waiting) looks after.
+//! A group is executed immediately, and released once the log is durable through the highest epoch of its calls; the
+//! worker does not wait for that. Most calls simply commit: their results are counted in the group's tally and dropped.
+//! Only the others are kept, that is failed calls and calls that the protocol has stashed;
+//! [`waiting`](super::waiting) tracks them.
 //!
-//! What has to stay true: a group of calls costs one reading of the clock, and a call that simply commits costs a few
-//! additions. The engine runs a small call in less than a tenth of a microsecond, and the figures are to be the
-//! engine's.
+//! # Invariants
+//! - A group of calls costs one reading of the clock, and a call that simply commits costs a few additions. The engine
+//!   executes a small call in less than 100 ns, and the benchmark must measure the engine rather than the driver.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use crate::Result;
 use crate::calls::Calls;
 use crate::workload::Generator;
 
-/// How long an idle worker sleeps before it looks again.
+/// How long an idle worker sleeps before it polls again.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// How often a worker reports how many calls were released: the counter is shared.
+/// How often a worker adds its released calls to the shared counter, which is contended.
 const TELL: Duration = Duration::from_millis(10);
 
 /// One worker's loop.
@@ -35,17 +35,17 @@ struct Loop<'a> {
     recorder: Recorder,
     in_flight: usize,
     calls: Calls,
-    /// Planned arrivals of the calls, where they are planned.
+    /// The calls' planned arrivals; empty without an offered rate.
     arrivals: Vec<Instant>,
     results: Vec<Executed<'a>>,
-    /// Places of results that have more to tell.
+    /// Indexes of results that are recorded one by one.
     special: Vec<usize>,
     waiting: Waiting<'a, Executed<'a>>,
     reported: Instant,
     ended: bool,
 }
 
-/// Makes calls until the run ends, and waits for all of them.
+/// Generates and executes calls until the run ends, then waits for all of their results.
 pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
     let CallPath::OwnCalls { in_flight } = context.settings.path else {
         unreachable!("the driver starts this loop for workers with their own calls only")
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
         ended: false,
     };
     loop {
-        // The durable epoch first: what it releases was released at this reading of the clock at the latest.
+        // Read the durable epoch before the clock: what it releases was released by that time.
         let durable = this.worker.durable_epoch();
         let now = Instant::now();
         this.waiting.take_released(durable, now, &mut this.recorder)?;
@@ -80,7 +80,7 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
 }
 
 impl<'a> Loop<'a> {
-    /// Makes one group, and executes it.
+    /// Generates one group of calls, and executes it.
     fn turn(&mut self, now: Instant) -> Result<()> {
         if now.saturating_duration_since(self.reported) >= TELL {
             self.reported = now;
@@ -123,7 +123,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// How many of the claimed calls are to be made now: those whose planned arrival has come.
+    /// How many of the claimed calls are due: all of them, or those whose planned arrival has passed.
     fn arrived(&mut self, now: Instant, claimed: usize) -> usize {
         let Some(arrivals) = &self.context.arrivals else { return claimed };
         self.arrivals.clear();
@@ -131,7 +131,7 @@ impl<'a> Loop<'a> {
         self.arrivals.len()
     }
 
-    /// Counts the results that simply committed, and notes the places of the others.
+    /// Tallies the results that simply committed, and notes the indexes of the others.
     fn count(&mut self, group: &mut Group<Executed<'a>>) {
         self.special.clear();
         let calls = self.calls.made().iter().zip(self.calls.marks());
@@ -152,7 +152,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// What only some runs want to know of each call that simply committed.
+    /// Records arrivals and acknowledgement lines of calls that simply committed, for the runs that need them.
     fn note_arrivals_and_keys(&self, group: &mut Group<Executed<'a>>) {
         let mut special = self.special.iter().peekable();
         for place in 0..self.results.len() {
@@ -167,14 +167,14 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The line that acknowledges a call; empty where it is not wanted.
+    /// The line that acknowledges a call; empty if the run writes none.
     fn line(&self, place: usize) -> String {
         let wanted = self.context.acknowledgements.as_ref();
         let key = wanted.and_then(|_| self.context.bound.acknowledgement(self.calls.get(place)?));
         key.map_or_else(String::new, |key| key + "\n")
     }
 
-    /// Keeps the newest result of the group, to wait for, and those that have more to tell.
+    /// Keeps the group's result with the highest epoch, to wait for, and those that are recorded one by one.
     fn keep_special(&mut self, now: Instant, group: &mut Group<Executed<'a>>) {
         if self.special.is_empty() {
             if group.newest_place < self.results.len() {
@@ -209,7 +209,7 @@ impl<'a> Loop<'a> {
         self.context.interval.count_released(std::mem::take(&mut self.waiting.released));
     }
 
-    /// Waits for all calls that are still under way.
+    /// Waits for all calls that are still in flight.
     fn finish(mut self) -> Result<Recorder> {
         self.waiting.release_all(&mut self.recorder)?;
         while self.waiting.has_deferred() {

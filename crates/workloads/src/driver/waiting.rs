@@ -1,10 +1,11 @@
-//! What one worker has executed and not yet released.
+//! The results that one worker has executed but not yet released.
 //!
-//! What has to stay true:
-//! - A group is released when the log is durable through the highest epoch of its calls, in the order in which groups
-//!   were made; its results are released only then.
-//! - A call that the protocol has put off delays no other call: it stands in a queue of its own, of which a few are looked
-//!   at in each round, so that ten thousand of them cost a round no more than four.
+//! # Invariants
+//! - Groups are released in the order in which they were executed, each once the log is durable through the highest
+//!   epoch of its calls.
+//! - A call that the protocol has stashed delays no other call: it waits in a second queue, of which each round polls
+//!   at most [`LOOKS`] unreleased entries. A round therefore costs the same for ten thousand stashed calls as for
+//!   four.
 //! - Both queues are bounded.
 
 #[cfg(test)]
@@ -19,27 +20,27 @@ use super::recorder::{Outcome, Recorder, Release, Tally};
 use super::{Context, outcome};
 use crate::Result;
 
-/// Unreleased groups that a worker keeps before it waits for the oldest.
+/// The most unreleased groups of a worker; at this number it waits for the oldest.
 const MOST_GROUPS: usize = 16_384;
 
-/// Calls put off that a worker keeps before it makes no more.
+/// The most stashed calls of a worker; at this number it generates no more calls.
 const MOST_DEFERRED: usize = 65_536;
 
-/// Calls put off that are looked at in a round without being found released.
+/// How many stashed calls a round polls and finds unreleased before it stops.
 const LOOKS: usize = 4;
 
-/// What the queues have to know of a result that is released later.
+/// A result that is released later, as the queues need it.
 pub(super) trait Delayed {
-    /// How many attempts the call took.
+    /// How many attempts the call has needed.
     fn attempts(&self) -> u32;
 
-    /// Whether the result can be had without waiting.
+    /// Whether the result is available without waiting.
     fn is_released(&self) -> bool;
 
     /// Waits for the result.
     ///
     /// # Errors
-    /// The call's own, or the engine's.
+    /// The call's own error, or the engine's.
     fn wait(self) -> heddledb::Result<Output>;
 }
 
@@ -57,26 +58,26 @@ impl Delayed for Executed<'_> {
     }
 }
 
-/// Calls that were executed together.
+/// Calls that were executed as one group.
 pub(super) struct Group<E> {
     /// The highest epoch of its calls.
     pub epoch: u64,
-    /// The result of that epoch, to wait for, and its place among the results.
+    /// A result of that epoch, to wait for, and its index among the results.
     pub newest: Option<E>,
     pub newest_place: usize,
     pub tally: Tally,
-    /// Results with more to tell than that they committed.
+    /// Results that are recorded one by one: failed calls, and calls that were stashed.
     pub special: Vec<Single<E>>,
     /// The lines that acknowledge the tallied calls.
     pub lines: String,
 }
 
-/// One call whose result is released alone.
+/// One call whose result is recorded on its own.
 pub(super) struct Single<E> {
     pub executed: E,
     pub procedure: usize,
     pub marks: u32,
-    /// When it was made, or was to arrive.
+    /// When it was generated, or its planned arrival.
     pub arrival: Instant,
     /// The line that acknowledges it if it commits.
     pub line: String,
@@ -87,7 +88,7 @@ pub(super) struct Waiting<'a, E> {
     context: &'a Context<'a>,
     procedures: usize,
     groups: VecDeque<Group<E>>,
-    /// Emptied groups, whose memory is used again.
+    /// Empty groups, kept for their memory.
     spare: Vec<Group<E>>,
     deferred: VecDeque<Single<E>>,
     /// Calls released since the last progress report.
@@ -95,7 +96,7 @@ pub(super) struct Waiting<'a, E> {
 }
 
 impl<'a, E: Delayed> Waiting<'a, E> {
-    /// Empty queues for calls of this many procedures.
+    /// Creates empty queues, for calls of this many procedures.
     pub fn new(context: &'a Context<'a>, procedures: usize) -> Self {
         Self {
             context,
@@ -107,7 +108,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         }
     }
 
-    /// An empty group for calls made now.
+    /// An empty group for calls generated at `now`.
     pub fn new_group(&mut self, now: Instant) -> Group<E> {
         let mut group = self.spare.pop().unwrap_or_else(|| Group {
             epoch: 0,
@@ -137,7 +138,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         !self.deferred.is_empty()
     }
 
-    /// Counts what has been released.
+    /// Records the groups that are durable by now, and polls the stashed calls.
     pub fn take_released(&mut self, durable: u64, now: Instant, recorder: &mut Recorder) -> Result<()> {
         while self.groups.front().is_some_and(|group| group.epoch <= durable)
             && let Some(group) = self.groups.pop_front()
@@ -147,7 +148,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         self.look_at_deferred(recorder)
     }
 
-    /// Whether more calls may be made. Waits for the oldest group where there are too many.
+    /// Whether more calls may be generated. Waits for the oldest group if there are too many.
     pub fn has_room(&mut self, recorder: &mut Recorder) -> Result<bool> {
         if self.groups.len() >= MOST_GROUPS
             && let Some(group) = self.groups.pop_front()
@@ -168,13 +169,13 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         Ok(())
     }
 
-    /// Counts a group, which has been released by now, or is waited for.
+    /// Records a group. `now`: the group is known to be released; `None`: wait for it.
     fn release(&mut self, mut group: Group<E>, now: Option<Instant>, recorder: &mut Recorder) -> Result<()> {
         let newest = group.newest.take();
         let at = match (now, newest) {
             (Some(now), _) => now,
             (None, Some(newest)) => {
-                // All that is tallied has committed; only the log can still have failed.
+                // All tallied calls have committed; only a failure of the log can still turn up.
                 newest.wait()?;
                 Instant::now()
             }
@@ -190,7 +191,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         Ok(())
     }
 
-    /// Looks whether calls put off have been released.
+    /// Polls the stashed calls, and records those that have been released.
     pub fn look_at_deferred(&mut self, recorder: &mut Recorder) -> Result<()> {
         let mut looks = LOOKS.min(self.deferred.len());
         while looks > 0
@@ -206,7 +207,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         Ok(())
     }
 
-    /// Counts one call, which is waited for where it has not been released yet.
+    /// Records one call; waits for its result if it has not been released yet.
     fn release_one(&mut self, call: Single<E>, recorder: &mut Recorder) -> Result<()> {
         let Single { executed, procedure, marks, arrival, line } = call;
         let retries = executed.attempts().saturating_sub(1);

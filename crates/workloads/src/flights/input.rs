@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - A record is one line: a quote that is not closed spoils its own line, and no other one.
-//! - Rows are needed twice, by the transactions and by the plain pass, but standard input can be read only once. So it is
-//!   copied to a temporary file on the way.
+//! - Rows are needed twice, by the transactions and by the plain pass, but standard input can be read only once. So it
+//!   is copied to a temporary file on the way.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_was_read() {
+    fn cached_input_equals_the_input_that_was_read() {
         let keep = tempfile::tempfile().unwrap();
         let mut keeping =
             Keeping { from: io::Cursor::new(b"hello".to_vec()), keep: keep.try_clone().unwrap() };

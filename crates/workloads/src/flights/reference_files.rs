@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn errors_describe_what_is_wrong_with_a_file() {
         let said = |airlines: &str| Reference::read(directory_with(airlines).path()).unwrap_err().to_string();
         assert!(said("carrier,title\nUA,United\n").contains("\"name\""));
         assert!(said("carrier,name\nUA\n").contains("airlines.csv"));

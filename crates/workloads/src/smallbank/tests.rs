@@ -50,7 +50,7 @@ fn each_transaction_moves_what_it_says() {
 }
 
 #[test]
-fn what_is_not_covered_fails_or_costs_a_penalty() {
+fn an_overdraft_fails_or_costs_a_penalty() {
     let db = bank(small());
     call(&db, transaction::AMALGAMATE, 1, 2).unwrap();
     let error = call(&db, transaction::TRANSACT_SAVINGS, 1, -1).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The callers: who orders, pays, asks and delivers, where, and how much.
+//! The generator: draws the transaction type, the warehouse, the customer and the amounts of each call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -106,8 +106,8 @@ impl Bound for Wholesaler {
     }
 }
 
-/// The warehouses whose terminals one caller stands for: every `apart`-th from the first on. Callers divide the warehouses
-/// among themselves; where there are more callers than warehouses, several are at one.
+/// The warehouses whose terminals one caller stands for: every `apart`-th from the first on. Callers divide the
+/// warehouses among themselves; where there are more callers than warehouses, several are at one.
 #[derive(Clone, Copy)]
 struct Home {
     first: i64,

@@ -306,7 +306,7 @@ fn every_condition_is_reported_by_its_number() {
 }
 
 #[test]
-fn what_stocks_and_customers_count_is_checked_too() {
+fn the_counters_of_stocks_and_customers_are_checked_too() {
     let found = wrong(|tx, tables| tx.add(&tables.stock, key![1, 3], "s_ytd", 1));
     assert!(found.contains("condition stock, item 3 of warehouse 1: S_YTD"), "{found}");
     let found = wrong(|tx, tables| tx.add(&tables.stock, key![1, 3], "s_order_cnt", 1));
