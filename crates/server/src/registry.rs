@@ -1,8 +1,8 @@
-//! All connections of a server: their number is limited here, and a cancel request finds its connection here.
+//! The server's connections: enforces the connection limits, and routes a cancel request to its connection.
 //!
 //! # Concurrency
-//! One mutex, held for a look-up or an update only. A connection's slot is freed when its [`Registered`] is dropped,
-//! however its thread ends.
+//! One mutex, held only for a lookup or an update. A connection is removed when its [`Registered`] is dropped, even if
+//! its thread panics.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
@@ -14,31 +14,31 @@ use subtle::ConstantTimeEq;
 
 use crate::transport::Waker;
 
-/// Length of the secret by which a cancel request names its connection, in bytes: 4 in protocol 3.0.
+/// The length of the secret key in a cancel request, in bytes: 4 in protocol 3.0.
 const KEY_BYTES: usize = 4;
 
-/// What other threads may do to a connection.
+/// What other threads need to wake, cancel or close a connection.
 pub(crate) struct Peer {
     pub(crate) process: u32,
     pub(crate) key: [u8; KEY_BYTES],
     pub(crate) waker: Waker,
-    /// Ends the statement in progress.
+    /// Cancels the statement in progress.
     pub(crate) cancel: Box<dyn Fn() + Send + Sync>,
-    /// Set once the server shuts down, or another session asks for it: the connection ends when it is idle.
+    /// Set when the server shuts down or another session terminates this one: the connection closes when it is idle.
     pub(crate) is_ending: AtomicBool,
     socket: TcpStream,
 }
 
 impl Peer {
-    /// Asks the connection to end as soon as it is idle.
+    /// Asks the connection to close as soon as it is idle.
     pub(crate) fn end(&self) {
-        // Release: the connection's thread, which acquires, sees what led to its end.
+        // Release: pairs with the acquire load of the connection's thread, which then sees why it is to close.
         self.is_ending.store(true, Ordering::Release);
         self.waker.wake();
     }
 }
 
-/// All connections, and how many there may be.
+/// All connections, and their number.
 pub(crate) struct Registry {
     peers: Mutex<HashMap<u32, Arc<Peer>>>,
     left: Condvar,
@@ -58,7 +58,7 @@ impl Registry {
         })
     }
 
-    /// A place for one more connection, or for one that is not authenticated yet, if there is one.
+    /// Reserves a slot of this kind, or returns `None` if `limit` of them are in use.
     pub(crate) fn admit(self: &Arc<Self>, kind: Place, limit: usize) -> Option<Admitted> {
         let count = self.count(kind);
         // Relaxed: the count guards no other data.
@@ -74,12 +74,12 @@ impl Registry {
         }
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Enters an authenticated connection.
+    /// Registers an authenticated connection, and assigns its process ID.
     pub(crate) fn register(
         self: &Arc<Self>,
         key: [u8; KEY_BYTES],
@@ -89,7 +89,8 @@ impl Registry {
     ) -> Registered {
         let mut peers = self.peers.lock();
         let process = loop {
-            // Relaxed: only distinct numbers matter, and the mutex is held. Numbers are positive in clients' eyes.
+            // Relaxed: the numbers must only be distinct, and the mutex is held. Clients read them as signed, hence
+            // the mask.
             let number = self.next_process.fetch_add(1, Ordering::Relaxed) as u32 & 0x7fff_ffff;
             if number > 0 && !peers.contains_key(&number) {
                 break number;
@@ -100,20 +101,20 @@ impl Registry {
         Registered { registry: self.clone(), peer }
     }
 
-    /// Cancels the statement of the connection that a request names, if its key is right.
+    /// Cancels the statement of the connection with this process ID, if the key matches. Returns whether it did.
     pub(crate) fn cancel(&self, process: u32, key: &[u8]) -> bool {
         let peer = self.peers.lock().get(&process).cloned();
         let peer = peer.filter(|peer| bool::from(peer.key.ct_eq(key)));
         peer.inspect(|peer| (peer.cancel)()).is_some()
     }
 
-    /// The connections there are.
+    /// The registered connections.
     pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
         self.peers.lock().values().cloned().collect()
     }
 
-    /// Asks all connections to end when they are idle, and waits for that for at most `patience`; those that are left
-    /// then lose their statement, and then their socket.
+    /// Asks all connections to close when they are idle, and waits for at most `patience`. The statements of those that
+    /// remain are canceled; after one more second, their sockets are shut down.
     pub(crate) fn drain(&self, patience: std::time::Duration) {
         self.peers().iter().for_each(|peer| peer.end());
         let grace = std::time::Duration::from_secs(1);
@@ -125,7 +126,7 @@ impl Registry {
             return;
         }
         for peer in self.peers() {
-            // A socket that is closed already needs nothing.
+            // An error means that the socket is closed already.
             let _ = peer.socket.shutdown(Shutdown::Both);
         }
         self.wait_until_empty(grace);
@@ -138,14 +139,14 @@ impl Registry {
     }
 }
 
-/// What the numbers of connections are limited by.
+/// The two kinds of slots, each with a limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Connection,
     Unauthenticated,
 }
 
-/// A place that is taken until this is dropped.
+/// A slot that is in use until this guard is dropped.
 pub(crate) struct Admitted {
     registry: Arc<Registry>,
     kind: Place,
@@ -157,7 +158,7 @@ impl Drop for Admitted {
     }
 }
 
-/// A connection that others can find until this is dropped.
+/// A registered connection, which is removed from the registry when this guard is dropped.
 pub(crate) struct Registered {
     registry: Arc<Registry>,
     pub(crate) peer: Arc<Peer>,

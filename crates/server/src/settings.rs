@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn printed_settings_parse_back_to_the_same_settings() {
         let text = "database = 'shop'\ntls_certificate = 'a.pem'\ntls_key = 'b.pem'\n\
                     [[host]]\naddress = '10.0.0.0/8'\nusers = ['ada']\nmethod = 'certificate'";
         let settings = load(text, &[], "").expect("they are right");

@@ -225,7 +225,7 @@ fn after_an_error_a_pipeline_is_skipped_to_its_sync() {
 }
 
 #[test]
-fn what_is_no_message_ends_its_own_connection_only() {
+fn a_malformed_message_ends_its_own_connection_only() {
     let running = start();
     let mut client = running.connect();
     let broken: [&[u8]; 7] = [

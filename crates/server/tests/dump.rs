@@ -1,7 +1,7 @@
 //! What pg_dump writes of a database is restored by PostgreSQL and by another database of ours, without an error.
 //!
-//! Needs PostgreSQL's programs: those of `HEDDLE_POSTGRES` (a directory), or of Debian's package of version 15. Where they
-//! are missing, the tests are skipped with a message.
+//! Needs PostgreSQL's programs: those of `HEDDLE_POSTGRES` (a directory), or of Debian's package of version 15. Where
+//! they are missing, the tests are skipped with a message.
 
 mod support;
 
@@ -197,7 +197,7 @@ fn a_dump_is_restored_here_and_dumped_again_the_same() {
 }
 
 #[test]
-fn what_postgresql_dumps_of_it_is_restored_here() {
+fn a_dump_of_the_restored_database_by_postgresql_is_restored_here() {
     let Some(programs) = programs() else { return };
     let (first, second) = (Running::start(), Running::start());
     let (first, second) = (Target::of(&programs, &first), Target::of(&programs, &second));

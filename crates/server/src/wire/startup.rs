@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_start_is_refused() {
+    fn an_invalid_startup_packet_is_refused() {
         for packet in [
             body(0x0002_0000, b"user\0ada\0\0"),
             body(0x0003_0000, b"user\0ada\0"),
