@@ -35,7 +35,7 @@ fn the_grammar_that_is_documented_is_accepted() {
 }
 
 #[test]
-fn what_is_documented_as_refused_is_refused() {
+fn statements_documented_as_refused_are_refused() {
     let examples = examples("Refused");
     assert!(examples.len() > 12);
     for example in examples {

@@ -1,17 +1,17 @@
-//! OLTP statements that name one row by its key, or store one: they run without operators.
+//! Compiled statements: reads and writes of one row by its primary key, which run without plan operators.
 //!
 //! ```text
 //! key      a primary key from expressions, in the engine's form       read     SELECT of one row
-//! update   UPDATE of one row, as operations where it is that           insert   INSERT of one row       delete   DELETE of one row
+//! update   UPDATE of one row, by operations if possible     insert   INSERT of one row     delete   DELETE of one row
 //! ```
 //!
-//! A statement is compiled when it is planned. A compiled statement allocates nothing for values that are plain words, and
-//! decodes the columns that it needs only.
+//! A statement is compiled when it is planned. A compiled statement allocates no memory for values of one machine
+//! word, and decodes only the columns that it needs.
 //!
 //! # Invariants
-//! - The result is what the operators of the same plan give. What a compiled statement does not do (a row that violates a
-//!   constraint, an operand that does not fit) it leaves to the operators before it has written anything: their errors
-//!   are the statement's.
+//! - A compiled statement returns the same result as the operators of the same plan. In a case that it does not handle
+//!   (a row that violates a constraint, an operand out of range), it falls back to the operators before it has written
+//!   anything, so the operators raise the error.
 
 mod delete;
 mod insert;
@@ -53,8 +53,8 @@ impl Procedure {
         }
     }
 
-    /// Runs it; the row that it returns, if it returns one, is appended to `row`. How many rows it has returned or
-    /// written. None: it has done nothing, and the operators are to run.
+    /// Runs the statement, appends the row that it returns, if any, to `row`, and returns the number of rows returned
+    /// or written. `None`: nothing was done, and the caller must run the operators instead.
     pub(crate) fn run<'e>(&'e self, run: &mut Run<'e>, row: &mut Vec<Value>) -> Result<Option<u64>> {
         match self {
             Procedure::Read(read) => read.run(run, row).map(Some),

@@ -6,10 +6,12 @@
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
 //! ```
 //!
-//! Invariants: a schema change belongs to a transaction of the engine's session, with its definitions' rows
-//! (`catalog::store`) and the engine's tables; outside of a block it is one by itself. The transaction has a catalog of its
-//! own then, which is published when it has committed, and holds the engine's lock of schema changes until its end: so
-//! changes come one after another, and are invisible to others until they are durable with everything else.
+//! # Invariants
+//! - A schema change runs in a transaction of the engine's session, which writes both the catalog rows
+//!   (`catalog::store`) and the engine's tables. Outside a transaction block, each change is a transaction of its own.
+//! - The transaction works on a private copy of the catalog, which is published when it commits.
+//! - The transaction holds the engine's schema lock until it ends. Schema changes are therefore serialized, and other
+//!   sessions see none of them before it is durable together with the rest of its transaction.
 
 mod alter_column;
 mod alter_table;
@@ -37,22 +39,24 @@ pub(crate) fn select_into(query: &Query) -> Option<&ObjectName> {
     }
 }
 
-/// How often a schema change that is a transaction by itself is tried, if others change the rows that it copies.
+/// The most retries of a schema change outside a transaction block, which aborts when concurrent transactions change
+/// the rows that it copies.
 const ATTEMPTS_MAX: u32 = 100;
-/// How often it is tried before others are held off.
+/// How many attempts run concurrently with other transactions, before one blocks them.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 3;
-/// For how long others are held off at most, the first time.
+/// For how long the first exclusive attempt blocks other transactions, at most.
 const FIRST_TIME_ALONE: Duration = Duration::from_secs(4);
-/// How often that time doubles: up to about four minutes.
+/// How many times that limit doubles: up to about four minutes.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl Connection {
-    /// A statement that changes the schema.
+    /// Runs a statement that changes the schema.
     pub(crate) fn schema_statement(&mut self, statement: &Statement, text: &str) -> Result<&'static str> {
         self.in_schema_transaction(|connection| connection.change_schema(statement, text))
     }
 
-    /// Runs a schema change: in the open block, or as a transaction by itself, which is retried.
+    /// Runs a schema change: in the open transaction block, or else in a transaction of its own, which is
+    /// retried.
     pub(crate) fn in_schema_transaction<T>(
         &mut self,
         mut change: impl FnMut(&mut Connection) -> Result<T>,
@@ -79,7 +83,7 @@ impl Connection {
         attempt: u32,
         change: &mut impl FnMut(&mut Connection) -> Result<T>,
     ) -> Result<T> {
-        // Twice as long each time, so that it is long enough for any table in the end.
+        // The limit doubles with each attempt, until it is long enough for a large table.
         let doublings = attempt.checked_sub(ATTEMPTS_BESIDE_OTHERS);
         let alone = doublings.map(|doublings| FIRST_TIME_ALONE * (1 << doublings.min(DOUBLINGS_MAX)));
         self.begin_alone()?;
@@ -106,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// The schema in which a new object of this name belongs.
+    /// The schema in which an object of this name is to be created.
     pub(crate) fn schema_for(&self, name: &ObjectName, temporary: bool) -> Result<String> {
         if temporary {
             return Ok(self.environment().temporary.clone());
@@ -119,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// The relation that a name means.
+    /// Resolves a name to a relation, through the search path unless it is qualified.
     pub(crate) fn find_relation(&self, name: &ObjectName) -> Result<Relation> {
         let path = self.environment().path();
         let found = self.environment().catalog.find(name.schema(), name.last(), &path);
@@ -131,7 +135,8 @@ impl Connection {
         })
     }
 
-    /// Whether a name is free in a schema; with IF NOT EXISTS a notice instead of an error.
+    /// Whether a schema has no relation of this name yet. If it has one: an error, or with IF NOT EXISTS (`tolerant`) a
+    /// notice and false.
     pub(crate) fn is_free(&mut self, schema: &str, name: &str, tolerant: bool) -> Result<bool> {
         if self.environment().catalog.relation(schema, name).is_none() {
             return Ok(true);
@@ -145,7 +150,7 @@ impl Connection {
         Err(SqlError::new(SqlState::DUPLICATE_TABLE, message))
     }
 
-    /// Binds something of a definition.
+    /// Binds a part of a definition, such as a default or a check, with the transaction's catalog.
     pub(crate) fn with_binder<T>(
         &mut self,
         text: &str,
@@ -159,7 +164,8 @@ impl Connection {
         bind(&mut binder)
     }
 
-    /// Stores definitions, and makes the transaction's catalog the one that has them.
+    /// Stores definitions in the catalog's tables, and installs the catalog that contains them as the transaction's
+    /// own.
     pub(crate) fn publish(&mut self, objects: &[Object], catalog: Catalog) -> Result<()> {
         let shared = self.shared().clone();
         shared.store.put(self.session_mut(), objects)?;
@@ -167,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A copy of the transaction's catalog to be changed.
+    /// A copy of the transaction's catalog, for the caller to modify.
     pub(crate) fn catalog_to_change(&mut self) -> Catalog {
         let current = self.current_catalog();
         self.environment_mut().catalog = current.clone();

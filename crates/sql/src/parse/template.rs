@@ -1,12 +1,13 @@
-//! Templates: a statement's text with its literals taken out, so that statements which differ in them only share a plan.
+//! Templates: a statement's text with its literals taken out, so that statements which differ in them only share a
+//! plan.
 //!
 //! # Invariants
 //! - A template is a text of SQL itself: `$1`, `$2`, … stand where literals stood, everything else is as it was. Bound
 //!   with the literals' types, it means what the statement means, or it cannot be bound.
 //! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, or values of an
-//!   INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and arguments of
-//!   functions keep theirs; and expressions of constants do, which are folded when a statement is planned: `1 / 0` is an
-//!   error then.
+//!   INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and
+//!   arguments of functions keep theirs; and expressions of constants do, which are folded when a statement is
+//!   planned: `1 / 0` is an error then.
 
 use std::ops::Range;
 
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_by_its_value_stays() {
+    fn literals_whose_value_matters_are_not_parameterized() {
         for (text, expected) in [
             (
                 "select a from t where b = 1 order by 2 limit 3 offset 4",

@@ -106,7 +106,7 @@ fn literals_are_decoded() {
 }
 
 #[test]
-fn what_clients_send_is_taken() {
+fn statements_sent_by_common_clients_are_parsed() {
     for text in [
         "drop table if exists pgbench_accounts, pgbench_branches",
         "create table pgbench_accounts(aid int not null,bid int,abalance int,filler char(84)) with (fillfactor=100)",

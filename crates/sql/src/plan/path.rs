@@ -1,11 +1,12 @@
-//! Access paths: how the rows of a table that meet conditions are found.
+//! Access paths: how a scan finds the rows of a table that satisfy its conditions.
 //!
-//! Candidates are the primary key and each index, as far as equalities give values to their first columns and a range
-//! bounds the next one; and a scan of everything. The one with the fewest rows to look at wins.
+//! The candidates are a full scan, and the primary key and each index with the longest usable prefix: equality
+//! conditions on the leading columns, then at most one range or list of values on the next column. The cheapest
+//! candidate wins; its cost is mostly the number of rows that it examines.
 //!
 //! # Invariants
-//! - A path finds every row that meets the conditions, and perhaps more: conditions on integers that it uses
-//!   for equality need not be looked at again, all others are.
+//! - A path returns every row that satisfies the conditions, and possibly others. The filter rechecks all conditions
+//!   except those that [`covered`] names.
 
 use crate::bind::tree::{BoundExpr, Quantifier, RelationId};
 use crate::catalog::Table;
@@ -16,53 +17,53 @@ use crate::plan::translate::comparison_of;
 use crate::plan::walk::{is_volatile, relations_of};
 use crate::types::{Modifier, Type};
 
-/// What it costs to begin a search, in rows looked at.
+/// The cost of descending an index, in units of one scanned row.
 const SEARCH_COST: f64 = 3.0;
-/// What a row costs that is found through a secondary index.
+/// The cost of fetching a row through a secondary index, in units of one scanned row.
 const INDEX_ROW_COST: f64 = 1.6;
 
-/// What a condition says of one column.
+/// How a condition restricts one column.
 #[derive(Clone, Debug)]
 pub(crate) struct Restriction {
     pub(crate) column: usize,
     pub(crate) kind: RestrictionKind,
-    /// The condition's position in the list that it comes from.
+    /// The condition's position in the scan's list of conditions.
     pub(crate) condition: usize,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum RestrictionKind {
     Equal(BoundExpr),
-    /// It equals one of these.
+    /// It equals one of these values (`IN`).
     OneOf(Vec<BoundExpr>),
-    /// It equals an element of this array.
+    /// It equals an element of this array (`= ANY`).
     Element(BoundExpr),
     Lower(BoundExpr, bool),
     Upper(BoundExpr, bool),
 }
 
-/// One way to the rows. Numbers are positions in the list of restrictions.
+/// One possible access path. Numbers are positions in the list of restrictions.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     /// The secondary index; none: the primary key.
     pub(crate) index: Option<usize>,
     pub(crate) prefix: Vec<usize>,
-    /// Several values for the column behind the prefix.
+    /// A restriction of the column after the prefix to several values.
     pub(crate) last: Option<usize>,
     pub(crate) lower: Option<usize>,
     pub(crate) upper: Option<usize>,
-    /// It names whole primary keys.
+    /// The path looks up complete primary keys.
     pub(crate) is_point: bool,
-    /// Nothing restricts it.
+    /// The path is a full scan.
     pub(crate) is_full: bool,
-    /// How many rows it looks at.
+    /// How many rows the path is estimated to examine.
     pub(crate) rows: f64,
     pub(crate) cost: f64,
-    /// The columns by which its rows come sorted; those of the prefix are fixed.
+    /// The columns by which the rows are sorted. `true`: an equality in the prefix makes the column constant.
     pub(crate) order: Vec<(usize, bool)>,
 }
 
-/// The column of this relation that an expression is, but for casts that keep its order and its values.
+/// The column of this relation that an expression refers to, seen through casts that preserve its values and order.
 pub(crate) fn column_of(expr: &BoundExpr, relation: RelationId) -> Option<usize> {
     match expr {
         BoundExpr::Column { relation: of, column, .. } if *of == relation => Some(*column),
@@ -78,13 +79,13 @@ fn widens(from: Type, to: Type) -> bool {
     matches!((from, to), (Type::Int2, Type::Int4 | Type::Int8) | (Type::Int4, Type::Int8))
 }
 
-/// Texts of all kinds but padded ones compare alike; a modifier could cut them.
+/// All text types except the blank-padded one compare alike; a type modifier could truncate a value.
 fn keeps_order(from: Type, to: Type, modifier: Modifier) -> bool {
     let is_text = |ty| matches!(ty, Type::Text | Type::Varchar | Type::Name);
     modifier == Modifier::NONE && is_text(from) && matches!(to, Type::Text | Type::Varchar)
 }
 
-/// What a condition says of columns of a relation, by values that only `known` relations give.
+/// Collects how a condition restricts the columns of a relation, by values that depend on `known` relations only.
 pub(crate) fn restrictions(
     expr: &BoundExpr,
     condition: usize,
@@ -138,7 +139,7 @@ pub(crate) fn restrictions(
                 });
             }
         }
-        // A column of type boolean is a condition on its own.
+        // A boolean column alone is a condition.
         BoundExpr::Column { relation: of, column, ty: Type::Bool } if *of == relation => {
             into.push(boolean(*column, true, condition));
         }
@@ -158,7 +159,7 @@ fn boolean(column: usize, value: bool, condition: usize) -> Restriction {
     Restriction { column, kind: RestrictionKind::Equal(value), condition }
 }
 
-/// The comparison that an operator is, between integers of different widths, too.
+/// The comparison that an operator performs, also between integers of different widths.
 fn any_comparison(operator: &'static crate::functions::Function, args: &[BoundExpr]) -> Option<Comparison> {
     let is_int = |ty| matches!(ty, Type::Int2 | Type::Int4 | Type::Int8);
     comparison_of(operator).or_else(|| {
@@ -166,7 +167,7 @@ fn any_comparison(operator: &'static crate::functions::Function, args: &[BoundEx
     })
 }
 
-/// The scan of everything.
+/// The full scan.
 pub(crate) fn full(statistics: &TableStatistics) -> Candidate {
     let rows = statistics.rows.max(1.0);
     Candidate {
@@ -183,7 +184,7 @@ pub(crate) fn full(statistics: &TableStatistics) -> Candidate {
     }
 }
 
-/// The best way to the rows that meet those restrictions that are usable.
+/// The cheapest path that relies on usable restrictions only.
 pub(crate) fn best(
     table: &Table,
     statistics: &TableStatistics,
@@ -199,7 +200,7 @@ pub(crate) fn best(
     best
 }
 
-/// All ways but the scan of everything.
+/// All paths except the full scan.
 pub(crate) fn candidates<'r>(
     table: &'r Table,
     statistics: &'r TableStatistics,
@@ -212,8 +213,8 @@ pub(crate) fn candidates<'r>(
     })
 }
 
-/// The primary key and the indexes, each with its columns up to the first one whose stored values do not compare as the
-/// values do.
+/// The primary key and the indexes, each with its leading columns up to the first one whose stored form does not sort
+/// as its values do.
 pub(crate) fn orders(table: &Table) -> impl Iterator<Item = (Option<usize>, Vec<usize>)> + '_ {
     let keeps_order = |column: &usize| {
         let column = &table.columns[*column];
@@ -232,7 +233,7 @@ fn order_of(columns: &[usize], fixed: usize) -> Vec<(usize, bool)> {
     columns.iter().enumerate().map(|(at, column)| (*column, at < fixed)).collect()
 }
 
-/// What a search for a way is given.
+/// The inputs of a search for access paths.
 struct Search<'r> {
     table: &'r Table,
     statistics: &'r TableStatistics,
@@ -241,12 +242,12 @@ struct Search<'r> {
 }
 
 impl Search<'_> {
-    /// How many different values a column has.
+    /// The estimated number of distinct values in a column.
     fn distinct(&self, column: usize) -> f64 {
         distinct(self.table, self.statistics, column)
     }
 
-    /// The first restriction of a column for which something holds.
+    /// The first usable restriction of a column that `of` accepts.
     fn find<T>(&self, column: usize, of: impl Fn(&RestrictionKind) -> Option<T>) -> Option<(usize, T)> {
         self.restrictions.iter().enumerate().find_map(|(number, restriction)| {
             let fits = restriction.column == column && (self.usable)(restriction);
@@ -287,7 +288,7 @@ impl Search<'_> {
         Some(candidate)
     }
 
-    /// Takes the bounds of the column behind the prefix.
+    /// Adds the lower and upper bounds of the column after the prefix.
     fn bound(&self, candidate: &mut Candidate, column: usize) {
         let is_lower = |kind: &RestrictionKind| matches!(kind, RestrictionKind::Lower(..)).then_some(());
         let is_upper = |kind: &RestrictionKind| matches!(kind, RestrictionKind::Upper(..)).then_some(());
@@ -325,7 +326,8 @@ impl Search<'_> {
     }
 }
 
-/// The conditions that hold of every row that a candidate finds: equalities with columns whose values are kept exactly.
+/// The conditions that every row of a candidate satisfies, and that need no recheck: equalities on columns whose stored
+/// form is exact.
 pub(crate) fn covered(table: &Table, restrictions: &[Restriction], candidate: &Candidate) -> Vec<usize> {
     let is_exact = |column: usize| {
         let ty = table.columns[column].ty;
@@ -338,7 +340,7 @@ pub(crate) fn covered(table: &Table, restrictions: &[Restriction], candidate: &C
     used.filter(|restriction| is_exact(restriction.column)).map(|restriction| restriction.condition).collect()
 }
 
-/// How many different values a column has.
+/// The estimated number of distinct values in a column.
 pub(crate) fn distinct(table: &Table, statistics: &TableStatistics, column: usize) -> f64 {
     if table.key[..] == [column] {
         return statistics.rows.max(1.0);
@@ -347,7 +349,7 @@ pub(crate) fn distinct(table: &Table, statistics: &TableStatistics, column: usiz
 }
 
 impl Candidate {
-    /// By which columns its rows come sorted, as far as no NULL is among them.
+    /// The columns by which the rows are sorted, up to the first one that may contain NULLs and is not constant.
     pub(crate) fn sorted(&self, table: &Table, relation: RelationId, backward: bool) -> Vec<Sorted> {
         let sorted = self.order.iter().map_while(|(column, is_fixed)| {
             let has_nulls = !table.columns[*column].not_null && !table.key.contains(column);

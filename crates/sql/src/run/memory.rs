@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_released_can_be_charged_again() {
+    fn released_memory_can_be_charged_again() {
         let mut memory = Memory::new(100);
         assert!(memory.charge(80).is_ok());
         assert!(!memory.has_room(30));

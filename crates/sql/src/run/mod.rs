@@ -1,13 +1,13 @@
-//! Runs plans: the evaluator of expressions, the operators, and the statements that write.
+//! The executor of plans: expression evaluation, operators, and the statements that write.
 //!
 //! ```text
 //! evaluate, subquery   expressions over a row             operator/   each node of a plan, in batches of rows
-//! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
-//! memory, spill        limits, and rows on disk
+//! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they
+//! check memory, spill        limits, and rows on disk
 //! ```
 //!
 //! # Invariants
-//! - A run belongs to one attempt of one transaction: whatever it has computed is thrown away when the attempt is.
+//! - A run belongs to one attempt of one transaction: all of its results are discarded when the attempt aborts.
 
 pub(crate) mod batch;
 mod evaluate;
@@ -156,8 +156,8 @@ impl<'e> Run<'e> {
         Ok(batches)
     }
 
-    /// Whether a row that is written without a look at it is reserved first. Operations that commute wait for those that
-    /// have reserved a row, but reserve none: other sessions may do the same beside them.
+    /// Whether a row that is written without a look at it is reserved first. Operations that commute wait for those
+    /// that have reserved a row, but reserve none: other sessions may do the same beside them.
     pub(crate) fn reserves(&self, commutes: bool) -> bool {
         match self.door {
             Door::Engine => false,
@@ -222,8 +222,8 @@ pub(crate) fn execute(
     execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
 }
 
-/// Runs a compiled statement; the row that it returns, if it does, is appended to `row`. How many rows it has returned or
-/// written. None: it has done nothing, and [`execute`] is to run.
+/// Runs a compiled statement; the row that it returns, if it does, is appended to `row`. How many rows it has returned
+/// or written. None: it has done nothing, and [`execute`] is to run.
 ///
 /// # Errors
 /// The statement's.

@@ -1,13 +1,14 @@
-//! The sessions of a database: what each is doing, how to end it, and the notifications that wait for it.
+//! The list of a database's sessions: what each one is doing, how to terminate it, and its pending notifications.
 //!
 //! # Invariants
-//! A session is listed from its beginning to its end. Notifications reach the sessions that listen when they are
-//! delivered, in the order of delivery; a session whose client never takes them is ended at [`INBOX_BYTES_MAX`].
+//! A session is listed for as long as it exists. A notification reaches the sessions that listen on its channel at the
+//! time of its delivery, in delivery order. A session whose client never reads its notifications is terminated when
+//! more than [`INBOX_BYTES_MAX`] are pending.
 //!
 //! # Concurrency
-//! One mutex guards the list, one each session's texts; neither is held while the other is acquired, but for a
-//! delivery, which acquires the list's first. Atomics are read for display only, except `has_mail`, whose store follows
-//! the message and precedes the wake-up.
+//! One mutex guards the list; each session has two more, for its texts and its inbox. Only a delivery holds several at
+//! a time: [`Sessions::order`], then the list's, then an inbox's. Atomics are for display only, except `has_mail`,
+//! which is stored after the message has been queued and before the session's thread is woken.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, Ordering};
@@ -19,10 +20,10 @@ use parking_lot::Mutex;
 use crate::session::TransactionStatus;
 use crate::session::connection::Canceller;
 
-/// The longest text of a statement that `pg_stat_activity` shows, in bytes.
+/// How much of a statement's text `pg_stat_activity` shows, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// The most that waits for a listener, in bytes of channels and payloads.
+/// How much may be pending for one listener, in bytes of channel names and payloads.
 const INBOX_BYTES_MAX: usize = 64 << 20;
 
 /// A notification, as a listener receives it.
@@ -30,17 +31,17 @@ const INBOX_BYTES_MAX: usize = 64 << 20;
 pub struct Notification {
     /// The process id of the session that sent it.
     pub process_id: i32,
-    /// The channel that it came by.
+    /// The channel on which it was sent.
     pub channel: Arc<str>,
-    /// Its text; empty if it has none.
+    /// The payload; empty if NOTIFY gave none.
     pub payload: Arc<str>,
 }
 
-/// How the owner of a connection is reached from other threads.
+/// Callbacks by which other threads signal the thread that owns a connection.
 pub struct Signals {
-    /// Something waits for the client: a notification.
+    /// Wakes the thread: a notification is pending for the client.
     pub wake: Box<dyn Fn() + Send + Sync>,
-    /// The connection is to end as soon as its statement has.
+    /// Terminates the connection as soon as its current statement has ended.
     pub terminate: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) enum Doing {
 }
 
 impl Doing {
-    /// As `pg_stat_activity.state` names it.
+    /// The value of `pg_stat_activity.state`.
     pub fn name(self) -> &'static str {
         match self {
             Doing::Running => "active",
@@ -70,7 +71,7 @@ impl Doing {
     ];
 }
 
-/// A session, as others see it.
+/// What other sessions can see of a session.
 pub(crate) struct Activity {
     pub number: i32,
     pub user: String,
@@ -119,7 +120,7 @@ impl Activity {
         }
     }
 
-    // Relaxed throughout: each of these values is shown by itself, and guards no other.
+    // Relaxed throughout: each of these values is only displayed, and none guards other data.
 
     pub fn process_id(&self) -> i32 {
         self.process_id.load(Ordering::Relaxed)
@@ -130,7 +131,7 @@ impl Activity {
     }
 
     pub fn set_signals(&self, signals: Signals) {
-        // A connection has one owner, which sets them once.
+        // Each connection has one owner, which sets the callbacks once.
         let _ = self.signals.set(signals);
     }
 
@@ -141,7 +142,7 @@ impl Activity {
         }
     }
 
-    /// A statement begins.
+    /// Records the start of a statement.
     pub fn begin(&self, query: &str, start: i64) {
         let end = query.floor_char_boundary(QUERY_BYTES_MAX);
         let mut texts = self.texts.lock();
@@ -153,7 +154,7 @@ impl Activity {
         self.doing.store(Doing::ALL.len() as u8 - 1, Ordering::Relaxed);
     }
 
-    /// The session waits for its client.
+    /// Records that the session is idle: it waits for its client.
     pub fn rest(&self, status: TransactionStatus, now: impl FnOnce() -> i64) {
         let doing = Doing::ALL.iter().position(|doing| *doing == Doing::Resting(status)).unwrap_or(0) as u8;
         if self.doing.swap(doing, Ordering::Relaxed) != doing {
@@ -179,7 +180,7 @@ impl Activity {
         (texts.query.clone(), texts.application.clone())
     }
 
-    /// Ends the statement in progress, or the whole session.
+    /// Cancels the statement in progress, or terminates the whole session.
     pub fn signal(&self, terminate: bool) {
         if let Some(signals) = self.signals.get().filter(|_| terminate) {
             (signals.terminate)();
@@ -191,7 +192,7 @@ impl Activity {
         self.inbox.lock().channels.insert(channel.into());
     }
 
-    /// None: all channels.
+    /// Stops listening on a channel, or on all channels if `None`.
     pub fn unlisten(&self, channel: Option<&str>) {
         let mut inbox = self.inbox.lock();
         match channel {
@@ -220,7 +221,7 @@ impl Activity {
             (*mail, *bytes) = (Vec::new(), 0);
         }
         drop(inbox);
-        // Release: partner of the swap in `take_mail`, by which the owner sees the message above.
+        // Release: pairs with the swap in `take_mail`, after which the owner sees the message queued above.
         self.has_mail.store(true, Ordering::Release);
         match self.signals.get() {
             Some(signals) if is_full => (signals.terminate)(),
@@ -229,9 +230,9 @@ impl Activity {
         }
     }
 
-    /// The notifications that have come since the last call.
+    /// Removes and returns the notifications that have arrived since the last call.
     pub fn take_mail(&self) -> Vec<Notification> {
-        // Acquire: partner of the store in `post`. Looked at first, since there is none as a rule.
+        // Acquire: pairs with the store in `post`. The plain load comes first because there is usually no mail.
         if !self.has_mail.load(Ordering::Relaxed) || !self.has_mail.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
@@ -245,7 +246,8 @@ impl Activity {
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: Mutex<BTreeMap<i32, Arc<Activity>>>,
-    /// Held by a commit with notifications until these are delivered: their order is that of the commits.
+    /// Held by a committing transaction until its notifications are delivered, so that they are delivered in commit
+    /// order.
     pub order: Mutex<()>,
 }
 
@@ -258,7 +260,7 @@ impl Sessions {
         self.all.lock().remove(&number);
     }
 
-    /// Those there are, the oldest first.
+    /// All sessions, the oldest first.
     pub fn list(&self) -> Vec<Arc<Activity>> {
         self.all.lock().values().cloned().collect()
     }
@@ -267,7 +269,7 @@ impl Sessions {
         self.all.lock().values().find(|activity| activity.process_id() == process_id).cloned()
     }
 
-    /// Gives notifications to all sessions that listen.
+    /// Delivers notifications to all sessions that listen on their channels.
     pub fn deliver(&self, notifications: &[Notification]) {
         for activity in self.all.lock().values() {
             activity.post(notifications);

@@ -1,7 +1,8 @@
 //! Settings: their names, values and defaults; SET, SHOW, RESET.
 //!
-//! Invariants: a value that is kept was checked when it was set; the formats for values follow from the settings at once.
-//! SET LOCAL lasts to the end of the transaction, and what a transaction sets is taken back when it is rolled back.
+//! Invariants: a value that is kept was checked when it was set; the formats for values follow from the settings at
+//! once. SET LOCAL lasts to the end of the transaction, and what a transaction sets is taken back when it is rolled
+//! back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -175,7 +176,7 @@ impl Settings {
         };
     }
 
-    /// Gives a setting another default, as who connects wants it.
+    /// Overrides a setting's default for this session, from its connection options or startup message.
     pub fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
         let (name, value) = self.checked(name, value, true)?;
         self.defaults.insert(name.clone(), value.clone());

@@ -1,8 +1,11 @@
 //! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, and the implicit block of several statements in one text.
 //!
-//! Invariants: a block is a transaction of the engine's session from its beginning to its end; a failed block accepts only
-//! its end or the return to a savepoint. Every isolation level is served as serializable. A transaction that has changed the
-//! schema has a catalog of its own, which its commit publishes before others can change the schema.
+//! # Invariants
+//! - A transaction block is exactly one transaction of the engine's session.
+//! - A failed block accepts only COMMIT, ROLLBACK and ROLLBACK TO SAVEPOINT.
+//! - Every isolation level is implemented as serializable.
+//! - A transaction that has changed the schema has a private catalog, which its commit publishes before it releases the
+//!   schema lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +19,14 @@ use crate::session::Shared;
 use crate::session::connection::Connection;
 use crate::session::result::{Severity, TransactionStatus};
 
-/// What kind of block a session is in.
+/// What kind of transaction block a session is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     /// Each statement is a transaction of its own.
     None,
-    /// Several statements of one text.
+    /// Opened automatically around several statements of one query string.
     Implicit,
-    /// From BEGIN to COMMIT or ROLLBACK.
+    /// Opened by BEGIN, closed by COMMIT or ROLLBACK.
     Explicit,
 }
 
@@ -36,12 +39,12 @@ pub(crate) struct Transaction {
     changes: Changes,
 }
 
-/// What a transaction has changed beside rows.
+/// What a transaction has changed besides rows.
 #[derive(Clone, Default)]
 struct Changes {
-    /// The catalog, if it has changed the schema.
+    /// The transaction's private catalog, if it has changed the schema.
     catalog: Option<Arc<Catalog>>,
-    /// What happens to sequences when it has committed.
+    /// Changes to sequences, applied after the commit.
     sequences: Vec<SequenceChange>,
 }
 
@@ -54,9 +57,9 @@ struct Savepoint {
 /// What a commit does to a sequence.
 #[derive(Clone)]
 pub(crate) enum SequenceChange {
-    /// It goes on from this value, which counts as given or not.
+    /// Its last value, and whether `nextval` has already returned that value (`is_called` of `setval`).
     Set(Arc<Sequence>, i64, bool),
-    /// It was dropped.
+    /// The sequence was dropped.
     Forget(u32),
 }
 
@@ -75,7 +78,7 @@ impl Transaction {
         self.session.canceler()
     }
 
-    /// Whether it has changed the schema.
+    /// Whether the transaction has changed the schema.
     pub fn has_catalog(&self) -> bool {
         self.changes.catalog.is_some()
     }
@@ -85,7 +88,7 @@ impl Transaction {
         self.block == Block::None
     }
 
-    /// Whether a BEGIN is open.
+    /// Whether a block opened by BEGIN is open.
     pub fn is_explicit(&self) -> bool {
         self.block == Block::Explicit
     }
@@ -98,7 +101,7 @@ impl Transaction {
         }
     }
 
-    /// Opens a block that several statements share without a BEGIN.
+    /// Opens the implicit block of a query string with several statements.
     pub fn begin_implicit(&mut self) -> Result<()> {
         self.begin(Block::Implicit)
     }
@@ -126,7 +129,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits, and publishes the catalog before the lock of schema changes is released.
+    /// Commits, and publishes the catalog before the schema lock is released.
     fn commit(&mut self, shared: &Shared) -> Result<()> {
         self.end();
         let Changes { catalog, sequences } = std::mem::take(&mut self.changes);
@@ -138,7 +141,7 @@ impl Transaction {
         shared.change_sequences(&sequences)
     }
 
-    /// The place of a savepoint of this name, the newest first.
+    /// The index of the most recent savepoint of this name.
     fn savepoint(&self, name: &str) -> Result<usize> {
         self.savepoints.iter().rposition(|known| known.name == name).ok_or_else(|| {
             let message = format!("savepoint \"{name}\" does not exist");
@@ -148,7 +151,7 @@ impl Transaction {
 }
 
 impl Connection {
-    /// Refuses statements in a failed block.
+    /// Rejects a statement if the block has failed.
     pub(super) fn check_not_failed(&self) -> Result<()> {
         if self.transaction.failed {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
@@ -161,17 +164,17 @@ impl Connection {
         self.check_no_block(what)
     }
 
-    /// Whether a transaction is open: of a BEGIN, or of several statements in one text.
+    /// Whether a transaction block is open, explicit or implicit.
     pub(crate) fn has_transaction(&self) -> bool {
         !self.transaction.is_idle()
     }
 
-    /// Begins the transaction of one statement.
+    /// Begins a transaction for a single statement.
     pub(crate) fn begin_alone(&mut self) -> Result<()> {
         self.transaction.begin(Block::Implicit)
     }
 
-    /// Ends the transaction of one statement.
+    /// Ends the transaction of a single statement: commits it if the statement succeeded, else rolls it back.
     pub(crate) fn end_alone<T>(&mut self, done: Result<T>) -> Result<T> {
         let ended = match &done {
             Ok(_) => self.transaction.commit(&self.shared),
@@ -182,7 +185,7 @@ impl Connection {
         ended.map(|()| done)
     }
 
-    /// Acquires the lock of schema changes for the open transaction. `alone`: for how long others are held off at most.
+    /// Acquires the schema lock for the open transaction. `alone`: block other transactions, for at most this long.
     pub(crate) fn lock_schema(&mut self, alone: Option<Duration>) -> Result<()> {
         let timeout = self.environment.settings.milliseconds("lock_timeout");
         let session = &mut self.transaction.session;
@@ -197,12 +200,12 @@ impl Connection {
         Ok(())
     }
 
-    /// The catalog as the open transaction has it, or else as it is now.
+    /// The open transaction's private catalog if it has one, else the current shared one.
     pub(crate) fn current_catalog(&self) -> Arc<Catalog> {
         self.transaction.changes.catalog.clone().unwrap_or_else(|| self.shared.catalog())
     }
 
-    /// Gives the open transaction a catalog.
+    /// Installs a catalog as the open transaction's private one, under a new version number.
     pub(crate) fn publish_catalog(&mut self, mut catalog: Catalog) {
         catalog.version = self.shared.new_version();
         let catalog = Arc::new(catalog);
@@ -210,12 +213,12 @@ impl Connection {
         self.transaction.changes.catalog = Some(catalog);
     }
 
-    /// Changes a sequence when the transaction has committed.
+    /// Defers a change to a sequence until the transaction has committed.
     pub(crate) fn change_sequence_at_commit(&mut self, change: SequenceChange) {
         self.transaction.changes.sequences.push(change);
     }
 
-    /// Refuses a statement in a BEGIN block.
+    /// Rejects a statement that cannot run inside an explicit block.
     pub(super) fn check_no_block(&self, what: &str) -> Result<()> {
         if self.transaction.is_explicit() {
             let message = format!("{what} cannot run inside a transaction block");
@@ -224,7 +227,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The block that several statements of one text share, unless they open one themselves.
+    /// Opens the implicit block of a query string with several statements, unless the next one opens a block itself.
     pub(super) fn open_implicit_block(&mut self, next: &Statement) -> Result<()> {
         if self.transaction.is_idle() && next.runs_in_transactions() {
             self.transaction.begin_implicit()?;
@@ -240,7 +243,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Commits the open block. What it notifies is delivered in the order of such commits.
+    /// Commits the open block. Blocks that send notifications commit one at a time, so that notifications are
+    /// delivered in commit order.
     fn commit_block(&mut self) -> Result<()> {
         let sessions = self.shared.sessions.clone();
         let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
@@ -249,12 +253,12 @@ impl Connection {
         committed
     }
 
-    /// A statement has failed.
+    /// Handles the failure of a statement: an explicit block is marked as failed, an implicit one is rolled back.
     pub(super) fn fail_transaction(&mut self) {
         match self.transaction.block {
             Block::None => self.block_ended(false),
             Block::Implicit => {
-                // The engine has rolled back whatever it could not keep; nothing is left to tell.
+                // The client gets the statement's own error; an error of the rollback would add nothing to it.
                 let _ = self.transaction.rollback(&self.shared);
                 self.block_ended(false);
             }
@@ -262,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// What ends with a transaction: portals, cursors without HOLD, local settings.
+    /// Releases whatever ends with a transaction: portals, cursors without HOLD, local settings, advisory locks.
     pub(super) fn block_ended(&mut self, committed: bool) {
         self.environment.acquired.clear();
         self.shared.advisory.release_all(self.environment.number, true);
@@ -292,7 +296,7 @@ impl Connection {
         Ok("BEGIN")
     }
 
-    /// ISOLATION LEVEL, READ ONLY, DEFERRABLE: of this transaction, or of those to come.
+    /// Sets ISOLATION LEVEL, READ ONLY and DEFERRABLE, for this transaction or as the session's default.
     pub(super) fn set_modes(&mut self, modes: TransactionModes, session: bool) -> Result<()> {
         let prefix = if session { "default_transaction" } else { "transaction" };
         let scope = if session { SetScope::Session } else { SetScope::Local };
@@ -395,8 +399,8 @@ impl Connection {
 }
 
 impl Statement {
-    /// Whether the statement belongs into the implicit block of a text: all but those that open or end blocks, or only look
-    /// at the session.
+    /// Whether the statement runs inside the implicit block of a query string. Statements that open or end blocks, or
+    /// that only read or set session state, do not.
     pub(super) fn runs_in_transactions(&self) -> bool {
         matches!(
             self,
@@ -410,7 +414,7 @@ impl Statement {
         ) || self.changes_schema()
     }
 
-    /// Whether it changes the schema.
+    /// Whether the statement changes the schema.
     pub(super) fn changes_schema(&self) -> bool {
         match self {
             Statement::CreateIndex(create) => !create.concurrently,

@@ -1,4 +1,5 @@
-//! Values of any type as bytes: a tag, then the content. In columns of types that the engine lacks, and in temporary files.
+//! Values of any type as bytes: a tag, then the content. In columns of types that the engine lacks, and in temporary
+//! files.
 //!
 //! # Invariants
 //! - A value comes back as it was, with its scale and its blanks. The bytes have no useful order.
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_value() {
+    fn truncated_bytes_are_no_value() {
         let mut bytes = Vec::new();
         write_value(&Value::text("cut"), &mut bytes);
         bytes.pop();

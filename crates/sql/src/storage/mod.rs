@@ -1,17 +1,18 @@
 //! How a SQL type lies in a column of the engine.
 //!
 //! ```text
-//! boolean            bool            smallint, integer, date, enums   int32      bigint, time, timestamp, timestamptz   int64
-//! real, double       float64         numeric(p, s), p up to 38        decimal    oid and reg… types                     int64
-//! text and its kin   text            uuid                             uuid       bytea                                  bytes
-//! json               text            everything else                  bytes, by `bytes`
+//! boolean            bool            smallint, integer, date, enums   int32      bigint, time, timestamp, timestamptz
+//! int64 real, double       float64         numeric(p, s), p up to 38        decimal    oid and reg… types
+//! int64 text and its kin   text            uuid                             uuid       bytea
+//! bytes json               text            everything else                  bytes, by `bytes`
 //! ```
 //!
-//! Dates are days and timestamps microseconds since 2000-01-01, as in [`Value`], because the engine's own types end with the year
-//! 9999. `char(n)` is stored without its blanks.
+//! Dates are days and timestamps microseconds since 2000-01-01, as in [`Value`], because the engine's own types end
+//! with the year 9999. `char(n)` is stored without its blanks.
 //!
 //! # Invariants
-//! - Of the types of which [`keeps_order`] says so, stored values are equal exactly if the values are, and compare alike.
+//! - Of the types of which [`keeps_order`] says so, stored values are equal exactly if the values are, and compare
+//!   alike.
 //! - What was encoded decodes to the same value, or encoding has failed.
 
 pub(crate) mod bytes;
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_decimal_cannot_hold_is_an_error() {
+    fn a_value_that_a_decimal_cannot_hold_is_an_error() {
         let modifier = Modifier::numeric(10, 2);
         for text in ["NaN", "1.234"] {
             let error = encode(Type::Numeric, modifier, &Value::Numeric(text.parse().unwrap())).unwrap_err();

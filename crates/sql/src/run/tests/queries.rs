@@ -208,7 +208,7 @@ fn functions_return_rows() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_sorted_grouped_and_joined_on_disk() {
+fn sorts_groupings_and_joins_larger_than_memory_spill_to_disk() {
     let f = Fixture::new().table("big", "a int4!, b int4", "a", &[]);
     f.run("INSERT INTO big SELECT g, g % 5000 FROM generate_series(1, 30000) AS g");
     let small = 700_000;
@@ -228,7 +228,7 @@ fn what_does_not_fit_into_memory_is_sorted_grouped_and_joined_on_disk() {
 }
 
 #[test]
-fn what_cannot_be_put_aside_fails_with_53200() {
+fn an_operator_that_cannot_spill_fails_with_53200() {
     let f = Fixture::new();
     let text = "SELECT array_agg(g) OVER () FROM generate_series(1, 100000) AS g";
     let error = f.run_with(text, &[], 100_000).unwrap_err();

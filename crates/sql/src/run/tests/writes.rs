@@ -60,7 +60,7 @@ fn keys_move() {
 }
 
 #[test]
-fn what_is_unique_or_not_null_stays_so() {
+fn unique_and_not_null_constraints_are_enforced() {
     let f = fixture();
     assert_eq!(f.state("INSERT INTO t VALUES (1, 1, 'x')"), "23505");
     assert_eq!(f.state("INSERT INTO t VALUES (9, 1, 'a')"), "23505");

@@ -397,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(months in -9999i32..9999, days in -99_999i32..99_999, micros in -1i64 << 50..1 << 50) {
+        fn printed_text_parses_back(months in -9999i32..9999, days in -99_999i32..99_999, micros in -1i64 << 50..1 << 50) {
             let interval = Interval::new(months, days, micros);
             for style in [IntervalStyle::Postgres, IntervalStyle::PostgresVerbose, IntervalStyle::Iso8601] {
                 let text = interval_text(interval, style);
