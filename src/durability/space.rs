@@ -1,9 +1,13 @@
-//! Room in the log, handed out before it is needed.
+//! Log space reservations: bounds the redo that is not durable yet.
 //!
-//! Commits append their redo to memory in their commit sections, where waiting is not allowed. So each worker context reserves
-//! room beforehand, some calls' worth at a time; what is reserved or waits to be written is bounded, and room comes
-//! back when a group has been written. Where the disk has no room for another segment, no more is handed out: updates
-//! are refused before they run, and what was handed out still fits into what is prepared.
+//! Commits append their redo to a buffer in memory inside their commit sections, where they may not block. So each worker
+//! context reserves log space beforehand, enough for several transactions at a time, and the space is returned when the
+//! group has been written.
+//!
+//! Invariants:
+//! - Reserved and unwritten bytes together are bounded.
+//! - If the disk has no space for another segment, further reservations are refused, so updates fail before they run;
+//!   everything that was already reserved fits into the prepared segments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,28 +18,28 @@ use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::{Segments, group_bytes_max};
 use crate::error::{Error, Result};
 
-/// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
+/// How often a waiter for log space checks whether the log has failed.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The room that is left to hand out.
+/// The log space that can still be reserved.
 pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
-    /// Whether there is a refusal: read by each transaction.
+    /// Whether reservations are refused: read by each transaction without the lock.
     refuses: AtomicBool,
     /// Where the log is written; none: nothing is logged.
     segments: Option<Arc<Segments>>,
 }
 
 struct State {
-    /// May be negative: one call may be larger than all of it.
+    /// May be negative, because one transaction may be larger than the whole capacity.
     available: i64,
     refused: Option<Error>,
 }
 
 impl LogSpace {
-    /// Room for this many bytes that are not durable yet.
+    /// Allows at most `bytes` of redo that is not durable yet.
     pub(crate) fn new(bytes: usize, segments: Option<Arc<Segments>>) -> LogSpace {
         let capacity = bytes as i64;
         LogSpace {
@@ -47,18 +51,19 @@ impl LogSpace {
         }
     }
 
-    /// How much a worker context takes at a time.
+    /// How many bytes a worker context reserves at a time.
     fn portion(&self) -> i64 {
         (self.capacity / 256).clamp(1 << 10, 1 << 18)
     }
 
-    /// Reserves a portion for calls to come, if there is plenty; gives back how much.
+    /// Reserves a portion for future transactions if more than half of the capacity is left; returns the reserved bytes,
+    /// or 0.
     ///
-    /// Worker contexts may keep what is left of a portion for as long as they are idle. So half of the room is never
-    /// given away like this: it is for calls that say what they need, and use it or give it back at once.
+    /// An idle worker context may hold the rest of a portion indefinitely. So half of the capacity is never reserved in
+    /// portions: it is for transactions that request what they need, and use it or return it right away.
     ///
     /// # Errors
-    /// The disk has no room.
+    /// The disk is full.
     pub(crate) fn try_take_portion(&self) -> Result<usize> {
         let portion = self.portion();
         let mut state = self.state.lock();
@@ -72,10 +77,10 @@ impl LogSpace {
         Ok(portion as usize)
     }
 
-    /// Reserves room, if there is some now.
+    /// Reserves `bytes` if that is possible without waiting; returns whether it was.
     ///
     /// # Errors
-    /// The disk has no room.
+    /// The disk is full.
     pub(crate) fn try_take(&self, bytes: usize) -> Result<bool> {
         let mut state = self.state.lock();
         if let Some(refused) = &state.refused {
@@ -89,11 +94,12 @@ impl LogSpace {
         Ok(enough)
     }
 
-    /// Reserves room, waiting for it. A request for more than half of all of it waits only until some is left: what
-    /// it takes beyond, others wait for. What is so large must have its place on disk before it is committed.
+    /// Reserves `bytes`, and waits for them if necessary. A request for more than half of the capacity is granted as soon
+    /// as any space is left; the balance becomes negative, and later requests wait. The segments for so large a
+    /// transaction are prepared on disk before it commits.
     ///
     /// # Errors
-    /// The disk has no room, or `failure` says that the log has failed.
+    /// The disk is full, or `failure` reports that the log has failed.
     pub(crate) fn take(&self, bytes: usize, failure: impl Fn() -> Option<Error>) -> Result<()> {
         if bytes as i64 > self.capacity / 2 {
             self.prepare_for(bytes)?;
@@ -112,7 +118,7 @@ impl LogSpace {
         }
     }
 
-    /// Makes segments for a call that the room which is always kept prepared was not made for.
+    /// Prepares segments for a transaction that is larger than the space that is always kept prepared.
     fn prepare_for(&self, bytes: usize) -> Result<()> {
         let Some(segments) = &self.segments else { return Ok(()) };
         let needed = group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64);
@@ -122,28 +128,28 @@ impl LogSpace {
         Ok(())
     }
 
-    /// Whether half of the room is handed out.
+    /// Whether more than half of the capacity is reserved.
     pub(crate) fn is_low(&self) -> bool {
         self.state.lock().available < self.capacity / 2
     }
 
-    /// Gives room back.
+    /// Returns reserved bytes.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.state.lock().available += bytes as i64;
         self.changed.notify_all();
     }
 
-    /// Refuses from here on, or no more.
+    /// Starts to refuse reservations with this error, or stops refusing them.
     pub(crate) fn set_refused(&self, refused: Option<Error>) {
         let mut state = self.state.lock();
-        // Relaxed: some calls more or fewer may slip through; the reason is read under the lock.
+        // Relaxed: a few transactions may still read the old value, which is harmless; the error is read under the lock.
         self.refuses.store(refused.is_some(), Ordering::Relaxed);
         state.refused = refused;
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Why room is refused, if it is.
+    /// The error with which reservations are refused, if they are.
     #[inline]
     pub(crate) fn refused(&self) -> Option<Error> {
         if self.refuses.load(Ordering::Relaxed) { self.reason() } else { None }
@@ -155,14 +161,14 @@ impl LogSpace {
     }
 }
 
-/// Whether a disk has no room, and may have some later.
+/// Whether the error says that the disk is full, which may change later.
 pub(crate) fn is_full(error: &Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let is_kind = matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. });
     is_kind || matches!(error, Error::StorageFull { .. })
 }
 
-/// The error of updates while no segment can be made, for this reason.
+/// The error that updates receive while no segment can be prepared, with `error` as the cause.
 pub(crate) fn refusal(error: &Error) -> Error {
     let reason = error.cause();
     if is_full(error) { Error::NoLogSpace { reason } } else { Error::LogNotExtended { reason } }
@@ -173,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_bounded_and_comes_back() {
+    fn reservations_are_bounded_and_can_be_returned() {
         let space = LogSpace::new(1_000, None);
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(true));
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_room_is_never_kept_by_the_idle() {
+    fn idle_worker_contexts_never_hold_more_than_half_of_the_space() {
         let space = LogSpace::new(8 << 10, None);
         let portions: Vec<usize> = (0..10).map(|_| space.try_take_portion().expect("no refusal")).collect();
         assert_eq!(portions, [1 << 10, 1 << 10, 1 << 10, 1 << 10, 0, 0, 0, 0, 0, 0]);
@@ -196,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_may_be_larger_than_all_room_and_others_wait_until_it_is_written() {
+    fn one_transaction_may_exceed_the_capacity_and_others_wait_until_it_is_written() {
         let space = LogSpace::new(1_000, None);
         assert_eq!(space.try_take(100), Ok(true));
         assert_eq!(space.try_take(50_000), Ok(true));
@@ -217,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_learns_that_the_log_has_failed() {
+    fn a_waiter_receives_the_failure_of_the_log() {
         let space = LogSpace::new(10, None);
         assert_eq!(space.try_take(10), Ok(true));
         let failure = Error::LogFailed { reason: "no disk".to_string() };

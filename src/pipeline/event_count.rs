@@ -1,9 +1,10 @@
-//! A bell: one thread sleeps until another rings.
+//! An event count: one thread parks until another thread signals it.
 //!
-//! Ringing costs one load while the thread is awake. Invariants: a ring after the last look is not lost.
-//! The sleeper says that it will sleep, then looks once more whether there is something to do; the ringer makes
-//! something to do, then looks whether a thread sleeps. Each passes a sequentially consistent fence in between, so one
-//! of the two sees the other.
+//! A signal costs one load while the waiter is awake.
+//!
+//! Invariants: no wakeup is lost. The waiter sets `asleep`, then checks once more for work; the signaling thread publishes
+//! work, then checks `asleep`. Each executes a sequentially consistent fence in between, so at least one of the two sees
+//! the other.
 
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering, fence};
 
-/// The bell.
+/// An event count with a single waiter.
 #[derive(Default)]
 pub(crate) struct EventCount {
     asleep: AtomicBool,
@@ -20,9 +21,9 @@ pub(crate) struct EventCount {
 }
 
 impl EventCount {
-    /// Wakes the sleeper, if it sleeps.
+    /// Signals: unparks the waiter, if it is parked.
     pub(crate) fn ring(&self) {
-        // Between what there is to do now and the look at the sleeper: see the module's argument.
+        // Orders the caller's publication of work before the load of `asleep`; pairs with the fence in `sleep`.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst)
             && self.asleep.swap(false, Ordering::SeqCst)
@@ -32,7 +33,7 @@ impl EventCount {
         }
     }
 
-    /// Sleeps until a thread signals or the time is over, unless there is `something_to_do`.
+    /// Parks until a thread signals or the timeout expires, unless there is `something_to_do`.
     pub(crate) fn sleep(&self, at_most: Duration, something_to_do: impl Fn() -> bool) {
         let mut sleeper = self.sleeper.lock();
         if sleeper.as_ref().is_none_or(|thread| thread.id() != thread::current().id()) {
@@ -40,6 +41,7 @@ impl EventCount {
         }
         drop(sleeper);
         self.asleep.store(true, Ordering::SeqCst);
+        // Orders the store of `asleep` before the last check for work; pairs with the fence in `ring`.
         fence(Ordering::SeqCst);
         if !something_to_do() {
             thread::park_timeout(at_most);
@@ -55,7 +57,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn no_ring_is_lost() {
+    fn no_wakeup_is_lost() {
         let (event_count, made, done) = (EventCount::default(), AtomicU64::new(0), AtomicU64::new(0));
         const ROUNDS: u64 = 20_000;
         let start = Instant::now();

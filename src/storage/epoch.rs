@@ -3,17 +3,19 @@
 //! An epoch is the unit of group commit: its commits become durable together. A worker context publishes the epoch it
 //! commits in around its commit section only, so that no user code holds an epoch open.
 //!
-//! Why sealing is right: a worker context stores the epoch `e` it read, then reads the global epoch again, and goes on
-//! only if it is still `e`; the one that seals first raises the global epoch, then reads what worker contexts published.
-//! Between store and read each passes its side of an asymmetric barrier ([`crate::base::barrier`]), so one of the two
-//! sees the other: either the worker context sees the new epoch and publishes that, or the sealer sees `e` and waits. A
-//! worker context inside its commit section may stamp with a later epoch than it published (the global epoch read while
-//! it holds its records), never with an earlier one: so once no worker context shows `e` or less, no thread can add to `e`.
+//! Why sealing is correct: a worker context reads the global epoch `e`, publishes it, and reads the global epoch again;
+//! it proceeds only if the epoch is still `e`. The sealer first advances the global epoch, then reads what the worker
+//! contexts have published. Between its store and its load, each side passes its half of an asymmetric barrier
+//! ([`crate::base::barrier`]), so at least one of them sees the other's store: either the worker context sees the new
+//! epoch and publishes that one, or the sealer sees `e` and waits. Inside its commit section a worker context may stamp
+//! with a later epoch than it published (the global epoch, read while its write set is locked), never with an earlier
+//! one. So once no worker context publishes `e` or less, no commit can be added to `e`.
 //!
-//! The **gate** is the highest bit of the same word. While it is set no thread enters a commit section; the thread
-//! that set it and then waited until no context shows an epoch has exclusive access to all records until it opens the
-//! gate. By the same argument: a thread that enters sees the bit, or is seen. The gate is held for microseconds (a
-//! change of phases), or by one call that has failed so often that it runs alone.
+//! The **gate** is the highest bit of the same word. While it is set, no thread enters a commit section. The thread
+//! that sets it, and then waits until no worker context publishes an epoch, has exclusive access to all records until it
+//! opens the gate. The same argument holds: a thread that enters a commit section either sees the bit or is seen by the
+//! thread that set it. The gate is closed for microseconds (a phase change), or for as long as one transaction runs
+//! exclusively after too many aborted attempts.
 
 use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::lock_api::RawMutex as _;
@@ -23,11 +25,11 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::barrier::Barrier;
 use crate::diagnostics::activity::{Activity, at};
 
-/// What a worker context shows while it is in no commit section.
+/// Published by a worker context that is outside a commit section.
 const OUTSIDE: u64 = 0;
-/// The first epoch of a new database; epoch 0 is "nothing".
+/// The first epoch of a new database; 0 stands for no epoch.
 pub(crate) const FIRST: u64 = 1;
-/// All epochs are over.
+/// The value of `ended` once no epoch accepts commits.
 const CLOSED: u64 = u64::MAX;
 /// Set in the global epoch's word while the gate is closed.
 const GATE: u64 = 1 << 63;
@@ -39,36 +41,37 @@ pub(crate) struct Epochs {
     barrier: Barrier,
     /// Held by the thread that has closed the gate.
     gate: RawMutex,
-    /// Where threads wait for the gate to open.
+    /// Threads park here until the gate opens.
     waiting: Mutex<()>,
     opened: Condvar,
-    /// Commits are of later epochs than this.
+    /// The last epoch that accepts no more commits.
     ended: AtomicU64,
-    /// How many schema changes there were.
+    /// The number of schema changes so far.
     generation: AtomicU64,
     limit: Option<Limit>,
 }
 
-/// Bounds how many transactions an epoch may have: TPK's TransactionsPerGroup.
+/// The maximum number of transactions in an epoch: TPK's TransactionsPerGroup.
 #[derive(Debug)]
 struct Limit {
     transactions: u64,
-    /// For even epochs and for odd ones: the epoch, above how many transactions it has. Two are enough: an epoch is
-    /// sealed, so that nothing is counted in it any more, before the next but one begins.
+    /// One counter for even epochs and one for odd: the epoch in the high bits, its number of transactions in the low
+    /// bits. Two counters are enough, because an epoch is sealed, and no longer counted, before the next epoch but one
+    /// begins.
     counted: [AtomicU64; 2],
 }
 
-/// The most transactions that a limit can allow.
+/// The highest limit that a counter can hold.
 const LIMIT_MAXIMUM: u64 = (1 << COUNT_BITS) - 1;
-/// How many bits of a counter hold the number of transactions; the rest are an epoch's 40.
+/// The bits of a counter that hold the number of transactions; the other 40 hold the epoch.
 const COUNT_BITS: u32 = 24;
 
-/// The epoch that one worker context commits in, or that it does not commit now.
+/// The epoch that one worker context is committing in, or [`OUTSIDE`].
 #[derive(Debug, Default)]
 pub(crate) struct Published(CachePadded<AtomicU64>);
 
 impl Epochs {
-    /// Starts at this epoch.
+    /// Starts with `current` as the global epoch.
     pub(crate) fn new(current: u64) -> Epochs {
         Epochs {
             current: CachePadded::new(AtomicU64::new(current)),
@@ -82,17 +85,17 @@ impl Epochs {
         }
     }
 
-    /// From here on an epoch has at most this many transactions.
+    /// Limits every epoch to at most this many transactions.
     pub(crate) fn set_limit(&mut self, transactions: usize) {
         let transactions = (transactions as u64).min(LIMIT_MAXIMUM);
         self.limit = Some(Limit { transactions, counted: [AtomicU64::new(0), AtomicU64::new(0)] });
     }
 
-    /// Counts a transaction into an epoch, unless that is full. The caller is in its commit section, so that the epoch
-    /// stays open; it counts once everything else is sure.
+    /// Counts a transaction toward the limit of `epoch`; returns false if the epoch is full. The caller is in its commit
+    /// section, which keeps the epoch open, and calls this last, when nothing else can abort the commit.
     pub(crate) fn count_in(&self, epoch: u64) -> bool {
         let Some(limit) = &self.limit else { return true };
-        // Relaxed: it is a bound on a number, through which nothing else is seen.
+        // Relaxed: the counter bounds a number and publishes no other data.
         let counted = &limit.counted[(epoch & 1) as usize];
         let next = |counted| {
             let count = limit.count(counted, epoch);
@@ -101,12 +104,12 @@ impl Epochs {
         counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Whether the present epoch takes no more transactions.
+    /// Whether the current epoch has reached its limit.
     pub(crate) fn is_full(&self) -> bool {
         self.room() == 0
     }
 
-    /// How many transactions the present epoch still takes.
+    /// How many more transactions the current epoch accepts.
     pub(crate) fn room(&self) -> u64 {
         let Some(limit) = &self.limit else { return u64::MAX };
         let epoch = self.current();
@@ -115,34 +118,34 @@ impl Epochs {
         limit.transactions.saturating_sub(limit.count(counted, epoch))
     }
 
-    /// The global epoch now.
+    /// The current global epoch.
     ///
-    /// SeqCst: a commit reads it between taking what it writes and validating what it has read, all of which are in the
-    /// one total order; so of two commits of which one overwrites what the other has read, the reader's epoch is never
-    /// the later one. It acquires what led to the epoch.
+    /// SeqCst: a commit reads it after locking its write set and before validating its read set, and all three are in
+    /// the single total order. So if one commit overwrites what another has read, the reader's epoch is never the later
+    /// one (Silo, section 4.2). The load also acquires everything that happened before the epoch began.
     #[inline]
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::SeqCst) & !GATE
     }
 
-    /// Enters a commit section: from here to [`Published::leave`] the epoch given back, and later ones, stay open.
     /// Whether the gate is closed at this moment.
     pub(crate) fn is_gate_closed(&self) -> bool {
         // Acquire pairs with the SeqCst stores of `close_gate` and `open_gate`.
         self.current.load(Ordering::Acquire) & GATE != 0
     }
 
-    /// Waits while the gate is closed.
+    /// Enters a commit section and returns its epoch, which, like all later ones, cannot be sealed before
+    /// [`Published::leave`]. Waits while the gate is closed.
     #[inline]
     pub(crate) fn enter(&self, published: &Published) -> u64 {
         // Relaxed: it is read again below.
         let mut epoch = self.current.load(Ordering::Relaxed);
         loop {
             if epoch & GATE == 0 {
-                // A store and a load with the light barrier between: see the module's argument; the partners are in
-                // `advance`, `close_gate` and `wait_for`. Release: a sealer of an earlier epoch that meets this store,
-                // and not the `leave` before it, sees what was done before that all the same. Acquire: a thread that enters
-                // after a gate has opened sees what was done behind it.
+                // A store and a load with the light barrier between them (see the module docs); the partners are in
+                // `advance`, `close_gate` and `wait_for`. Release: a sealer of an earlier epoch may read this store
+                // instead of the `leave` before it, and must still see the writes before that `leave`. Acquire: a thread
+                // that enters after the gate was opened sees what was done while the gate was closed.
                 published.0.store(epoch, Ordering::Release);
                 self.barrier.light();
                 let now = self.current.load(Ordering::Acquire);
@@ -183,15 +186,15 @@ impl Epochs {
                 continue;
             }
             let mut waiting = self.waiting.lock();
-            // It is opened under this lock, so that no opening is missed between the look and the sleep.
+            // The gate is opened under this lock, so no wakeup is lost between this check and the wait.
             while self.current.load(Ordering::Acquire) & GATE != 0 {
                 self.opened.wait(&mut waiting);
             }
         }
     }
 
-    /// Closes the gate; no thread enters from here on. Waits for the thread that has it closed now. [`wait_for_all`]
-    /// (Self::wait_for_all) must follow before anything is done.
+    /// Closes the gate, so that no thread enters a commit section. Blocks while another thread has it closed. The caller
+    /// must call [`wait_for_all`](Self::wait_for_all) before it relies on exclusive access.
     pub(crate) fn close_gate(&self) {
         let _latch = at(Activity::Latch);
         self.gate.lock();
@@ -219,45 +222,46 @@ impl Epochs {
     /// The caller has closed it, and has not opened it since.
     pub(crate) unsafe fn open_gate(&self) {
         let waiting = self.waiting.lock();
-        // SeqCst, which releases what was done behind the gate to the threads that enter.
+        // SeqCst, which also releases what was done behind the closed gate to the threads that enter next.
         self.current.fetch_and(!GATE, Ordering::SeqCst);
         drop(waiting);
         self.opened.notify_all();
-        // SAFETY: the caller's promise: it has the lock since `close_gate` or `try_close_gate`.
+        // SAFETY: by this function's contract, the caller has held the lock since `close_gate` or `try_close_gate`.
         unsafe { self.gate.unlock() }
     }
 
-    /// Raises the global epoch by one and gives back the epoch that is now to be sealed. Only the log stage calls it.
+    /// Advances the global epoch by one and returns the previous epoch, which can now be sealed. Only the log stage calls
+    /// it.
     pub(crate) fn advance(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst) & !GATE
     }
 
-    /// Closes all epochs: a thread that enters a commit section from here on learns it from `is_closed`, and one that
-    /// entered before is waited for when the present epoch is sealed.
+    /// Closes all epochs: a thread that enters a commit section from here on sees it in `is_closed`; the sealer of the
+    /// current epoch waits for threads that entered before.
     ///
-    /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what worker contexts published.
+    /// SeqCst: like the advance of the epoch, this store precedes the sealer's loads of what worker contexts published.
     pub(crate) fn close(&self) {
         self.ended.store(CLOSED, Ordering::SeqCst);
     }
 
-    /// No commit is of this epoch any more, although it is the global one. The caller has closed the gate and waited
-    /// for all, so that no commit section that is under way has to learn it.
+    /// Ends commits in `epoch`, although it is still the global epoch. The caller has closed the gate and called
+    /// `wait_for_all`, so no commit section is in progress that would have to notice.
     pub(crate) fn end_commits_of(&self, epoch: u64) {
         self.ended.fetch_max(epoch, Ordering::SeqCst);
     }
 
-    /// Whether a commit may be of this epoch, which is the global one as it has read it in its commit section. The
-    /// argument is that of [`is_closed`](Self::is_closed).
+    /// Whether a commit may use `epoch`, the global epoch that it has read in its commit section. The argument is that of
+    /// [`is_closed`](Self::is_closed).
     #[inline]
     pub(crate) fn takes_commits_of(&self, epoch: u64) -> bool {
         self.ended.load(Ordering::SeqCst) < epoch
     }
 
-    /// How many schema changes there were. A transaction notes it when an attempt begins, and compares it in its commit
-    /// section: another number means that a table it may have used is another one now.
+    /// The number of schema changes so far. A transaction records it when an attempt begins and compares it in its commit
+    /// section: if it has changed, a table that the transaction used may have been replaced.
     ///
-    /// Acquire: a thread that sees a generation sees its tables. In a commit section the gate says as much, because a
-    /// generation begins behind the closed gate.
+    /// Acquire: a thread that sees a generation sees its tables. Inside a commit section the gate already guarantees
+    /// this, because a generation begins only while the gate is closed.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -269,16 +273,16 @@ impl Epochs {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether a thread inside a commit section must leave it without any effect.
+    /// Whether all epochs are closed, so that a thread inside a commit section must leave it without committing.
     ///
-    /// It comes after the publishing and the barrier in `enter`, so that either this sees the closing or the sealer
-    /// sees what was published.
+    /// The load follows the store and the barrier in `enter`, so either it sees the store of `close`, or the sealer sees
+    /// the published epoch.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.ended.load(Ordering::SeqCst) == CLOSED
     }
 
-    /// Waits until no thread can add to `epoch` any more. The waiting is short: commit sections run no user code.
+    /// Waits until no thread can commit in `epoch`. The wait is short, because commit sections run no user code.
     pub(crate) fn seal<'a>(&self, epoch: u64, worker_contexts: impl Iterator<Item = &'a Published>) {
         debug_assert!(self.current() > epoch, "an epoch is sealed after the global epoch has gone on");
         self.wait_for(epoch, worker_contexts);
@@ -291,7 +295,7 @@ impl Epochs {
             let backoff = Backoff::new();
             while published.shows_at_most(epoch) {
                 if backoff.is_completed() {
-                    // The worker context may have lost its processor in the middle: give it ours.
+                    // The worker's thread may have been preempted in its commit section: yield to it.
                     std::thread::yield_now();
                 } else {
                     backoff.snooze();
@@ -302,7 +306,7 @@ impl Epochs {
 }
 
 impl Limit {
-    /// How many transactions of `epoch` a counter tells of: none, if it is still about an earlier one.
+    /// The number of transactions of `epoch` in a counter; 0 if the counter still holds an earlier epoch.
     fn count(&self, counted: u64, epoch: u64) -> u64 {
         if counted >> COUNT_BITS == epoch { counted & LIMIT_MAXIMUM } else { 0 }
     }
@@ -311,15 +315,16 @@ impl Limit {
 impl Published {
     /// Leaves the commit section.
     ///
-    /// Release: what was done in it, the redo appended too, is seen by the sealer, which reads this in `shows_at_most`.
+    /// Release: the sealer, which loads this in `shows_at_most`, sees everything done in the section, including the
+    /// appended redo.
     #[inline]
     pub(crate) fn leave(&self) {
         self.0.store(OUTSIDE, Ordering::Release);
     }
 
     fn shows_at_most(&self, epoch: u64) -> bool {
-        // Acquire: it sees what the worker context did before `leave`. That it sees a store before the worker
-        // context's look at the epoch is the barrier's doing.
+        // Acquire: pairs with the release in `leave`. The asymmetric barrier, not this ordering, guarantees that the
+        // sealer sees a store of `enter` that precedes the worker context's second load of the epoch.
         let shown = self.0.load(Ordering::Acquire);
         shown != OUTSIDE && shown <= epoch
     }
@@ -331,7 +336,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn an_epoch_is_sealed_only_when_who_shows_it_has_left() {
+    fn sealing_waits_until_worker_contexts_of_the_epoch_have_left() {
         let epochs = Epochs::new(7);
         let slow = Published::default();
         assert_eq!(epochs.enter(&slow), 7);
@@ -350,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_takes_as_many_transactions_as_it_may_and_its_neighbour_counts_apart() {
+    fn an_epoch_accepts_transactions_up_to_its_limit_and_neighbors_are_counted_separately() {
         let mut epochs = Epochs::new(7);
         assert!((0..100).all(|_| epochs.count_in(7)) && !epochs.is_full(), "no limit yet");
         assert_eq!(epochs.room(), u64::MAX);
@@ -365,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn who_enters_after_the_advance_shows_the_new_epoch_and_holds_nobody_up() {
+    fn a_thread_that_enters_after_the_advance_does_not_delay_the_seal() {
         let epochs = Epochs::new(7);
         let published = Published::default();
         let old = epochs.advance();
@@ -374,7 +379,7 @@ mod tests {
         published.leave();
     }
 
-    /// Nothing is added to a sealed epoch: entering threads note what they add, the sealing thread compares.
+    /// Entering threads count their commits in each epoch; the sealer checks that a sealed epoch's count stays the same.
     #[test]
     fn nothing_enters_a_sealed_epoch() {
         const ROUNDS: u64 = 2_000;
@@ -412,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_inside_while_the_gate_is_closed_and_all_go_on_when_it_opens() {
+    fn a_closed_gate_excludes_all_threads_and_they_proceed_when_it_opens() {
         const ROUNDS: u64 = 500;
         let epochs = Epochs::new(FIRST);
         let worker_contexts: Vec<Published> = (0..4).map(|_| Published::default()).collect();
@@ -454,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_stage_does_not_wait_for_who_runs_alone() {
+    fn the_log_stage_does_not_wait_for_an_exclusive_transaction() {
         let epochs = Epochs::new(7);
         epochs.close_gate();
         assert!(!epochs.try_close_gate());

@@ -1,4 +1,7 @@
-//! WriteLocking the records that a commit writes: from here until the install no other thread writes them.
+//! Locks the records of a commit's write set: from here until the install no other thread writes them.
+//!
+//! Invariants: every commit locks its records in the order of their addresses, so commits cannot deadlock; a commit that
+//! fails here holds no lock.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -19,38 +22,39 @@ use crate::storage::write_set::WriteSet;
 
 /// How present records are locked.
 pub(crate) trait WriteLocking {
-    /// Whether the protocol has excluded all rival writers of what will be written, so that it need not be locked.
+    /// Whether the protocol has already excluded all other writers of the write set, so that no record has to be locked.
     const EXCLUDED: bool;
 
-    /// Whether records can be split: their operations go into slices then.
+    /// Whether records can be split, in which case operations on split columns go into slices.
     const SPLITS: bool = false;
 
     /// The record at this position of the write set was found locked by another transaction.
     fn met_rival(&self, _writes: &WriteSet, _position: usize) {}
 
-    /// What is written to the record at this position, some of whose columns are split, cannot be done now.
+    /// The writes to the record at this position, some of whose columns are split, must wait for a joined phase.
     fn met_split(&self, _writes: &WriteSet, _position: usize, _columns: &[SplitColumn]) {}
 }
 
-/// For protocols that have excluded all rival writers before the commit.
+/// For protocols that exclude all other writers before the commit.
 pub(crate) struct Excluded;
 
 impl WriteLocking for Excluded {
     const EXCLUDED: bool = true;
 }
 
-/// For protocols whose commits lock what they write.
+/// For protocols whose commits lock their write sets.
 pub(crate) struct InOrder;
 
 impl WriteLocking for InOrder {
     const EXCLUDED: bool = false;
 }
 
-/// Locks every record that the write set touches, and puts an entry for each record into `pending`, in the order of the
-/// write set; what goes into slices is staged instead. Returns the highest stamp that will be overwritten.
+/// Locks every record of the write set and adds an entry for each to `pending`, in the order of the write set.
+/// Operations on slices are staged instead. Returns the highest stamp that will be overwritten.
 ///
 /// # Errors
-/// A record has left its table; or what is done to a split record must wait. Then nothing is locked.
+/// A record was removed from its table, or a write to a split record must wait for a joined phase. Then no record is
+/// locked.
 pub(super) fn lock_writes<'a, T: WriteLocking>(
     locking: &T,
     context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
@@ -85,7 +89,8 @@ pub(super) fn lock_writes<'a, T: WriteLocking>(
     let all_locked = if T::EXCLUDED || writes.touched().len() == 1 {
         (0..writes.touched().len()).try_for_each(&mut lock_one)
     } else {
-        // One order for all commits: a thread that waits for a record holds only records before it.
+        // All commits lock in one order, so there is no deadlock: a thread that waits for a record holds only earlier
+        // ones.
         in_order(writes).into_iter().try_for_each(|(_, position)| lock_one(position as usize))
     };
     match all_locked {
@@ -97,7 +102,7 @@ pub(super) fn lock_writes<'a, T: WriteLocking>(
     }
 }
 
-/// Puts what can go into slices there. Whether nothing is left to be done to the record itself.
+/// Stages the operations that go into slices. Returns whether that covers all writes to the record.
 #[inline]
 fn stage<'a, T: WriteLocking>(
     locking: &T,
@@ -107,8 +112,8 @@ fn stage<'a, T: WriteLocking>(
     entry: &mut Pending<'a>,
     staged: &mut Staged<'a>,
 ) -> Result<bool, CommitFailure> {
-    // Acquire: the stamp is of the record as it was split, or of the last change of its other columns. Whether it is
-    // split stands still while we are in the commit section.
+    // Acquire: pairs with the release of the split, or of the last install into the other columns, whose stamp this is.
+    // The SPLIT bit cannot change while this thread is in its commit section.
     let word = entry.record.word().load(Ordering::Acquire);
     if word & SPLIT == 0 || word == DEAD {
         return Ok(false);
@@ -126,14 +131,14 @@ fn stage<'a, T: WriteLocking>(
     }
 }
 
-/// Rival writers are excluded; only the collector of absent records is not.
+/// Locks a record for a protocol that excludes other writers: only the reclaimer of absent records competes for it.
 fn lock_excluded(entry: &mut Pending<'_>) -> Result<(), CommitFailure> {
     // Acquire pairs with the release of the last install, whose row is copied next.
     entry.word = entry.record.word().load(Ordering::Acquire);
     if entry.word & ABSENT == 0 {
         return Ok(());
     }
-    // Acquire: what is done with the row comes after. The rival is `reclaim::take_out`; a dead word is never locked.
+    // Acquire: accesses to the row come after. The competitor is `reclaim::take_out`; a dead word is never locked.
     entry.locked = entry.word != DEAD
         && entry
             .record
@@ -159,8 +164,8 @@ fn lock_contended<T: WriteLocking>(
             return Err(CommitFailure::Conflict);
         }
         if seen & BUSY == 0 {
-            // SeqCst, as the look at words in the validation is: of two commits of which each has read what the other
-            // writes, one sees the other's busy word. It acquires the last install, whose row is copied next.
+            // SeqCst, like the loads of the validation: if each of two commits has read what the other writes, at least
+            // one of them sees the other's lock bit. It also acquires the last install, whose row is copied next.
             match word.compare_exchange(seen, seen | BUSY, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
                     entry.word = seen;
@@ -189,8 +194,8 @@ pub(super) fn unlock(pending: &[Pending<'_>]) {
     }
 }
 
-/// The records of the write set with their places there, in the order of their addresses. Each address beside its place: a
-/// comparison looks at what is sorted, and nowhere else.
+/// The records of the write set, sorted by address, each with its position in the write set. The addresses are stored in
+/// the sorted array itself, so that a comparison does not touch the write set.
 fn in_order(writes: &WriteSet) -> SmallVec<[(RecordPointer, u32); 32]> {
     let touched = writes.touched().iter();
     let mut order: SmallVec<[(RecordPointer, u32); 32]> =
