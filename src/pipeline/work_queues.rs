@@ -1,21 +1,23 @@
-//! The workers' queues: each worker takes from its own, and where they share, an idle worker steals from another's.
+//! Per-worker queues with work stealing: each worker dequeues from its own queue; if queues are shared, an idle worker
+//! steals from another's.
 //!
 //! A thread that dequeues a call publishes the call's conflict class under the lock of that queue. Calls of one conflict
 //! class, which the schedule has put into one queue, are dequeued as a group; calls whose conflict class another worker is
 //! running are skipped. So two conflicting calls seldom run at the same time, also where a queue holds several classes.
 //!
 //! A worker whose queue is empty steals one call: from the longest queue that has one whose conflict class no worker is
-//! running. A call that conflicts with a running one is stolen only from a crowded queue; otherwise the worker sleeps.
-//! Calls that usually conflict within their class wait for each other in any queue: a worker sleeps rather than run two of
-//! them at once. Where workers share, queues are also bounded. A thread that enqueues a call into a full queue blocks:
-//! so a queue of long calls holds its producers back, and is not overtaken forever by short calls of another queue. A worker
-//! dequeues only a few of the waiting calls, so that the rest can be stolen.
+//! running. A call that probably conflicts with a running one is stolen only from a crowded queue; otherwise the worker
+//! sleeps. Calls that usually conflict within their class are serialized: a worker sleeps rather than run two of them at
+//! once, whichever queue they are in. Shared queues are also bounded, and a thread that enqueues a call into a full queue
+//! blocks: this backpressure keeps producers from submitting short calls endlessly while a queue of long calls backs up.
+//! A worker dequeues only a few of the waiting calls, so that the rest can be stolen.
 //!
-//! Invariants: no call waits in a queue while a worker sleeps that should run it. A worker that goes to sleep says so, then
-//! looks into all queues once more; a thread that enqueues a call, or has finished one, makes that visible, then looks for
-//! idle workers. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one
-//! worker; a worker that dequeues a call and leaves others behind wakes the next worker, so that calls that were enqueued
-//! together do not wait for a worker that is busy with the first.
+//! Invariants: no call waits in a queue while a worker that should run it sleeps.
+//!
+//! Concurrency: a worker sets `asleep` before it sleeps, then checks all queues once more; a thread that enqueues or
+//! finishes a call publishes that, then looks for idle workers. All these accesses are sequentially consistent, so at least
+//! one of the two sees the other. One call wakes one worker. A worker that dequeues a call and leaves others behind wakes
+//! the next worker, so that calls that were enqueued together do not wait for a worker that is busy with the first.
 
 mod stealing;
 
@@ -28,10 +30,10 @@ use crate::diagnostics::activity::{Activity, at};
 
 /// What can wait in the queues.
 pub(crate) trait Work {
-    /// The class of calls with which it probably conflicts; 0: unknown.
+    /// The class of calls with which it probably conflicts; 0: none known.
     fn conflict_class(&self) -> u64;
 
-    /// Whether it waits rather than run at the same time as a call of its class.
+    /// Whether it must not run concurrently with a call of its class.
     fn waits_for_rivals(&self) -> bool {
         false
     }
@@ -40,51 +42,51 @@ pub(crate) trait Work {
 /// How workers share their queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// The most calls that wait in a queue.
+    /// The maximum number of calls in a queue.
     pub(crate) bound: usize,
 }
 
 /// One worker's queue.
 struct Queue<T> {
     state: Mutex<State<T>>,
-    /// Its worker waits here.
+    /// The queue's worker waits here for calls.
     filled: Condvar,
-    /// A thread that wants to put something in waits here.
+    /// Threads wait here to enqueue a call while the queue is full.
     drained: Condvar,
-    /// How many calls wait in it, for those that don't hold the lock.
+    /// The queue's length, for threads that do not hold the lock.
     waiting: AtomicUsize,
-    /// Whether its worker sleeps, or is about to.
+    /// Whether the queue's worker sleeps or is about to.
     asleep: AtomicBool,
-    /// The conflict class of the calls that its worker runs; 0: none.
+    /// The conflict class of the calls that the queue's worker is running; 0: none.
     running: AtomicU64,
 }
 
 struct State<T> {
     items: VecDeque<T>,
-    /// Whether the worker is to look around although its own queue is empty.
+    /// Whether the worker was woken to look for a call to steal.
     nudged: bool,
-    /// How many wait to put something in.
+    /// How many threads wait to enqueue a call.
     blocked: usize,
     closed: bool,
 }
 
-/// What came of putting a call in.
+/// The outcome of enqueuing a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Put<T> {
-    /// It is in.
+    /// The call is enqueued.
     In,
-    /// The queue is full; the call comes back.
+    /// The queue is full; returns the call.
     Full(T),
-    /// The queue takes no more.
+    /// The queue is closed.
     Closed,
 }
 
-/// Takes out those at these places, which rise.
+/// Removes the items at these positions, which are in ascending order.
 fn remove<T>(items: &mut VecDeque<T>, places: &[usize], into: &mut Vec<T>) {
     if places.last().is_some_and(|last| last + 1 == places.len()) {
         return into.extend(items.drain(..places.len()));
     }
-    // Each that is taken out brings those behind it one place nearer.
+    // Each removal moves the items behind it forward by one.
     let taken = places.iter().enumerate().filter_map(|(before, place)| items.remove(place - before));
     into.extend(taken);
 }
@@ -93,7 +95,7 @@ fn remove<T>(items: &mut VecDeque<T>, places: &[usize], into: &mut Vec<T>) {
 pub(crate) struct WorkQueues<T> {
     queues: Box<[Queue<T>]>,
     sharing: Option<Sharing>,
-    /// How many workers sleep, or are about to.
+    /// How many workers sleep or are about to.
     idle: AtomicUsize,
     batches: AtomicU64,
     items: AtomicU64,
@@ -101,7 +103,7 @@ pub(crate) struct WorkQueues<T> {
 }
 
 impl<T: Work> WorkQueues<T> {
-    /// One queue for each worker.
+    /// Makes one queue for each worker; without `sharing`, queues are unbounded and no worker steals.
     pub(crate) fn new(workers: usize, sharing: Option<Sharing>) -> WorkQueues<T> {
         let queue = |_| Queue {
             state: Mutex::new(State { items: VecDeque::new(), nudged: false, blocked: 0, closed: false }),
@@ -126,12 +128,12 @@ impl<T: Work> WorkQueues<T> {
         self.sharing.is_some()
     }
 
-    /// How many there are.
+    /// The number of queues.
     pub(crate) fn len(&self) -> usize {
         self.queues.len()
     }
 
-    /// Puts one in, and waits while the queue is full. Whether the queue is open.
+    /// Enqueues a call; blocks while the queue is full. Returns false if the queue is closed.
     pub(crate) fn push(&self, queue: usize, item: T) -> bool {
         let state = self.queues[queue].state.lock();
         let state = self.wait_for_room(queue, state);
@@ -152,7 +154,7 @@ impl<T: Work> WorkQueues<T> {
         state
     }
 
-    /// Puts one in, if there is room.
+    /// Enqueues a call unless the queue is full.
     pub(crate) fn try_push(&self, queue: usize, item: T) -> Put<T> {
         let state = self.queues[queue].state.lock();
         let bound = self.sharing.map_or(usize::MAX, |sharing| sharing.bound);
@@ -162,7 +164,7 @@ impl<T: Work> WorkQueues<T> {
         if self.put(queue, state, |items| items.push_back(item)) { Put::In } else { Put::Closed }
     }
 
-    /// Puts all of these in, whatever the bound: they were let in before.
+    /// Enqueues calls that were admitted before, regardless of the bound. Returns false if the queue is closed.
     pub(crate) fn append(&self, queue: usize, more: &mut Vec<T>) -> bool {
         let state = self.queues[queue].state.lock();
         more.is_empty() || self.put(queue, state, |items| items.extend(more.drain(..)))
@@ -179,7 +181,7 @@ impl<T: Work> WorkQueues<T> {
         }
         put(&mut state.items);
         let own = &self.queues[queue];
-        // SeqCst: first the call is to be seen, then idle workers are searched (the module's argument).
+        // SeqCst: publishes the call before the search for idle workers (see the module docs).
         own.waiting.store(state.items.len(), Ordering::SeqCst);
         let asleep = own.asleep.load(Ordering::SeqCst);
         let another = !asleep
@@ -195,14 +197,14 @@ impl<T: Work> WorkQueues<T> {
         true
     }
 
-    /// Wakes one idle worker, so that it looks around.
+    /// Wakes one idle worker other than `busy`, so that it looks for a call to steal.
     fn nudge_another(&self, busy: usize) {
         let number = self.queues.len();
         let others = (1..number).map(|step| &self.queues[(busy + step) % number]);
         for other in others.filter(|other| other.asleep.load(Ordering::SeqCst)) {
             let mut state = other.state.lock();
-            // Its worker may be awake again, or have been nudged by another call. A worker that has calls of its own
-            // that wait for their rivals is woken when these have ended.
+            // The worker may be awake again, or already nudged for another call. A worker whose own calls wait for
+            // conflicting ones is woken by `tell_of` when those have ended.
             if !state.nudged && state.items.is_empty() && other.asleep.load(Ordering::Relaxed) {
                 state.nudged = true;
                 drop(state);
@@ -212,9 +214,9 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes what waits for a worker, at most this many; where workers share, a few of one conflict class, or one of
-    /// another's queue. What the worker took before has ended. Blocks while there is nothing. Empty once the queue is
-    /// closed and emptied.
+    /// Dequeues at most `at_most` calls for a worker that has finished the calls it dequeued before. With shared queues
+    /// it dequeues a few calls of one conflict class, or steals one call. Blocks while there are none; `into` stays empty
+    /// only once the queue is closed and drained.
     pub(crate) fn take(&self, worker: usize, at_most: usize, into: &mut Vec<T>) {
         let own = &self.queues[worker];
         loop {
@@ -251,11 +253,11 @@ impl<T: Work> WorkQueues<T> {
         let before = state.items.len();
         take(&mut state.items);
         let left = state.items.len();
-        // Relaxed: a thread that sees too many looks under the lock.
+        // Relaxed: a thread that reads a stale, higher length checks again under the lock.
         queue.waiting.store(left, Ordering::Relaxed);
         let blocked = state.blocked;
-        // What was put in while its worker slept, or together with others, has woken one worker only. SeqCst: what is left
-        // was made visible before this look for idle workers (the module's argument).
+        // Calls that were enqueued while the worker slept, or in one batch, have woken only one worker. SeqCst: the
+        // remaining calls were published before this search for idle workers (see the module docs).
         let another = left > 0
             && self.sharing.is_some()
             && self.idle.load(Ordering::SeqCst) > 0
@@ -272,11 +274,11 @@ impl<T: Work> WorkQueues<T> {
         self.items.fetch_add((before - left) as u64, Ordering::Relaxed);
     }
 
-    /// Sleeps until there is something in the own queue, or the worker is to look around; unless there is something to
-    /// steal: whether there was.
+    /// Sleeps until there is a call in the worker's own queue or the worker is nudged, unless it can steal a call right
+    /// away. Returns whether it stole one.
     fn sleep(&self, worker: usize, into: &mut Vec<T>) -> bool {
         let own = &self.queues[worker];
-        // SeqCst: first the worker is seen to sleep, then it looks into all queues (the module's argument).
+        // SeqCst: publishes that the worker sleeps before it checks all queues (see the module docs).
         own.asleep.store(true, Ordering::SeqCst);
         self.idle.fetch_add(1, Ordering::SeqCst);
         let found = self.steal(worker, into);
@@ -289,20 +291,20 @@ impl<T: Work> WorkQueues<T> {
         own.asleep.store(false, Ordering::SeqCst);
         drop(state);
         self.idle.fetch_sub(1, Ordering::SeqCst);
-        // What was put into the own queue meanwhile has woken only this worker, which has something else to do now.
+        // A call that arrived in the own queue meanwhile has woken only this worker, which is busy with a stolen call.
         if found && own.waiting.load(Ordering::SeqCst) > 0 && self.idle.load(Ordering::SeqCst) > 0 {
             self.nudge_another(worker);
         }
         found
     }
 
-    /// Takes out everything that waits, for the code that puts it in again.
+    /// Removes all waiting calls, for a caller that enqueues them again.
     pub(crate) fn take_out(&self) -> Vec<T> {
         let mut all = Vec::new();
         for queue in &self.queues {
             let mut state = queue.state.lock();
             all.extend(state.items.drain(..));
-            // Relaxed: a thread that sees too many looks under the lock.
+            // Relaxed: a thread that reads a stale, higher length checks again under the lock.
             queue.waiting.store(0, Ordering::Relaxed);
             drop(state);
             queue.drained.notify_all();
@@ -310,7 +312,7 @@ impl<T: Work> WorkQueues<T> {
         all
     }
 
-    /// Refuses what comes, and lets the workers go once their queues are empty.
+    /// Refuses further calls; each worker stops once its queue is drained.
     pub(crate) fn close(&self) {
         for queue in &self.queues {
             queue.state.lock().closed = true;
@@ -319,12 +321,12 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// How often something was taken, and how much in all.
+    /// The number of batches that workers have dequeued, and of the calls in them.
     pub(crate) fn batches(&self) -> (u64, u64) {
         (self.batches.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
     }
 
-    /// How many wait in a queue, about.
+    /// The approximate length of a queue.
     pub(crate) fn waiting(&self, queue: usize) -> usize {
         self.queues[queue].waiting.load(Ordering::Relaxed)
     }

@@ -1,4 +1,6 @@
-//! What a worker chooses: a group of its own queue, or one call of another's.
+//! Which calls a worker dequeues: a group from its own queue, or one stolen from another's.
+//!
+//! Invariants: a worker publishes the conflict class of what it dequeues while it holds that queue's lock.
 
 use std::collections::VecDeque;
 
@@ -6,44 +8,43 @@ use smallvec::SmallVec;
 
 use super::{Ordering, Queue, State, Work, WorkQueues};
 
-/// So far a worker looks into a queue for a call that suits it.
+/// How many calls at the head of a queue a worker examines.
 const LOOKED_AT: usize = 32;
-/// The most calls that a worker takes at once that have conflicts, or while a worker is idle: what it has taken no
-/// thread can steal.
+/// The maximum group of calls that have a conflict class, or of any calls while a worker is idle: calls that are
+/// already dequeued cannot be stolen.
 const FEW: usize = 8;
 
-/// The places of calls that are taken together, in a queue.
+/// The positions in a queue of calls that are dequeued together.
 pub(super) type Group = SmallVec<[usize; 64]>;
 
-/// The conflict classes that workers run.
+/// The conflict classes that workers are running.
 type Running = SmallVec<[u64; 32]>;
 
-/// What an idle worker takes.
+/// Which call an idle worker steals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
-    /// A call whose conflict class no worker runs: the first that there is in a queue.
+    /// The first call whose conflict class no worker is running.
     NoConflict,
-    /// The first of a crowded queue that need not wait for its rivals: that queue gets more than its own worker can do.
+    /// The first call of a crowded queue that may overlap with its class: that queue's worker cannot keep up.
     Crowded,
 }
 
 impl<T: Work> WorkQueues<T> {
-    /// A worker runs calls of this conflict class from now on; 0: of none. Whether the rivals of what it ran before can run
-    /// elsewhere now.
+    /// Publishes that a worker now runs calls of this conflict class; 0: of none. Returns whether calls of the class that
+    /// it ran before can run elsewhere now.
     pub(super) fn runs(&self, worker: usize, conflict_class: u64) -> bool {
         let running = &self.queues[worker].running;
         // Relaxed: only the worker itself writes it.
         let before = running.load(Ordering::Relaxed);
         if before != conflict_class {
-            // SeqCst: a thread that no longer runs something makes that visible before it looks for idle workers (the
-            // parent's argument).
+            // SeqCst: a worker publishes that it has finished before it looks for idle workers (see the parent's docs).
             running.store(conflict_class, Ordering::SeqCst);
         }
         before != conflict_class && before != 0
     }
 
-    /// Wakes an idle worker, if rivals of what this one ran have become free, and calls wait; and all whose own calls may
-    /// have waited for that.
+    /// After a conflict class was freed: wakes an idle worker if any calls wait, and all sleeping workers whose own calls
+    /// may have waited for that class.
     pub(super) fn tell_of(&self, freed: bool, worker: usize) {
         let waits = |queue: &Queue<T>| queue.waiting.load(Ordering::SeqCst) > 0;
         if !freed || self.idle.load(Ordering::SeqCst) == 0 || !self.queues.iter().any(waits) {
@@ -56,18 +57,18 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// What the others run.
+    /// The conflict classes that workers other than this one are running.
     fn running_beside(&self, worker: Option<usize>) -> Running {
         let others = self.queues.iter().enumerate().filter(|(number, _)| Some(*number) != worker);
-        // SeqCst: a thread that goes to sleep looks at this last (the parent's argument).
+        // SeqCst: a worker loads this last before it sleeps (see the parent's docs).
         others
             .map(|(_, queue)| queue.running.load(Ordering::SeqCst))
             .filter(|conflict_class| *conflict_class != 0)
             .collect()
     }
 
-    /// The places of a few calls of one conflict class in a worker's own queue: of the first whose conflict class no
-    /// other worker runs, or else of the first that need not wait for them.
+    /// A few calls of one conflict class in a worker's own queue: the first class that no other worker is running, or else
+    /// that of the first call that may overlap with its class.
     pub(super) fn group(&self, state: &State<T>, worker: usize, at_most: usize) -> Option<Group> {
         let items = &state.items;
         let half = items.len().div_ceil(2).min(at_most).max(1);
@@ -78,13 +79,13 @@ impl<T: Work> WorkQueues<T> {
             _ => {
                 let running = self.running_beside(Some(worker));
                 let free = seen().find(|(_, item)| !running.contains(&item.conflict_class()));
-                // What waits for its rivals waits no longer when nothing comes any more.
+                // Once the queue is closed, no call waits for its class.
                 let other = || seen().find(|(_, item)| state.closed || !item.waits_for_rivals());
                 free.or_else(other)?.0
             }
         };
         let conflict_class = items[first].conflict_class();
-        // Relaxed: should a worker become idle just now, less is left to be stolen, and half still is.
+        // Relaxed: if a worker becomes idle just now, half of the queue is still left to steal.
         let most =
             if conflict_class == 0 && self.idle.load(Ordering::Relaxed) == 0 { half } else { half.min(FEW) };
         let alike = items.iter().enumerate().skip(first).take(LOOKED_AT.max(most));
@@ -92,13 +93,13 @@ impl<T: Work> WorkQueues<T> {
         Some(alike.map(|(place, _)| place).take(most).collect())
     }
 
-    /// Whether an idle worker would take something out of this queue.
+    /// Whether an idle worker would steal a call of this queue.
     pub(super) fn has_stealable(&self, state: &State<T>) -> bool {
         let victim = |victim| self.victim(&state.items, victim).is_some();
         victim(Victim::NoConflict) || victim(Victim::Crowded)
     }
 
-    /// The place of the call that an idle worker takes.
+    /// The position of the call that an idle worker steals.
     fn victim(&self, items: &VecDeque<T>, victim: Victim) -> Option<usize> {
         match victim {
             Victim::NoConflict => {
@@ -112,13 +113,13 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes one call from another's queue, if there is one to take: of the longest queue that has one whose conflict
-    /// class no worker runs, or else of the longest crowded one.
+    /// Steals one call from another worker's queue, if it can: from the longest queue with a call whose conflict class no
+    /// worker is running, or else from the longest crowded queue.
     pub(super) fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
         if self.sharing.is_none() {
             return false;
         }
-        // SeqCst: a thread that goes to sleep looks at this last (the parent's argument).
+        // SeqCst: a worker loads this last before it sleeps (see the parent's docs).
         let waiting = |queue: &Queue<T>| queue.waiting.load(Ordering::SeqCst);
         let others = self.queues.iter().enumerate().filter(|(number, _)| *number != worker);
         let mut others: SmallVec<[(usize, usize); 32]> = others

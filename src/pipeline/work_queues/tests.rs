@@ -1,10 +1,10 @@
-//! Taking, stealing, waiting for room, and waking.
+//! Dequeuing, stealing, blocking on full queues, and wakeups.
 
 use super::*;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Numbers are rivals in their hundreds; large ones wait for each other.
+/// Numbers with the same hundreds form a conflict class; large ones never overlap with their class.
 impl Work for i32 {
     fn conflict_class(&self) -> u64 {
         *self as u64 / 100
@@ -24,7 +24,7 @@ fn take(queues: &WorkQueues<i32>, worker: usize) -> Vec<i32> {
 }
 
 #[test]
-fn who_does_not_share_takes_all_of_its_own_in_order() {
+fn without_sharing_a_worker_dequeues_all_of_its_own_calls_in_order() {
     let queues = WorkQueues::new(2, None);
     (0..100).for_each(|item| assert!(queues.push(0, item)));
     assert!(queues.append(1, &mut vec![7]));
@@ -37,7 +37,7 @@ fn who_does_not_share_takes_all_of_its_own_in_order() {
 }
 
 #[test]
-fn who_shares_takes_half_and_steals_one_of_the_longest() {
+fn with_sharing_a_worker_dequeues_half_and_steals_one_call_of_the_longest_queue() {
     let queues = WorkQueues::new(3, SHARED);
     (0..8).for_each(|item| assert!(queues.push(0, item)));
     assert!(queues.push(1, 100));
@@ -49,7 +49,7 @@ fn who_shares_takes_half_and_steals_one_of_the_longest() {
 }
 
 #[test]
-fn a_thief_takes_what_nobody_runs_the_rivals_of() {
+fn a_thief_steals_a_call_whose_conflict_class_no_worker_is_running() {
     let queues = WorkQueues::new(4, Some(Sharing { bound: 64 }));
     [501, 502, 701, 503].into_iter().for_each(|item| assert!(queues.push(0, item)));
     [801, 504].into_iter().for_each(|item| assert!(queues.push(1, item)));
@@ -61,7 +61,7 @@ fn a_thief_takes_what_nobody_runs_the_rivals_of() {
 }
 
 #[test]
-fn a_worker_takes_rivals_together_and_passes_over_those_that_another_runs() {
+fn a_worker_dequeues_one_conflict_class_and_skips_those_that_another_is_running() {
     let queues = WorkQueues::new(2, Some(Sharing { bound: 64 }));
     [501, 601, 502, 602, 603, 5, 503, 6].into_iter().for_each(|item| assert!(queues.push(0, item)));
     assert_eq!(take(&queues, 1), [501]);
@@ -72,7 +72,7 @@ fn a_worker_takes_rivals_together_and_passes_over_those_that_another_runs() {
 }
 
 #[test]
-fn rivals_of_what_runs_are_stolen_from_a_crowded_queue_only() {
+fn calls_of_a_running_class_are_stolen_only_from_a_crowded_queue() {
     let queues = WorkQueues::new(2, SHARED);
     (500..505).for_each(|item| assert!(queues.push(0, item)));
     assert_eq!(take(&queues, 0), [500, 501, 502]);
@@ -89,7 +89,7 @@ fn rivals_of_what_runs_are_stolen_from_a_crowded_queue_only() {
 }
 
 #[test]
-fn a_thief_is_woken_when_what_it_must_not_overlap_with_has_ended() {
+fn a_thief_is_woken_when_the_call_it_must_not_overlap_with_has_ended() {
     let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
     [501, 502, 700].into_iter().for_each(|item| assert!(queues.push(0, item)));
     assert_eq!(take(&queues, 1), [501]);
@@ -107,7 +107,7 @@ fn a_thief_is_woken_when_what_it_must_not_overlap_with_has_ended() {
 }
 
 #[test]
-fn what_waits_for_its_rivals_is_run_by_nobody_until_they_have_ended() {
+fn no_worker_runs_a_call_that_must_not_overlap_until_its_class_is_free() {
     let queues = WorkQueues::new(3, SHARED);
     (10_000..10_007).for_each(|item| assert!(queues.push(0, item)));
     assert_eq!(take(&queues, 1), [10_000]);
@@ -139,7 +139,7 @@ fn what_waits_for_its_rivals_is_run_by_nobody_until_they_have_ended() {
 }
 
 #[test]
-fn a_worker_passes_over_what_waits_and_helps_others_meanwhile() {
+fn a_worker_skips_calls_that_wait_for_their_class_and_steals_meanwhile() {
     let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
     [10_001, 10_002, 10_101].into_iter().for_each(|item| assert!(queues.push(0, item)));
     assert_eq!(take(&queues, 1), [10_001]);
@@ -152,7 +152,7 @@ fn a_worker_passes_over_what_waits_and_helps_others_meanwhile() {
 }
 
 #[test]
-fn what_has_no_rivals_is_taken_in_large_groups_unless_somebody_is_idle() {
+fn calls_without_a_conflict_class_are_dequeued_in_large_groups_unless_a_worker_is_idle() {
     let queues = WorkQueues::new(2, Some(Sharing { bound: 256 }));
     (0..200).for_each(|item| assert!(queues.push(0, item % 100)));
     assert_eq!(take(&queues, 0).len(), 64);
@@ -169,7 +169,7 @@ fn what_has_no_rivals_is_taken_in_large_groups_unless_somebody_is_idle() {
 }
 
 #[test]
-fn what_is_taken_out_can_be_put_in_elsewhere() {
+fn removed_calls_can_be_enqueued_elsewhere() {
     let queues = WorkQueues::new(2, SHARED);
     (0..8).for_each(|item| assert!(queues.push(0, item)));
     thread::scope(|scope| {
@@ -184,7 +184,7 @@ fn what_is_taken_out_can_be_put_in_elsewhere() {
 }
 
 #[test]
-fn who_finds_the_queue_full_waits_for_room() {
+fn a_producer_blocks_while_the_queue_is_full() {
     let queues = WorkQueues::new(1, SHARED);
     (0..8).for_each(|item| assert!(queues.push(0, item)));
     thread::scope(|scope| {
@@ -204,7 +204,7 @@ fn who_finds_the_queue_full_waits_for_room() {
 }
 
 #[test]
-fn an_idle_worker_is_woken_for_what_a_busy_one_has_no_time_for() {
+fn an_idle_worker_is_woken_to_steal_from_a_busy_one() {
     let queues = WorkQueues::new(2, SHARED);
     thread::scope(|scope| {
         // Worker 0 is busy: it never comes.
@@ -218,7 +218,7 @@ fn an_idle_worker_is_woken_for_what_a_busy_one_has_no_time_for() {
 }
 
 #[test]
-fn what_came_together_is_not_left_to_a_worker_that_is_busy_with_the_first() {
+fn calls_enqueued_together_do_not_wait_for_the_worker_that_runs_the_first() {
     let queues = WorkQueues::new(3, SHARED);
     thread::scope(|scope| {
         // Each takes once, and is busy forever.
@@ -241,7 +241,7 @@ fn what_came_together_is_not_left_to_a_worker_that_is_busy_with_the_first() {
 }
 
 #[test]
-fn everything_put_in_by_several_comes_out_once_whoever_takes_it() {
+fn every_call_is_dequeued_exactly_once_with_many_producers_and_workers() {
     for sharing in [None, SHARED] {
         let queues = WorkQueues::new(3, sharing);
         let mut all: Vec<i32> = thread::scope(|scope| {
