@@ -6,18 +6,21 @@
 //! which commutes with itself and returns nothing; whatever else touches a split column is stashed until the next joined
 //! phase (section 5.2). At the end of a split phase the slices are merged into the records (section 5.3).
 //!
-//! What differs from the paper: columns are split, not whole records, so several of one row for several operations, and
-//! the row's other columns are read and written as usual; split-phase calls are durable like all others; errors stay
-//! exact, because a slice takes only its share of the room that its column has; and no thread has to agree to a change
-//! of phases, since a phase belongs to commit sections, not to bodies (`crate::storage::epoch`, the gate). And what is
-//! split stays so only if more calls commit than without it (`classify/trial.rs`).
+//! Differences from the paper:
+//! - Columns are split, not whole records. Several columns of one row can be split for different operations, and the
+//!   row's other columns are read and written as usual.
+//! - Split-phase transactions are durable like all others.
+//! - Overflow is still detected exactly, because each slice has an escrow quota of its column's value range.
+//! - A phase change needs no acknowledgment from each thread, because a phase covers commit sections, not procedure
+//!   bodies (`crate::storage::epoch`, the gate).
+//! - A column stays split only if that raises the commit rate (`classify/trial.rs`).
 //!
-//! Why it is serializable: a call commits within one phase, since phases change only while no thread is in a commit
-//! section. In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything
-//! that all others did to them and returned nothing, so the order that its other reads and writes give it is right for
-//! these, too (section 5.6). A body that ran into another phase has read records whose words have changed since, if they
-//! were split or merged, and is retried; and so is one that has read rows of split records in another split phase,
-//! where other columns were hidden, though they have not changed.
+//! Why it is serializable: a transaction commits within one phase, since phases change only while no thread is in a
+//! commit section. In a joined phase it is optimistic. In a split phase its operations on split columns return nothing and
+//! commute with all others' operations on them, so the serial order that its other reads and writes determine is valid for
+//! these operations, too (section 5.6). A transaction whose body spans a phase change fails validation and retries if it
+//! has read a record that was split or merged since, because that changes the record's word. It also retries if it has read
+//! a row of a split record in an earlier split phase, where other columns were hidden, even if the row has not changed.
 
 mod classify;
 mod hidden;
@@ -57,7 +60,7 @@ impl Phased {
         Phased { length: settings.phase, state: State::new(settings.max_worker_contexts) }
     }
 
-    /// Reports what a commit that has failed has met: the first record that is not as it was read.
+    /// Samples the conflict that failed a commit's validation: the first record of the read set that has changed.
     #[cold]
     fn report_conflict(&self, attempt: &Attempt<'_>) {
         let workspace = attempt.workspace().borrow();
@@ -75,7 +78,7 @@ impl Phased {
     }
 }
 
-/// The number of the present split phase.
+/// The number of the current split phase, if this is one.
 fn phase_now(attempt: &Attempt<'_>) -> Option<u64> {
     attempt.store().splits().current(attempt.guard()).map(|set| set.phase())
 }
@@ -97,7 +100,7 @@ fn accesses(writes: &WriteSet, position: usize) -> SmallVec<[Access; 4]> {
     accesses
 }
 
-/// How a worker context's commits take what they write, and tell what they meet.
+/// Locks a commit's write set, and samples the conflicts and stashes that it meets.
 struct Splitting<'p> {
     state: &'p State,
     worker_context: &'p WorkerContext,
@@ -163,7 +166,7 @@ impl Protocol for Phased {
             return false;
         }
         let reads = attempt.reads().borrow();
-        // The phase last: all that was read holds at the moment before the first look, and the phase still lasts.
+        // The phase is checked last: the whole read set was valid at one moment, and the phase has not changed since.
         reads.still_holds(|_| false, attempt.highest_seen()) && reads.is_of_phase(|| phase_now(attempt))
             || attempt.is_alone()
     }
