@@ -1,16 +1,16 @@
-//! Automatic admission: how many calls are let in at once, so that throughput is at its peak.
+//! Adaptive admission control: finds the number of concurrent calls with the highest throughput by hill climbing.
 //!
-//! With more and more calls under way throughput rises, until there is work for all workers and a group's worth for the
-//! log, and under contention it falls again (DORA, section 5.6). The location of the peak is unknown beforehand, so it
-//! is climbed. The limit goes one way, in steps of a quarter, for as long as each step pays; where one does not, the
-//! limit goes the other way. At the peak it sways by a step or two, and follows when the load changes.
+//! Throughput rises with the number of calls in flight until all workers are busy and the log's groups are full; under
+//! contention it then falls again (DORA, section 5.6). The peak is not known beforehand, so the limit moves in one direction,
+//! in steps of 25 %, for as long as each step raises throughput, and reverses when one does not. At the peak it oscillates by
+//! a step or two, and it follows when the load changes.
 
 /// A step, as a factor.
 const STEP: f64 = 1.25;
-/// What a step has to bring, or else the way is the wrong one.
+/// The minimum gain of a step, as a factor; with less, the direction reverses.
 const GAIN: f64 = 1.01;
 
-/// Climbs to the peak.
+/// The hill climber.
 #[derive(Debug)]
 pub(crate) struct Admission {
     limit: f64,
@@ -21,22 +21,22 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Begins with a limit between the lowest and the highest.
+    /// Starts with a limit between the lowest and the highest.
     pub(crate) fn new(lowest: usize, highest: usize) -> Admission {
         let (lowest, highest) = (lowest.max(1) as f64, highest.max(1).max(lowest) as f64);
         Admission { limit: (4.0 * lowest).min(highest), lowest, highest, upwards: true, before: 0.0 }
     }
 
-    /// The limit now.
+    /// The current limit.
     pub(crate) fn limit(&self) -> usize {
         self.limit.round() as usize
     }
 
-    /// Under the present limit, this many calls ended in a second, and `full` says whether some had to wait outside.
-    /// Gives the next limit.
+    /// Records the throughput under the current limit, in calls per second, and returns the next limit. `full`: whether some
+    /// calls had to wait for admission.
     pub(crate) fn see(&mut self, throughput: f64, full: bool) -> usize {
         if !full {
-            // No call waits: the limit limits nothing, and throughput says nothing about it.
+            // No call had to wait, so the throughput says nothing about the limit.
             self.before = 0.0;
             return self.limit();
         }
@@ -57,7 +57,7 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// Lets the climber climb a curve, and gives its last limits.
+    /// Runs the climber on a throughput curve and returns its last 100 limits.
     fn climb(admission: &mut Admission, curve: impl Fn(f64) -> f64) -> Vec<usize> {
         let limits: Vec<usize> = (0..200)
             .map(|_| {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waits_it_stays() {
+    fn the_limit_does_not_change_while_no_call_waits() {
         let mut admission = Admission::new(2, 4_096);
         let limit = admission.limit();
         for throughput in [10.0, 5.0, 100.0] {

@@ -1,16 +1,16 @@
 //! Schedules: which worker's queue a call goes to.
 //!
-//! A schedule sees references and nothing else: it knows neither records nor protocols, and works above any protocol
-//! that runs calls side by side. What it decides is advice: wherever a call runs, it is isolated.
+//! A schedule sees only references: it knows neither records nor protocols, and works with any protocol that runs
+//! transactions concurrently. Its placement affects performance only: a call is isolated in whichever queue it runs.
 //!
 //! | file | what is there |
 //! | --- | --- |
-//! | `reference` | what a call says about the data, as numbers to count by |
-//! | `policy` | the sixteen ways to weigh that |
-//! | `history`, `state`, `slots` | what has been counted, in lock-free tables of a fixed size |
-//! | `hot_key_cache` | of all that was counted, what leads to the most aborts, in a table that stays in the cache |
-//! | `predict` | the decision, and what lets it run forever |
-//! | `admission` | how many calls are let in at once |
+//! | `reference` | references: the column values that a call names, hashed to integers |
+//! | `policy` | the sixteen scoring policies |
+//! | `history`, `state`, `slots` | aborts and placements of each reference, in lock-free tables of a fixed size |
+//! | `hot_key_cache` | the references with the most aborts, in a table small enough for the CPU cache |
+//! | `predict` | the placement decision, and its periodic maintenance |
+//! | `admission` | how many calls are admitted at once |
 
 pub(crate) mod admission;
 mod history;
@@ -31,24 +31,24 @@ use reference::{Form, References, Scalar};
 /// Which worker's queue a call goes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScheduleKind {
-    /// To one after the other.
+    /// Queues take turns (round robin).
     #[default]
     Random,
     /// By the value of a key: calls with the same value go to the same queue.
     Partition,
-    /// To where those wait with which it would probably conflict, as earlier aborts tell.
+    /// To the queue of the calls with which it would probably conflict, as predicted from earlier aborts.
     Predict,
 }
 
-/// When `predict` forgets in which queues a reference was placed.
+/// When `predict` forgets in which queues a reference was placed (the paper's State pruning).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatePrune {
-    /// Once the abort rate is stable, what is rare.
+    /// Rare references are pruned once the abort rate is stable.
     #[default]
     Stable,
-    /// What is rare, from the beginning.
+    /// Rare references are pruned from the beginning.
     Direct,
-    /// Never: only the bound on memory holds.
+    /// Never: only the memory limit applies.
     Off,
 }
 
@@ -56,37 +56,37 @@ pub enum StatePrune {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PredictSettings {
     pub(crate) policy: Policy,
-    /// How long calls are placed at random at first.
+    /// How long calls are placed at random after the first one, to fill the first History.
     pub(crate) history: Duration,
-    /// How long a History is used at least, before a fresh one replaces it.
+    /// The minimum time before a new History replaces the current one.
     pub(crate) renew: Duration,
     pub(crate) prune: StatePrune,
-    /// The memory of History and State.
+    /// The memory for History, State and hot-key cache.
     pub(crate) memory_bytes: usize,
 }
 
-/// What the schedule `predict` knows at a moment.
+/// The state of the schedule `predict` at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleReport {
-    /// References of which it knows how often they led to aborts.
+    /// The number of references in the History, with counts of aborts.
     pub history_references: u64,
-    /// References of which it knows in which queues they were placed.
+    /// The number of references in the State, with counts of placements.
     pub state_references: u64,
-    /// The memory that both take: it does not grow.
+    /// The memory of the schedule's tables, in bytes: it does not grow.
     pub bytes: u64,
-    /// Whether it still places every call at random, to see what conflicts.
+    /// Whether it still places every call at random, to learn which references conflict.
     pub is_filling: bool,
-    /// Whether conflicts are so rare that it lets calls go to one queue after the other, and looks at a sample only.
+    /// Whether conflicts are so rare that queues take turns, and only a sample of calls is examined.
     pub is_idle_mode: bool,
 }
 
-/// What a schedule wants to know of a call.
+/// What a schedule needs to know about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Nothing.
     Nothing,
-    /// The value of the key.
+    /// The value of its partition key.
     Key,
     /// Its references.
     References(Form),
@@ -97,26 +97,26 @@ pub(crate) enum Wanted {
 pub(crate) struct Placement {
     /// The queue.
     pub(crate) queue: usize,
-    /// What the call conflicts about with those that have the same, if it overlaps with them; 0: probably about nothing.
+    /// Calls of one class probably conflict with each other if they overlap; 0: probably no conflict.
     pub(crate) conflict_class: u64,
-    /// Whether it had better wait than overlap with them.
+    /// Whether the call should wait rather than overlap with calls of its class.
     pub(crate) apart: bool,
-    /// Whether the schedule needs the call's outcome.
+    /// Whether the outcome must be reported to [`Schedule::ended`].
     pub(crate) noted: bool,
 }
 
 /// The schedule of a database.
 pub(crate) enum Schedule {
-    /// Threads that place calls use the queues in turn.
+    /// Queues take turns (round robin).
     Random,
-    /// By the value of a key, for this many queues.
+    /// By the value of a key, over this many queues.
     Partition(usize),
-    /// By what is known of conflicts.
+    /// By predicted conflicts.
     Predict(Box<Predict>),
 }
 
 impl Schedule {
-    /// The schedule of this kind for this many queues.
+    /// Makes a schedule of this kind for this many queues.
     pub(crate) fn new(kind: ScheduleKind, settings: PredictSettings, queues: usize) -> Schedule {
         match kind {
             ScheduleKind::Random => Schedule::Random,
@@ -125,7 +125,7 @@ impl Schedule {
         }
     }
 
-    /// What it wants to know of a call before it can place it.
+    /// What it needs to know about a call to place it.
     #[inline]
     pub(crate) fn wanted(&self) -> Wanted {
         match self {
@@ -139,7 +139,7 @@ impl Schedule {
     /// The queue of a call whose key has this value.
     pub(crate) fn place_by_key(&self, key: Scalar) -> Option<Placement> {
         let Schedule::Partition(queues) = self else { return None };
-        // An integer is its own number: neighbors go to neighboring queues, and N keys fill N queues.
+        // Integers are not hashed: adjacent keys go to adjacent queues, so N consecutive keys fill N queues evenly.
         let queue = (key.0 % *queues as u64) as usize;
         Some(Placement { queue, conflict_class: key.0.wrapping_add(1), apart: false, noted: false })
     }
@@ -151,15 +151,15 @@ impl Schedule {
         Some(predict.place(references))
     }
 
-    /// A call that was to be noted has ended, after this many aborted attempts.
+    /// Reports that a call whose placement is `noted` has ended, after this many aborted attempts.
     pub(crate) fn ended(&self, references: &References, aborts: u32) {
         if let Schedule::Predict(predict) = self {
             predict.ended(references, aborts);
         }
     }
 
-    /// Looks after what it knows; to be called every tenth of a second or so. Whether it has just begun to know something,
-    /// so that the calls that wait had better be placed once more.
+    /// Runs periodic maintenance; called about ten times a second. Returns true when the policy starts to decide, so that
+    /// waiting calls should be placed again.
     pub(crate) fn keep_up(&self, observation: Observation) -> bool {
         match self {
             Schedule::Predict(predict) => predict.keep_up(observation),
@@ -167,19 +167,19 @@ impl Schedule {
         }
     }
 
-    /// Deals what has placed calls until now out to the queues, so that each would have got about as many.
+    /// Redistributes the references that have decided placements, so that all queues receive about equally many calls.
     pub(crate) fn deal_out(&self) {
         if let Schedule::Predict(predict) = self {
             predict.deal_out();
         }
     }
 
-    /// Whether it has something to look after.
+    /// Whether [`keep_up`](Self::keep_up) must be called.
     pub(crate) fn needs_upkeep(&self) -> bool {
         matches!(self, Schedule::Predict(_))
     }
 
-    /// What it knows, if it knows anything.
+    /// The state of `predict`; `None` for other schedules.
     pub(crate) fn report(&self) -> Option<ScheduleReport> {
         match self {
             Schedule::Predict(predict) => Some(predict.report()),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_schedule_wants_what_it_places_by() {
+    fn each_schedule_asks_for_what_it_places_by() {
         let schedule = |kind| Schedule::new(kind, settings(), 4);
         assert_eq!(schedule(ScheduleKind::Random).wanted(), Wanted::Nothing);
         assert_eq!(schedule(ScheduleKind::Partition).wanted(), Wanted::Key);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_dealt_to_the_queues_and_stay_there() {
+    fn a_key_is_always_placed_in_the_same_queue() {
         let schedule = Schedule::new(ScheduleKind::Partition, settings(), 19);
         let queue = |key| schedule.place_by_key(Scalar::of_int(key)).map(|placement| placement.queue);
         let mut all: Vec<_> = (1..=19).map(queue).collect();

@@ -1,27 +1,27 @@
 //! Idle mode: where conflicts are rare, calls go to one queue after another, and only a sample of them is examined.
 //!
-//! To look at a call costs its references and a decision, for a new order of TPC-C about a thirtieth of what the call itself
-//! takes, for the shortest calls more. What it saves is at most the attempts that would have been aborted. So it
-//! is not worth it where fewer than [`IDLE_BELOW`] of all attempts are aborted when calls are placed at random, and
-//! certainly is again above [`ACTIVE_ABOVE`]; between them all stays as it is, so that chance does not have the schedule
-//! change its mind.
+//! Examining a call means collecting its references and choosing a queue. That adds about 3 % to the cost of a TPC-C New-Order
+//! transaction, and more to shorter ones. It saves at most the attempts that would have aborted. So prediction does not pay
+//! if less than [`IDLE_BELOW`] of the attempts abort under random placement, and it pays again above [`ACTIVE_ABOVE`].
+//! Between the two thresholds the mode does not change: this hysteresis keeps noise from toggling it.
 //!
-//! The sample, which is placed at random, says when idle mode begins: that few attempts abort overall may be due to the
-//! schedule itself. All attempts say when idle mode ends, because in idle mode all are placed without regard to conflicts.
+//! Idle mode begins by the abort rate of the sample, which is placed at random, because a low overall rate may be due to
+//! the schedule itself. It ends by the abort rate of all attempts, because in idle mode all calls are placed without regard
+//! to conflicts.
 
 use super::Observation;
 
 /// Idle mode begins below this share of aborted attempts, among calls that were placed at random.
 const IDLE_BELOW: f64 = 0.01;
-/// And ends above this share of all attempts.
+/// Idle mode ends above this share of aborted attempts, among all.
 const ACTIVE_ABOVE: f64 = 0.03;
-/// How many calls of the sample decide whether idle mode begins. Where a share of 0.03 is aborted, they have 16 aborts on average, and
-/// chance makes 5 of them once in 500 times.
+/// How many calls of the sample are needed to decide whether idle mode begins. At an abort rate of 3 % they have 16 aborts
+/// on average; a count as low as 5 has a probability of about 1 in 500.
 const CALLS_TO_TELL: usize = 512;
-/// How many attempts decide whether idle mode ends.
+/// How many attempts are needed to decide whether idle mode ends.
 const ATTEMPTS_TO_TELL: f64 = 1_024.0;
 
-/// What the counts say about idle mode.
+/// The decision about idle mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdleDecision {
     /// Nothing changes.
@@ -32,28 +32,27 @@ pub(super) enum IdleDecision {
     End,
 }
 
-/// What is remembered from one look to the next.
+/// The counts at the last decision.
 #[derive(Debug, Default)]
 pub(super) struct IdleMode {
-    /// When attempts were last judged.
+    /// All attempts at the last decision.
     judged: Observation,
-    /// The calls of the sample, and their aborts, when they were last judged.
+    /// The calls of the sample, and their aborts, at the last decision.
     sampled: (usize, usize),
 }
 
 impl IdleMode {
-    /// Judges by what comes after this.
+    /// Starts a new measurement at these counts.
     pub(super) fn begin(&mut self, observation: Observation, sampled: (usize, usize)) {
         *self = IdleMode { judged: observation, sampled };
     }
 
-    /// Whether this many aborts of this many calls that were placed at random begin idle mode.
+    /// Whether idle mode begins after `aborts` in `calls` that were placed at random.
     pub(super) fn is_idle_mode((calls, aborts): (usize, usize)) -> bool {
         calls >= CALLS_TO_TELL && share(aborts as f64, calls as f64) < IDLE_BELOW
     }
 
-    /// Looks at what has happened since it was last judged. `sampled`: the calls that the present sample has seen, and their
-    /// aborts.
+    /// Decides by the attempts since the last decision. `sampled`: the calls of the current sample, and their aborts.
     pub(super) fn see(
         &mut self,
         idle: bool,
@@ -67,7 +66,7 @@ impl IdleMode {
         }
         let is_frequent = share(aborted, committed) > ACTIVE_ABOVE;
         if idle || sampled.0 < self.sampled.0 {
-            // All of them have been judged; or another sample has been begun.
+            // These attempts are used up; or a new sample has begun.
             self.begin(observation, (0, 0));
         }
         if idle {
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_idle_when_the_sample_says_so_whatever_all_others_do() {
+    fn the_sample_alone_decides_when_idle_mode_begins() {
         let mut idle_mode = IdleMode::default();
         assert_eq!(idle_mode.see(false, after(100_000, 0), (400, 0)), IdleDecision::Keep, "too few to tell");
         assert_eq!(
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_mode_ends_when_attempts_are_aborted_and_not_before_enough_have_been_seen() {
+    fn idle_mode_ends_once_enough_attempts_show_frequent_aborts() {
         let mut idle_mode = IdleMode::default();
         assert_eq!(idle_mode.see(true, after(500, 100), (0, 0)), IdleDecision::Keep, "too few to tell");
         assert_eq!(idle_mode.see(true, after(2_000, 100), (0, 0)), IdleDecision::End);
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn between_both_shares_all_stays_as_it_is() {
+    fn between_the_thresholds_the_mode_does_not_change() {
         for idle in [true, false] {
             let mut idle_mode = IdleMode::default();
             for step in 1..=20 {

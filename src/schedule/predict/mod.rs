@@ -1,14 +1,18 @@
-//! `predict`: places a call in the queue where those wait with which it would probably conflict (Zhang, Tomasic, Pavlo).
+//! `predict`: places a call in the queue that holds the calls with which it would probably conflict, so that they run one
+//! after the other (Zhang, Tomasic, Pavlo, "Intelligent Transaction Scheduling via Conflict Prediction in OLTP DBMS").
 //!
-//! A call's references are looked up: the History says how much each leads to aborts, the State how often it was placed
-//! in each queue. Conflict counts times placements, summed over the references that decide, is a queue's score; the
-//! queue with the highest gets the call. Where nothing is known, and between equal scores, it is the queue with the
-//! smallest total of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
+//! For each of a call's references, the History counts aborts, and the State counts placements in each queue. A queue's
+//! score is the conflict count times the placements, summed over the deciding references; the queue with the highest score
+//! receives the call. If nothing is known, or scores tie, the queue with the smallest total of references wins, then the
+//! one with the lowest number (the paper's default). `docs/decisions/2026-11-21-predicted-conflicts.md` covers what the
+//! paper leaves open.
 //!
-//! A call costs a lookup in the hot-key cache for each of its references, and one into the State for what decides;
-//! where the cache cannot decide, one into the State for each, beside which the History's conflict counts are copied.
-//! Where conflicts are rare, it costs a read of a flag ([`idle`]). Nothing here waits: several threads place at once,
-//! workers report what has ended, and [`maintenance`](Predict::keep_up) runs beside them.
+//! Cost: one lookup in the hot-key cache for each reference, and one in the State for the deciding reference. If the cache
+//! cannot decide, one lookup in the State for each reference; the State also holds a copy of the History's conflict counts.
+//! In idle mode ([`idle`]), where conflicts are rare, a call costs the load of one flag.
+//!
+//! Concurrency: placing a call does not block. Several threads place calls while workers report outcomes and
+//! [maintenance](Predict::keep_up) runs.
 
 mod idle;
 mod maintenance;
@@ -27,15 +31,15 @@ use crate::schedule::{Placement, PredictSettings, ScheduleReport};
 pub(crate) use maintenance::Observation;
 use maintenance::Upkeep;
 
-/// One of this many calls is placed at random for the History, while the abort rate is stable.
+/// One in this many calls is placed at random to fill the next History, while the abort rate is stable.
 const SHARE_WHILE_STABLE: u32 = 1_024;
-/// And while it is not.
+/// The same while the abort rate is changing.
 const SHARE_WHILE_CHANGING: u32 = 256;
-/// All of them.
+/// The same until the first History is complete: all calls.
 const SHARE_AT_FIRST: u32 = 1;
-/// The History's part of the memory: one of this many.
+/// The History gets one part in this many of the memory.
 const HISTORY_PART: usize = 4;
-/// The hot-key cache's part.
+/// The hot-key cache gets one part in this many of the memory.
 const LEADERS_PART: usize = 16;
 
 type Scores = SmallVec<[f64; 32]>;
@@ -46,17 +50,17 @@ pub(crate) struct Predict {
     history: History,
     state: State,
     hot_key_cache: HotKeyCache,
-    /// One of this many calls is placed at random.
+    /// One in this many calls is placed at random.
     share: AtomicU32,
-    /// Whether a call has come.
+    /// Whether any call was placed yet.
     begun: AtomicBool,
-    /// Whether conflicts are so rare that calls are not looked at.
+    /// Whether conflicts are so rare that calls are placed without examining them.
     idle: AtomicBool,
     upkeep: Mutex<Upkeep>,
 }
 
 impl Predict {
-    /// For this many queues.
+    /// Makes the schedule for this many queues.
     pub(crate) fn new(settings: PredictSettings, queues: usize) -> Predict {
         let of_history = settings.memory_bytes / HISTORY_PART;
         let hot_key_cache = HotKeyCache::new(settings.memory_bytes / LEADERS_PART);
@@ -82,28 +86,28 @@ impl Predict {
         self.policy
     }
 
-    /// Whether the next call had better be looked at: where conflicts are rare, only one of the sample is.
+    /// Whether to examine the next call's references: in idle mode only a sample of calls is examined.
     #[inline]
     pub(crate) fn looks(&self) -> bool {
         !self.is_idle_mode() || random::below(SHARE_WHILE_STABLE) == 0
     }
 
-    /// Whether conflicts are so rare that knowing them would cost more than it saves.
+    /// Whether conflicts are so rare that predicting them costs more than it saves.
     #[inline]
     fn is_idle_mode(&self) -> bool {
-        // Relaxed: a thread that still sees the old mode places a few calls more by it.
+        // Relaxed: a thread that reads the old mode places only a few more calls by it.
         self.idle.load(Ordering::Relaxed)
     }
 
     /// Chooses a call's queue.
     #[inline]
     pub(crate) fn place(&self, references: &References) -> Placement {
-        // Relaxed, here and below: the upkeep looks again and again; a later look is as good.
+        // Relaxed, here and below: maintenance polls, so a delayed store is seen at its next pass.
         if !self.begun.load(Ordering::Relaxed) {
             self.begun.store(true, Ordering::Relaxed);
         }
         let share = self.share.load(Ordering::Relaxed);
-        // In idle mode only what belongs to the sample comes here.
+        // In idle mode only calls of the sample reach this function.
         if self.is_idle_mode() || random::below(share) == 0 {
             let queue = random::below(self.state.queues() as u32) as usize;
             return Placement { queue, conflict_class: 0, apart: false, noted: true };
@@ -111,8 +115,8 @@ impl Predict {
         self.decide(references)
     }
 
-    /// Chooses by the policy, and remembers it. What the call conflicts about is the reference that has decided, if calls
-    /// with it are rivals.
+    /// Chooses a queue by the policy and records the placement. The conflict class is the deciding reference, if calls that
+    /// share it conflict often enough.
     fn decide(&self, references: &References) -> Placement {
         let others = self.state.weight_of_others();
         let found = self.find(references, others);
@@ -132,14 +136,14 @@ impl Predict {
         Placement { queue, conflict_class, apart: rivals == Rivals::Mostly, noted: false }
     }
 
-    /// What there is to know of a call's references: of the hot-key cache alone, if that is enough to decide, and all
-    /// are not counted this time; or else of all.
+    /// Looks up a call's references. If the hot-key cache is enough to decide, and references without conflicts are not
+    /// counted this time, only those with conflicts are looked up in the State; otherwise all are.
     #[inline]
     fn find(&self, references: &References, others: u32) -> AllFound {
         let all = references.as_slice();
         let hot_key_cache = if self.policy.is_led() { self.hot_key_cache.look(all) } else { None };
         if others > 0 || hot_key_cache.is_none() {
-            // All are asked for before the first is looked at, so that it is waited for memory once, not once for each.
+            // Prefetch all before the first lookup, so that the cache misses overlap.
             all.iter().for_each(|reference| self.state.prefetch(*reference));
         }
         let Some(hot_key_cache) = hot_key_cache else {
@@ -152,21 +156,21 @@ impl Predict {
         all.iter().zip(hot_key_cache).map(one).collect()
     }
 
-    /// The score of each queue, where all references decide.
+    /// The score of each queue, if all references decide.
     fn sums(&self, all: &AllFound) -> Scores {
         let mut scores = Scores::from_elem(0.0, self.state.queues());
         all.iter().for_each(|found| self.weigh(found, &mut scores));
         scores
     }
 
-    /// The score of each queue, where this reference decides.
+    /// The score of each queue, if only this reference decides.
     fn scores_of(&self, decider: &Found) -> Scores {
         let mut scores = Scores::from_elem(0.0, self.state.queues());
         self.weigh(decider, &mut scores);
         scores
     }
 
-    /// Adds a reference's conflict count times its placements.
+    /// Adds a reference's conflict count times its placements to each queue's score.
     #[inline]
     fn weigh(&self, found: &Found, scores: &mut Scores) {
         if let (Some(place), true) = (found.place(), found.outcomes.aborts > 0) {
@@ -179,9 +183,9 @@ impl Predict {
 
     /// The number of the reference with the most conflicts, if one has any.
     ///
-    /// Counts that differ by no more than chance would have it are ties, which the paper breaks arbitrarily: here the
-    /// reference wins that the call names most often. So a call that looks into one warehouse at the end goes to the
-    /// one where it does the rest.
+    /// Counts whose difference is not statistically significant are ties, which the paper breaks arbitrarily. Here the
+    /// reference that the call names most often wins: a call that does most of its work in one warehouse and reads once
+    /// from another goes to the queue of the first.
     fn strongest(&self, references: &References, all: &AllFound) -> Option<usize> {
         let most = all.iter().map(|found| found.outcomes.aborts).max().unwrap_or(0);
         if most == 0 {
@@ -204,24 +208,24 @@ impl Predict {
         best
     }
 
-    /// The queue with the highest score; of several, the one with the smallest total, and of these the lowest.
+    /// The queue with the highest score; ties go to the smallest total of references, then to the lowest number.
     fn best(&self, scores: &Scores) -> usize {
         let highest = scores.iter().copied().fold(0.0, f64::max);
         let highest = scores.iter().enumerate().filter(|(_, score)| **score >= highest);
         highest.map(|(queue, _)| queue).min_by_key(|queue| self.state.total(*queue)).unwrap_or(0)
     }
 
-    /// The queue with the smallest total; of several, the lowest.
+    /// The queue with the smallest total of references; ties go to the lowest number.
     fn emptiest(&self) -> usize {
         (0..self.state.queues()).min_by_key(|queue| self.state.total(*queue)).unwrap_or(0)
     }
 
-    /// A call that was placed at random has ended, after this many aborted attempts.
+    /// Reports that a call that was placed at random has ended, after this many aborted attempts.
     pub(crate) fn ended(&self, references: &References, aborts: u32) {
         self.history.note(references.as_slice(), aborts);
     }
 
-    /// Copies into hot-key cache and State what the History knows now.
+    /// Copies the History's counts into the hot-key cache and the State.
     fn learn(&self) {
         if self.policy.is_led() {
             self.hot_key_cache.learn(&self.history);
@@ -229,20 +233,20 @@ impl Predict {
         self.state.learn(&self.history);
     }
 
-    /// Looks after History and State: to be called every tenth of a second or so, from one thread.
-    /// Whether the policy decides from now on, and did not before.
+    /// Maintains History and State; called about ten times a second, from one thread. Returns true when a History is complete
+    /// and the policy starts to decide.
     pub(crate) fn keep_up(&self, observation: Observation) -> bool {
         self.upkeep.lock().keep_up(self, observation)
     }
 
-    /// Deals the references that have decided until now out to the queues.
+    /// Redistributes the references that have decided placements over the queues.
     pub(crate) fn deal_out(&self) {
         if self.policy.deciding == Deciding::Max {
             self.upkeep.lock().deal_out(self);
         }
     }
 
-    /// What is there now.
+    /// The current state, for statistics.
     pub(crate) fn report(&self) -> ScheduleReport {
         ScheduleReport {
             history_references: self.history.references() as u64,
