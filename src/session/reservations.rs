@@ -1,13 +1,14 @@
-//! Reservations: keys that one session has, and for which others queue in order.
+//! Reservations: exclusive locks of sessions on keys, with FIFO wait queues and deadlock detection.
 //!
-//! Plain state without threads: what is asked is answered at once, with the sessions that go on or must be aborted
-//! because of it.
+//! This is plain state without threads: each request returns at once, with the sessions that were granted a key or must be
+//! aborted as a result.
 //!
 //! Invariants:
-//! - A key has one holder and a queue; a key that no thread holds has no entry. The thread that releases a key grants
-//!   it to the first in its queue.
-//! - A session waits for at most one key. It is blocked by the key's holder and by all that are before it in the queue.
-//! - No cycle of sessions that wait for each other remains when a wait has begun: the youngest of each cycle is the victim.
+//! - A reserved key has one holder and a queue; a key that is not reserved has no entry. Releasing a key grants it to the
+//!   first waiter in its queue.
+//! - A session waits for at most one key. It is blocked by the key's holder and by all waiters ahead of it in the queue.
+//! - Every wait that closes a cycle in the waits-for graph is detected at once; the victim is the youngest transaction of
+//!   the cycle.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use hashbrown::HashMap;
 
 use crate::storage::session_buffer::Key;
 
-/// A session's transaction; a higher number began later.
+/// A session's transaction; a higher number means a later start, so the highest is the youngest.
 pub(super) type TransactionId = u64;
 
 /// A key of a table.
@@ -35,15 +36,15 @@ struct Owner {
     waits_for: Option<ReservedKey>,
 }
 
-/// What came of asking for a key with patience.
+/// The outcome of a request that may wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It is reserved.
+    /// The key is reserved.
     Reserved,
     /// The transaction is in the queue.
     Queued,
-    /// The transaction is in the queue, and this one must be aborted first: it waits for this one, and is the youngest
-    /// in the circle, unless it is this one itself.
+    /// The transaction has joined the queue and closed a cycle; the given victim, the youngest transaction of the cycle, must
+    /// be aborted. It may be the requesting transaction itself.
     Deadlock(TransactionId),
 }
 
@@ -55,7 +56,7 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    /// Reserves a key unless another transaction has it. Whether it is reserved.
+    /// Reserves a key unless another transaction holds it. Returns whether the caller holds it now.
     pub(super) fn try_reserve(&mut self, transaction: TransactionId, table: u64, key: &[u8]) -> bool {
         let key: ReservedKey = (table, key.into());
         if let Some(queue) = self.queues.get(&key) {
@@ -66,7 +67,7 @@ impl Reservations {
         true
     }
 
-    /// Reserves a key, or joins the queue for it.
+    /// Reserves a key, or joins its queue and checks for a deadlock.
     pub(super) fn reserve(&mut self, transaction: TransactionId, (table, key): ReservedKey) -> Answer {
         if self.try_reserve(transaction, table, &key) {
             return Answer::Reserved;
@@ -79,10 +80,10 @@ impl Reservations {
         self.victim(transaction).map_or(Answer::Queued, Answer::Deadlock)
     }
 
-    /// The deadlock victim of a waiting transaction: the youngest of the shortest cycle through it. After
-    /// that was done there may be another one.
+    /// The deadlock victim of a waiting transaction: the youngest of the shortest cycle through it. After the victim is
+    /// aborted, another cycle may be left, so the caller asks again.
     pub(super) fn victim(&self, waiter: TransactionId) -> Option<TransactionId> {
-        // Breadth first; for each transaction that was reached, from which one.
+        // Breadth-first search of the waits-for graph; maps each transaction to its predecessor.
         let mut reached_from: HashMap<TransactionId, TransactionId, FixedState> = HashMap::default();
         let mut open: VecDeque<(TransactionId, Option<&ReservedKey>)> = VecDeque::from([(waiter, None)]);
         while let Some((blocked, reached_by)) = open.pop_front() {
@@ -91,7 +92,7 @@ impl Reservations {
                 continue;
             };
             if reached_by == Some(key) {
-                // It was reached as one of this very queue, with all that are before it.
+                // It was reached through this same queue, together with all waiters ahead of it.
                 continue;
             }
             let before = queue.waiting.iter().copied().take_while(|&other| other != blocked);
@@ -108,17 +109,17 @@ impl Reservations {
         None
     }
 
-    /// How many keys are reserved.
+    /// The number of reserved keys.
     pub(super) fn len(&self) -> usize {
         self.queues.len()
     }
 
-    /// How many keys a transaction has reserved.
+    /// The number of keys that a transaction has reserved.
     pub(super) fn count(&self, transaction: TransactionId) -> usize {
         self.owners.get(&transaction).map_or(0, |owner| owner.held.len())
     }
 
-    /// Leaves the queue that the transaction waits in, if it does.
+    /// Removes the transaction from the queue in which it waits, if any.
     pub(super) fn stop_waiting(&mut self, transaction: TransactionId) {
         let Some(owner) = self.owners.get_mut(&transaction) else { return };
         let Some(key) = owner.waits_for.take() else { return };
@@ -127,8 +128,7 @@ impl Reservations {
         }
     }
 
-    /// Releases what the transaction has reserved, but for the first `kept` keys. Returns the transactions that were
-    /// granted a key.
+    /// Releases the transaction's keys except the first `kept`. Returns the transactions that were granted a key.
     pub(super) fn release(&mut self, transaction: TransactionId, kept: usize) -> Vec<TransactionId> {
         let Some(owner) = self.owners.get_mut(&transaction) else { return Vec::new() };
         let released = owner.held.split_off(kept.min(owner.held.len()));
@@ -138,7 +138,7 @@ impl Reservations {
         released.into_iter().rev().filter_map(|key| self.pass_on(key)).collect()
     }
 
-    /// Gives a key that was released to its first waiter.
+    /// Grants a released key to its first waiter, if there is one.
     fn pass_on(&mut self, key: ReservedKey) -> Option<TransactionId> {
         let Some(next) = self.queues.get_mut(&key)?.waiting.pop_front() else {
             self.queues.remove(&key);
@@ -154,7 +154,7 @@ impl Reservations {
     }
 }
 
-/// The youngest on the way from `last` back to `first`.
+/// The youngest transaction on the path from `last` back to `first`.
 fn youngest(
     first: TransactionId,
     last: TransactionId,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_goes_from_one_to_the_next_in_the_order_in_which_they_asked() {
+    fn a_key_is_granted_to_its_waiters_in_fifo_order() {
         let mut all = Reservations::default();
         assert_eq!(all.reserve(5, key("a")), Answer::Reserved);
         assert_eq!(all.reserve(5, key("a")), Answer::Reserved, "its own");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_since_a_point_is_released_alone() {
+    fn rollback_to_a_savepoint_releases_only_later_reservations() {
         let mut all = Reservations::default();
         assert!(all.try_reserve(1, 1, b"a"));
         let kept = all.count(1);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_of_a_circle_is_the_victim() {
+    fn the_youngest_of_a_cycle_is_the_victim() {
         for [first, second, third] in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
             let mut all = Reservations::default();
             assert!(all.try_reserve(first, 1, b"a") && all.try_reserve(second, 1, b"b"));
@@ -228,18 +228,18 @@ mod tests {
     }
 
     #[test]
-    fn those_before_it_in_the_queue_block_a_waiter_too() {
+    fn a_waiter_is_also_blocked_by_those_ahead_of_it_in_the_queue() {
         let mut all = Reservations::default();
         assert!(all.try_reserve(1, 1, b"a") && all.try_reserve(3, 1, b"b"));
         assert_eq!(all.reserve(2, key("a")), Answer::Queued);
         assert_eq!(all.reserve(3, key("a")), Answer::Queued);
-        // 2 stands before 3 in the queue for a, and wants what 3 has once it has a: not yet a circle.
+        // 2 is ahead of 3 in the queue for a, and requests 3's key only after it was granted a: no cycle until then.
         assert_eq!(all.release(1, 0), [2]);
         assert_eq!(all.reserve(2, key("b")), Answer::Deadlock(3));
     }
 
     #[test]
-    fn a_chain_without_a_circle_is_no_deadlock() {
+    fn a_chain_of_waiters_is_no_deadlock_until_it_closes() {
         let mut all = Reservations::default();
         let names: Vec<String> = (0..100).map(|number| format!("{number}")).collect();
         for (transaction, name) in (0..).zip(&names) {

@@ -1,4 +1,4 @@
-//! How a session waits: as a task, or on its caller's thread.
+//! How a session waits: asynchronously, or by blocking its caller's thread. And the count of its stashed transaction.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 
 use crate::pipeline::stash::{Since, Stash};
 
-/// Wakes a thread that waits for a future.
+/// A waker that unparks the thread that is blocked on a future.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -17,7 +17,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on this thread.
+/// Blocks this thread until the future is ready.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -30,7 +30,7 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A transaction that was stashed, counted until it has ended: the next split phase waits for it.
+/// Keeps a stashed transaction counted until it has ended: the next split phase begins only then.
 pub(super) struct Stashed<'s> {
     stash: &'s Stash,
     since: Option<Since>,
@@ -41,7 +41,7 @@ impl<'s> Stashed<'s> {
         Stashed { stash, since: None }
     }
 
-    /// The transaction has run. `again`: it is to be stashed.
+    /// An attempt of the transaction has ended. `again`: it must be stashed (again).
     pub(super) fn has_run(&mut self, again: bool) -> Option<Since> {
         if let Some(since) = self.since {
             self.stash.has_ended(since, again);
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_sleeps_until_its_future_is_woken() {
+    fn a_thread_parks_until_its_future_is_woken() {
         let (give, wakers) = channel::<Waker>();
         thread::scope(|scope| {
             scope.spawn(move || wakers.into_iter().for_each(Waker::wake));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stashed_is_counted_until_it_has_run_or_was_given_up() {
+    fn a_stashed_transaction_is_counted_until_it_ends_or_is_dropped() {
         let stash = Stash::default();
         stash.open();
         let mut stashed = Stashed::new(&stash);
