@@ -41,36 +41,36 @@ use crate::types::{Environment, PlainEnvironment, Value};
 pub(crate) use spill::KeptRows;
 pub(crate) use write::commute;
 
-/// What a statement runs with.
+/// The execution state of one statement (PostgreSQL's `EState`).
 pub(crate) struct Run<'e> {
     pub(crate) rows: &'e dyn Rows,
-    /// None: the statement only reads.
+    /// `None`: the statement is read-only.
     pub(crate) writes: Option<&'e dyn Writes>,
-    /// What runs the statement.
+    /// Whether the engine or a session runs the statement, and whether in an open transaction.
     pub(crate) door: Door,
     pub(crate) environment: &'e mut dyn Environment,
     pub(crate) parameters: &'e [Value],
-    /// What inner queries see of the rows around them, by number.
+    /// The values of outer rows that correlated subqueries refer to, by number.
     outer: Vec<Value>,
     pub(crate) memory: Memory,
     pub(crate) hashing: Hashing,
-    /// A joined row that is under examination; kept for its memory.
+    /// A buffer for the joined row that is being tested; reused to avoid allocations.
     pub(crate) joined: Vec<Value>,
     case_operands: Vec<Value>,
     ctes: Vec<Option<Rc<Vec<Batch>>>>,
     cte_plans: Vec<Option<&'e Plan>>,
     cached: Vec<Option<Cached>>,
-    /// A part of the rows of the scan with this number, which this run reads in place of all of them.
+    /// In a parallel scan: the scan's number, and the part of its rows that this run reads instead of all of them.
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
-    /// Right sides of hash joins that were read for several runs beside each other, by the joins' numbers.
+    /// Hash tables of hash joins that parallel runs share, by the joins' numbers.
     pub(crate) builds: HashMap<usize, Arc<Build>, Hashing>,
-    /// For each node how many rows it has given, if that is asked.
+    /// How many rows each node has returned, if they are counted (EXPLAIN ANALYZE).
     pub(crate) counts: Option<Vec<u64>>,
     pub(crate) sizes: Sizes,
     interrupt: u32,
 }
 
-/// How many numbers of each kind a statement has.
+/// How many values of each kind a statement numbers: the sizes of a run's vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizes {
     pub(crate) outers: usize,
@@ -111,18 +111,18 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Gives an outer number its value.
+    /// Sets the outer value with this number.
     pub(crate) fn set_outer(&mut self, number: usize, value: Value) {
         self.outer[number] = value;
     }
 
-    /// Learns how a common table expression is evaluated, and forgets what it held.
+    /// Sets the plan of a common table expression, and discards its materialized rows.
     pub(crate) fn define_cte(&mut self, number: usize, plan: &'e Plan) {
         self.cte_plans[number] = Some(plan);
         self.ctes[number] = None;
     }
 
-    /// The rows of a common table expression.
+    /// The rows of a common table expression, materialized on first use.
     pub(crate) fn cte(&mut self, number: usize) -> Result<Rc<Vec<Batch>>> {
         if let Some(rows) = &self.ctes[number] {
             return Ok(rows.clone());
@@ -156,8 +156,8 @@ impl<'e> Run<'e> {
         Ok(batches)
     }
 
-    /// Whether a row that is written without a look at it is reserved first. Operations that commute wait for those
-    /// that have reserved a row, but reserve none: other sessions may do the same beside them.
+    /// Whether a blind write reserves its row first. Commutative operations wait for reservations of other sessions, but
+    /// make none, since several sessions may apply them concurrently.
     pub(crate) fn reserves(&self, commutes: bool) -> bool {
         match self.door {
             Door::Engine => false,
@@ -166,23 +166,23 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Gives a cancellation the chance to end the statement.
+    /// Checks for a cancellation, on every 64th call (PostgreSQL's `CHECK_FOR_INTERRUPTS`).
     ///
     /// # Errors
-    /// 57014, or what else the session says.
+    /// 57014, or another error of the session.
     pub(crate) fn check_interrupt(&mut self) -> Result<()> {
         self.interrupt = self.interrupt.wrapping_add(1);
         if self.interrupt.is_multiple_of(64) { self.environment.check_interrupt() } else { Ok(()) }
     }
 }
 
-/// As many of something as are wanted; for none of them nothing is done.
+/// A vector of `count` elements; allocates nothing if `count` is 0.
 #[inline]
 fn filled<T>(count: usize, each: impl FnMut() -> T) -> Vec<T> {
     if count == 0 { Vec::new() } else { std::iter::repeat_with(each).take(count).collect() }
 }
 
-/// What a statement reads and writes through.
+/// The interfaces through which a statement reads and writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'e> {
     rows: &'e dyn Rows,
@@ -191,26 +191,26 @@ pub(crate) struct Access<'e> {
 }
 
 impl<'e> Access<'e> {
-    /// For statements that only read.
+    /// Access for read-only statements.
     pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
         Access { rows, writes: None, door: Door::Engine }
     }
 
-    /// What is read through.
+    /// The interface for reads.
     pub(crate) fn rows(&self) -> &'e dyn Rows {
         self.rows
     }
 
-    /// For all statements; `rows` and `writes` are the same transaction.
+    /// Access for all statements; `rows` and `writes` must belong to the same transaction.
     pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, door: Door) -> Access<'e> {
         Access { rows, writes: Some(writes), door }
     }
 }
 
-/// Runs a statement: `sink` is given the rows that it returns. How many rows it has returned or written.
+/// Runs a statement, passes the rows that it returns to `sink`, and returns the number of rows returned or written.
 ///
 /// # Errors
-/// The statement's; the sink's.
+/// Those of the statement and of the sink.
 pub(crate) fn execute(
     planned: &Planned,
     access: Access<'_>,
@@ -222,8 +222,8 @@ pub(crate) fn execute(
     execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
 }
 
-/// Runs a compiled statement; the row that it returns, if it does, is appended to `row`. How many rows it has returned
-/// or written. None: it has done nothing, and [`execute`] is to run.
+/// Runs a compiled statement, appends the row that it returns, if any, to `row`, and returns the number of rows returned
+/// or written. `None`: nothing was done, and the caller must use [`execute`] instead.
 ///
 /// # Errors
 /// The statement's.
@@ -244,13 +244,13 @@ pub(crate) fn execute_compiled(
 /// How a statement runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunOptions {
-    /// How much memory it may take.
+    /// How much memory the statement may use, in bytes.
     pub(crate) memory_bytes: usize,
-    /// Whether it counts the rows that each node gives.
+    /// Whether to count the rows that each node returns.
     pub(crate) counts: bool,
 }
 
-/// The same; also the rows that each node has given, if they were counted.
+/// As [`execute`]; also returns the number of rows that each node has returned, if they were counted.
 ///
 /// # Errors
 /// As [`execute`].
@@ -305,14 +305,14 @@ impl<'e> Run<'e> {
     }
 }
 
-/// The value of an expression of constants.
+/// Evaluates a constant expression.
 pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
     let mut environment = PlainEnvironment::new(0);
     let mut run = Run::new(&NoRows, None, &mut environment, &[], Sizes::default(), 0);
     run.evaluate(expr, &[])
 }
 
-/// What constants are evaluated with: there are no tables.
+/// The reads of a constant expression: there are no tables.
 struct NoRows;
 
 impl Rows for NoRows {
