@@ -1,10 +1,12 @@
 //! The stash: calls that wait for the end of the split phase (Doppel, OSDI 2014, section 5.2).
 //!
-//! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; a thread that
-//! runs a closure waits here on its own thread, and has given its slot back. Invariants: a call is taken in only while
-//! the split phase lasts, so that none is left behind when it ends; and everything that was stashed is counted until it
-//! has ended, so that the next split phase can wait for it. A thread that comes when the phase has just ended is
-//! counted, too: else the next phase could be there before it has run.
+//! A stashed procedure call is kept here and enqueued again when the joined phase begins. A thread whose closure is stashed
+//! releases its slot and blocks here.
+//!
+//! Invariants:
+//! - A call is stashed only during a split phase, so no call is left in the stash when the phase has ended.
+//! - Every stashed transaction is counted until it ends, so that the next split phase can wait for it. One that arrives
+//!   just after the phase has ended is counted, too; otherwise the next split phase could begin before it has run.
 
 use std::task::{Context, Poll, Waker};
 
@@ -17,7 +19,7 @@ use crate::pipeline::call::Call;
 #[derive(Default)]
 pub(crate) struct Stash {
     state: Mutex<State>,
-    /// The split phase has ended.
+    /// Signaled when the split phase ends.
     ended: Condvar,
     /// Calls that were stashed and have not ended.
     outstanding: AtomicUsize,
@@ -28,30 +30,30 @@ pub(crate) struct Stash {
 #[derive(Default)]
 struct State {
     split: bool,
-    /// How many split phases have begun, but for those that followed another at once.
+    /// The number of split phases so far, except those that directly followed another.
     begun: u64,
     calls: Vec<Call>,
     /// Callers' threads that wait here with a closure.
     waiting: usize,
     /// Tasks that wait for the end of the phase.
     tasks: Vec<Waker>,
-    /// The most joined phases that a call has missed.
+    /// The maximum number of joined phases that any one call has missed.
     missed: u64,
 }
 
-/// What is known of a stashed call until it has ended: how many split phases had begun when it was stashed first.
+/// The number of split phases that had begun when a call was first stashed; kept until the call ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since(u64);
 
 impl Stash {
-    /// The split phase begins.
+    /// Begins a split phase.
     pub(crate) fn open(&self) {
         let mut state = self.state.lock();
         state.split = true;
         state.begun += 1;
     }
 
-    /// The split phase has ended: nothing is taken in any more, and a thread that waits goes on.
+    /// Ends the split phase: no more calls are stashed, and all waiting threads and tasks are woken.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.split = false;
@@ -61,7 +63,7 @@ impl Stash {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Keeps a call until the split phase ends; if it has ended already, the call is given back, to be run now.
+    /// Stashes a call until the split phase ends; if it has already ended, returns the call, to be executed now.
     pub(crate) fn put(&self, mut call: Call) -> Option<Call> {
         let mut state = self.state.lock();
         call.stashed = Some(self.count(&state, call.stashed));
@@ -72,8 +74,8 @@ impl Stash {
         None
     }
 
-    /// Waits until the split phase has ended; the caller then retries, and tells by [`has_ended`](Self::has_ended)
-    /// when it is done. `before`: it has been stashed already.
+    /// Blocks until the split phase has ended. The caller then retries, and reports the end by
+    /// [`has_ended`](Self::has_ended). `before`: from an earlier stash of the same transaction.
     pub(crate) fn wait(&self, before: Option<Since>) -> Since {
         let mut state = self.state.lock();
         let since = self.count(&state, before);
@@ -85,8 +87,8 @@ impl Stash {
         since
     }
 
-    /// Counts a task that waits until the split phase has ended; as [`wait`](Self::wait) does.
-    /// [`poll_ended`](Self::poll_ended) follows.
+    /// Counts a task that waits until the split phase has ended, as [`wait`](Self::wait) does. The task then polls
+    /// [`poll_ended`](Self::poll_ended).
     pub(crate) fn enter(&self, before: Option<Since>) -> Since {
         self.count(&self.state.lock(), before)
     }
@@ -102,13 +104,13 @@ impl Stash {
     }
 
     fn count(&self, state: &State, before: Option<Since>) -> Since {
-        // Relaxed: it is looked at under the lock, or as a statistic.
+        // Relaxed: read under the lock, or as a statistic.
         self.outstanding.fetch_add(1, Ordering::Relaxed);
         self.stashed.fetch_add(1, Ordering::Relaxed);
         before.unwrap_or(Since(state.begun))
     }
 
-    /// The calls that waited: for the workers' queues.
+    /// Removes all stashed calls, for the workers' queues.
     pub(crate) fn take(&self) -> Vec<Call> {
         std::mem::take(&mut self.state.lock().calls)
     }
@@ -125,16 +127,16 @@ impl Stash {
             let mut state = self.state.lock();
             state.missed = state.missed.max(state.begun - since.0);
         }
-        // Relaxed: the coordinator looks again and again; a later look is as good.
+        // Relaxed: the coordinator polls, so a delayed store is seen at its next pass.
         self.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many that were stashed have not ended.
+    /// The number of stashed transactions that have not ended.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// How many were ever stashed.
+    /// The number of transactions that were ever stashed.
     pub(crate) fn stashed(&self) -> u64 {
         self.stashed.load(Ordering::Relaxed)
     }
@@ -153,7 +155,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn who_waits_goes_on_when_the_phase_ends_and_is_counted_until_it_has_ended() {
+    fn a_waiter_is_woken_when_the_phase_ends_and_counted_until_it_has_ended() {
         let stash = Stash::default();
         stash.open();
         thread::scope(|scope| {
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_when_the_phase_has_just_ended_is_counted_and_does_not_wait() {
+    fn a_transaction_that_arrives_after_the_phase_is_counted_and_does_not_wait() {
         let stash = Stash::default();
         stash.open();
         stash.close();
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stashed_again_has_missed_a_joined_phase_for_each_time() {
+    fn each_further_stash_counts_as_a_missed_joined_phase() {
         let stash = Stash::default();
         let mut since = None;
         for _ in 0..3 {

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_split_at_a_small_share_is_kept_at_a_smaller_one() {
+    fn a_column_split_at_a_small_share_stays_split_at_a_smaller_one() {
         assert_eq!(phases_until_given_up(600, 250), None);
         assert_eq!(phases_until_given_up(600, 150), Some(3));
         assert_eq!(phases_until_given_up(150, 110), None);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_split_in_the_phase_is_not_judged() {
+    fn a_column_that_was_not_split_in_the_phase_is_not_judged() {
         assert_eq!(judged(&[(2, 10_000)], &[(Access::Record, 90_000)]), Judgement::Keep);
     }
 

@@ -56,7 +56,7 @@ fn a_uniform_workload_splits_nothing_in_spite_of_bursts() {
 }
 
 #[test]
-fn what_is_split_wrongly_is_given_up_at_once() {
+fn a_wrong_split_is_undone_at_once() {
     let mut simulation = hot(0.0);
     for _ in 0..4 {
         simulation.burst(7, 1_000);
@@ -152,7 +152,7 @@ fn pages_are_split_when_half_of_the_calls_like_them_and_not_when_a_tenth_does() 
 }
 
 #[test]
-fn what_makes_the_engine_slower_is_given_up_and_tried_less_and_less() {
+fn a_split_that_makes_the_engine_slower_is_undone_and_retried_with_backoff() {
     let mut simulation = like(1.4, 50.0);
     simulation.stash_cost = 4.0;
     simulation.run_seconds(20);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_the_engine_slower_is_given_up_and_what_does_not_is_kept() {
+    fn a_split_that_makes_the_engine_slower_is_undone_and_others_are_kept() {
         for (calls, slower) in [(5_000, true), (9_300, true), (9_700, false), (30_000, false)] {
             let records = vec![record(1), record(2)];
             let expected = if slower { Verdict::Slower(records) } else { Verdict::Worth(records) };
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_to_it_begins_it_anew_and_what_leaves_is_not_judged() {
+    fn a_column_that_joins_restarts_the_trial_and_one_that_leaves_is_not_judged() {
         let mut trial = on_trial();
         assert_eq!(tried(&mut trial, &[(5_000, 10_000); 2]), None);
         trial.begin(vec![record(3)]);
