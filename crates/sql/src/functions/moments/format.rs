@@ -29,7 +29,8 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     .stable(),
 ];
 
-const MONTHS: [&str; 12] = [
+/// As `Month` is written; also read by `to_date` and `to_timestamp`.
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -43,7 +44,9 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+/// As `Day` is written; read as well.
+pub(super) const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const ROMAN_MONTHS: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
 fn timestamptz_to_char(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
