@@ -101,6 +101,36 @@ fn the_first_write_compares_what_was_read_with_what_is_there_now() {
     });
 }
 
+/// Each thread raises its own row only if it has seen all rows at zero, and lowers it again: two that are raised are a
+/// write skew between ranges that were read from snapshots.
+#[test]
+fn two_sessions_do_not_both_write_what_each_excludes_by_the_range_it_has_read() {
+    const THREADS: i64 = 4;
+    under_every_protocol(|rig| {
+        rig.db.run(|tx| (5..200).try_for_each(|id| tx.insert(&rig.items, row![id, 0, 0, id]))).expect("rows");
+        (1..=THREADS).for_each(|id| rig.set(id, 0));
+        thread::scope(|scope| {
+            for own in 1..=THREADS {
+                scope.spawn(move || {
+                    for _ in 0..150 {
+                        let mut session = rig.begin();
+                        let seen = rig.scan(&mut session, Range::all()).expect("a reader never fails");
+                        let raised: Vec<_> = seen.iter().filter(|row| row.1 > 0).map(|row| row.0).collect();
+                        assert!(raised.len() <= 1, "{}: {raised:?} are raised together", rig.protocol);
+                        let changed = match raised.first() {
+                            None => rig.write(&mut session, own, 1),
+                            Some(&raised) if raised == own => rig.write(&mut session, own, 0),
+                            Some(_) => Ok(()),
+                        };
+                        let ended = changed.and_then(|()| session.commit());
+                        assert!(ended.is_ok() || ended.is_err_and(|why| why.is_retryable()));
+                    }
+                });
+            }
+        });
+    });
+}
+
 #[test]
 fn a_session_goes_on_with_what_is_there_now_when_its_snapshot_was_given_up() {
     for &protocol in ProtocolKind::ALL {

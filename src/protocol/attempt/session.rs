@@ -553,6 +553,10 @@ impl<'a> Attempt<'a> {
         }
         while self.next_page(&mut pages)? {
             for &record in pages.page() {
+                if range.as_of.is_some() {
+                    // The range stands for the rows in it, too: until the commit they must not change.
+                    self.claim_below_session(table, record.key(), Claim::Read)?;
+                }
                 let word = record.stable_word();
                 let part = if range.as_of.is_some() { Part::Row } else { Part::Existence };
                 self.reads.borrow_mut().note(record, word, part);
