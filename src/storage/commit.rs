@@ -128,6 +128,15 @@ pub(crate) enum LockedWrites<'t, 'a> {
 }
 
 impl LockedWrites<'_, '_> {
+    /// Whether no record is locked, so that no other commit can be waiting for this one.
+    pub(crate) fn is_none(&self) -> bool {
+        match self {
+            LockedWrites::Nothing => true,
+            LockedWrites::One(_) => false,
+            LockedWrites::Several(_, pending) => pending.iter().all(|entry| !entry.locked),
+        }
+    }
+
     /// Whether the record is busy by this commit's own doing.
     #[inline]
     pub(crate) fn is_own(&self, record: Record<'_>) -> bool {

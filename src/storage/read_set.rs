@@ -148,6 +148,18 @@ impl ReadSet {
         })
     }
 
+    /// Waits while a record is locked that may turn out to be as it was read; false if it is certain that something has
+    /// changed. The call is still pinned, and holds no lock that another commit could wait for.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_for_locked_records(&self) -> bool {
+        let is_possible = |entry: &ReadEntry| {
+            let word = entry.look().0.stable_word();
+            word == entry.word || entry.part == Part::Existence && (word | entry.word) & ABSENT == 0
+        };
+        self.records.iter().all(is_possible) && (self.nodes.is_empty() || self.nodes_still_hold())
+    }
+
     /// The first record that is not as it was read, if there is one, and whether its row was read; a thread that is
     /// busy with one may be the caller itself. The call is still pinned.
     #[cold]
@@ -354,6 +366,30 @@ mod tests {
         assert!(holds(&reads, |_| false), "and stands still now");
         second.set(word(4) | BUSY);
         assert!(!holds(&reads, |_| false));
+    }
+
+    #[test]
+    fn a_locked_record_is_waited_for_and_a_changed_one_is_not() {
+        let (existence, row, mut reads) = (Made::new(word(1)), Made::new(word(1)), ReadSet::default());
+        reads.note(existence.record(), word(1), Part::Existence);
+        reads.note(row.record(), word(1), Part::Row);
+        existence.set(word(1) | BUSY);
+        row.set(word(1) | BUSY);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                existence.set(word(2));
+                row.set(word(1));
+            });
+            assert!(reads.wait_for_locked_records());
+        });
+        assert!(holds(&reads, |_| false), "no thread locks them any more");
+        row.set(word(3));
+        assert!(!reads.wait_for_locked_records(), "the row has changed");
+        row.set(word(1));
+        existence.set(Stamp::new(5, 4).absent());
+        assert!(!reads.wait_for_locked_records(), "the record was deleted");
+        existence.set(DEAD);
+        assert!(!reads.wait_for_locked_records());
     }
 
     /// What was there when it was read is there at the validation because another transaction inserted it again: the

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use heddledb::{
-    Action, DataType, Database, Procedure, ProcedureDefinition, Result, SplitOperation, Table, args, key, row,
+    Action, DataType, Database, Error, Procedure, ProcedureDefinition, Result, SplitOperation, Table, args,
+    key, row,
 };
 
 use crate::split::*;
@@ -146,4 +147,33 @@ fn who_reads_meanwhile_sees_all_columns_of_the_same_calls() {
         let report = report(&db);
         assert_eq!(report.columns.len(), 3, "{report:?}");
     });
+}
+
+/// Additions to a split column go to slices while additions to another column of the same row lock the record.
+#[test]
+fn operations_on_split_and_unsplit_columns_of_one_row_abort_no_attempt() {
+    const ROUNDS: i64 = 3_000;
+    let db = Database::in_memory(crate::options_with(1.0)).expect("options");
+    let table = crate::counters(&db);
+    db.split(&table, key![0], "n", SplitOperation::ADD).expect("a label");
+    crate::wait_for_split(&db, &table);
+    let aborted = db.statistics().aborted;
+    let high = db.run(|tx| tx.get(&table, key![0])?.ok_or(Error::Closed)?.int("high")).expect("a counter");
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (db, table) = (&db, &table);
+            let column = if thread % 2 == 0 { "n" } else { "high" };
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    db.run(|tx| tx.add(table, key![0], column, 1)).expect("operations never fail");
+                }
+            });
+        }
+    });
+    assert_eq!(db.statistics().aborted, aborted);
+    let sums = db.run(|tx| {
+        let row = tx.get(&table, key![0])?.ok_or(Error::Closed)?;
+        Ok((row.int("n")?, row.int("high")?))
+    });
+    assert_eq!(sums, Ok((2 * ROUNDS, high + 2 * ROUNDS)));
 }

@@ -149,9 +149,16 @@ impl Protocol for Phased {
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, worker_context: attempt.worker_context() };
         let validate = |taken: &LockedWrites<'_, '_>| {
-            reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
-                && reads.is_of_phase(|| phase_now(attempt))
-                || attempt.is_alone()
+            loop {
+                let holds = reads.still_holds(|record| taken.is_own(record), attempt.highest_seen());
+                if holds && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone() {
+                    return true;
+                }
+                // What goes into slices locks nothing, and need not fail because another column of its row is being changed.
+                if holds || !taken.is_none() || !reads.wait_for_locked_records() {
+                    return false;
+                }
+            }
         };
         let committed = attempt.commit(&taking, validate);
         if let Err(CommitFailure::Conflict) = committed {
