@@ -1,4 +1,10 @@
 //! `heddle serve`: a database for PostgreSQL clients; `heddle user`: the users that may connect.
+//!
+//! SIGTERM and SIGINT shut the server down, SIGHUP reads its settings again. The file is read again; flags and
+//! environment variables are those of the start, and stand above it.
+
+mod logging;
+mod notify;
 
 use std::io::{self, BufRead, IsTerminal};
 use std::net::SocketAddr;
@@ -9,9 +15,11 @@ use heddle_server::server::{Server, ServerError};
 use heddle_server::settings::Settings;
 use heddle_server::users::{UserError, Users};
 use heddledb::{Database, Durability, Options, ProtocolKind};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use self::logging::Log;
+use self::notify::notify;
 use crate::failure::{Failure, Result};
 use crate::{output, recovering};
 
@@ -40,9 +48,9 @@ pub struct Arguments {
     /// How transactions are isolated [default: optimistic]
     #[arg(long)]
     protocol: Option<ProtocolKind>,
-    /// When a commit is answered: group (once it is on disk), async, none
-    #[arg(long, default_value = "group")]
-    durability: Durability,
+    /// When a commit is answered: group (once it is on disk), async, none [default: group]
+    #[arg(long)]
+    durability: Option<Durability>,
 }
 
 const EXAMPLES: &str = "\
@@ -50,9 +58,13 @@ Examples:
   heddle serve shop.heddle                                  then: psql -h 127.0.0.1 -d heddle
   heddle serve shop.heddle --port 0 --protocol phased
   heddle serve shop.heddle --settings heddle.toml --set max_connections=200
+  heddle serve shop.heddle --settings heddle.toml --print-settings
   heddle user add shop.heddle ada                           from then on, clients need a password";
 
 /// Runs the server until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The settings cannot be used; the database cannot be opened or closed.
 pub fn run(arguments: &Arguments) -> Result {
     let settings = settings(arguments)?;
     let Some(directory) = arguments.directory.as_deref().filter(|_| !arguments.print_settings) else {
@@ -61,12 +73,10 @@ pub fn run(arguments: &Arguments) -> Result {
         );
     };
     // Before anything starts: a signal that comes early must not kill a database that is being written.
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let log = Log::start(settings.log_format, settings.log_level);
+    let options = options(&settings)?;
     let server = Server::listen(settings).map_err(failure)?;
-    let options = arguments
-        .protocol
-        .map_or_else(Options::default, |protocol| Options::default().protocol(protocol))
-        .durability(arguments.durability);
     let db = open(directory, options)?;
     server.serve(&db).map_err(failure)?;
     if server.trusts_everybody()? {
@@ -76,10 +86,53 @@ pub fn run(arguments: &Arguments) -> Result {
         output::report(format_args!("         add one: heddle user add {} NAME", directory.display()));
     }
     output::report(format_args!("ready {}", server.address()));
-    let signal = signals.forever().next();
-    output::report(format_args!("ending: signal {}", signal.unwrap_or_default()));
+    notify("READY=1");
+    let signal = wait_for_end(&mut signals, || reload(arguments, &server, &log));
+    notify("STOPPING=1");
+    output::report(format_args!("ending: signal {signal}"));
     server.shut_down();
     Ok(db.close()?)
+}
+
+/// Waits for the signal that ends the server.
+fn wait_for_end(signals: &mut Signals, mut reload: impl FnMut()) -> i32 {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => reload(),
+            signal => return signal,
+        }
+    }
+    SIGTERM
+}
+
+/// Reads the settings again. If they cannot be used, those in force stay.
+fn reload(arguments: &Arguments, server: &Server, log: &Log) {
+    let reloaded = settings(arguments).and_then(|settings| {
+        let level = settings.log_level;
+        server.reload(settings).map_err(failure).inspect(|_| log.set_level(level))
+    });
+    match reloaded {
+        Err(error) => tracing::error!(%error, "the settings were not reloaded: the old ones stay in force"),
+        Ok(restart) if restart.is_empty() => tracing::info!("the settings were reloaded"),
+        Ok(restart) => tracing::warn!(
+            keys = restart.join(", "),
+            "the settings were reloaded, but for keys that need a restart"
+        ),
+    }
+}
+
+/// The engine's options.
+fn options(settings: &Settings) -> Result<Options> {
+    let (protocol, durability) = settings.engine().map_err(|error| Failure::Usage(error.to_string()))?;
+    let options = Options::default().durability(durability);
+    let options = match settings.max_row_bytes {
+        0 => options,
+        bytes => options.memory(|memory| memory.limit(bytes)),
+    };
+    Ok(match protocol {
+        Some(protocol) => options.protocol(protocol),
+        None => options,
+    })
 }
 
 fn settings(arguments: &Arguments) -> Result<Settings> {
@@ -93,8 +146,11 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
         .transpose()?;
     let mut flags = arguments.set.iter().map(|set| flag(set)).collect::<Result<Vec<_>>>()?.join("\n");
     let listen = arguments.listen.or(arguments.port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))));
-    if let Some(address) = listen {
-        flags.push_str(&format!("\nlisten = \"{address}\""));
+    let listen = listen.map(|address| ("listen", address.to_string()));
+    let protocol = arguments.protocol.map(|protocol| ("protocol", protocol.to_string()));
+    let durability = arguments.durability.map(|durability| ("durability", durability.to_string()));
+    for (key, value) in [listen, protocol, durability].into_iter().flatten() {
+        flags.push_str(&format!("\n{key} = {}", toml::Value::String(value)));
     }
     let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;
     // Variables that are not valid UTF-8 are not settings of any server.

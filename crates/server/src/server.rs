@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use heddle_sql::Sql;
 use heddledb::Database;
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 
 use crate::connection;
 use crate::connection::failure::Failure;
 use crate::registry::{Place, Registry};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Settings, SettingsError, limit};
 use crate::tls;
 use crate::transport::Transport;
 use crate::users::Users;
@@ -62,13 +63,26 @@ pub enum ServerError {
 
 /// What all connections share.
 pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    current: RwLock<Current>,
     pub(crate) registry: Arc<Registry>,
     /// From which the salts of unknown users are made.
     pub(crate) secret: [u8; 32],
     /// The database, once it has recovered.
     pub(crate) served: OnceLock<Served>,
+}
+
+/// What a reload replaces. Connections take what is there when they begin.
+#[derive(Clone)]
+pub(crate) struct Current {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+}
+
+impl Shared {
+    /// The settings and certificates that are in force now.
+    pub(crate) fn current(&self) -> Current {
+        self.current.read().clone()
+    }
 }
 
 /// What there is once the database has recovered.
@@ -95,11 +109,13 @@ impl Server {
         let tls = tls::configure(&settings)?;
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
-        let listen = |error| ServerError::Listen { address: settings.listen, error };
-        let listener = TcpListener::bind(settings.listen).map_err(listen)?;
+        let asked = settings.listen;
+        let listen = |error| ServerError::Listen { address: asked, error };
+        let listener = TcpListener::bind(asked).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let shared =
-            Arc::new(Shared { settings, tls, registry: Registry::new(), secret, served: OnceLock::new() });
+        let current = RwLock::new(Current { settings: Arc::new(settings), tls });
+        let shared = Shared { current, registry: Registry::new(), secret, served: OnceLock::new() };
+        let shared = Arc::new(shared);
         let is_ending = Arc::new(AtomicBool::new(false));
         let life = {
             let (shared, is_ending) = (shared.clone(), is_ending.clone());
@@ -115,8 +131,27 @@ impl Server {
     /// The tables of users and of the SQL catalog cannot be read or made.
     pub fn serve(&self, database: &Database) -> Result<(), ServerError> {
         let served = Served { users: Users::open(database)?, sql: Sql::new(database)? };
+        let settings = self.shared.current().settings;
+        served.sql.set_work_memory_limit(clamped(settings.total_work_mem_bytes));
         let _ = self.shared.served.set(served);
         Ok(())
+    }
+
+    /// Puts new settings in force: limits at once, session defaults and certificates for connections that begin later.
+    /// Returns the keys that have changed and need a restart: for these, the old values stay in force.
+    ///
+    /// # Errors
+    /// A file of the settings cannot be used. Then nothing has changed.
+    pub fn reload(&self, mut settings: Settings) -> Result<Vec<&'static str>, ServerError> {
+        let tls = tls::configure(&settings)?;
+        let mut current = self.shared.current.write();
+        let restart = current.settings.that_need_a_restart(&settings);
+        settings.keep_what_needs_a_restart(&current.settings);
+        if let Some(served) = self.shared.served.get() {
+            served.sql.set_work_memory_limit(clamped(settings.total_work_mem_bytes));
+        }
+        *current = Current { settings: Arc::new(settings), tls };
+        Ok(restart)
     }
 
     /// Where it listens, with the port that it has got.
@@ -129,7 +164,7 @@ impl Server {
     /// # Errors
     /// The users cannot be read.
     pub fn trusts_everybody(&self) -> heddledb::Result<bool> {
-        let has_rules = !self.shared.settings.hosts.is_empty();
+        let has_rules = !self.shared.current().settings.hosts.is_empty();
         self.shared.served.get().map_or(Ok(false), |served| Ok(!has_rules && served.users.is_empty()?))
     }
 
@@ -150,7 +185,8 @@ impl Server {
         self.is_ending.store(true, Ordering::Release);
         let _ = TcpStream::connect_timeout(&loopback(self.address), Duration::from_secs(1));
         let _ = acceptor.join();
-        self.shared.registry.drain(Duration::from_secs(self.shared.settings.drain_s));
+        let patience = self.shared.current().settings.drain_s;
+        self.shared.registry.drain(Duration::from_secs(patience));
     }
 }
 
@@ -158,6 +194,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A number of bytes, however many the settings ask for.
+fn clamped(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// An address at which this machine reaches a listener.
@@ -198,8 +239,10 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream, address: SocketAddr) -> io::Re
         .with_time(Duration::from_secs(60))
         .with_interval(Duration::from_secs(10));
     socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
+    let write_timeout = limit(shared.current().settings.client_write_timeout_s.saturating_mul(1_000));
+    socket.set_write_timeout(write_timeout)?;
     let mut transport = Transport::new(socket, STARTUP_BYTES_MAX)?;
-    let settings = &shared.settings;
+    let settings = shared.current().settings;
     // Beyond the limit for unauthenticated the clients are closed without an error: one would cost a thread, too.
     let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated)
     else {

@@ -1,6 +1,8 @@
 //! The server's settings: a command-line flag stands over an environment variable (`HEDDLE_…`), that over the
 //! settings file (TOML), and that over the default.
 //!
+//! A running server can be given new settings ([`Settings::that_need_a_restart`] names what it cannot change).
+//!
 //! # Invariants
 //! An unknown key is an error wherever it stands, so that a misspelt limit never silently means none. What is printed
 //! by `--print-settings` can be read back as a settings file.
@@ -9,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use heddledb::{Durability, ProtocolKind};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -33,6 +36,16 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The name of the one database, besides `postgres`.
     pub database: String,
+    /// How transactions are isolated; the engine's default if not set.
+    pub protocol: Option<String>,
+    /// When a commit is acknowledged: `group` (once it is on disk), `async`, `none`.
+    pub durability: String,
+    /// The most memory that rows may take, in bytes; 0: no limit.
+    pub max_row_bytes: u64,
+    /// The default of `work_mem`: memory for one statement's sorts, hash tables and stored rows, in bytes.
+    pub work_mem_bytes: u64,
+    /// The same for all statements together. Beyond it they spill to disk or fail (53200).
+    pub total_work_mem_bytes: u64,
     /// Connections at once, unauthenticated ones included.
     pub max_connections: usize,
     /// Connections at once that have not authenticated yet.
@@ -41,6 +54,8 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// How long a client may take until it is authenticated, in seconds.
     pub authentication_timeout_s: u64,
+    /// For how long a client may accept no data while results wait for it, in seconds.
+    pub client_write_timeout_s: u64,
     /// The default of `statement_timeout`, in milliseconds.
     pub statement_timeout_ms: u64,
     /// The default of `lock_timeout`, in milliseconds.
@@ -59,9 +74,39 @@ pub struct Settings {
     pub tls_client_ca: Option<PathBuf>,
     /// Lets clients on other machines connect without TLS.
     pub allow_unencrypted: bool,
+    /// How log messages are written.
+    pub log_format: LogFormat,
+    /// The least important messages that are logged.
+    pub log_level: LogLevel,
     /// Which users may connect from where, and how they authenticate; the first rule that fits decides.
     #[serde(rename = "host")]
     pub hosts: Vec<HostRule>,
+}
+
+/// How log messages are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// One line each, for people.
+    #[default]
+    Text,
+    /// One JSON object each.
+    Json,
+}
+
+/// How important a log message is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// What a server does.
+    #[default]
+    Info,
+    /// Also why clients left.
+    Debug,
 }
 
 /// A rule for connections from some addresses.
@@ -96,10 +141,16 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 5432)),
             database: "heddle".to_owned(),
+            protocol: None,
+            durability: Durability::Group.to_string(),
+            max_row_bytes: 0,
+            work_mem_bytes: 256 << 20,
+            total_work_mem_bytes: 1 << 30,
             max_connections: 10_000,
             max_unauthenticated: 1_000,
             max_message_bytes: 64 << 20,
             authentication_timeout_s: 10,
+            client_write_timeout_s: 0,
             statement_timeout_ms: 0,
             lock_timeout_ms: 0,
             idle_in_transaction_session_timeout_ms: 0,
@@ -109,6 +160,8 @@ impl Default for Settings {
             tls_key: None,
             tls_client_ca: None,
             allow_unencrypted: false,
+            log_format: LogFormat::default(),
+            log_level: LogLevel::default(),
             hosts: Vec::new(),
         }
     }
@@ -157,8 +210,49 @@ impl Settings {
         Ok(value.to_string())
     }
 
+    /// The keys in which these settings differ from `newer`, and which a running server cannot change.
+    #[must_use]
+    pub fn that_need_a_restart(&self, newer: &Settings) -> Vec<&'static str> {
+        let differs = [
+            ("listen", self.listen != newer.listen),
+            ("database", self.database != newer.database),
+            ("protocol", self.protocol != newer.protocol),
+            ("durability", self.durability != newer.durability),
+            ("max_row_bytes", self.max_row_bytes != newer.max_row_bytes),
+            ("log_format", self.log_format != newer.log_format),
+        ];
+        differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// Takes over the values of `running` that a running server cannot change.
+    pub(crate) fn keep_what_needs_a_restart(&mut self, running: &Settings) {
+        self.listen = running.listen;
+        self.database.clone_from(&running.database);
+        self.protocol.clone_from(&running.protocol);
+        self.durability.clone_from(&running.durability);
+        self.max_row_bytes = running.max_row_bytes;
+        self.log_format = running.log_format;
+    }
+
+    /// The protocol and the durability as the engine's values.
+    ///
+    /// # Errors
+    /// A value that is none of the engine's.
+    pub fn engine(&self) -> Result<(Option<ProtocolKind>, Durability), SettingsError> {
+        let protocol = self.protocol.as_deref().map(str::parse).transpose();
+        let protocol = protocol.map_err(|error: heddledb::Error| from("protocol", &error))?;
+        let durability = self.durability.parse().map_err(|error: heddledb::Error| from("durability", &error));
+        Ok((protocol, durability?))
+    }
+
     fn validate(&self) -> Result<(), SettingsError> {
         let refuse = |message: &str| Err(SettingsError::new(message));
+        self.engine()?;
+        if self.work_mem_bytes < 64 << 10 || self.total_work_mem_bytes < self.work_mem_bytes {
+            return refuse(
+                "work_mem_bytes must be at least 65536, and total_work_mem_bytes at least work_mem_bytes",
+            );
+        }
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             return refuse("tls_certificate and tls_key belong together: give both or neither");
         }
@@ -293,6 +387,35 @@ mod tests {
         let message = load("", &[("HEDDLE_MAXCONNECTIONS", "1")], "").expect_err("misspelt");
         assert!(message.starts_with("the environment"), "{message}");
         assert!(load("[[host]]\naddress = 'all'\nmethod = 'trust'\nport = 1", &[], "").is_err());
+    }
+
+    #[test]
+    fn what_a_running_server_cannot_change_is_named() {
+        let settings = |text| load(text, &[], "").expect("they are right");
+        let old = settings("");
+        let changed =
+            "max_connections = 7\nlog_level = 'debug'\nwork_mem_bytes = 65536\nstatement_timeout_ms = 9";
+        assert_eq!(old.that_need_a_restart(&settings(changed)), Vec::<&str>::new());
+        let changed =
+            settings("listen = '127.0.0.1:1'\nprotocol = 'serial'\nmax_row_bytes = 1\nlog_format = 'json'");
+        assert_eq!(old.that_need_a_restart(&changed), ["listen", "protocol", "max_row_bytes", "log_format"]);
+    }
+
+    #[test]
+    fn values_that_the_engine_or_the_limits_do_not_have_are_refused() {
+        for (text, word) in [
+            ("protocol = 'magic'", "protocol"),
+            ("durability = 'sometimes'", "durability"),
+            ("work_mem_bytes = 1", "work_mem_bytes"),
+            ("total_work_mem_bytes = 65536", "total_work_mem_bytes"),
+            ("log_level = 'loud'", "log_level"),
+            ("log_format = 'xml'", "log_format"),
+        ] {
+            let message = load(text, &[], "").expect_err(text);
+            assert!(message.contains(word), "{text}: {message}");
+        }
+        let settings = load("protocol = 'phased'\ndurability = 'async'", &[], "").expect("they are right");
+        assert_eq!(settings.engine(), Ok((Some(ProtocolKind::Phased), Durability::Async)));
     }
 
     #[test]

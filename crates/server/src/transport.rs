@@ -345,7 +345,8 @@ impl Transport {
         wait_readable(&self.socket, &self.waker, deadline)
     }
 
-    /// Writes all of it. A client that does not read blocks this thread, and no other, until the socket is shut down.
+    /// Writes all of it. A client that does not read blocks this thread, and no other, until the socket is shut down or
+    /// its write timeout has passed.
     ///
     /// # Errors
     /// The connection is gone.

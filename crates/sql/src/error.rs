@@ -380,6 +380,18 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
+impl SqlError {
+    /// `lock_timeout` was exceeded (55P03).
+    pub(crate) fn lock_timeout() -> SqlError {
+        SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
+    }
+
+    /// `statement_timeout` was exceeded (57014).
+    pub(crate) fn statement_timeout() -> SqlError {
+        SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
+    }
+}
+
 impl From<heddledb::Error> for SqlError {
     fn from(error: heddledb::Error) -> SqlError {
         let mut made = SqlError::new(SqlState::new(error.sqlstate()), error.to_string());

@@ -39,7 +39,7 @@ pub(crate) fn run(
         Err(failure) => failure,
         Ok(Some(user)) => {
             drop(unauthenticated);
-            transport.set_max_message_bytes(shared.settings.max_message_bytes);
+            transport.set_max_message_bytes(shared.current().settings.max_message_bytes);
             match Session::begin(shared, &mut transport, &user).and_then(Session::run) {
                 Ok(()) => return,
                 Err(failure) => failure,

@@ -312,17 +312,17 @@ impl<'c> Session<'c> {
 
 /// The session settings whose defaults the server's settings give.
 fn defaults(shared: &Shared) -> Vec<(String, String)> {
-    let settings = &shared.settings;
-    [
+    let settings = &shared.current().settings;
+    let timeouts = [
         ("statement_timeout", settings.statement_timeout_ms),
         ("lock_timeout", settings.lock_timeout_ms),
         ("idle_in_transaction_session_timeout", settings.idle_in_transaction_session_timeout_ms),
         ("idle_session_timeout", settings.idle_session_timeout_ms),
-    ]
-    .into_iter()
-    .filter(|(_, milliseconds)| *milliseconds > 0)
-    .map(|(name, milliseconds)| (name.to_owned(), milliseconds.to_string()))
-    .collect()
+    ];
+    let timeouts = timeouts.into_iter().filter(|(_, milliseconds)| *milliseconds > 0);
+    let timeouts = timeouts.map(|(name, milliseconds)| (name.to_owned(), milliseconds.to_string()));
+    let work_mem = ("work_mem".to_owned(), format!("{}B", settings.work_mem_bytes));
+    timeouts.chain([work_mem]).collect()
 }
 
 fn fatal(error: SqlError) -> Failure {

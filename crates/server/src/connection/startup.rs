@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::failure::{Failure, write_fatal};
 use crate::scram::{Exchange, MECHANISM, Refused};
 use crate::server::{Served, Shared};
-use crate::settings::Method;
+use crate::settings::{Method, Settings};
 use crate::transport::Transport;
 use crate::wire::decode::{Message, decode};
 use crate::wire::encode::Output;
@@ -38,7 +38,9 @@ pub(super) fn begin<'c>(
     transport: &mut Transport,
     address: IpAddr,
 ) -> Result<Option<User<'c>>, Failure> {
-    let deadline = Instant::now() + Duration::from_secs(shared.settings.authentication_timeout_s);
+    let current = shared.current();
+    let settings = &current.settings;
+    let deadline = Instant::now() + Duration::from_secs(settings.authentication_timeout_s);
     let Some(start) = negotiate(shared, transport, deadline)? else { return Ok(None) };
     let mut output = Output::default();
     if start.minor > MINOR || !start.extensions.is_empty() {
@@ -46,10 +48,10 @@ pub(super) fn begin<'c>(
     }
     let served =
         shared.served.get().ok_or_else(|| Failure::fatal("57P03", "the database system is starting up"))?;
-    let mut client = Client { shared, served, transport, output, deadline };
+    let mut client = Client { shared, settings, served, transport, output, deadline };
     let is_superuser = client.authenticate(&start, address)?;
     let Client { mut output, .. } = client;
-    if start.database != shared.settings.database && start.database != "postgres" {
+    if start.database != settings.database && start.database != "postgres" {
         return Err(Failure::fatal("3D000", format!("database \"{}\" does not exist", start.database)));
     }
     output.authentication_ok();
@@ -78,10 +80,11 @@ fn negotiate(
                     return Err(ProtocolError::new("received unencrypted data after SSL request").into());
                 }
                 let mut output = Output::default();
-                output.encryption(shared.tls.is_some());
+                let tls = shared.current().tls;
+                output.encryption(tls.is_some());
                 transport.write(output.bytes())?;
-                if let Some(config) = &shared.tls {
-                    transport.start_tls(config.clone(), deadline)?;
+                if let Some(config) = tls {
+                    transport.start_tls(config, deadline)?;
                 }
             }
             Startup::Gss if !asked_for_gss && !transport.is_encrypted() => {
@@ -100,6 +103,7 @@ fn negotiate(
 /// A client that proves to be a user.
 struct Client<'c> {
     shared: &'c Arc<Shared>,
+    settings: &'c Settings,
     served: &'c Served,
     transport: &'c mut Transport,
     output: Output,
@@ -119,9 +123,9 @@ impl Client<'_> {
                 ),
             )
         };
-        let method = self.shared.settings.method(address, &start.user, has_users);
+        let method = self.settings.method(address, &start.user, has_users);
         let in_the_clear = !address.is_loopback() && !self.transport.is_encrypted();
-        if in_the_clear && !self.shared.settings.allow_unencrypted {
+        if in_the_clear && !self.settings.allow_unencrypted {
             return Err(Failure::fatal(
                 "28000",
                 "this server takes connections from other machines with TLS only",

@@ -4,6 +4,15 @@
 //! - What is charged is an estimate: the values themselves and what they own on the heap.
 //! - An operator that can write rows to a temporary file asks [`Memory::has_room`] and writes them; everyone else
 //!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
+//! - What all statements of a database take together stays below their common limit, apart from
+//!   [`FREE_BYTES`] for each: so small statements run however much memory large ones take.
+//!
+//! # Concurrency
+//! A [`Memory`] belongs to one thread. It asks the [`WorkMemory`] that it shares with others for [`LEASE_BYTES`] at a
+//! time, so that charges rarely touch shared memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Value;
@@ -11,26 +20,99 @@ use crate::types::Value;
 /// What a statement may take unless the settings say otherwise.
 pub(crate) const MEMORY_BYTES_DEFAULT: usize = 256 << 20;
 
+/// What each statement may take without asking.
+const FREE_BYTES: usize = 256 << 10;
+
+/// How much a statement asks for at a time.
+const LEASE_BYTES: usize = 1 << 20;
+
+/// The memory that the statements of a database take together.
+#[derive(Debug)]
+pub(crate) struct WorkMemory {
+    used: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+impl Default for WorkMemory {
+    fn default() -> WorkMemory {
+        WorkMemory { used: AtomicUsize::new(0), limit: AtomicUsize::new(usize::MAX) }
+    }
+}
+
+impl WorkMemory {
+    // Relaxed throughout: the counts guard no other data.
+
+    /// Changes the limit; what is in use stays in use.
+    pub(crate) fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// How much is leased to statements now.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn lease(&self, bytes: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let grown = |used: usize| used.checked_add(bytes).filter(|&used| used <= limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A session's way to the memory that statements share: each session has a copy of its own, whose reference count only
+/// its own threads touch.
+#[derive(Debug, Default)]
+pub(crate) struct SessionMemory(pub(crate) Arc<WorkMemory>);
+
 /// A statement's memory.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     used: usize,
     limit: usize,
+    /// How much of it may be used without asking again.
+    leased: usize,
+    session: Option<Arc<SessionMemory>>,
 }
 
 impl Memory {
+    /// Memory of its own, shared with no other statement.
     pub(crate) fn new(limit: usize) -> Memory {
-        Memory { used: 0, limit }
+        Memory { used: 0, limit, leased: limit, session: None }
     }
 
-    /// How much is left.
-    pub(crate) fn left(&self) -> usize {
-        self.limit.saturating_sub(self.used)
+    /// Memory that counts among a session's.
+    pub(crate) fn of_session(limit: usize, session: Arc<SessionMemory>) -> Memory {
+        Memory { used: 0, limit, leased: FREE_BYTES.min(limit), session: Some(session) }
     }
 
-    /// Whether this much more is within the limit.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.used.saturating_add(bytes) <= self.limit
+    /// Memory for a part of the statement that runs on a thread of its own: an equal share of what is left.
+    pub(crate) fn share(&self, parts: usize) -> Memory {
+        let limit = self.limit.saturating_sub(self.used) / parts.max(1);
+        match &self.session {
+            Some(session) => Memory::of_session(limit, session.clone()),
+            None => Memory::new(limit),
+        }
+    }
+
+    /// Whether this much more is within the limits.
+    pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
+        let needed = self.used.saturating_add(bytes);
+        needed <= self.leased || needed <= self.limit && self.lease(needed)
+    }
+
+    /// Leases memory until `needed` bytes may be used.
+    fn lease(&mut self, needed: usize) -> bool {
+        let Some(session) = &self.session else { return false };
+        let Some(more) = (needed - self.leased).checked_next_multiple_of(LEASE_BYTES) else { return false };
+        let leased = session.0.lease(more);
+        if leased {
+            self.leased += more;
+        }
+        leased
     }
 
     /// Counts memory that is taken.
@@ -39,11 +121,16 @@ impl Memory {
     /// 53200: it is more than the statement may take.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         if !self.has_room(bytes) {
-            return Err(SqlError::new(
-                SqlState::OUT_OF_MEMORY,
-                "the statement needs more memory than it may take",
-            )
-            .with_hint("raise work_mem, or ask for fewer rows"));
+            let alone = self.used.saturating_add(bytes) > self.limit;
+            let (message, hint) = if alone {
+                ("the statement needs more memory than it may take", "raise work_mem, or ask for fewer rows")
+            } else {
+                (
+                    "the statements in progress need more memory than they may take together",
+                    "try again later, or raise the server's total_work_mem_bytes",
+                )
+            };
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, message).with_hint(hint));
         }
         self.used += bytes;
         Ok(())
@@ -52,6 +139,14 @@ impl Memory {
     /// Counts memory that is given back.
     pub(crate) fn release(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.0.give_back(self.leased.saturating_sub(FREE_BYTES.min(self.limit)));
+        }
     }
 }
 
@@ -79,6 +174,41 @@ mod tests {
         let mut memory = Memory::new(100);
         assert!(memory.charge(10).is_ok());
         assert!(memory.charge(usize::MAX).is_err());
+        let mut memory = Memory::of_session(usize::MAX, Arc::default());
+        assert!(memory.charge(10).is_ok());
+        assert!(memory.charge(usize::MAX - 10).is_err());
+    }
+
+    #[test]
+    fn statements_share_their_common_limit_and_give_back_what_they_leased() {
+        let shared = Arc::new(WorkMemory::default());
+        shared.set_limit(3 * LEASE_BYTES);
+        let statement = || Memory::of_session(100 * LEASE_BYTES, Arc::new(SessionMemory(shared.clone())));
+        let (mut first, mut second) = (statement(), statement());
+        assert!(first.charge(2 * LEASE_BYTES).is_ok());
+        assert!(second.charge(FREE_BYTES).is_ok(), "a little is always there");
+        assert_eq!(shared.used(), 2 * LEASE_BYTES);
+        assert!(!second.has_room(2 * LEASE_BYTES));
+        let error = second.charge(2 * LEASE_BYTES).expect_err("the other has it");
+        assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+        assert!(error.hint().is_some_and(|hint| hint.contains("total_work_mem_bytes")));
+        drop(first);
+        assert!(second.charge(2 * LEASE_BYTES).is_ok());
+        let mut part = second.share(2);
+        assert!(part.charge(FREE_BYTES).is_ok() && !part.has_room(2 * LEASE_BYTES));
+        drop((second, part));
+        assert_eq!(shared.used(), 0);
+    }
+
+    #[test]
+    fn a_lower_limit_stops_growth_only() {
+        let shared = Arc::new(WorkMemory::default());
+        let mut memory = Memory::of_session(usize::MAX, Arc::new(SessionMemory(shared.clone())));
+        assert!(memory.charge(2 * LEASE_BYTES).is_ok());
+        shared.set_limit(LEASE_BYTES);
+        assert!(memory.charge(2 * LEASE_BYTES).is_err());
+        drop(memory);
+        assert_eq!(shared.used(), 0);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl<'e> Run<'e> {
         environment: &'e mut dyn Environment,
         parameters: &'e [Value],
         sizes: Sizes,
-        memory_bytes: usize,
+        memory: Memory,
     ) -> Run<'e> {
         let hashing = order::hashing();
         Run {
@@ -96,7 +96,7 @@ impl<'e> Run<'e> {
             environment,
             parameters,
             outer: filled(sizes.outers, || Value::Null),
-            memory: Memory::new(memory_bytes),
+            memory,
             hashing: hashing.clone(),
             joined: Vec::new(),
             case_operands: Vec::new(),
@@ -218,7 +218,7 @@ pub(crate) fn execute(
     environment: &mut dyn Environment,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<u64> {
-    let options = RunOptions { memory_bytes: memory::MEMORY_BYTES_DEFAULT, counts: false };
+    let options = RunOptions { memory: environment.memory(), counts: false };
     execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
 }
 
@@ -235,17 +235,18 @@ pub(crate) fn execute_compiled(
     row: &mut Vec<Value>,
 ) -> Result<Option<u64>> {
     let Some(procedure) = &planned.procedure else { return Ok(None) };
-    let limit = memory::MEMORY_BYTES_DEFAULT;
+    // It reads and writes a few rows.
+    let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
     run.door = access.door;
     procedure.run(&mut run, row)
 }
 
 /// How a statement runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct RunOptions {
-    /// How much memory the statement may use, in bytes.
-    pub(crate) memory_bytes: usize,
+    /// The memory that the statement may use.
+    pub(crate) memory: Memory,
     /// Whether to count the rows that each node returns.
     pub(crate) counts: bool,
 }
@@ -262,8 +263,8 @@ pub(crate) fn execute_with(
     options: RunOptions,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<(u64, Vec<u64>)> {
-    let limit = options.memory_bytes;
-    let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    let mut run =
+        Run::new(access.rows, access.writes, environment, parameters, planned.sizes, options.memory);
     run.door = access.door;
     run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
@@ -308,7 +309,7 @@ impl<'e> Run<'e> {
 /// Evaluates a constant expression.
 pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
     let mut environment = PlainEnvironment::new(0);
-    let mut run = Run::new(&NoRows, None, &mut environment, &[], Sizes::default(), 0);
+    let mut run = Run::new(&NoRows, None, &mut environment, &[], Sizes::default(), Memory::new(0));
     run.evaluate(expr, &[])
 }
 

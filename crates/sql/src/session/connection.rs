@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use heddledb::{Error, Timeout};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{ParsedStatement, Statement};
+use crate::run::memory::SessionMemory;
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
@@ -109,6 +112,7 @@ impl Connection {
             current_values: HashMap::new(),
             last_sequence: None,
             printing: None,
+            memory: Arc::new(SessionMemory(shared.memory.clone())),
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
         };
         shared.sessions.enter(activity.clone());
@@ -190,8 +194,7 @@ impl Connection {
         environment.pending.begin_statement();
         environment.statement_start = now();
         let timeout = environment.settings.derived.statement_timeout;
-        environment.deadline =
-            timeout.map(|limit| std::time::Instant::now() + std::time::Duration::from_millis(limit));
+        environment.deadline = timeout.map(|limit| Instant::now() + Duration::from_millis(limit));
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
         }
@@ -218,9 +221,19 @@ impl Connection {
     pub(super) fn failed(&mut self, error: SqlError) -> SqlError {
         self.environment.set_values.clear();
         self.fail_transaction();
+        let error = self.explain_timeout(error);
         // A retry plans the statement again.
-        let is_dropped = matches!(error.engine(), Some(heddledb::Error::TableDropped { .. }));
-        if error.is_of_stale_plan() && !is_dropped { heddledb::Error::Conflict.into() } else { error }
+        let is_dropped = matches!(error.engine(), Some(Error::TableDropped { .. }));
+        if error.is_of_stale_plan() && !is_dropped { Error::Conflict.into() } else { error }
+    }
+
+    /// A lock's wait that took too long ends with the error of the setting that was exceeded.
+    fn explain_timeout(&self, error: SqlError) -> SqlError {
+        if !matches!(error.engine(), Some(Error::TimedOut { what: Timeout::Wait })) {
+            return error;
+        }
+        let is_over = self.environment.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_over { SqlError::statement_timeout() } else { SqlError::lock_timeout() }
     }
 
     /// Where the connection stands between statements.

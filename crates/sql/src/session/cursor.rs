@@ -10,6 +10,7 @@ use crate::parse::syntax::{DeclareCursor, Fetch, FetchDirection, Name, Statement
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink};
+use crate::types::Environment;
 
 /// A cursor with its rows.
 pub(crate) struct Cursor {
@@ -108,7 +109,7 @@ impl Connection {
         let statement = Statement::Query(declare.query.clone());
         // Positions in the query's tree count from the beginning of the whole text, which is not at hand here.
         let plan = self.plan(&statement, "", &[]).map_err(SqlError::without_position)?;
-        let mut rows = KeptRows::default();
+        let mut rows = KeptRows::new(self.environment.memory());
         self.run_plan(&plan, &[], &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
@@ -10,6 +10,7 @@ use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
+use crate::run::memory::{Memory, SessionMemory};
 use crate::session::advisory::AdvisoryLocks;
 use crate::session::notifications::Pending;
 use crate::session::result::{Notice, Severity};
@@ -66,6 +67,7 @@ pub(crate) struct SessionEnvironment {
     pub random: Random,
     /// What printing needs, by the version of the settings that it was made of.
     pub printing: Option<(u64, Arc<Printing>)>,
+    pub memory: Arc<SessionMemory>,
 }
 
 /// Random numbers of a session: splitmix64, seeded by the time, or by `setseed`.
@@ -291,7 +293,15 @@ impl Environment for SessionEnvironment {
 
     fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
         let locks = self.advisory.clone();
-        let locked = locks.acquire(self.number, lock, wait, &mut || self.check_interrupt())?;
+        let patience = self.settings.milliseconds("lock_timeout").map(Duration::from_millis);
+        let give_up = patience.map(|patience| Instant::now() + patience);
+        let locked = locks.acquire(self.number, lock, wait, &mut || {
+            self.check_interrupt()?;
+            if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
+                return Err(SqlError::lock_timeout());
+            }
+            Ok(())
+        })?;
         if locked {
             self.acquired.push(lock);
         }
@@ -389,10 +399,13 @@ impl Environment for SessionEnvironment {
             return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let message = "canceling statement due to statement timeout";
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+            return Err(SqlError::statement_timeout());
         }
         Ok(())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::of_session(self.settings.derived.work_mem, self.memory.clone())
     }
 
     fn notice(&mut self, message: SqlError) {

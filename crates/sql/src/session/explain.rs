@@ -3,11 +3,10 @@
 use crate::access;
 use crate::error::{Result, SqlError};
 use crate::parse::syntax::{ExplainOptions, Statement};
-use crate::run::memory::MEMORY_BYTES_DEFAULT;
 use crate::run::{RunOptions, execute_with};
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink};
-use crate::types::{Type, Value};
+use crate::types::{Environment, Type, Value};
 
 impl Connection {
     pub(super) fn explain(
@@ -55,10 +54,10 @@ impl Connection {
     /// Runs a plan for its counts: how many attempts it took, and how many rows each node gave.
     fn run_counted(&mut self, plan: &crate::session::run::Plan) -> Result<(u64, Vec<u64>)> {
         let mut attempts = 0;
-        let options = RunOptions { memory_bytes: MEMORY_BYTES_DEFAULT, counts: true };
         let environment = &mut self.environment;
         let body = |access: crate::run::Access<'_>| {
             attempts += 1;
+            let options = RunOptions { memory: environment.memory(), counts: true };
             execute_with(&plan.planned, access, &[], &mut *environment, options, &mut |_| Ok(()))
         };
         let (_, counts) = if !self.transaction.is_idle() {

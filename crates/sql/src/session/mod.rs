@@ -44,6 +44,7 @@ use crate::catalog::{Catalog, Table};
 use crate::error::Result;
 use crate::plan::Known;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
+use crate::run::memory::WorkMemory;
 use crate::session::sequences::Sequences;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub templates: plan_cache::SharedTemplates,
     pub advisory: Arc<advisory::AdvisoryLocks>,
     pub sessions: Arc<sessions::Sessions>,
+    pub memory: Arc<WorkMemory>,
     connections: AtomicI32,
 }
 
@@ -186,6 +188,7 @@ impl Sql {
             templates: Default::default(),
             advisory: Arc::default(),
             sessions: Arc::default(),
+            memory: Arc::default(),
             connections: AtomicI32::new(1),
         };
         Ok(Sql { shared: Arc::new(shared) })
@@ -199,6 +202,17 @@ impl Sql {
         // Relaxed: numbers need only differ.
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed);
         Connection::new(self.shared.clone(), options, number)
+    }
+
+    /// How much memory the sorts, hash tables and stored rows of all statements may take together, in bytes; no limit
+    /// at first. Statements beyond it spill to disk or fail with 53200.
+    pub fn set_work_memory_limit(&self, bytes: usize) {
+        self.shared.memory.set_limit(bytes);
+    }
+
+    /// How much of it they take now, in bytes: in steps of a megabyte, without the first 256 KiB of each.
+    pub fn work_memory_used(&self) -> usize {
+        self.shared.memory.used()
     }
 
     /// The database.

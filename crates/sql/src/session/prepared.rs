@@ -16,7 +16,7 @@ use crate::session::connection::Connection;
 use crate::session::result::{Field, Fields, ResultSink};
 use crate::session::run::Plan;
 use crate::types::cast::CastContext;
-use crate::types::{Modifier, Type, Value};
+use crate::types::{Environment, Modifier, Type, Value};
 
 /// A prepared statement.
 pub(crate) struct Prepared {
@@ -395,7 +395,7 @@ impl Connection {
             portal.state = PortalState::Done;
             return self.run_to_sink(&plan, &portal.parameters, &mut true, sink);
         }
-        let mut rows = KeptRows::default();
+        let mut rows = KeptRows::new(self.environment.memory());
         self.run_plan(&plan, &portal.parameters, &mut |row| rows.push(row))?;
         let rows = Arc::new(parking_lot::Mutex::new(rows));
         portal.state = PortalState::Suspended { rows, plan, given: 0 };

@@ -19,7 +19,7 @@ use crate::session::KnownNow;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink, Tag};
 use crate::session::sequences::{SHORTAGE, sequence_of};
-use crate::types::{Type, Value};
+use crate::types::{Environment, Type, Value};
 
 /// How many plans a connection keeps.
 const PLANS_MAX: usize = 512;
@@ -177,6 +177,7 @@ impl Connection {
         if (plan.planned.writes || plan.planned.locks) && self.environment.settings.derived.read_only {
             return Err(self.read_only(if plan.planned.writes { plan.kind } else { "SELECT FOR UPDATE" }));
         }
+        self.apply_lock_timeout()?;
         self.environment.given.clear();
         self.environment.acquired.clear();
         loop {
@@ -228,6 +229,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::OUT_OF_MEMORY, message)
                 .with_hint("Raise the limit, or copy fewer rows."));
         }
+        self.apply_lock_timeout()?;
         self.environment.given.clear();
         self.environment.acquired.clear();
         loop {
@@ -314,7 +316,7 @@ impl Connection {
                 })
             });
         }
-        let mut kept = KeptRows::default();
+        let mut kept = KeptRows::new(environment.memory());
         let body = |access: crate::run::Access<'_>| {
             kept.clear();
             environment.begin_attempt();

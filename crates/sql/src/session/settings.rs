@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::run::memory::MEMORY_BYTES_DEFAULT;
 use crate::types::datetime::zone::{zone_by_name, zone_name};
 use crate::types::environment::{ByteaStyle, DateOrder, DateStyle, FormatSettings, IntervalStyle};
 
@@ -19,6 +20,8 @@ enum Kind {
     Integer(i64, i64),
     /// Milliseconds, with units.
     Duration,
+    /// Memory, with units.
+    Size,
     Words(&'static [&'static str]),
     DateStyle,
     TimeZone,
@@ -71,7 +74,7 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("lc_numeric", "C.UTF-8", Kind::Text, false),
     ("lc_time", "C.UTF-8", Kind::Text, false),
     ("lock_timeout", "0", Kind::Duration, false),
-    ("maintenance_work_mem", "64MB", Kind::Text, false),
+    ("maintenance_work_mem", "64MB", Kind::Size, false),
     ("max_identifier_length", "63", Kind::Fixed, false),
     ("max_index_keys", "32", Kind::Fixed, false),
     ("role", "none", Kind::Text, false),
@@ -97,7 +100,7 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
         false,
     ),
     ("transaction_read_only", "off", Kind::Bool, false),
-    ("work_mem", "64MB", Kind::Text, false),
+    ("work_mem", "256MB", Kind::Size, false),
     ("xmloption", "content", Kind::Words(&["content", "document"]), false),
 ];
 
@@ -125,6 +128,8 @@ pub(crate) struct Derived {
     pub binding: Arc<str>,
     /// In milliseconds.
     pub statement_timeout: Option<u64>,
+    /// In bytes.
+    pub work_mem: usize,
     pub read_only: bool,
     /// Rises with every change.
     pub version: u64,
@@ -148,8 +153,13 @@ impl Settings {
             .filter(|(.., reported)| *reported)
             .map(|(name, ..)| name.to_lowercase())
             .collect();
-        let derived =
-            Derived { binding: Arc::from(""), statement_timeout: None, read_only: false, version: 0 };
+        let derived = Derived {
+            binding: Arc::from(""),
+            statement_timeout: None,
+            work_mem: MEMORY_BYTES_DEFAULT,
+            read_only: false,
+            version: 0,
+        };
         let mut settings = Settings {
             values: defaults.clone(),
             defaults,
@@ -171,6 +181,7 @@ impl Settings {
         self.derived = Derived {
             binding: binding.into(),
             statement_timeout: self.milliseconds("statement_timeout"),
+            work_mem: self.get("work_mem").and_then(parse_size).unwrap_or(MEMORY_BYTES_DEFAULT),
             read_only: self.is_on("transaction_read_only"),
             version: self.derived.version + 1,
         };
@@ -346,6 +357,10 @@ impl Settings {
                 number.to_string()
             }
             Kind::Duration => show_duration(parse_duration(value).ok_or_else(invalid)?),
+            Kind::Size => {
+                let hint = "Give between 64kB and 2147483647kB.";
+                show_size(parse_size(value).ok_or_else(|| invalid().with_hint(hint))?)
+            }
             Kind::Words(words) => {
                 // The names of encodings are compared by their letters and digits, as in PostgreSQL.
                 let is_encoding = *spelled == "client_encoding";
@@ -407,6 +422,33 @@ fn show_duration(milliseconds: u64) -> String {
         }
     }
     if milliseconds == 0 { "0".to_string() } else { format!("{milliseconds}ms") }
+}
+
+/// The least and the most that a setting of memory may be: PostgreSQL's bounds of `work_mem`.
+const WORK_MEM_BYTES_MIN: usize = 64 << 10;
+const WORK_MEM_BYTES_MAX: usize = (i32::MAX as usize) << 10;
+
+/// The units of memory, and their bytes.
+const SIZES: [(&str, usize); 4] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
+
+/// Bytes: a number with a unit, or of kilobytes.
+fn parse_size(value: &str) -> Option<usize> {
+    let value = value.trim();
+    let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
+    let number: usize = value[..digits].parse().ok()?;
+    let bytes = match value[digits..].trim() {
+        "" => 1 << 10,
+        "B" => 1,
+        unit => SIZES.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let total = number.checked_mul(bytes)?;
+    (WORK_MEM_BYTES_MIN..=WORK_MEM_BYTES_MAX).contains(&total).then_some(total)
+}
+
+/// In the largest unit in which it is a whole number; less than a kilobyte does not count.
+fn show_size(bytes: usize) -> String {
+    let whole = SIZES.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size));
+    whole.map_or_else(|| format!("{}kB", bytes >> 10), |(unit, size)| format!("{}{unit}", bytes / size))
 }
 
 fn parse_date_style(value: &str, current: (DateStyle, DateOrder)) -> Result<(DateStyle, DateOrder)> {
@@ -479,6 +521,10 @@ mod tests {
             ("TIMEZONE", "europe/berlin", "Europe/Berlin"),
             ("jit", "yes", "on"),
             ("my.setting", "anything", "anything"),
+            ("work_mem", "4096", "4MB"),
+            ("work_mem", "1536kB", "1536kB"),
+            ("work_mem", "131073B", "128kB"),
+            ("work_mem", "1TB", "1TB"),
         ] {
             settings.set(name, Some(value), false, false).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(settings.get(name), Some(shown), "{name}");
@@ -490,6 +536,11 @@ mod tests {
             ("extra_float_digits", "9", "22023"),
             ("datestyle", "gregorian", "22023"),
             ("timezone", "nowhere", "22023"),
+            ("work_mem", "much", "22023"),
+            ("work_mem", "1KB", "22023"),
+            ("work_mem", "63", "22023"),
+            ("work_mem", "2147483648kB", "22023"),
+            ("work_mem", "99999999999999999999TB", "22023"),
         ] {
             let error = settings.set(name, Some(value), false, false).expect_err(name);
             assert_eq!(error.state().as_str(), state, "{name}");

@@ -37,6 +37,8 @@ pub(crate) struct Transaction {
     failed: bool,
     savepoints: Vec<Savepoint>,
     changes: Changes,
+    /// The version of the settings whose timeouts the engine's session has; 0: none's.
+    settings_version: u64,
 }
 
 /// What a transaction has changed besides rows.
@@ -71,6 +73,7 @@ impl Transaction {
             failed: false,
             savepoints: Vec::new(),
             changes: Changes::default(),
+            settings_version: 0,
         }
     }
 
@@ -187,16 +190,25 @@ impl Connection {
 
     /// Acquires the schema lock for the open transaction. `alone`: block other transactions, for at most this long.
     pub(crate) fn lock_schema(&mut self, alone: Option<Duration>) -> Result<()> {
-        let timeout = self.environment.settings.milliseconds("lock_timeout");
+        self.apply_lock_timeout()?;
         let session = &mut self.transaction.session;
-        session.set_wait_timeout(timeout.map(Duration::from_millis))?;
-        let locked = match alone {
+        match alone {
             None => session.lock_schema(),
             Some(time) => session.lock_schema_alone(time),
-        };
-        session.set_wait_timeout(None)?;
-        locked?;
+        }?;
         self.environment.catalog = self.current_catalog();
+        Ok(())
+    }
+
+    /// Lets the engine's session wait for locks for as long as `lock_timeout` and `statement_timeout` say.
+    pub(super) fn apply_lock_timeout(&mut self) -> Result<()> {
+        let settings = &self.environment.settings;
+        if self.transaction.settings_version != settings.derived.version {
+            let lock_timeout = settings.milliseconds("lock_timeout");
+            let timeout = lock_timeout.into_iter().chain(settings.derived.statement_timeout).min();
+            self.transaction.session.set_wait_timeout(timeout.map(Duration::from_millis))?;
+            self.transaction.settings_version = settings.derived.version;
+        }
         Ok(())
     }
 

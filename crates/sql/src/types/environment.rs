@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::catalog::system::SystemCatalog;
 use crate::error::{Result, SqlError, SqlState};
+use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
 use crate::types::Type;
 
 /// How dates are printed and how ambiguous ones are read (`DateStyle`).
@@ -270,6 +271,11 @@ pub trait Environment {
 
     /// A notice to the client.
     fn notice(&mut self, _message: SqlError) {}
+
+    /// The memory of a statement that begins.
+    fn memory(&self) -> Memory {
+        Memory::new(MEMORY_BYTES_DEFAULT)
+    }
 }
 
 fn no_session(function: &str) -> SqlError {

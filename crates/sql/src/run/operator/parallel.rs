@@ -17,6 +17,7 @@ use crate::functions::Volatility;
 use crate::plan::expression::Expr;
 use crate::plan::node::{AggregateNode, JoinKind, Node, Path, Plan, ScanNode};
 use crate::run::Run;
+use crate::run::memory::Memory;
 use crate::run::operator::aggregate::{Aggregate, Groups};
 use crate::run::operator::hash_join::HashJoin;
 use crate::run::operator::scan::{Request, requests};
@@ -81,12 +82,13 @@ fn run_parts<'e>(
     (id, parts): (usize, Vec<Box<dyn RowScan + Send>>),
 ) -> Result<Vec<Result<Groups>>> {
     let (parameters, sizes) = (run.parameters, run.sizes);
-    let memory = run.memory.left() / parts.len().max(1);
+    let count = parts.len();
+    let memories: Vec<Memory> = parts.iter().map(|_| run.memory.share(count)).collect();
     let (hashing, formats, builds) = (&run.hashing, run.environment.formats().clone(), &run.builds);
     let (stop, waiting) = (AtomicBool::new(false), std::thread::current());
     let environment = &mut *run.environment;
     std::thread::scope(|scope| {
-        let start = |part| {
+        let start = |(part, memory)| {
             let formats = formats.clone();
             let (stop, waiting) = (&stop, &waiting);
             scope.spawn(move || {
@@ -100,7 +102,7 @@ fn run_parts<'e>(
                 groups
             })
         };
-        let threads: Vec<_> = parts.into_iter().map(start).collect();
+        let threads: Vec<_> = parts.into_iter().zip(memories).map(start).collect();
         let mut interrupted = Ok(());
         while threads.iter().any(|thread| !thread.is_finished()) {
             std::thread::park_timeout(INTERRUPT_INTERVAL);

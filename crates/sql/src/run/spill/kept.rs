@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! - All batches but the last have [`BATCH_ROWS`] rows, so that a row's number says where it is.
-//! - Beyond the limit full batches lie in a temporary file; at most one of them is in memory beside it.
+//! - What the memory has no room for lies in a temporary file: full batches lie in a temporary file; at most one of them is in memory beside it.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,11 +11,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use super::{decode, encode, failed};
 use crate::error::{Result, SqlError};
 use crate::run::batch::{BATCH_ROWS, Batch};
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Memory, row_bytes};
 use crate::types::Value;
-
-/// How much is kept in memory, unless said otherwise.
-const MEMORY_BYTES_MAX: usize = 64 << 20;
 
 /// What a table's row takes beside its values, about.
 const ROW_BYTES: u64 = 48;
@@ -31,9 +28,9 @@ enum Place {
 pub(crate) struct KeptRows {
     full: Vec<Place>,
     last: Batch,
-    /// What is in memory, and how much may be.
+    /// What is in memory, and for how much of it there is room.
     bytes: usize,
-    limit: usize,
+    memory: Memory,
     file: Option<File>,
     /// What the rows take where they are stored, about.
     stored: u64,
@@ -44,20 +41,14 @@ pub(crate) struct KeptRows {
     buffer: Vec<u8>,
 }
 
-impl Default for KeptRows {
-    fn default() -> KeptRows {
-        KeptRows::new(MEMORY_BYTES_MAX)
-    }
-}
-
 impl KeptRows {
-    /// Keeps rows of this size in memory.
-    pub(crate) fn new(limit: usize) -> KeptRows {
+    /// Keeps as many rows in memory as it has room for.
+    pub(crate) fn new(memory: Memory) -> KeptRows {
         KeptRows {
             full: Vec::new(),
             last: Batch::new(0),
             bytes: 0,
-            limit,
+            memory,
             file: None,
             stored: 0,
             end: 0,
@@ -80,6 +71,7 @@ impl KeptRows {
     pub(crate) fn clear(&mut self) {
         self.full.clear();
         self.last = Batch::new(0);
+        self.memory.release(self.bytes);
         (self.bytes, self.stored, self.end, self.read) = (0, 0, 0, None);
     }
 
@@ -111,7 +103,7 @@ impl KeptRows {
     fn close_batch(&mut self) -> Result<()> {
         let batch = std::mem::replace(&mut self.last, Batch::new(0));
         let bytes: usize = batch.rows().map(row_bytes).sum();
-        if self.bytes + bytes <= self.limit {
+        if self.memory.charge(bytes).is_ok() {
             self.bytes += bytes;
             self.full.push(Place::Memory(batch));
             return Ok(());
@@ -179,7 +171,7 @@ mod tests {
     #[test]
     fn rows_are_there_in_any_order_in_memory_and_in_a_file() {
         for limit in [0, 100_000, usize::MAX] {
-            let mut kept = KeptRows::new(limit);
+            let mut kept = KeptRows::new(Memory::new(limit));
             let count = 3 * BATCH_ROWS + 7;
             for round in 0..2 {
                 (0..count).for_each(|number| kept.push(&row(number)).expect("a temporary file"));
@@ -204,7 +196,7 @@ mod tests {
 
     #[test]
     fn batches_of_every_length_are_taken() {
-        let mut kept = KeptRows::new(0);
+        let mut kept = KeptRows::new(Memory::new(0));
         let mut count = 0;
         for length in [1, BATCH_ROWS, 5, 0, 2 * BATCH_ROWS, BATCH_ROWS - 6, BATCH_ROWS] {
             let mut batch = Batch::new(2);
@@ -218,7 +210,7 @@ mod tests {
 
     #[test]
     fn rows_without_columns_are_counted() {
-        let mut kept = KeptRows::new(0);
+        let mut kept = KeptRows::new(Memory::new(0));
         (0..BATCH_ROWS + 1).for_each(|_| kept.push(&[]).expect("a temporary file"));
         assert_eq!(kept.len(), BATCH_ROWS + 1);
         assert!(kept.row(0).is_ok_and(<[Value]>::is_empty));

@@ -179,7 +179,8 @@ impl Fixture {
                 }
                 Ok(())
             };
-            let options = crate::run::RunOptions { memory_bytes: memory, counts: false };
+            let options =
+                crate::run::RunOptions { memory: crate::run::memory::Memory::new(memory), counts: false };
             let (count, _) =
                 crate::run::execute_with(&planned, access, parameters, &mut environment, options, &mut sink)?;
             if columns.is_empty() {

@@ -27,7 +27,7 @@ use crate::session::copy::read::{Lines, fields_of};
 use crate::session::result::{CopyFormat, CopySource, ResultSink};
 use crate::session::run::Plan;
 use crate::types::text::from_text;
-use crate::types::{Modifier, Type, Value};
+use crate::types::{Environment, Modifier, Type, Value};
 
 /// A field of a line: its text; none is NULL.
 pub(super) type CopyField = Option<String>;
@@ -133,7 +133,7 @@ impl Connection {
         options: &CopyOptions,
     ) -> Result<KeptRows> {
         let mut lines = Lines::new(options);
-        let mut rows = KeptRows::default();
+        let mut rows = KeptRows::new(self.environment.memory());
         let mut data = Vec::new();
         loop {
             data.clear();
