@@ -81,7 +81,8 @@ impl Binder<'_> {
         let id = self.new_relation();
         let scope = self.scope();
         scope.owned.push(id);
-        scope.relations.push(BoundRelation { id, name: name.to_string(), kind, columns, lateral });
+        let indexed = Vec::new();
+        scope.relations.push(BoundRelation { id, name: name.to_string(), kind, columns, lateral, indexed });
         id
     }
 
@@ -96,7 +97,19 @@ impl Binder<'_> {
     ) -> Result<Item> {
         let columns = self.renamed(columns, name, alias)?;
         let shown = alias.map_or(name, |alias| alias.name.text.as_str());
+        let table = match &kind {
+            RelationKind::Table(table) => Some(table.clone()),
+            _ => None,
+        };
         let id = self.add_relation(shown, kind, columns.clone(), lateral);
+        if let Some(table) = table {
+            let indexed = self.index_expressions(&table, id)?;
+            self.scope()
+                .relations
+                .last_mut()
+                .into_iter()
+                .for_each(|relation| relation.indexed = indexed.clone());
+        }
         let schema = if alias.is_some() { None } else { schema };
         Ok(Item {
             from: BoundFrom::Relation(id),
@@ -573,7 +586,7 @@ pub(crate) fn plain_column(name: &str, ty: Type) -> BoundColumn {
 
 /// A table's columns as a relation's.
 pub(crate) fn table_columns(table: &Arc<Table>) -> Vec<BoundColumn> {
-    let columns = table.columns.iter().enumerate().map(|(position, column)| BoundColumn {
+    let columns = table.visible().iter().enumerate().map(|(position, column)| BoundColumn {
         name: column.name.clone(),
         ty: column.ty,
         modifier: column.modifier,

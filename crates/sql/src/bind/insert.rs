@@ -12,11 +12,12 @@ use crate::bind::tree::{
     BoundExpr, BoundInsert, BoundQuery, BoundStatement, ConflictAction, ConflictTarget, OnConflict,
     QueryBody, RelationId, StatementKind,
 };
-use crate::catalog::{ColumnOrigin, Table};
+use crate::catalog::{ColumnOrigin, Index, Table};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{
     ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
 };
+use crate::rewrite::implies;
 use crate::types::Type;
 
 impl Binder<'_> {
@@ -85,7 +86,7 @@ impl Binder<'_> {
         if names.is_empty() {
             return Ok(match &self.scope().written {
                 Some(view) => view.table_columns(),
-                None => (0..table.columns.len()).collect(),
+                None => (0..table.visible().len()).collect(),
             });
         }
         let mut columns = Vec::with_capacity(names.len());
@@ -248,7 +249,7 @@ impl Binder<'_> {
         target: RelationId,
         entry: Entry,
     ) -> Result<OnConflict> {
-        let conflict = self.conflict_target(clause, table)?;
+        let conflict = self.conflict_target(clause, table, target)?;
         let Some((sets, filter)) = &clause.update else {
             return Ok(OnConflict { target: conflict, action: ConflictAction::Nothing });
         };
@@ -274,7 +275,12 @@ impl Binder<'_> {
         })
     }
 
-    fn conflict_target(&mut self, clause: &ConflictClause, table: &Table) -> Result<ConflictTarget> {
+    fn conflict_target(
+        &mut self,
+        clause: &ConflictClause,
+        table: &Arc<Table>,
+        target: RelationId,
+    ) -> Result<ConflictTarget> {
         match &clause.target {
             ConflictTargetSyntax::None => Ok(ConflictTarget::Any),
             ConflictTargetSyntax::Constraint(name) => {
@@ -291,32 +297,10 @@ impl Binder<'_> {
                     self.error(name.at, SqlState::UNDEFINED_OBJECT, message)
                 })
             }
-            ConflictTargetSyntax::Columns(exprs, _filter) => {
-                let mut columns = Vec::with_capacity(exprs.len());
-                for expr in exprs {
-                    let ExprKind::Column(parts) = &expr.kind else {
-                        return Err(self.unsupported(expr.at, "ON CONFLICT on expressions is not supported"));
-                    };
-                    let [name] = &parts[..] else {
-                        return Err(
-                            self.unsupported(expr.at, "qualified names are not supported in ON CONFLICT")
-                        );
-                    };
-                    columns.push(self.written_column(table, name)?);
-                }
-                let same = |key: &[usize]| {
-                    key.iter().all(|column| columns.contains(column))
-                        && columns.iter().all(|column| key.contains(column))
-                };
-                if !table.key.is_empty() && same(&table.key) {
-                    return Ok(ConflictTarget::PrimaryKey);
-                }
-                let index = table.indexes.iter().position(|index| {
-                    let key: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
-                    index.unique && same(&key)
-                });
+            ConflictTargetSyntax::Columns(exprs, filter) => {
+                let index = self.inferred(exprs, filter.as_ref(), table, target)?;
                 match index {
-                    Some(index) => Ok(ConflictTarget::Index(index)),
+                    Some(index) => Ok(index),
                     None => {
                         let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
                         Err(self.error(clause.at, SqlState::INVALID_COLUMN_REFERENCE, message))
@@ -324,5 +308,71 @@ impl Binder<'_> {
                 }
             }
         }
+    }
+
+    /// The unique index over exactly these columns and expressions. A partial one serves if the condition implies its
+    /// predicate.
+    fn inferred(
+        &mut self,
+        exprs: &[Expr],
+        filter: Option<&Expr>,
+        table: &Arc<Table>,
+        target: RelationId,
+    ) -> Result<Option<ConflictTarget>> {
+        let indexed = self.index_expressions(table, target)?;
+        let mut columns = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            columns.push(match &expr.kind {
+                ExprKind::Column(parts) => {
+                    let [name] = &parts[..] else {
+                        let message = "qualified names are not supported in ON CONFLICT";
+                        return Err(self.unsupported(expr.at, message));
+                    };
+                    self.written_column(table, name)?
+                }
+                _ => {
+                    let bound = self.target_expression(expr, table, target, Clause::IndexExpression)?;
+                    let key = indexed.iter().find(|key| !key.is_predicate && key.expr == bound);
+                    match key {
+                        Some(key) => key.column,
+                        None => return Ok(None),
+                    }
+                }
+            });
+        }
+        let filter = filter
+            .map(|filter| self.target_expression(filter, table, target, Clause::IndexPredicate))
+            .transpose()?;
+        let same = |key: &[usize]| {
+            key.iter().all(|column| columns.contains(column))
+                && columns.iter().all(|column| key.contains(column))
+        };
+        if !table.key.is_empty() && same(&table.key) {
+            return Ok(Some(ConflictTarget::PrimaryKey));
+        }
+        let serves = |index: &Index| {
+            let key: Vec<usize> = table.index_keys(index).iter().map(|column| column.column).collect();
+            let predicate = table.predicate(index).map(|_| index.columns[0].column);
+            let predicate = indexed.iter().find(|known| predicate == Some(known.column));
+            let is_implied = predicate.is_none_or(|predicate| {
+                filter.as_ref().is_some_and(|filter| implies(&[filter], &predicate.expr))
+            });
+            index.unique && same(&key) && is_implied
+        };
+        Ok(table.indexes.iter().position(serves).map(ConflictTarget::Index))
+    }
+
+    /// An expression of the statement's over the row that it writes.
+    fn target_expression(
+        &mut self,
+        expr: &Expr,
+        table: &Arc<Table>,
+        target: RelationId,
+        clause: Clause,
+    ) -> Result<BoundExpr> {
+        self.over_row(table, target, |binder| match clause {
+            Clause::IndexPredicate => binder.clause_condition(expr, clause),
+            _ => binder.in_clause(clause, |binder| binder.expr(expr)),
+        })
     }
 }

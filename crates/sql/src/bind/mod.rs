@@ -37,6 +37,7 @@ use crate::types::{Environment, Type};
 
 pub(crate) use binder::{BindContext, Binder};
 pub(crate) use query::plain_query;
+pub(crate) use rows::predicate_value;
 pub(crate) use scope::Clause;
 pub(crate) use types::NamedType;
 pub(crate) use view::writable_columns;

@@ -323,6 +323,7 @@ impl Binder<'_> {
             kind,
             columns: inner_columns,
             lateral: false,
+            indexed: Vec::new(),
         };
         query.body = QueryBody::Select(Box::new(plain_select(vec![around], relation, targets)));
         set_types(&mut query.columns, types);

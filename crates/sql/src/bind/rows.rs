@@ -6,7 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::from::table_columns;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::walk::walk;
-use crate::bind::tree::{BoundCheck, BoundExpr, RelationId};
+use crate::bind::tree::{BoundCheck, BoundExpr, IndexExpression, RelationId};
 use crate::catalog::{Column, ColumnOrigin, Relation, Table, UserType};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, ObjectName};
@@ -39,7 +39,7 @@ impl Binder<'_> {
         if let Some(view) = self.scope().written.clone() {
             return self.view_column(&view, name);
         }
-        table.columns.iter().position(|column| column.name == name.text).ok_or_else(|| {
+        table.visible().iter().position(|column| column.name == name.text).ok_or_else(|| {
             let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
             self.error(name.at, SqlState::UNDEFINED_COLUMN, message)
         })
@@ -53,6 +53,9 @@ impl Binder<'_> {
                 let sequence = BoundExpr::constant(Value::Oid(*sequence), Type::Regclass);
                 let next = self.call_named("nextval", vec![sequence], 0)?;
                 return self.assigned(next, column.ty, column.modifier, &column.name, 0);
+            }
+            ColumnOrigin::IndexKey(_) | ColumnOrigin::IndexPredicate(_) => {
+                return Ok(BoundExpr::null(column.ty));
             }
             ColumnOrigin::Nothing | ColumnOrigin::Generated(_) => match self.domain_default(column) {
                 Some(text) => text,
@@ -85,7 +88,7 @@ impl Binder<'_> {
     }
 
     /// Binds an expression of the catalog's over a row of a table.
-    fn over_row<T>(
+    pub(super) fn over_row<T>(
         &mut self,
         table: &Arc<Table>,
         target: RelationId,
@@ -120,8 +123,17 @@ impl Binder<'_> {
     ) -> Result<Vec<(usize, BoundExpr)>> {
         let mut generated = Vec::new();
         for (position, column) in table.columns.iter().enumerate() {
-            let ColumnOrigin::Generated(text) = &column.origin else { continue };
-            let expr = crate::parse::parse_expression(text)?;
+            let (ColumnOrigin::Generated(text)
+            | ColumnOrigin::IndexKey(text)
+            | ColumnOrigin::IndexPredicate(text)) = &column.origin
+            else {
+                continue;
+            };
+            let text = match &column.origin {
+                ColumnOrigin::IndexPredicate(_) => predicate_value(text),
+                _ => text.clone(),
+            };
+            let expr = crate::parse::parse_expression(&text)?;
             let value = self.over_row(table, target, |binder| {
                 let value = binder.in_clause(Clause::Generated, |binder| binder.expr(&expr))?;
                 binder.assigned(value, column.ty, column.modifier, &column.name, 0)
@@ -131,6 +143,27 @@ impl Binder<'_> {
             }
         }
         Ok(generated)
+    }
+
+    /// What the hidden columns of a table's indexes store, over its rows: the expressions, and the predicates as they were
+    /// written.
+    pub fn index_expressions(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+    ) -> Result<Vec<IndexExpression>> {
+        let mut expressions = Vec::new();
+        for (column, of) in table.columns.iter().enumerate().skip(table.visible().len()) {
+            let is_predicate = matches!(of.origin, ColumnOrigin::IndexPredicate(_));
+            let Some(text) = of.indexed() else { continue };
+            let parsed = crate::parse::parse_expression(text)?;
+            let expr = self.over_row(table, target, |binder| match is_predicate {
+                true => binder.clause_condition(&parsed, Clause::IndexPredicate),
+                false => binder.in_clause(Clause::IndexExpression, |binder| binder.expr(&parsed)),
+            })?;
+            expressions.push(IndexExpression { column, expr, is_predicate });
+        }
+        Ok(expressions)
     }
 
     /// The table's checks and those of its columns' domains; of those that depend on `changed`, if given.
@@ -207,6 +240,11 @@ impl Binder<'_> {
         }
         Ok(checks)
     }
+}
+
+/// What the hidden column of a predicate stores.
+pub(crate) fn predicate_value(predicate: &str) -> String {
+    format!("case when ({predicate}) then true end")
 }
 
 /// Whether an expression names one of a relation's columns.

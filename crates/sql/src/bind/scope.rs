@@ -31,6 +31,8 @@ pub(crate) enum Clause {
     Default,
     Check,
     Generated,
+    IndexExpression,
+    IndexPredicate,
     MergeWhen,
 }
 
@@ -57,6 +59,8 @@ impl Clause {
             Clause::Default => "DEFAULT expressions",
             Clause::Check => "check constraints",
             Clause::Generated => "column generation expressions",
+            Clause::IndexExpression => "index expressions",
+            Clause::IndexPredicate => "index predicates",
             Clause::MergeWhen => "MERGE WHEN conditions",
         }
     }

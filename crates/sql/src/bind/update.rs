@@ -62,7 +62,7 @@ impl Binder<'_> {
     ) -> Result<(Arc<Table>, RelationId, Vec<BoundExpr>)> {
         let written = self.written(name, verb)?;
         let (target, entry) = self.written_entry(&written, alias);
-        self.written_relation(&written, target);
+        self.written_relation(&written, target)?;
         self.scope().entries.push(entry);
         Ok((written.table, target, written.filters))
     }
@@ -251,7 +251,7 @@ impl Binder<'_> {
         table: &Arc<Table>,
     ) -> Result<MergeAction> {
         let columns: Vec<usize> = if names.is_empty() {
-            (0..table.columns.len()).collect()
+            (0..table.visible().len()).collect()
         } else {
             names.iter().map(|name| self.written_column(table, name)).collect::<Result<_>>()?
         };

@@ -183,11 +183,14 @@ impl Binder<'_> {
     }
 
     /// The relation that stands for the rows that are written, for a statement that reads them.
-    pub fn written_relation(&mut self, written: &Written, target: RelationId) {
+    pub fn written_relation(&mut self, written: &Written, target: RelationId) -> Result<()> {
         let columns = table_columns(&written.table);
         let kind = RelationKind::Table(written.table.clone());
         let name = written.table.name.clone();
-        self.scope().relations.push(BoundRelation { id: target, name, kind, columns, lateral: false });
+        let indexed = self.index_expressions(&written.table, target)?;
+        let relation = BoundRelation { id: target, name, kind, columns, lateral: false, indexed };
+        self.scope().relations.push(relation);
+        Ok(())
     }
 
     /// The position in the table of a column of a view that a statement writes.

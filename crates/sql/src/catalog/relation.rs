@@ -1,7 +1,8 @@
 //! Relations: tables with their columns, indexes and constraints, views, sequences.
 //!
 //! Invariants: the positions in keys, indexes and constraints are positions in [`Table::columns`]; a column's place in
-//! the engine's table is [`Column::engine`], because a table without a primary key has a hidden column there.
+//! the engine's table is [`Column::engine`], because a table without a primary key has a hidden column there. The hidden
+//! columns of partial indexes and of indexes on expressions follow all others in [`Table::columns`].
 
 use crate::types::{Modifier, Type};
 
@@ -84,6 +85,10 @@ pub(crate) enum ColumnOrigin {
     Identity { always: bool, sequence: u32 },
     /// GENERATED ALWAYS AS (expression) STORED.
     Generated(String),
+    /// A hidden column that stores the value of an index's expression.
+    IndexKey(String),
+    /// A hidden column that is true where a partial index's predicate holds, and NULL elsewhere.
+    IndexPredicate(String),
 }
 
 /// An index.
@@ -93,7 +98,7 @@ pub(crate) struct Index {
     pub oid: u32,
     /// Its name, unique in the schema; the engine's index has the same name.
     pub name: String,
-    /// What it orders by.
+    /// What it orders by. In a partial index, the first one is the hidden column of its predicate.
     pub columns: Vec<IndexColumn>,
     /// Whether no two rows may be equal in all columns (rows with NULLs are never equal).
     pub unique: bool,
@@ -200,7 +205,53 @@ pub(crate) struct Sequence {
     pub owner: Option<(u32, usize)>,
 }
 
+impl Column {
+    /// The predicate or expression of an index that a hidden column stores, as SQL text.
+    pub fn indexed(&self) -> Option<&str> {
+        match &self.origin {
+            ColumnOrigin::IndexKey(text) | ColumnOrigin::IndexPredicate(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 impl Table {
+    /// The columns that statements see: all but the hidden ones.
+    pub fn visible(&self) -> &[Column] {
+        let hidden = self.columns.iter().rev().take_while(|column| column.indexed().is_some()).count();
+        &self.columns[..self.columns.len() - hidden]
+    }
+
+    /// The hidden columns of an index, by their positions.
+    pub fn hidden_columns(&self, index: &Index) -> Vec<usize> {
+        let columns = index.columns.iter().map(|column| column.column);
+        columns.filter(|&column| self.columns[column].indexed().is_some()).collect()
+    }
+
+    /// The predicate of a partial index.
+    pub fn predicate(&self, index: &Index) -> Option<&str> {
+        match &self.columns[index.columns.first()?.column].origin {
+            ColumnOrigin::IndexPredicate(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What an index orders by, without the predicate of a partial index.
+    pub fn index_keys<'i>(&self, index: &'i Index) -> &'i [IndexColumn] {
+        &index.columns[usize::from(self.predicate(index).is_some())..]
+    }
+
+    /// A column's name, or an index's expression, as it stands in SQL text.
+    pub fn column_text(&self, column: usize) -> String {
+        match &self.columns[column] {
+            Column { origin: ColumnOrigin::IndexKey(text), .. } => match crate::parse::is_call(text) {
+                true => text.clone(),
+                false => format!("({text})"),
+            },
+            column => crate::parse::quote_identifier(&column.name),
+        }
+    }
+
     /// Whether rows can be looked up by an index: one that the open transaction has added to a table with rows is filled by
     /// its commit.
     pub fn is_filled(&self, index: usize) -> bool {

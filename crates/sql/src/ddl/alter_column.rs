@@ -7,6 +7,7 @@ use heddledb::TableChange;
 use crate::catalog::store::Object;
 use crate::catalog::{Column, ColumnOrigin, Relation, Table};
 use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
+use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{AlterAction, Expr, ExprKind, SequenceOption, TypeName};
 use crate::session::Connection;
@@ -111,6 +112,11 @@ impl Connection {
         text: &str,
     ) -> Result<()> {
         let position = self.column_of(table, name)?;
+        if let Some(index) = table.indexes.iter().find(|index| indexes_expression_on(table, index, name)) {
+            let message = format!("cannot alter type of a column used by index \"{}\"", index.name);
+            let hint = "Drop the index first, and create it again.";
+            return Err(SqlError::unsupported(message).with_hint(hint));
+        }
         let old = table.columns[position].clone();
         let named = self.with_binder(text, |binder| binder.named_type(ty))?;
         let context = match using {

@@ -106,7 +106,7 @@ impl Connection {
 
     /// The position of a column that must be there.
     pub(crate) fn column_of(&self, table: &Table, name: &str) -> Result<usize> {
-        table.columns.iter().position(|column| column.name == name).ok_or_else(|| {
+        table.visible().iter().position(|column| column.name == name).ok_or_else(|| {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         })
@@ -148,11 +148,9 @@ impl Connection {
         let change = TableChange::new().add_column(name.as_str(), engine_type, heddledb::Value::Null);
         let engine = self.change_engine(table, change, name)?;
         let mut bare = Table { engine, ..table.as_ref().clone() };
-        bare.columns.push(crate::catalog::Column {
-            origin: ColumnOrigin::Nothing,
-            not_null: false,
-            ..column.clone()
-        });
+        let bare_column =
+            crate::catalog::Column { origin: ColumnOrigin::Nothing, not_null: false, ..column.clone() };
+        insert_column(&mut bare, bare_column);
         let sequences = std::mem::take(&mut draft.sequences);
         let mut objects: Vec<Object> = sequences.iter().cloned().map(Object::Sequence).collect();
         let shared = self.shared().clone();
@@ -176,7 +174,7 @@ impl Connection {
         draft: &TableDraft,
     ) -> Result<()> {
         let value = match &column.origin {
-            ColumnOrigin::Nothing => None,
+            ColumnOrigin::Nothing | ColumnOrigin::IndexKey(_) | ColumnOrigin::IndexPredicate(_) => None,
             ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => Some(format!("({text})")),
             ColumnOrigin::Identity { sequence, .. } => Some(format!("nextval({sequence}::oid::regclass)")),
         };
@@ -192,7 +190,7 @@ impl Connection {
             let change = TableChange::new().not_null(column.name.as_str());
             self.change_engine(table, change, &column.name)?;
         }
-        let position = table.columns.len() - 1;
+        let position = table.visible().len() - 1;
         self.redefine(table, |table| {
             table.columns[position] =
                 crate::catalog::Column { engine: table.columns[position].engine, ..column.clone() };
@@ -233,7 +231,7 @@ impl Connection {
     }
 
     fn drop_column(&mut self, table: &Arc<Table>, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
-        let Some(position) = table.columns.iter().position(|column| column.name == name) else {
+        let Some(position) = table.visible().iter().position(|column| column.name == name) else {
             if if_exists {
                 let message =
                     format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name);
@@ -246,6 +244,7 @@ impl Connection {
             return Err(SqlError::unsupported("dropping a column of the primary key is not supported"));
         }
         self.refuse_views(table, name)?;
+        let table = &self.without_indexes_on(table, name)?;
         let catalog = self.catalog_to_change();
         let referencing = catalog.tables().filter(|other| other.oid != table.oid);
         for other in referencing {
@@ -659,7 +658,10 @@ impl Connection {
             let renamed = |text: &mut String| *text = crate::parse::with_renamed(text, &from.text, &to.text);
             table.checks.iter_mut().for_each(|check| renamed(&mut check.condition));
             for column in &mut table.columns {
-                if let ColumnOrigin::Generated(text) = &mut column.origin {
+                if let ColumnOrigin::Generated(text)
+                | ColumnOrigin::IndexKey(text)
+                | ColumnOrigin::IndexPredicate(text) = &mut column.origin
+                {
                     renamed(text);
                 }
             }
@@ -677,8 +679,16 @@ impl Connection {
     }
 }
 
+/// Adds a column behind all visible ones: the hidden ones of indexes move.
+pub(crate) fn insert_column(table: &mut Table, column: crate::catalog::Column) {
+    let position = table.visible().len();
+    table.columns.insert(position, column);
+    let columns = table.indexes.iter_mut().flat_map(|index| &mut index.columns);
+    columns.filter(|column| column.column >= position).for_each(|column| column.column += 1);
+}
+
 /// A table without one of its columns: what names it goes, positions behind it move.
-fn without_column(table: &mut Table, dropped: usize) {
+pub(crate) fn without_column(table: &mut Table, dropped: usize) {
     let name = table.columns[dropped].name.clone();
     let engine = table.columns[dropped].engine;
     table.columns.remove(dropped);

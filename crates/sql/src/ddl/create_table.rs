@@ -12,6 +12,7 @@ use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence,
     Table,
 };
+use crate::ddl::index_expressions::text_key_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, OnCommit, PersistenceName,
@@ -37,7 +38,12 @@ pub(crate) struct TableDraft {
     /// Sequences of serial and identity columns.
     pub sequences: Vec<Sequence>,
     pub persistence: Persistence,
+    /// Hidden columns of copied indexes, which name them by [`HIDDEN`] and their place in this list.
+    hidden: Vec<Column>,
 }
+
+/// The first of the positions that stand for hidden columns, until all other columns are known.
+const HIDDEN: usize = 1 << 32;
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
@@ -57,16 +63,18 @@ impl TableDraft {
             foreign_keys: Vec::new(),
             sequences: Vec::new(),
             persistence,
+            hidden: Vec::new(),
         }
     }
 
     /// A draft that starts from a table, for ALTER TABLE.
     pub fn of(table: &Table) -> TableDraft {
+        let is_plain = |index: &&Index| table.hidden_columns(index).is_empty();
         TableDraft {
-            columns: table.columns.clone(),
+            columns: table.visible().to_vec(),
             key: table.key.clone(),
             key_name: table.key_name.clone(),
-            indexes: table.indexes.clone(),
+            indexes: table.indexes.iter().filter(is_plain).cloned().collect(),
             checks: table.checks.clone(),
             ..TableDraft::new(table.oid, &table.schema, &table.name, table.persistence)
         }
@@ -157,20 +165,35 @@ impl TableDraft {
                 self.indexes[position].oid = catalog.new_oid();
             }
             if self.indexes[position].name.is_empty() {
-                let columns: Vec<&str> = self.indexes[position]
-                    .columns
-                    .iter()
-                    .map(|column| self.columns[column.column].name.as_str())
-                    .collect();
-                let base = format!("{}_{}_key", self.name, columns.join("_"));
+                let index = &self.indexes[position];
+                let columns = index.columns.iter().filter_map(|column| {
+                    let column = &self.columns[column.column];
+                    match &column.origin {
+                        ColumnOrigin::IndexPredicate(_) => None,
+                        ColumnOrigin::IndexKey(text) => Some(text_key_name(text)),
+                        _ => Some(column.name.clone()),
+                    }
+                });
+                let columns = columns.collect::<Vec<_>>().join("_");
+                let suffix = if index.constraint { "key" } else { "idx" };
+                let base = format!("{}_{columns}_{suffix}", self.name);
                 let taken = |name: &str| catalog.relation(&schema, name).is_some() || self.has_name(name);
                 self.indexes[position].name = free_name(&base, taken);
             }
         }
     }
 
-    /// Where columns lie in the engine: behind the hidden key, if there is one.
+    /// Where columns lie in the engine: behind the hidden key, if there is one. Hidden columns come last.
     fn settle_columns(&mut self) {
+        let visible = self.columns.len();
+        for (number, column) in std::mem::take(&mut self.hidden).into_iter().enumerate() {
+            self.columns.push(Column { name: hidden_name(self.oid, number), ..column });
+        }
+        for column in self.indexes.iter_mut().flat_map(|index| &mut index.columns) {
+            if column.column >= HIDDEN {
+                column.column = column.column - HIDDEN + visible;
+            }
+        }
         let first = usize::from(self.key.is_empty());
         for (position, column) in self.columns.iter_mut().enumerate() {
             column.engine = first + position;
@@ -216,6 +239,11 @@ impl TableDraft {
             engine: engine.fixed(),
         }
     }
+}
+
+/// The name of a hidden column: `owner` is the oid of its index, or of a table that was made with it.
+pub(crate) fn hidden_name(owner: u32, number: usize) -> String {
+    format!("#index.{owner}.{number}")
 }
 
 /// Keys need types whose stored form compares as the values do.
@@ -491,7 +519,7 @@ impl Connection {
         let includes =
             |what: &str| like.including.iter().any(|included| included == what || included == "all");
         let first = draft.columns.len();
-        for column in &source.columns {
+        for column in source.visible() {
             let origin = match &column.origin {
                 ColumnOrigin::Default(text) if includes("defaults") => ColumnOrigin::Default(text.clone()),
                 ColumnOrigin::Generated(text) if includes("generated") => {
@@ -518,9 +546,14 @@ impl Connection {
                 draft.primary_key(None, source.key.iter().map(|column| column + first).collect())?;
             }
             for index in &source.indexes {
-                let columns =
-                    index.columns.iter().map(|it| IndexColumn { column: it.column + first, ..it.clone() });
+                let hidden = source.hidden_columns(index);
+                let columns = index.columns.iter().map(|it| {
+                    let place = hidden.iter().position(|&column| column == it.column);
+                    let column = place.map_or(it.column + first, |place| HIDDEN + draft.hidden.len() + place);
+                    IndexColumn { column, ..it.clone() }
+                });
                 let columns = columns.collect();
+                draft.hidden.extend(hidden.iter().map(|&column| source.columns[column].clone()));
                 draft.indexes.push(Index { oid: 0, name: String::new(), columns, ..index.clone() });
             }
         }

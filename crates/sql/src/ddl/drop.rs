@@ -9,6 +9,7 @@ use heddledb::TableChange;
 
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, ColumnOrigin, Relation, Table, UserType, View};
+use crate::ddl::alter_table::without_column;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName, Statement};
 use crate::session::{Connection, SequenceChange};
@@ -116,7 +117,7 @@ impl Connection {
         }
     }
 
-    fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
+    pub(crate) fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
         let Some(table) = self.current_catalog().table_by_oid(table).cloned() else { return Ok(()) };
         let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {
             let name = table.key_name.clone().unwrap_or_default();
@@ -126,11 +127,18 @@ impl Connection {
         if index.constraint {
             return Err(needed_by_constraint(&index.name, &table.name));
         }
-        let change = TableChange::new().drop_index(index.name.as_str());
+        let mut hidden = table.hidden_columns(index);
+        let mut change = TableChange::new().drop_index(index.name.as_str());
+        for &column in &hidden {
+            change = change.drop_column(table.columns[column].name.as_str());
+        }
         let engine = self.change_engine(&table, change, &index.name)?;
         let mut catalog = self.catalog_to_change();
         let mut changed = Table { engine, ..table.as_ref().clone() };
         changed.indexes.remove(position);
+        // From the last one on, so that the positions of the others stay.
+        hidden.sort_unstable_by(|left, right| right.cmp(left));
+        hidden.iter().for_each(|&column| without_column(&mut changed, column));
         let changed = Arc::new(changed);
         catalog.remove_relation(&table.schema, &index.name);
         catalog.put_table(changed.clone());

@@ -2,16 +2,18 @@
 
 use heddledb::TableChange;
 
+use crate::bind::Clause;
 use crate::catalog::store::Object;
 use crate::catalog::{Index, IndexColumn, Relation, Table};
 use crate::ddl::create_table::{check_key_column, free_name};
+use crate::ddl::index_expressions::{Key, KeySource, key_name, key_names};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{CreateIndex, ExprKind, IndexElement};
+use crate::parse::syntax::{CreateIndex, ExprKind};
 use crate::session::{Connection, Severity};
 use std::sync::Arc;
 
 impl Connection {
-    pub(crate) fn create_index(&mut self, create: &CreateIndex, _text: &str) -> Result<&'static str> {
+    pub(crate) fn create_index(&mut self, create: &CreateIndex, text: &str) -> Result<&'static str> {
         if create.concurrently {
             self.refuse_in_block("CREATE INDEX CONCURRENTLY")?;
         }
@@ -26,27 +28,29 @@ impl Connection {
             let message = format!("access method \"{}\" is not supported", method.text);
             return Err(SqlError::unsupported(message).with_hint("Use btree."));
         }
-        if create.filter.is_some() || create.nulls_not_distinct {
-            let message = "partial indexes and NULLS NOT DISTINCT are not supported";
-            return Err(
-                SqlError::unsupported(message).with_hint("Create the index without its WHERE clause.")
-            );
+        if create.nulls_not_distinct {
+            return Err(SqlError::unsupported("NULLS NOT DISTINCT is not supported"));
         }
-        let columns = self.index_columns(&create.elements, &table, create.unique)?;
+        let keys = self.index_keys(create, &table, text)?;
         let included =
             create.include.iter().map(|name| position(&table, &name.text)).collect::<Result<Vec<_>>>()?;
         let name = match &create.name {
             Some(name) => name.text.clone(),
             None => {
-                let parts: Vec<&str> =
-                    columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
-                let base = format!("{}_{}_idx", table.name, parts.join("_"));
+                let base = format!("{}_{}_idx", table.name, key_names(&keys, &table).join("_"));
                 free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
             }
         };
         if !self.is_free(&table.schema.clone(), &name, create.if_not_exists)? {
             return Ok("CREATE INDEX");
         }
+        let oid = self.catalog_to_change().new_oid();
+        let (table, positions) = self.place_keys(&table, oid, &keys)?;
+        let columns: Vec<IndexColumn> = positions
+            .into_iter()
+            .zip(&keys)
+            .map(|(column, key)| IndexColumn { column, descending: key.descending, class: key.class.clone() })
+            .collect();
         let names: Vec<&str> =
             columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
         let change = if create.unique {
@@ -56,14 +60,8 @@ impl Connection {
         };
         let engine = self.change_engine(&table, change, &name)?;
         let mut catalog = self.catalog_to_change();
-        let index = Index {
-            oid: catalog.new_oid(),
-            name: name.clone(),
-            columns,
-            unique: create.unique,
-            constraint: false,
-            included,
-        };
+        catalog.reserve_oid(oid);
+        let index = Index { oid, name, columns, unique: create.unique, constraint: false, included };
         let mut changed = Table { engine, ..table.as_ref().clone() };
         changed.indexes.push(index);
         let changed = Arc::new(changed);
@@ -72,31 +70,40 @@ impl Connection {
         Ok("CREATE INDEX")
     }
 
-    fn index_columns(
-        &mut self,
-        elements: &[IndexElement],
-        table: &Table,
-        unique: bool,
-    ) -> Result<Vec<IndexColumn>> {
-        let mut columns = Vec::with_capacity(elements.len());
-        for element in elements {
-            let ExprKind::Column(parts) = &element.expr.expr.kind else {
-                let message = "indexes on expressions are not supported";
-                let hint = "Add a generated column, and index that.";
-                return Err(SqlError::unsupported(message).with_hint(hint));
-            };
-            let name = parts.last().map_or("", |part| part.text.as_str());
-            let column = position(table, name)?;
-            if unique {
-                check_key_column(&table.columns[column], "unique index")?;
-            }
-            if columns.iter().any(|known: &IndexColumn| known.column == column) {
-                continue;
-            }
-            let class = element.class.as_ref().map(|class| class.last().to_string());
-            columns.push(IndexColumn { column, descending: element.descending, class });
+    /// What an index orders by: its predicate first, then columns and expressions.
+    fn index_keys(&mut self, create: &CreateIndex, table: &Arc<Table>, text: &str) -> Result<Vec<Key>> {
+        let mut keys = Vec::with_capacity(create.elements.len() + 1);
+        if let Some(filter) = &create.filter {
+            self.bind_index_part(table, filter, Clause::IndexPredicate, text)?;
+            let source = KeySource::Predicate(filter.text.clone());
+            keys.push(Key { source, descending: false, class: None });
         }
-        Ok(columns)
+        for element in &create.elements {
+            let source = match &element.expr.expr.kind {
+                ExprKind::Column(parts) => {
+                    let name = parts.last().map_or("", |part| part.text.as_str());
+                    let column = position(table, name)?;
+                    if create.unique {
+                        check_key_column(&table.columns[column], "unique index")?;
+                    }
+                    if keys.iter().any(|known: &Key| known.source == KeySource::Column(column)) {
+                        continue;
+                    }
+                    KeySource::Column(column)
+                }
+                _ => {
+                    let ty = self.bind_index_part(table, &element.expr, Clause::IndexExpression, text)?;
+                    KeySource::Expression {
+                        text: element.expr.text.clone(),
+                        name: key_name(&element.expr.expr),
+                        ty,
+                    }
+                }
+            };
+            let class = element.class.as_ref().map(|class| class.last().to_string());
+            keys.push(Key { source, descending: element.descending, class });
+        }
+        Ok(keys)
     }
 
     /// Changes a table in the engine, and has the transaction's catalog use what it is then. Rows that do not fit are reported
@@ -137,7 +144,7 @@ impl Connection {
 
 fn position(table: &Table, name: &str) -> Result<usize> {
     table
-        .columns
+        .visible()
         .iter()
         .position(|column| column.name == name)
         .ok_or_else(|| SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))

@@ -4,6 +4,7 @@
 //! create_table   tables and their constraints        alter_table   ALTER TABLE
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
+//! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! ```
 //!
 //! # Invariants
@@ -20,6 +21,7 @@ mod create_table;
 mod drop;
 mod foreign_key;
 mod index;
+mod index_expressions;
 mod objects;
 
 use std::time::Duration;

@@ -195,10 +195,12 @@ impl Connection {
                 "sequence cannot be owned by this relation",
             ));
         };
-        let position = table.columns.iter().position(|known| known.name == column.text).ok_or_else(|| {
-            let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
-            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-        })?;
+        let position =
+            table.visible().iter().position(|known| known.name == column.text).ok_or_else(|| {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
+                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            })?;
         Ok(Some(Some((table.oid, position))))
     }
 

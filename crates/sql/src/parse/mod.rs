@@ -56,6 +56,11 @@ pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
     Ok(expr)
 }
 
+/// Whether a text is the call of one function, which needs no parentheses around it.
+pub(crate) fn is_call(text: &str) -> bool {
+    parse_expression(text).is_ok_and(|expr| matches!(expr.kind, syntax::ExprKind::Call(_)))
+}
+
 /// One query, as the catalog keeps views.
 ///
 /// # Errors

@@ -97,26 +97,35 @@ fn name(plan: &Plan) -> String {
     }
 }
 
+/// What is shown of each node.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'c> {
+    /// The estimates.
+    pub(crate) costs: bool,
+    /// How many rows each node has given.
+    pub(crate) counts: Option<&'c [u64]>,
+}
+
 impl Planned {
-    /// The plan, a line for each node; with the rows that each has given, if it has run.
-    pub(crate) fn explain(&self, counts: Option<&[u64]>) -> Vec<String> {
+    /// The plan, a line for each node.
+    pub(crate) fn explain(&self, shown: Shown<'_>) -> Vec<String> {
         let mut lines = Vec::new();
         for (number, plan) in &self.ctes {
             lines.push(format!("CTE {number}"));
-            explain(plan, 1, counts, &mut lines);
+            explain(plan, 1, shown, &mut lines);
         }
         for (number, action) in &self.first {
             lines.push(format!("CTE {number}"));
-            explain_action(action, 1, counts, &mut lines);
+            explain_action(action, 1, shown, &mut lines);
         }
-        explain_action(&self.action, 0, counts, &mut lines);
+        explain_action(&self.action, 0, shown, &mut lines);
         lines
     }
 }
 
-fn explain_action(action: &Action, depth: usize, counts: Option<&[u64]>, lines: &mut Vec<String>) {
+fn explain_action(action: &Action, depth: usize, shown: Shown<'_>, lines: &mut Vec<String>) {
     let (head, input) = match action {
-        Action::Query(plan) => return explain(plan, depth, counts, lines),
+        Action::Query(plan) => return explain(plan, depth, shown, lines),
         Action::Insert(insert) => {
             let commutes = insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
             let commutes = commutes.is_some_and(|update| update.commuting.is_some());
@@ -130,7 +139,7 @@ fn explain_action(action: &Action, depth: usize, counts: Option<&[u64]>, lines: 
         Action::Merge(merge) => (format!("Merge on {}", merge.rules.table.name), &merge.input),
     };
     lines.push(format!("{}{head}", indent(depth)));
-    explain(input, depth + 1, counts, lines);
+    explain(input, depth + 1, shown, lines);
 }
 
 fn suffix(commutes: bool) -> &'static str {
@@ -144,16 +153,15 @@ fn indent(depth: usize) -> String {
     }
 }
 
-fn explain(plan: &Plan, depth: usize, counts: Option<&[u64]>, lines: &mut Vec<String>) {
-    let actual = counts.and_then(|counts| counts.get(plan.id)).map(|rows| format!(" (actual rows={rows})"));
-    lines.push(format!(
-        "{}{}  (cost={:.2} rows={} width={}){}",
-        indent(depth),
-        name(plan),
-        plan.cost,
-        plan.rows.ceil() as u64,
-        plan.width,
-        actual.unwrap_or_default(),
-    ));
-    inputs(plan).into_iter().for_each(|input| explain(input, depth + 1, counts, lines));
+fn explain(plan: &Plan, depth: usize, shown: Shown<'_>, lines: &mut Vec<String>) {
+    let mut line = format!("{}{}", indent(depth), name(plan));
+    if shown.costs {
+        let rows = plan.rows.ceil() as u64;
+        line += &format!("  (cost={:.2} rows={rows} width={})", plan.cost, plan.width);
+    }
+    if let Some(rows) = shown.counts.and_then(|counts| counts.get(plan.id)) {
+        line += &format!(" (actual rows={rows})");
+    }
+    lines.push(line);
+    inputs(plan).into_iter().for_each(|input| explain(input, depth + 1, shown, lines));
 }

@@ -95,10 +95,7 @@ impl Planner<'_> {
             && matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti)
         {
             let all: Vec<&BoundExpr> = side.own.iter().chain(&join.conditions).collect();
-            let mut restrictions = Vec::new();
-            for (number, condition) in all.iter().enumerate() {
-                path::restrictions(condition, number, relation.id, &|_| true, &mut restrictions);
-            }
+            let restrictions = self.restrictions(relation, all.iter().copied().enumerate(), side.own.len());
             let candidate = path::best(table, statistics, &restrictions, &|_| true);
             let has_keys = join.conditions.iter().any(|condition| equality(condition).is_some());
             let lookup_cost = left.plan.rows * (candidate.cost + 1.0);

@@ -111,7 +111,7 @@ impl Planner<'_> {
     }
 
     /// Notes what conditions say of tables' columns.
-    pub(crate) fn note_restrictions(&self, units: &mut [Unit], conditions: &[Condition]) {
+    pub(crate) fn note_restrictions(&mut self, units: &mut [Unit], conditions: &[Condition]) {
         for number in 0..units.len() {
             let is_between = |at: &usize| {
                 let items = &conditions[*at].items;
@@ -119,17 +119,12 @@ impl Planner<'_> {
             };
             units[number].conditions = (0..conditions.len()).filter(is_between).collect();
             let Base::Table { relation, .. } = &units[number].side.base else { continue };
-            let id = relation.id;
-            let mut restrictions = Vec::new();
             let own = units[number].side.own.len();
-            for (at, condition) in units[number].side.own.iter().enumerate() {
-                path::restrictions(condition, at, id, &|_| true, &mut restrictions);
-            }
-            for (at, condition) in conditions.iter().enumerate() {
-                if condition.items.contains(number) {
-                    path::restrictions(&condition.expr, own + at, id, &|_| true, &mut restrictions);
-                }
-            }
+            let joining =
+                conditions.iter().enumerate().filter(|(_, condition)| condition.items.contains(number));
+            let joining = joining.map(|(at, condition)| (own + at, &condition.expr));
+            let all = units[number].side.own.iter().enumerate().chain(joining);
+            let restrictions = self.restrictions(relation, all, own);
             let none = ItemSet::new(units.len());
             let needs = restrictions.iter().map(|restriction| match restriction.condition.checked_sub(own) {
                 Some(at) => conditions[at].items.clone(),

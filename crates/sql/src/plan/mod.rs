@@ -16,6 +16,7 @@ pub(crate) mod explain;
 pub(crate) mod expression;
 mod from;
 mod group;
+mod index_match;
 mod join;
 mod join_order;
 pub(crate) mod layout;
@@ -35,4 +36,4 @@ mod tree;
 mod walk;
 
 pub(crate) use statement::{Known, Planned, plan};
-pub(crate) use translate::{constant_value, is_fixed_cast};
+pub(crate) use translate::{comparison_of, constant_value, is_fixed_cast};

@@ -154,7 +154,7 @@ pub(crate) fn restrictions(
     }
 }
 
-fn boolean(column: usize, value: bool, condition: usize) -> Restriction {
+pub(crate) fn boolean(column: usize, value: bool, condition: usize) -> Restriction {
     let value = BoundExpr::constant(crate::types::Value::Bool(value), Type::Bool);
     Restriction { column, kind: RestrictionKind::Equal(value), condition }
 }
@@ -247,6 +247,11 @@ impl Search<'_> {
         distinct(self.table, self.statistics, column)
     }
 
+    /// The share of rows in which a column is not NULL.
+    fn known_share(&self, column: usize) -> f64 {
+        1.0 - self.statistics.columns.get(column).map_or(0.0, |column| column.nulls)
+    }
+
     /// The first usable restriction of a column that `of` accepts.
     fn find<T>(&self, column: usize, of: impl Fn(&RestrictionKind) -> Option<T>) -> Option<(usize, T)> {
         self.restrictions.iter().enumerate().find_map(|(number, restriction)| {
@@ -262,7 +267,7 @@ impl Search<'_> {
             let is_equal = |kind: &RestrictionKind| matches!(kind, RestrictionKind::Equal(_)).then_some(());
             if let Some((number, ())) = self.find(column, is_equal) {
                 candidate.prefix.push(number);
-                candidate.rows /= self.distinct(column);
+                candidate.rows *= self.known_share(column) / self.distinct(column);
                 continue;
             }
             let several = |kind: &RestrictionKind| match kind {

@@ -57,6 +57,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) kept: usize,
     /// Whether any query reserves rows.
     pub(crate) locks: bool,
+    /// Whether the choice of a partial index or of an index on an expression depends on the values of parameters.
+    pub(crate) depends_on_values: bool,
     /// How deep queries lie inside each other.
     pub(crate) depth: usize,
 }
@@ -82,6 +84,7 @@ impl<'p> Planner<'p> {
             nodes: 0,
             kept: 0,
             locks: false,
+            depends_on_values: false,
             depth: 0,
         }
     }

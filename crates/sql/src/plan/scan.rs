@@ -37,10 +37,7 @@ impl Planner<'_> {
         conditions: Vec<BoundExpr>,
         wanted: &[Sorted],
     ) -> Result<Stage> {
-        let mut restrictions = Vec::new();
-        for (number, condition) in conditions.iter().enumerate() {
-            path::restrictions(condition, number, relation.id, &|_| true, &mut restrictions);
-        }
+        let restrictions = self.restrictions(relation, conditions.iter().enumerate(), conditions.len());
         let mut candidate = path::best(table, statistics, &restrictions, &|_| true);
         let (mut backward, mut order) = (false, candidate.sorted(table, relation.id, false));
         if !wanted.is_empty()

@@ -30,6 +30,8 @@ pub(crate) trait Known {
     fn table(&self, oid: u32) -> Option<Arc<Table>>;
     /// The tables with a foreign key to this one.
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>>;
+    /// The generated columns of a table, those of its indexes included, over the rows of the relation.
+    fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)>;
     /// What is known of a table's rows.
     fn statistics(&self, table: &Table) -> Arc<TableStatistics>;
 }
@@ -49,6 +51,8 @@ pub(crate) struct Planned {
     pub(crate) is_report: bool,
     /// Whether it reserves rows without writing them.
     pub(crate) locks: bool,
+    /// Whether another plan may be better for the values of its parameters.
+    pub(crate) depends_on_values: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
 }
@@ -86,6 +90,8 @@ pub(crate) struct KeyedTable {
     pub(crate) foreign_keys: Vec<(ForeignKey, Arc<Table>)>,
     /// Each with the table that it is of.
     pub(crate) referencing: Vec<(ForeignKey, Arc<Table>)>,
+    /// The generated columns of a table that other tables' changes can reach.
+    pub(crate) generated: Vec<(usize, Expr)>,
 }
 
 #[derive(Debug)]
@@ -177,7 +183,7 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         Sizes { outers: planner.outers, caches: planner.caches, kept: planner.kept, nodes: planner.nodes };
     let first = std::mem::take(&mut planner.first);
     let writes = !first.is_empty() || !matches!(action, Action::Query(_));
-    let locks = planner.locks;
+    let (locks, depends_on_values) = (planner.locks, planner.depends_on_values);
     let is_report = match &action {
         Action::Query(plan) => {
             !writes
@@ -188,7 +194,7 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
     };
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
-    Ok(Planned { ctes, first, action, sizes, writes, is_report, locks, procedure })
+    Ok(Planned { ctes, first, action, sizes, writes, is_report, locks, depends_on_values, procedure })
 }
 
 impl Planner<'_> {
@@ -245,11 +251,11 @@ impl Planner<'_> {
         let generated = self.assignments(generated, &layout)?;
         let check = |check: &BoundCheck| Ok((check.name.clone(), self.expr(&check.condition, &layout)?));
         let checks = checks.iter().map(check).collect::<Result<_>>()?;
-        Ok(RowRules { table: table.clone(), generated, checks, keys: self.key_graph(table) })
+        Ok(RowRules { table: table.clone(), generated, checks, keys: self.key_graph(table)? })
     }
 
     /// The foreign keys of a table, and of those that refer to it, and so on.
-    fn key_graph(&self, table: &Arc<Table>) -> KeyGraph {
+    fn key_graph(&mut self, table: &Arc<Table>) -> Result<KeyGraph> {
         let mut graph = KeyGraph::default();
         let mut waiting = vec![table.clone()];
         while let Some(table) = waiting.pop() {
@@ -265,9 +271,16 @@ impl Planner<'_> {
                 referencing.extend(keys.map(|key| (key.clone(), other.clone())));
                 waiting.push(other);
             }
-            graph.tables.insert(table.oid, KeyedTable { table, foreign_keys, referencing });
+            let generated = match table.foreign_keys.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let (relation, generated) = self.known.generated(&table)?;
+                    self.assignments(&generated, &Self::row_layout(&table, relation))?
+                }
+            };
+            graph.tables.insert(table.oid, KeyedTable { table, foreign_keys, referencing, generated });
         }
-        graph
+        Ok(graph)
     }
 
     fn assignments(&mut self, sets: &[(usize, BoundExpr)], layout: &Layout) -> Result<Vec<(usize, Expr)>> {

@@ -298,6 +298,10 @@ impl Known for NoTables {
         Vec::new()
     }
 
+    fn generated(&self, _: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
+        Ok((RelationId(0), Vec::new()))
+    }
+
     fn statistics(&self, _table: &Table) -> Arc<TableStatistics> {
         Arc::new(TableStatistics::unknown(0))
     }

@@ -199,11 +199,7 @@ impl Planner<'_> {
         statistics: Arc<crate::plan::statistics::TableStatistics>,
         own: Vec<BoundExpr>,
     ) -> Side {
-        let mut restrictions = Vec::new();
-        let all = |_| true;
-        for (number, condition) in own.iter().enumerate() {
-            path::restrictions(condition, number, relation.id, &all, &mut restrictions);
-        }
+        let restrictions = self.restrictions(&relation, own.iter().enumerate(), own.len());
         let best = path::best(&table, &statistics, &restrictions, &|_| true);
         let share: f64 = own.iter().map(|condition| self.selectivity.of(condition)).product();
         let rows = (statistics.rows.max(1.0) * share).min(best.rows).max(1e-3);

@@ -126,6 +126,12 @@ impl Folding {
 
     fn fold_source(&mut self, relations: &mut [BoundRelation], from: &mut [BoundFrom]) -> Result<()> {
         for relation in relations {
+            for indexed in &mut relation.indexed {
+                self.fold(&mut indexed.expr)?;
+                if indexed.is_predicate {
+                    simplify_condition(&mut indexed.expr);
+                }
+            }
             match &mut relation.kind {
                 RelationKind::Table(_) | RelationKind::Cte(_) => {}
                 RelationKind::Query(query) => self.fold_query(query)?,

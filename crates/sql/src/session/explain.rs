@@ -3,6 +3,7 @@
 use crate::access;
 use crate::error::{Result, SqlError};
 use crate::parse::syntax::{ExplainOptions, Statement};
+use crate::plan::explain::Shown;
 use crate::run::{RunOptions, execute_with};
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink};
@@ -33,7 +34,7 @@ impl Connection {
         } else {
             None
         };
-        let mut lines = plan.planned.explain(counts.as_deref());
+        let mut lines = plan.planned.explain(Shown { costs: options.costs, counts: counts.as_deref() });
         lines.extend(footer);
         let printing = self.environment.printing();
         let ty = if options.json { Type::Json } else { Type::Text };

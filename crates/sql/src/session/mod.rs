@@ -39,6 +39,8 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use heddledb::Database;
 use parking_lot::RwLock;
 
+use crate::bind::tree::{BoundExpr, RelationId};
+use crate::bind::{BindContext, Binder};
 use crate::catalog::store::Store;
 use crate::catalog::{Catalog, Table};
 use crate::error::Result;
@@ -46,6 +48,7 @@ use crate::plan::Known;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
 use crate::session::sequences::Sequences;
+use crate::types::PlainEnvironment;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::SessionEnvironment;
@@ -235,6 +238,15 @@ impl Known for KnownNow<'_> {
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
         let refers = |table: &&Arc<Table>| table.foreign_keys.iter().any(|key| key.table == oid);
         self.catalog.tables().filter(refers).cloned().collect()
+    }
+
+    fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
+        let path = [crate::catalog::PUBLIC.to_string()];
+        let context = BindContext { catalog: self.catalog, path: &path, text: "" };
+        let mut environment = PlainEnvironment::new(0);
+        let mut binder = Binder::new(context, &mut environment, &[]);
+        let target = binder.new_relation();
+        Ok((target, binder.generated(table, target, None)?))
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {

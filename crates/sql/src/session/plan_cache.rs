@@ -163,7 +163,7 @@ impl Connection {
         let plan = crate::stack::for_text(text.len(), || self.plan(&parsed.statement, text, &types)).ok()?;
         let fits = plan.parameters.len() == literals.len()
             && types.iter().zip(plan.parameters.iter()).all(|(ty, of)| ty.is_none_or(|ty| ty == *of));
-        (fits && !plan.planned.is_report).then_some(plan)
+        (fits && !plan.planned.is_report && !plan.planned.depends_on_values).then_some(plan)
     }
 
     /// The literals as values of the plan's parameters. None: one is no value of its type, and the statement as it is

@@ -16,8 +16,8 @@ pub(crate) use expression::{
 pub(crate) use query::{
     BoundAggregate, BoundColumn, BoundCte, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort,
     BoundTarget, BoundWindow, CteBody, CteId, Distinct, Frame, FrameBound, FrameExclusion, FrameUnit,
-    FunctionCall, JoinKind, LockStrength, LockWait, QueryBody, RelationId, RelationKind, RowLock,
-    SetOperation, SortKey, WindowFunction,
+    FunctionCall, IndexExpression, JoinKind, LockStrength, LockWait, QueryBody, RelationId, RelationKind,
+    RowLock, SetOperation, SortKey, WindowFunction,
 };
 pub(crate) use statement::{
     BoundCheck, BoundDelete, BoundInsert, BoundMerge, BoundStatement, BoundUpdate, ConflictAction,

@@ -158,6 +158,19 @@ pub(crate) struct BoundRelation {
     pub columns: Vec<BoundColumn>,
     /// Whether it may name columns of relations to its left (LATERAL, and every function).
     pub lateral: bool,
+    /// What the hidden columns of a table store.
+    pub indexed: Vec<IndexExpression>,
+}
+
+/// What a hidden column of a table stores for an index.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IndexExpression {
+    /// The hidden column.
+    pub column: usize,
+    /// The index's expression or predicate, over the relation's rows.
+    pub expr: BoundExpr,
+    /// Whether the column is true where the predicate `expr` holds, and NULL elsewhere.
+    pub is_predicate: bool,
 }
 
 /// What a relation is.

@@ -28,6 +28,8 @@ pub(super) struct IndexOf<'t> {
     pub table: &'t Table,
     pub columns: Vec<IndexColumn>,
     pub included: &'t [usize],
+    /// The predicate of a partial index.
+    pub predicate: Option<&'t str>,
     pub unique: bool,
     pub primary: bool,
     /// Whether a constraint of the same name stands for it.
@@ -44,6 +46,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         table,
         columns: table.key.iter().map(plain).collect(),
         included: &[],
+        predicate: None,
         unique: true,
         primary: true,
         constraint: true,
@@ -52,8 +55,9 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         oid: index.oid,
         name: &index.name,
         table,
-        columns: index.columns.clone(),
+        columns: table.index_keys(index).to_vec(),
         included: &index.included,
+        predicate: table.predicate(index),
         unique: index.unique,
         primary: false,
         constraint: index.constraint,
@@ -154,7 +158,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             relhasindex = !indexes_of(table).is_empty(),
             relpersistence = persistence(table),
             relkind = 'r',
-            relnatts = table.columns.len() as i16,
+            relnatts = table.visible().len() as i16,
             relchecks = table.checks.len() as i16,
             relhastriggers = has_triggers,
             relispopulated = true,
@@ -251,7 +255,7 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
         }
     }
     for table in tables(catalog) {
-        for (at, column) in table.columns.iter().enumerate() {
+        for (at, column) in table.visible().iter().enumerate() {
             of_table(table, at, column).write(out);
         }
         for index in indexes_of(table) {
@@ -345,6 +349,10 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
         for index in indexes_of(table) {
             let columns = index_columns(&index);
             let keys = index.columns.iter().map(|it| table.columns[it.column].ty);
+            // Zero stands for an expression.
+            let number = |&at: &usize| if at < table.visible().len() { at as i16 + 1 } else { 0 };
+            let expressions: Vec<&str> =
+                columns.iter().filter_map(|&at| table.columns[at].indexed()).collect();
             // 3: DESC, and NULLs first, as DESC has them.
             let options = index.columns.iter().map(|it| if it.descending { 3_i16 } else { 0 });
             row!(
@@ -359,10 +367,12 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 indisvalid = true,
                 indisready = true,
                 indislive = true,
-                indkey = vector(Type::Int2, columns.iter().map(|&at| at as i16 + 1)),
+                indkey = vector(Type::Int2, columns.iter().map(number)),
                 indcollation = vector(Type::Oid, keys.clone().map(|ty| type_facts(ty).collation)),
                 indclass = vector(Type::Oid, keys.map(operator_class)),
                 indoption = vector(Type::Int2, options),
+                indexprs = (!expressions.is_empty()).then(|| expressions.join(", ")),
+                indpred = index.predicate,
             );
         }
     }

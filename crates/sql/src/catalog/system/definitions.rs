@@ -104,7 +104,7 @@ pub(super) fn index_columns(index: &IndexOf<'_>) -> Vec<usize> {
 }
 
 fn names(table: &Table, positions: &[usize]) -> String {
-    let name = |&at: &usize| table.columns.get(at).map_or(String::new(), |it| quote_identifier(&it.name));
+    let name = |&at: &usize| if at < table.columns.len() { table.column_text(at) } else { String::new() };
     positions.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
@@ -136,8 +136,9 @@ pub(super) fn index_definition(
             format!("{}.{}", quote_identifier(&index.table.schema), quote_identifier(&index.table.name))
         }
     };
+    let predicate = index.predicate.map_or(String::new(), |text| format!(" WHERE ({text})"));
     Some(format!(
-        "CREATE {}INDEX {} ON {} USING btree ({}){included}",
+        "CREATE {}INDEX {} ON {} USING btree ({}){included}{predicate}",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(index.name),
         table,

@@ -31,7 +31,7 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
     };
     for table in all_tables(catalog) {
         depend((PG_CLASS, table.oid), (PG_NAMESPACE, schema_oid(catalog, &table.schema), 0), 'n');
-        for (at, column) in table.columns.iter().enumerate() {
+        for (at, column) in table.visible().iter().enumerate() {
             if matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)) {
                 let oid = derived_oid(table.oid, 'd', &column.name);
                 depend((PG_ATTRDEF, oid), (PG_CLASS, table.oid, at as i32 + 1), 'a');

@@ -193,7 +193,7 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
         }
     }
     for table in all_tables(catalog) {
-        for (number, column) in table.columns.iter().enumerate() {
+        for (number, column) in table.visible().iter().enumerate() {
             let shown = Shown {
                 schema: &table.schema,
                 table: &table.name,
@@ -225,7 +225,7 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
 fn origin_cells(system: &SystemCatalog<'_>, column: &Column) -> Vec<(&'static str, Value)> {
     let mut cells = Vec::new();
     match &column.origin {
-        ColumnOrigin::Nothing => {}
+        ColumnOrigin::Nothing | ColumnOrigin::IndexKey(_) | ColumnOrigin::IndexPredicate(_) => {}
         ColumnOrigin::Default(text) => {
             cells.push(("column_default", default_text(system, column.ty, text).value()))
         }

@@ -61,7 +61,7 @@ pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
 /// NOT NULL as the standard has it: CHECK constraints whose names are made of oids.
 fn not_null_checks(table: &Table) -> Vec<(String, String)> {
     let is_not_null = |at: usize| table.columns[at].not_null || table.key.contains(&at);
-    let columns = (0..table.columns.len()).filter(|&at| is_not_null(at));
+    let columns = (0..table.visible().len()).filter(|&at| is_not_null(at));
     let check = |at: usize| {
         let name = format!("2200_{}_{}_not_null", table.oid, at + 1);
         (name, format!("{} IS NOT NULL", table.columns[at].name))

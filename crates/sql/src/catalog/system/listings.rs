@@ -109,7 +109,7 @@ pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
     }
     for table in all_tables(catalog) {
         comments.push((PG_CLASS, table.oid, 0, &table.comment));
-        for (at, column) in table.columns.iter().enumerate() {
+        for (at, column) in table.visible().iter().enumerate() {
             comments.push((PG_CLASS, table.oid, at as i32 + 1, &column.comment));
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use heddledb::{Database, Options, TableDefinition};
 
+use crate::bind::tree::{BoundExpr, RelationId};
 use crate::bind::{BindContext, bind};
 use crate::catalog::{
     Catalog, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Table,
@@ -35,6 +36,10 @@ impl Known for Fixture {
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
         let refers = |table: &&Arc<Table>| table.foreign_keys.iter().any(|key| key.table == oid);
         self.catalog.tables().filter(refers).cloned().collect()
+    }
+
+    fn generated(&self, _: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
+        Ok((RelationId(0), Vec::new()))
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
@@ -221,6 +226,9 @@ impl Fixture {
     /// The plan in lines.
     #[track_caller]
     pub(super) fn explain(&self, text: &str) -> String {
-        self.planned(text).unwrap_or_else(|error| panic!("{text}: {error}")).explain(None).join("\n")
+        self.planned(text)
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+            .explain(crate::plan::explain::Shown { costs: true, counts: None })
+            .join("\n")
     }
 }

@@ -52,7 +52,11 @@ pub(super) fn check<'e>(run: &mut Run<'e>, rules: &'e RowRules, row: &[Value]) -
 }
 
 fn failing_row(environment: &dyn Environment, table: &Table, row: &[Value]) -> String {
-    let values: Vec<String> =
-        table.columns.iter().zip(row).map(|(column, value)| text_of(environment, column.ty, value)).collect();
+    let values: Vec<String> = table
+        .visible()
+        .iter()
+        .zip(row)
+        .map(|(column, value)| text_of(environment, column.ty, value))
+        .collect();
     format!("Failing row contains ({}).", values.join(", "))
 }

@@ -6,13 +6,14 @@
 //!   is left.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::catalog::{ColumnOrigin, ForeignKey, KeyAction, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::plan::expression::Expr;
 use crate::plan::statement::{KeyedTable, RowRules};
 use crate::run::Run;
 use crate::run::memory::row_bytes;
+use crate::run::write::checks::generate;
 use crate::run::write::rows::{
     change, each_by_index, each_row, find_by_index, key_text, refs, remove, stored_key,
 };
@@ -23,6 +24,12 @@ use crate::types::Value;
 pub(super) struct Touched {
     events: VecDeque<Event>,
     charged: usize,
+}
+
+/// A table with rows that refer to others.
+struct Child<'e> {
+    table: &'e Table,
+    generated: &'e [(usize, Expr)],
 }
 
 struct Event {
@@ -47,7 +54,7 @@ impl Touched {
     }
 
     /// Looks at all foreign keys of rows that were written.
-    pub(super) fn check(&mut self, run: &mut Run<'_>, rules: &RowRules) -> Result<()> {
+    pub(super) fn check<'e>(&mut self, run: &mut Run<'e>, rules: &'e RowRules) -> Result<()> {
         let graph = &rules.keys.tables;
         let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
         if !graph.get(&rules.table.oid).is_some_and(concerns) {
@@ -58,7 +65,9 @@ impl Touched {
             let Some(keyed) = graph.get(&event.table) else { continue };
             if let Some(old) = &event.old {
                 for (key, child) in &keyed.referencing {
-                    self.left(run, keyed, key, child, old, event.new.as_deref())?;
+                    let generated = graph.get(&child.oid).map_or(&[][..], |child| &child.generated);
+                    let child = Child { table: child, generated };
+                    self.left(run, keyed, key, &child, old, event.new.as_deref())?;
                 }
             }
             if let Some(new) = &event.new {
@@ -79,12 +88,12 @@ impl Touched {
     }
 
     /// Deals with the rows that refer to a row that is gone, or has another key now.
-    fn left(
+    fn left<'e>(
         &mut self,
-        run: &mut Run<'_>,
+        run: &mut Run<'e>,
         keyed: &KeyedTable,
         key: &ForeignKey,
-        child: &Arc<Table>,
+        child: &Child<'e>,
         old: &[Value],
         new: Option<&[Value]>,
     ) -> Result<()> {
@@ -95,7 +104,7 @@ impl Touched {
             return Ok(());
         }
         let action = if new.is_some() { key.on_update } else { key.on_delete };
-        let rows = referring(run, child, key, &values)?;
+        let rows = referring(run, child.table, key, &values)?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -104,7 +113,7 @@ impl Touched {
             if action == KeyAction::NoAction && is_there(run, &keyed.table, &key.references, &values)? {
                 return Ok(());
             }
-            return Err(still_referenced(run, keyed, key, child, old));
+            return Err(still_referenced(run, keyed, key, child.table, old));
         }
         let bytes: usize = rows.iter().map(|(_, row)| row_bytes(row)).sum();
         run.memory.charge(bytes)?;
@@ -116,10 +125,10 @@ impl Touched {
     }
 
     /// Does to one referring row what its key says.
-    fn follow(
+    fn follow<'e>(
         &mut self,
-        run: &mut Run<'_>,
-        child: &Arc<Table>,
+        run: &mut Run<'e>,
+        Child { table: child, generated }: &Child<'e>,
         key: &ForeignKey,
         action: KeyAction,
         (child_key, row): (&[Value], Vec<Value>),
@@ -154,7 +163,10 @@ impl Touched {
                 .with_column(&child.columns[column].name));
             }
         }
-        change(run, child, child_key, &row, &changed, &key.columns)?;
+        generate(run, generated, &mut changed)?;
+        let generated = generated.iter().map(|(column, _)| *column);
+        let columns: Vec<usize> = key.columns.iter().copied().chain(generated).collect();
+        change(run, child, child_key, &row, &changed, &columns)?;
         self.stored(child, &changed, Some(&row));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use heddledb::{Column, Value as Stored, ValueRef};
 
 use crate::access::Writes;
-use crate::catalog::Table;
+use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::decoder::{Decoder, handle};
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
@@ -206,10 +206,19 @@ pub(super) fn key_text(
     columns: &[usize],
     row: &[Value],
 ) -> String {
-    let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+    let is_key = |column: &&usize| !matches!(table.columns[**column].origin, ColumnOrigin::IndexPredicate(_));
+    let columns: Vec<usize> = columns.iter().filter(is_key).copied().collect();
+    let names: Vec<String> = columns.iter().map(|&column| shown_name(table, column)).collect();
     let values: Vec<String> =
         columns.iter().map(|&column| text_of(environment, table.columns[column].ty, &row[column])).collect();
     format!("({})=({})", names.join(", "), values.join(", "))
+}
+
+fn shown_name(table: &Table, column: usize) -> String {
+    match table.columns[column].indexed() {
+        Some(_) => table.column_text(column),
+        None => table.columns[column].name.clone(),
+    }
 }
 
 pub(super) fn text_of(environment: &dyn Environment, ty: crate::types::Type, value: &Value) -> String {

@@ -164,7 +164,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         };
         let mut fields = Vec::new();
-        for column in &found.columns {
+        for column in found.visible() {
             let named = columns.iter().any(|name| name.text == column.name);
             let generated = matches!(column.origin, crate::catalog::ColumnOrigin::Generated(_));
             if named || (columns.is_empty() && !generated) {

@@ -1,0 +1,68 @@
+//! What conditions say of a table's columns, the hidden ones of its indexes included.
+//!
+//! # Invariants
+//! - A condition on an index's expression restricts the hidden column that stores it. Conditions that imply the
+//!   predicate of a partial index restrict the predicate's column to true.
+
+use crate::bind::tree::walk::{children_mut, walk};
+use crate::bind::tree::{BoundExpr, BoundRelation};
+use crate::plan::path::{self, Restriction};
+use crate::plan::planner::Planner;
+use crate::rewrite::implies;
+
+impl Planner<'_> {
+    /// How numbered conditions restrict the columns of a relation. The first `own` ones name no other relation.
+    pub(crate) fn restrictions<'c>(
+        &mut self,
+        relation: &BoundRelation,
+        conditions: impl Iterator<Item = (usize, &'c BoundExpr)>,
+        own: usize,
+    ) -> Vec<Restriction> {
+        let mut found = Vec::new();
+        let mut of_relation = Vec::new();
+        for (number, condition) in conditions {
+            path::restrictions(condition, number, relation.id, &|_| true, &mut found);
+            if relation.indexed.is_empty() {
+                continue;
+            }
+            self.depends_on_values |= has_parameter(condition);
+            if number < own {
+                of_relation.push(condition);
+            }
+            let mut seen = condition.clone();
+            if name_hidden_columns(&mut seen, relation) {
+                let mut hidden = Vec::new();
+                path::restrictions(&seen, number, relation.id, &|_| true, &mut hidden);
+                let is_hidden =
+                    |column: usize| relation.indexed.iter().any(|indexed| indexed.column == column);
+                found.extend(hidden.into_iter().filter(|restriction| is_hidden(restriction.column)));
+            }
+        }
+        for indexed in relation.indexed.iter().filter(|indexed| indexed.is_predicate) {
+            if implies(&of_relation, &indexed.expr) {
+                found.push(path::boolean(indexed.column, true, 0));
+            }
+        }
+        found
+    }
+}
+
+/// Replaces the expressions of indexes by the hidden columns that store them. Whether there were any.
+fn name_hidden_columns(expr: &mut BoundExpr, relation: &BoundRelation) -> bool {
+    let keys = relation.indexed.iter().filter(|indexed| !indexed.is_predicate);
+    for indexed in keys {
+        if *expr == indexed.expr {
+            *expr = BoundExpr::Column { relation: relation.id, column: indexed.column, ty: expr.ty() };
+            return true;
+        }
+    }
+    let mut found = false;
+    children_mut(expr, &mut |child| found |= name_hidden_columns(child, relation));
+    found
+}
+
+fn has_parameter(expr: &BoundExpr) -> bool {
+    let mut found = false;
+    walk(expr, &mut |part| found |= matches!(part, BoundExpr::Parameter { .. }));
+    found
+}
