@@ -18,7 +18,7 @@ use crate::check::{CheckReport, check_snapshot};
 use crate::diagnostics::access_trace::AccessTrace;
 use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, kept_aside, or_kept};
 use crate::options::Options;
 use crate::pipeline::call::{Answer, Output, Submitted};
 use crate::pipeline::engine::Engine;
@@ -117,6 +117,52 @@ impl Database {
         }
     }
 
+    /// As [`run`](Self::run), for bodies with an error type of the application's own, which arrives as it is. The engine's errors
+    /// become one of it by `From`, also inside of the body, by `?`.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
+    /// #     .column("stock", DataType::Int64).primary_key(["id"]))?;
+    /// #[derive(Debug, PartialEq, thiserror::Error)]
+    /// enum Shop {
+    ///     #[error("sold out")]
+    ///     SoldOut,
+    ///     #[error(transparent)]
+    ///     Database(#[from] heddledb::Error),
+    /// }
+    ///
+    /// # db.run(|tx| tx.insert(&items, row![7, 1]))?;
+    /// let buy = || {
+    ///     db.try_run(|tx| {
+    ///         let Some(item) = tx.get(&items, 7)? else { return Err(Shop::SoldOut) };
+    ///         if item.int("stock")? == 0 {
+    ///             return Err(Shop::SoldOut); // leaves no trace
+    ///         }
+    ///         tx.add(&items, 7, "stock", -1)?;
+    ///         Ok(())
+    ///     })
+    /// };
+    /// assert_eq!(buy(), Ok(()));
+    /// assert_eq!(buy(), Err(Shop::SoldOut));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The closure's own; those of [`run`](Self::run).
+    pub fn try_run<T, E: From<Error>>(
+        &self,
+        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut own = None;
+        let result = self.run(|tx| {
+            own = None;
+            body(tx).map_err(|error| kept_aside(&mut own, error))
+        });
+        or_kept(result, own)
+    }
+
     /// Runs a body until it has ended and its result may be released. The error that it ended in, if it did.
     fn run_body(&self, body: &mut dyn Body) -> Option<Box<Error>> {
         let engine = self.engine();
@@ -171,6 +217,45 @@ impl Database {
     /// The call's own; [`Error::Nested`] inside a transaction.
     pub fn call(&self, procedure: &Procedure, args: Args) -> Result<Output> {
         self.submit(procedure, args)?.wait()
+    }
+
+    /// As [`call`](Self::call), for procedures whose bodies fail with an error of the application's own
+    /// ([`Error::application`]): it arrives as it is.
+    ///
+    /// ```
+    /// # use heddledb::{Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, TableDefinition, args, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
+    /// #     .column("stock", DataType::Int64).primary_key(["id"]))?;
+    /// # #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+    /// # enum Shop {
+    /// #     #[error("sold out")]
+    /// #     SoldOut,
+    /// #     #[error(transparent)]
+    /// #     Database(#[from] heddledb::Error),
+    /// # }
+    /// let buy = Action::write(&items).key(|args, key| key.push(args.int(0)?)).body(|action| {
+    ///     match action.get()?.map(|item| item.int("stock")).transpose()? {
+    ///         None | Some(0) => Err(Error::application(Shop::SoldOut)),
+    ///         Some(_) => action.add("stock", -1),
+    ///     }
+    /// });
+    /// let buy = db.register(ProcedureDefinition::new("buy").parameter("id", DataType::Int64).phase([buy]))?;
+    /// assert_eq!(db.try_call(&buy, args![7]).err(), Some(Shop::SoldOut));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The body's own; those of [`call`](Self::call).
+    pub fn try_call<E: From<Error> + Clone + 'static>(
+        &self,
+        procedure: &Procedure,
+        args: Args,
+    ) -> Result<Output, E> {
+        self.call(procedure, args).map_err(|error| match error.application_error::<E>() {
+            Some(own) => own.clone(),
+            None => E::from(error),
+        })
     }
 
     /// Sends a call into the pipeline; waits only where too many are under way.

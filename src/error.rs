@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+mod application;
+
+pub use application::ApplicationError;
+pub(crate) use application::{kept_aside, or_kept};
+
 /// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -351,6 +356,12 @@ pub enum Error {
     Failed {
         /// What the transaction said.
         message: String,
+    },
+    /// An error of the application's own, from a procedure's body: it left no trace.
+    #[error("{error}")]
+    Application {
+        /// What [`Error::application`] was given.
+        error: ApplicationError,
     },
     /// The transaction's body panicked: it left no trace.
     #[error("the transaction panicked: {message}; it left no trace, and the database goes on")]
@@ -725,7 +736,7 @@ impl Error {
             Error::NotWritable { .. } | Error::NotReadable { .. } => "42501",
             Error::MissingFile { .. } => "58P01",
             Error::ReadOnly => "25006",
-            Error::Failed { .. } => "P0001",
+            Error::Failed { .. } | Error::Application { .. } => "P0001",
             Error::Closed => "57P01",
             Error::Malformed { .. } | Error::Inconsistent { .. } | Error::Damaged { .. } => "XX001",
             Error::InvalidType { .. } => "42704",

@@ -82,7 +82,7 @@ pub use diagnostics::time_samples::TimeSamples;
 pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
-pub use error::{Error, Result, Timeout};
+pub use error::{ApplicationError, Error, Result, Timeout};
 pub use options::{
     CheckpointOptions, DiagnosticOptions, Durability, LockingOptions, LogOptions, MemoryOptions, Options,
     PartitionedOptions, PhasedOptions, PredictOptions, ProtocolOptions, QueueOptions, ScheduleOptions,
@@ -114,7 +114,8 @@ pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
 pub use transaction::{Savepoint, Scan, Tx, fail};
 pub use types::{
-    Args, DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,
+    Args, AsValue, DataType, Date, Decimal, IntoKey, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value,
+    ValueRef,
 };
 pub use worker::{Executed, Worker};
 

@@ -1,8 +1,9 @@
 //! Ranges of keys: what a scan reads, in which direction, and how much of it.
 
-use std::ops::Bound;
+use std::ops::{self, Bound};
 
 use crate::error::Result;
+use crate::types::IntoKey;
 use crate::types::key::{EncodedKey, prefix_end};
 use crate::types::{Value, ValueRef};
 
@@ -14,6 +15,23 @@ use crate::types::{Value, ValueRef};
 /// let from_3_up_to_but_not_9 = Range::from(key![3]).to(key![9]);
 /// let of_customer_7_since_order_20 = Range::prefix(key![7]).starting_at(key![7, 20]);
 /// ```
+///
+/// Wherever a range is taken, a range of keys as Rust writes it will do, too: `1..5`, `..=9`, `(7, 20)..(8, 0)`, `..`; and a
+/// key, which stands for all keys that begin with it.
+///
+/// ```
+/// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, row};
+/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let numbers = db.create_table(TableDefinition::new("number").column("n", DataType::Int64).primary_key(["n"]))?;
+/// db.run(|tx| {
+///     (0..10).try_for_each(|n| tx.insert(&numbers, row![n]))?;
+///     assert_eq!(tx.scan(&numbers, 1..5)?.count(), 4);
+///     assert_eq!(tx.scan(&numbers, ..=8)?.count(), 9);
+///     assert_eq!(tx.scan(&numbers, Range::from(3).limit(2))?.count(), 2);
+///     Ok(())
+/// })?;
+/// # Ok::<(), heddledb::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Range {
     prefix: Vec<Value>,
@@ -23,8 +41,8 @@ pub struct Range {
     limit: Option<usize>,
 }
 
-fn owned<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Vec<Value> {
-    key.as_ref().iter().map(|value| value.to_value()).collect()
+fn owned<'v>(key: impl IntoKey<'v>) -> Vec<Value> {
+    key.into_key().as_ref().iter().map(|value| value.to_value()).collect()
 }
 
 impl Range {
@@ -35,32 +53,32 @@ impl Range {
 
     /// The keys that begin with these values; a beginning or an end that is set besides makes the range smaller, never
     /// larger.
-    pub fn prefix<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
+    pub fn prefix<'v>(key: impl IntoKey<'v>) -> Range {
         Range { prefix: owned(key), ..Range::default() }
     }
 
     /// The keys from this one on, itself included. A part of a key stands for the first key that begins with it.
-    pub fn from<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
+    pub fn from<'v>(key: impl IntoKey<'v>) -> Range {
         Range { from: Some(owned(key)), ..Range::default() }
     }
 
     /// Begins with this key, as a range [`from`](Self::from) it does.
     #[must_use]
-    pub fn starting_at<'v>(mut self, key: impl AsRef<[ValueRef<'v>]>) -> Range {
+    pub fn starting_at<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.from = Some(owned(key));
         self
     }
 
     /// Ends before this key.
     #[must_use]
-    pub fn to<'v>(mut self, key: impl AsRef<[ValueRef<'v>]>) -> Range {
+    pub fn to<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.to = Some((owned(key), false));
         self
     }
 
     /// Ends with this key. A part of a key stands for the last key that begins with it.
     #[must_use]
-    pub fn to_inclusive<'v>(mut self, key: impl AsRef<[ValueRef<'v>]>) -> Range {
+    pub fn to_inclusive<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.to = Some((owned(key), true));
         self
     }
@@ -115,6 +133,41 @@ impl Range {
         // Nor does an end beyond the prefix: a footprint may be declared by the prefix alone.
         let end_of_prefix = if prefix.is_empty() { Bound::Unbounded } else { above(&prefix) };
         Ok((prefix, lower, lower_of(end, end_of_prefix)))
+    }
+}
+
+/// Makes a range of each of Rust's.
+macro_rules! from_std {
+    ($($range:ident: $given:ident => $made:expr;)*) => {$(
+        impl<'k, K: IntoKey<'k>> From<ops::$range<K>> for Range {
+            fn from($given: ops::$range<K>) -> Range {
+                $made
+            }
+        }
+    )*};
+}
+
+from_std! {
+    Range: range => Range::from(range.start).to(range.end);
+    RangeFrom: range => Range::from(range.start);
+    RangeTo: range => Range::all().to(range.end);
+    RangeToInclusive: range => Range::all().to_inclusive(range.end);
+    RangeInclusive: range => {
+        let (start, end) = range.into_inner();
+        Range::from(start).to_inclusive(end)
+    };
+}
+
+impl From<ops::RangeFull> for Range {
+    fn from(_: ops::RangeFull) -> Range {
+        Range::all()
+    }
+}
+
+/// The keys that begin with this one.
+impl<'k, K: IntoKey<'k>> From<K> for Range {
+    fn from(key: K) -> Range {
+        Range::prefix(key)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::storage::table::TableCore;
 use crate::table::{ColumnName, position};
-use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
+use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, Value, ValueRef};
 
 mod owned;
 pub use owned::OwnedRow;
@@ -76,6 +76,93 @@ impl<'tx> Row<'tx> {
         }
     }
 
+    /// As [`int`](Self::int); none, if it is NULL.
+    ///
+    /// # Errors
+    /// The column is unknown, or is of another type.
+    #[inline]
+    pub fn opt_int(&self, column: impl ColumnName) -> Result<Option<i64>> {
+        let position = position(self.table, column)?;
+        match self.value(position) {
+            ValueRef::Int(value) => Ok(Some(value)),
+            ValueRef::Null if !self.is_hidden(position) => Ok(None),
+            _ => Err(self.wrong(position, "an integer")),
+        }
+    }
+
+    /// A column's value as a Rust type: any that [`row!`](crate::row) takes, checked, and `Option` of it.
+    ///
+    /// # Errors
+    /// The column is unknown, is of another type, is NULL, or its value does not fit the type.
+    #[inline]
+    pub fn read<T: TryFrom<ValueRef<'tx>, Error = Error>>(&self, column: impl ColumnName) -> Result<T> {
+        self.read_at(position(self.table, column)?)
+    }
+
+    #[inline]
+    pub(crate) fn read_at<T: TryFrom<ValueRef<'tx>, Error = Error>>(&self, position: usize) -> Result<T> {
+        let value = self.value(position);
+        if value.is_null() && self.is_hidden(position) {
+            return Err(Error::Conflict);
+        }
+        T::try_from(value).map_err(|error| self.about(position, error))
+    }
+
+    #[cold]
+    fn about(&self, position: usize, error: Error) -> Error {
+        let name = &self.table.layout().column(position).name;
+        match error {
+            Error::WrongRead { holds, read_as, .. } => {
+                Error::WrongRead { what: name.clone(), holds, read_as }
+            }
+            other => other.in_column(name),
+        }
+    }
+
+    /// The entry of an ordered-tuple column: the columns of its order, then those of its payload. None: it is NULL.
+    ///
+    /// # Errors
+    /// The column is unknown, or is of another type.
+    pub fn ordered_tuple(&self, column: impl ColumnName) -> Result<Option<Vec<Value>>> {
+        let position = position(self.table, column)?;
+        match (
+            &self.table.layout().column(position).data_type,
+            self.read_at::<Option<OrderedTuple>>(position)?,
+        ) {
+            (DataType::OrderedTuple(of), Some(tuple)) => tuple.row(of).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The entries of a top-K column as rows, from the greatest down: each has the columns of the order, then those of
+    /// the payload. NULL has no entries.
+    ///
+    /// ```
+    /// # use heddledb::{Database, Durability, Options, TableDefinition, Value, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// let games = db.create_table(TableDefinition::new("game").column("id", "int64".parse()?)
+    ///     .column("best", "top_k(2; int64; text)".parse()?).primary_key(["id"]))?;
+    /// db.run(|tx| tx.insert(&games, row![1, None::<i64>]))?;
+    /// for (score, name) in [(10, "Ada"), (12, "Bea"), (7, "Cem")] {
+    ///     db.run(|tx| tx.top_k_insert(&games, 1, "best", &row![score], &row![name]))?;
+    /// }
+    /// let best = db.run(|tx| tx.get(&games, 1)?.map(|game| game.top_k("best")).transpose())?;
+    /// assert_eq!(best, Some(vec![vec![12.into(), "Bea".into()], vec![10.into(), "Ada".into()]]));
+    /// let shown = db.run(|tx| Ok(format!("{:?}", tx.get(&games, 1)?)))?;
+    /// assert!(shown.contains(r#"[[12, "Bea"], [10, "Ada"]]"#), "{shown}");
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The column is unknown, or is of another type.
+    pub fn top_k(&self, column: impl ColumnName) -> Result<Vec<Vec<Value>>> {
+        let position = position(self.table, column)?;
+        match (&self.table.layout().column(position).data_type, self.read_at::<Option<TopK>>(position)?) {
+            (DataType::TopK { of, .. }, Some(set)) => set.rows(of),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Every column's value, owned.
     pub fn to_values(&self) -> Vec<Value> {
         (0..self.table.layout().len()).map(|position| self.value(position).to_value()).collect()
@@ -94,7 +181,7 @@ impl<'tx> Row<'tx> {
 }
 
 macro_rules! getters {
-    ($($(#[$doc:meta])* $name:ident -> $result:ty, $pattern:pat => $value:expr, $expected:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $optional:ident -> $result:ty, $pattern:pat => $value:expr, $expected:literal;)*) => {
         impl<'tx> Row<'tx> {$(
             $(#[$doc])*
             ///
@@ -108,35 +195,86 @@ macro_rules! getters {
                     _ => Err(self.wrong(position, $expected)),
                 }
             }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "); none, if it is NULL.")]
+            ///
+            /// # Errors
+            /// The column is unknown, or is of another type.
+            #[inline]
+            pub fn $optional(&self, column: impl ColumnName) -> Result<Option<$result>> {
+                let position = position(self.table, column)?;
+                match self.value(position) {
+                    $pattern => Ok(Some($value)),
+                    ValueRef::Null if !self.is_hidden(position) => Ok(None),
+                    _ => Err(self.wrong(position, $expected)),
+                }
+            }
         )*}
     };
 }
 
 getters! {
     /// A truth value.
-    boolean -> bool, ValueRef::Bool(value) => value, "a bool";
+    boolean, opt_boolean -> bool, ValueRef::Bool(value) => value, "a bool";
     /// A floating point number.
-    float -> f64, ValueRef::Float(value) => value, "a float";
+    float, opt_float -> f64, ValueRef::Float(value) => value, "a float";
     /// An exact number.
-    decimal -> Decimal, ValueRef::Decimal(value) => value, "a decimal";
+    decimal, opt_decimal -> Decimal, ValueRef::Decimal(value) => value, "a decimal";
     /// A text.
-    text -> &'tx str, ValueRef::Text(value) => value, "a text";
+    text, opt_text -> &'tx str, ValueRef::Text(value) => value, "a text";
     /// Bytes.
-    bytes -> &'tx [u8], ValueRef::Bytes(value) => value, "bytes";
+    bytes, opt_bytes -> &'tx [u8], ValueRef::Bytes(value) => value, "bytes";
     /// A day.
-    date -> Date, ValueRef::Date(value) => value, "a date";
+    date, opt_date -> Date, ValueRef::Date(value) => value, "a date";
     /// A time.
-    timestamp -> Timestamp, ValueRef::Timestamp(value) => value, "a timestamp";
+    timestamp, opt_timestamp -> Timestamp, ValueRef::Timestamp(value) => value, "a timestamp";
     /// An identifier.
-    uuid -> Uuid, ValueRef::Uuid(value) => value, "a uuid";
+    uuid, opt_uuid -> Uuid, ValueRef::Uuid(value) => value, "a uuid";
 }
 
 impl fmt::Debug for Row<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = formatter.debug_map();
         for (position, column) in self.table.definition().columns().iter().enumerate() {
-            map.entry(&column.name, &self.value(position));
+            match (&column.data_type, self.value(position)) {
+                (DataType::OrderedTuple(of), ValueRef::Tuple(entry)) => map.entry(
+                    &column.name,
+                    &Entries(OrderedTuple::from_stored(entry).row(of).map(|row| vec![row])),
+                ),
+                (DataType::TopK { of, .. }, ValueRef::TopK(set)) => {
+                    map.entry(&column.name, &Entries(TopK::from_stored(set).rows(of)))
+                }
+                (_, value) => map.entry(&column.name, &value),
+            };
         }
         map.finish()
+    }
+}
+
+/// Entries of a column of tuples, as rows of values.
+struct Entries(Result<Vec<Vec<Value>>>);
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(rows) => formatter.debug_list().entries(rows.iter().map(|row| EntryValues(row))).finish(),
+            Err(error) => fmt::Debug::fmt(error, formatter),
+        }
+    }
+}
+
+struct EntryValues<'v>(&'v [Value]);
+
+impl fmt::Debug for EntryValues<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut list = formatter.debug_list();
+        for value in self.0 {
+            match value {
+                Value::Text(text) => list.entry(text),
+                Value::Null => list.entry(&format_args!("NULL")),
+                other => list.entry(&format_args!("{other}")),
+            };
+        }
+        list.finish()
     }
 }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 pub use self::snapshot_scan::SnapshotScan;
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, kept_aside, or_kept};
 use crate::pipeline::nesting;
 use crate::pipeline::snapshots::Registered;
 use crate::range::Range;
@@ -30,7 +30,7 @@ use crate::storage::table::TableCore;
 use crate::storage::versions::{Found, Met, Rows};
 use crate::table::Table;
 use crate::transaction::index_position;
-use crate::types::ValueRef;
+use crate::types::IntoKey;
 
 /// A read-only view of all tables as of one moment.
 ///
@@ -103,6 +103,18 @@ impl Database {
     }
 }
 
+impl Database {
+    /// As [`read`](Self::read), for closures with an error type of the application's own.
+    ///
+    /// # Errors
+    /// The closure's own; those of [`read`](Self::read).
+    pub fn try_read<T, E: From<Error>>(&self, body: impl FnOnce(&Snapshot) -> Result<T, E>) -> Result<T, E> {
+        let mut own = None;
+        let result = self.read(|snapshot| body(snapshot).map_err(|error| kept_aside(&mut own, error)));
+        or_kept(result, own)
+    }
+}
+
 impl Snapshot {
     /// The last epoch that it contains.
     pub fn epoch(&self) -> u64 {
@@ -113,9 +125,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// A key that does not fit the table; [`Error::SnapshotTooOld`]; [`Error::LogFailed`] where the row never became durable.
-    pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<OwnedRow>> {
+    pub fn get<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<OwnedRow>> {
         let core = self.core(table)?;
-        let key = core.encode_key(key.as_ref(), true)?;
+        let key = core.encode_key(key.into_key().as_ref(), true)?;
         let mut rows = Rows::new(core.clone());
         let met = {
             let guard = pin();
@@ -135,9 +147,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn exists<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+    pub fn exists<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         let core = self.core(table)?;
-        let key = core.encode_key(key.as_ref(), true)?;
+        let key = core.encode_key(key.into_key().as_ref(), true)?;
         let guard = pin();
         let found = match core.find(core.hash(&key), &key, &guard) {
             Lookup::Missing(_) => Found::Nothing(0),
@@ -158,8 +170,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`]; values that do not fit the key.
-    pub fn scan(&self, table: &Table, range: Range) -> Result<SnapshotScan> {
-        let core = self.core(table)?;
+    pub fn scan(&self, table: &Table, range: impl Into<Range>) -> Result<SnapshotScan> {
+        let (core, range) = (self.core(table)?, range.into());
         let scan = range_scan(core, &range)?;
         Ok(SnapshotScan::new(&self.view, core, None, scan, range.row_limit()))
     }
@@ -169,8 +181,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`snapshot_scan`](Self::scan).
-    pub fn scan_parts(&self, table: &Table, range: Range, parts: usize) -> Result<Vec<SnapshotScan>> {
-        let core = self.core(table)?;
+    pub fn scan_parts(
+        &self,
+        table: &Table,
+        range: impl Into<Range>,
+        parts: usize,
+    ) -> Result<Vec<SnapshotScan>> {
+        let (core, range) = (self.core(table)?, range.into());
         let scans = range_scan(core, &range)?.split(core, parts, &pin());
         let scan = |scan| SnapshotScan::new(&self.view, core, None, scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
@@ -180,8 +197,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]; values that do not fit the indexed columns.
-    pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<SnapshotScan> {
-        let core = self.core(table)?;
+    pub fn scan_index(&self, table: &Table, index: &str, range: impl Into<Range>) -> Result<SnapshotScan> {
+        let (core, range) = (self.core(table)?, range.into());
         let (number, scan) = index_scan(core, index, &range)?;
         Ok(SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit()))
     }
@@ -194,10 +211,10 @@ impl Snapshot {
         &self,
         table: &Table,
         index: &str,
-        range: Range,
+        range: impl Into<Range>,
         parts: usize,
     ) -> Result<Vec<SnapshotScan>> {
-        let core = self.core(table)?;
+        let (core, range) = (self.core(table)?, range.into());
         let (number, scan) = index_scan(core, index, &range)?;
         let scans = scan.split(&core.secondary()[number].table, parts, &pin());
         let scan = |scan| SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit());

@@ -13,6 +13,7 @@ use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
 use crate::storage::write_set::Mark;
 use crate::table::{ColumnName, Table, position};
+use crate::types::IntoKey;
 use crate::types::key::EncodedKey;
 use crate::types::{DataType, OrderedTuple, TupleType, ValueRef};
 
@@ -62,12 +63,12 @@ impl<'t, 'a> Tx<'t, 'a> {
     fn at<'k, T>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         access: impl FnOnce(&Target<'_, 'a>) -> Result<T>,
     ) -> Result<T> {
         let table = self.attempt.hold(table.core())?;
         let mut encoded = EncodedKey::new();
-        table.append_key(&mut encoded, key.as_ref(), true)?;
+        table.append_key(&mut encoded, key.into_key().as_ref(), true)?;
         let key = encoded.as_slice();
         access(&Target { table, key, hash: table.hash(key), found: None, declared: false })
     }
@@ -76,7 +77,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is retried).
-    pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<Row<'a>>> {
+    pub fn get<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<Row<'a>>> {
         self.at(table, key, |target| get(self.attempt, target))
     }
 
@@ -87,11 +88,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn get_for_update<'k>(
-        &self,
-        table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
-    ) -> Result<Option<Row<'a>>> {
+    pub fn get_for_update<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<Row<'a>>> {
         self.at(table, key, |target| {
             self.attempt.reserve(target)?;
             get(self.attempt, target)
@@ -103,7 +100,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn reserve<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<()> {
+    pub fn reserve<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<()> {
         self.at(table, key, |target| self.attempt.reserve(target))
     }
 
@@ -126,7 +123,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn try_reserve<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+    pub fn try_reserve<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| self.attempt.try_reserve(target))
     }
 
@@ -165,7 +162,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get); what `each` fails with.
-    pub fn get_each<'k, K: AsRef<[ValueRef<'k>]>>(
+    pub fn get_each<'k, K: IntoKey<'k>>(
         &self,
         table: &Table,
         keys: impl IntoIterator<Item = K>,
@@ -176,7 +173,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         let mut wanted = SmallVec::<[Wanted<'a>; AT_ONCE]>::new();
         loop {
             for key in keys.by_ref().take(AT_ONCE) {
-                let key = core.encode_key(key.as_ref(), true)?;
+                let key = core.encode_key(key.into_key().as_ref(), true)?;
                 let hash = core.hash(&key);
                 core.prefetch(hash, self.attempt.guard());
                 wanted.push(Wanted { key, hash, found: None });
@@ -199,7 +196,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn exists<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+    pub fn exists<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| self.attempt.exists(target))
     }
 
@@ -236,7 +233,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn update<'k, 'v, N: ColumnName>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         changes: &[(N, ValueRef<'v>)],
     ) -> Result<()> {
         self.at(table, key, |target| update(self.attempt, target, changes))
@@ -246,7 +243,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn delete<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+    pub fn delete<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| self.attempt.delete(target))
     }
 
@@ -257,7 +254,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn add<'k, 'v>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         amount: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
@@ -271,7 +268,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn max<'k, 'v>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         value: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
@@ -285,7 +282,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn min<'k, 'v>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         value: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
@@ -299,7 +296,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn multiply<'k, 'v>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         factor: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
@@ -315,7 +312,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn ordered_put<'k>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         order: &[ValueRef<'_>],
         payload: &[ValueRef<'_>],
@@ -332,7 +329,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn top_k_insert<'k>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         order: &[ValueRef<'_>],
         payload: &[ValueRef<'_>],
@@ -347,8 +344,8 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`].
-    pub fn scan(&self, table: &Table, range: Range) -> Result<Scan<'t, 'a>> {
-        let core = self.attempt.hold(table.core())?;
+    pub fn scan(&self, table: &Table, range: impl Into<Range>) -> Result<Scan<'t, 'a>> {
+        let (core, range) = (self.attempt.hold(table.core())?, range.into());
         let (prefix, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
         self.attempt.check_range(core, &prefix, false)?;
         let key_range = KeyRange::primary(core, lower, upper, range.is_backward())?;
@@ -363,8 +360,8 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
-    pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<Scan<'t, 'a>> {
-        let core = self.attempt.hold(table.core())?;
+    pub fn scan_index(&self, table: &Table, index: &str, range: impl Into<Range>) -> Result<Scan<'t, 'a>> {
+        let (core, range) = (self.attempt.hold(table.core())?, range.into());
         let number = index_position(core, index)?;
         let (prefix, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
         self.attempt.check_range(core, &prefix, true)?;

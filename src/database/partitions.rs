@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::protocol::local::local_lock::partition_hash_of_key;
 use crate::table::Table;
-use crate::types::ValueRef;
+use crate::types::IntoKey;
 
 /// What one executor owns.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,8 +71,9 @@ impl Database {
     ///
     /// # Errors
     /// The key does not fit the table.
-    pub fn executor_of<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<usize>> {
-        let (core, values) = (table.core(), key.as_ref());
+    pub fn executor_of<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<usize>> {
+        let (core, values) = (table.core(), key.into_key());
+        let values = values.as_ref();
         let key = core.encode_key(values, false)?;
         let executors = self.shared.input().executors();
         Ok(executors

@@ -10,7 +10,7 @@ use crate::pipeline::nesting;
 use crate::protocol::attempt::show_key;
 use crate::storage::reconcile::{Wanted, is_splittable};
 use crate::table::{ColumnName, Table, position};
-use crate::types::ValueRef;
+use crate::types::IntoKey;
 
 /// An operation for which a column can be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +107,7 @@ impl Database {
     pub fn split<'k>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         operation: SplitOperation,
     ) -> Result<()> {
@@ -128,12 +128,7 @@ impl Database {
     ///
     /// # Errors
     /// The key does not fit the table.
-    pub fn unsplit<'k>(
-        &self,
-        table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
-        column: impl ColumnName,
-    ) -> Result<()> {
+    pub fn unsplit<'k>(&self, table: &Table, key: impl IntoKey<'k>, column: impl ColumnName) -> Result<()> {
         let wanted = self.wanted(table, key, column, SplitOperation::ADD)?;
         self.label(wanted, false);
         Ok(())
@@ -142,7 +137,7 @@ impl Database {
     fn wanted<'k>(
         &self,
         table: &Table,
-        key: impl AsRef<[ValueRef<'k>]>,
+        key: impl IntoKey<'k>,
         column: impl ColumnName,
         operation: SplitOperation,
     ) -> Result<Wanted> {
@@ -151,7 +146,7 @@ impl Database {
         if core.store() != self.engine().store().identity() {
             return Err(Error::ForeignTable { table: table.name().to_string() });
         }
-        let key = core.encode_key(key.as_ref(), true)?;
+        let key = core.encode_key(key.into_key().as_ref(), true)?;
         Ok(Wanted { table: core.id(), key, column: position(core, column)?, operation: operation.0 })
     }
 

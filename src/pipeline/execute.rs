@@ -11,7 +11,7 @@ use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::nesting::Inside;
+use crate::pipeline::nesting::{self, Inside};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::{Held, Hold, Try};
@@ -281,6 +281,9 @@ pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) ->
     }));
     if let Err(panic) = ran {
         failure = Some(Box::new(panicked(&*panic)));
+    }
+    if failure.is_some() && nesting::has_met_conflict() {
+        failure = Some(Box::new(Error::Conflict));
     }
     failure
 }

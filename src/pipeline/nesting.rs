@@ -5,7 +5,15 @@ use std::cell::Cell;
 use crate::error::{Error, Result};
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static INSIDE: Cell<Place> = const { Cell::new(Place::Outside) };
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Outside,
+    Inside,
+    /// Inside, and something that the body has called needs it to be retried.
+    InsideConflict,
 }
 
 /// Says that this thread is inside a body, for as long as it lives.
@@ -15,7 +23,7 @@ impl Inside {
     /// Enters a body.
     #[inline]
     pub(crate) fn enter() -> Inside {
-        INSIDE.set(true);
+        INSIDE.set(Place::Inside);
         Inside
     }
 }
@@ -23,7 +31,7 @@ impl Inside {
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
-        INSIDE.set(false);
+        INSIDE.set(Place::Outside);
     }
 }
 
@@ -33,5 +41,18 @@ impl Drop for Inside {
 /// [`Error::Nested`].
 #[inline]
 pub(crate) fn check(what: &'static str) -> Result<()> {
-    if INSIDE.get() { Err(Error::Nested { what }) } else { Ok(()) }
+    if INSIDE.get() == Place::Outside { Ok(()) } else { Err(Error::Nested { what }) }
+}
+
+/// The error by which a body is retried, from what has no attempt at hand. It is remembered: a body with an error type of its own
+/// may not show it.
+#[cold]
+pub(crate) fn conflict() -> Error {
+    INSIDE.set(Place::InsideConflict);
+    Error::Conflict
+}
+
+/// Whether the running body has met a [`conflict`].
+pub(crate) fn has_met_conflict() -> bool {
+    INSIDE.get() == Place::InsideConflict
 }

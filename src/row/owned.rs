@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Row;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::storage::versions::Rows;
 use crate::table::ColumnName;
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
@@ -46,6 +46,30 @@ impl OwnedRow {
         self.row().is_null(column)
     }
 
+    /// A column's value as a Rust type, as [`Row::read`] gives it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read<'r, T: TryFrom<ValueRef<'r>, Error = Error>>(&'r self, column: impl ColumnName) -> Result<T> {
+        self.row().read(column)
+    }
+
+    /// The entry of an ordered-tuple column, as [`Row::ordered_tuple`] gives it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ordered_tuple(&self, column: impl ColumnName) -> Result<Option<Vec<Value>>> {
+        self.row().ordered_tuple(column)
+    }
+
+    /// The entries of a top-K column, as [`Row::top_k`] gives them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn top_k(&self, column: impl ColumnName) -> Result<Vec<Vec<Value>>> {
+        self.row().top_k(column)
+    }
+
     /// Every column's value, owned.
     pub fn to_values(&self) -> Vec<Value> {
         self.row().to_values()
@@ -53,7 +77,7 @@ impl OwnedRow {
 }
 
 macro_rules! getters {
-    ($($(#[$doc:meta])* $name:ident -> $result:ty;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $optional:ident -> $result:ty;)*) => {
         impl OwnedRow {$(
             $(#[$doc])*
             ///
@@ -63,29 +87,38 @@ macro_rules! getters {
             pub fn $name(&self, column: impl ColumnName) -> Result<$result> {
                 self.row().$name(column)
             }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "); none, if it is NULL.")]
+            ///
+            /// # Errors
+            /// The column is unknown, or is of another type.
+            #[inline]
+            pub fn $optional(&self, column: impl ColumnName) -> Result<Option<$result>> {
+                self.row().$optional(column)
+            }
         )*}
     };
 }
 
 getters! {
     /// An integer.
-    int -> i64;
+    int, opt_int -> i64;
     /// A truth value.
-    boolean -> bool;
+    boolean, opt_boolean -> bool;
     /// A floating point number.
-    float -> f64;
+    float, opt_float -> f64;
     /// An exact number.
-    decimal -> Decimal;
+    decimal, opt_decimal -> Decimal;
     /// A text.
-    text -> &str;
+    text, opt_text -> &str;
     /// Bytes.
-    bytes -> &[u8];
+    bytes, opt_bytes -> &[u8];
     /// A day.
-    date -> Date;
+    date, opt_date -> Date;
     /// A time.
-    timestamp -> Timestamp;
+    timestamp, opt_timestamp -> Timestamp;
     /// An identifier.
-    uuid -> Uuid;
+    uuid, opt_uuid -> Uuid;
 }
 
 impl fmt::Debug for OwnedRow {

@@ -148,7 +148,7 @@ impl SequenceCore {
             self.request(sequences, &mut state, request)?;
         }
         if nesting::check("a wait").is_err() {
-            return Err(Error::Conflict);
+            return Err(nesting::conflict());
         }
         self.changed.wait(&mut state);
         Ok(state)

@@ -32,7 +32,7 @@ pub(crate) use self::schema::SchemaLock;
 use self::statement::{Commit, Fresh, Statement, Stop};
 use self::waiting::{Stashed, block_on};
 use crate::database::Shared;
-use crate::error::{Error, Result, Timeout};
+use crate::error::{Error, Result, Timeout, kept_aside, or_kept};
 use crate::pipeline::execute::execute_here;
 use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
@@ -225,6 +225,23 @@ impl Session {
     /// back, and run the transaction again; [`Error::Nested`] inside another transaction.
     pub fn run<T>(&mut self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         block_on(self.run_async(body))
+    }
+
+    /// As [`run`](Self::run), for bodies with an error type of the application's own, as with
+    /// [`Database::try_run`](crate::Database::try_run).
+    ///
+    /// # Errors
+    /// The closure's own; those of [`run`](Self::run).
+    pub fn try_run<T, E: From<Error>>(
+        &mut self,
+        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut own = None;
+        let result = self.run(|tx| {
+            own = None;
+            body(tx).map_err(|error| kept_aside(&mut own, error))
+        });
+        or_kept(result, own)
     }
 
     /// As [`run`](Self::run), without blocking the thread for the log or for another session. If the future is dropped

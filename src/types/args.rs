@@ -8,18 +8,56 @@ use crate::error::{Error, Result};
 use crate::types::assignment::exact_float;
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value};
 
-/// A key: an array of [`ValueRef`](crate::ValueRef), one for each column.
+/// A key: an array of [`ValueRef`](crate::ValueRef), one for each column. It takes what [`row!`](crate::row) takes.
 #[macro_export]
 macro_rules! key {
     () => { [] as [$crate::ValueRef<'static>; 0] };
-    ($($value:expr),+ $(,)?) => { [$($crate::ValueRef::from($value)),+] };
+    ($($value:expr),+ $(,)?) => { [$($crate::AsValue::as_value(&$value)),+] };
 }
 
 /// A row: an array of [`ValueRef`](crate::ValueRef), one for each column.
+///
+/// The values are borrowed, not moved: integers of every type up to 64 bits, floats, texts and bytes (owned or borrowed),
+/// [`SystemTime`](std::time::SystemTime), jiff's timestamps and dates, the crate's own types, and an `Option` of each.
+///
+/// ```
+/// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
+/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let files = db.create_table(TableDefinition::new("file").column("id", DataType::Int64)
+/// #     .column("name", DataType::Text).column("bytes", DataType::Int64).column("owner", DataType::Text).primary_key(["id"]))?;
+/// let (name, bytes, owner) = (String::from("notes"), 512_usize, Option::<String>::None);
+/// db.run(|tx| tx.insert(&files, row![1_u64, name, bytes, owner]))?;
+/// assert_eq!(name, "notes"); // it was not moved
+/// // An integer beyond 64 bits with a sign is refused where it would be stored.
+/// assert!(db.run(|tx| tx.insert(&files, row![u64::MAX, name, bytes, owner])).is_err());
+/// # Ok::<(), heddledb::Error>(())
+/// ```
 #[macro_export]
 macro_rules! row {
     () => { [] as [$crate::ValueRef<'static>; 0] };
-    ($($value:expr),+ $(,)?) => { [$($crate::ValueRef::from($value)),+] };
+    ($($value:expr),+ $(,)?) => { [$($crate::AsValue::as_value(&$value)),+] };
+}
+
+/// New values of columns, by name, for [`Tx::update`](crate::Tx::update) and
+/// [`Tx::insert_columns`](crate::Tx::insert_columns). The values are those that [`row!`](crate::row) takes.
+///
+/// ```
+/// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row, set};
+/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
+/// #     .column("price", DataType::Int64).column("name", DataType::Text).primary_key(["id"]))?;
+/// db.run(|tx| {
+///     tx.insert_columns(&items, set! { id: 7, price: 10 })?;
+///     tx.update(&items, 7, set! { price: 12, name: "pen" })
+/// })?;
+/// # assert_eq!(db.run(|tx| tx.get(&items, 7)?.unwrap().int("price"))?, 12);
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+#[macro_export]
+macro_rules! set {
+    ($($column:ident: $value:expr),+ $(,)?) => {
+        &[$((stringify!($column), $crate::AsValue::as_value(&$value))),+]
+    };
 }
 
 /// The arguments of a call: [`Args`](crate::Args) of these values.

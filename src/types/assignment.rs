@@ -4,7 +4,7 @@
 //! its scale and at most its precision, tuples made of its members.
 
 use crate::error::{Error, Result};
-use crate::types::{DataType, Decimal, ValueRef, top_k, tuple};
+use crate::types::{DataType, Date, Decimal, Timestamp, ValueRef, top_k, tuple};
 
 /// The longest text, byte string, tuple or top-K set. Small under test, so that tests reach it.
 pub(crate) const VALUE_BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { 1 << 28 };
@@ -31,9 +31,17 @@ pub(crate) fn coerce<'a>(
         | (DataType::Bool, ValueRef::Bool(_))
         | (DataType::Int64, ValueRef::Int(_))
         | (DataType::Float64, ValueRef::Float(_))
-        | (DataType::Date, ValueRef::Date(_))
-        | (DataType::Timestamp, ValueRef::Timestamp(_))
         | (DataType::Uuid, ValueRef::Uuid(_)) => Ok(value),
+        (DataType::Date, ValueRef::Date(date)) => match Date::from_days(date.days()) {
+            Ok(_) => Ok(value),
+            Err(error) => Err(error.in_column(what)),
+        },
+        (DataType::Timestamp, ValueRef::Timestamp(time)) => {
+            match Timestamp::from_microseconds(time.microseconds()) {
+                Ok(_) => Ok(value),
+                Err(error) => Err(error.in_column(what)),
+            }
+        }
         (DataType::Int32, ValueRef::Int(int)) => check_int(int, data_type, what).map(ValueRef::Int),
         (DataType::Float64, ValueRef::Int(int)) => exact_float(int, what).map(ValueRef::Float),
         (DataType::Decimal { precision, scale }, ValueRef::Decimal(decimal)) => {
@@ -58,6 +66,15 @@ pub(crate) fn coerce<'a>(
 
 /// The error for a value of another type than its column.
 pub(crate) fn wrong_type(value: ValueRef<'_>, data_type: &DataType, what: &str) -> Error {
+    if let (DataType::Int32 | DataType::Int64, ValueRef::Decimal(decimal)) = (data_type, value)
+        && decimal.scale() == 0
+        && i64::try_from(decimal.unscaled()).is_err()
+    {
+        return Error::Overflow {
+            what: what.to_owned(),
+            detail: format!("{value} is not within {} and {}", i64::MIN, i64::MAX),
+        };
+    }
     Error::WrongType {
         what: what.to_owned(),
         expected: data_type.to_string(),

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 /// use heddledb::Decimal;
 /// let price: Decimal = "19.90".parse()?;
 /// assert_eq!(price.checked_add("0.1".parse()?)?.to_string(), "20.00");
+/// assert_eq!((price * Decimal::from(3)).to_string(), "59.70");
 /// # Ok::<(), heddledb::Error>(())
 /// ```
 // Packed to a boundary of 8, because an i128 of its own would make every value half as large again.
@@ -116,6 +117,35 @@ impl Decimal {
         }
     }
 
+    /// The quotient with this many digits behind the point, rounded to the nearest, halves away from zero.
+    ///
+    /// ```
+    /// use heddledb::Decimal;
+    /// let share = Decimal::from(100).checked_div(Decimal::from(3), 2)?;
+    /// assert_eq!(share.to_string(), "33.33");
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::DivisionByZero`]; [`Error::Overflow`]: the quotient, or a step on the way to it, has too many digits.
+    pub fn checked_div(self, other: Decimal, scale: u8) -> Result<Decimal> {
+        if other.unscaled() == 0 {
+            return Err(Error::DivisionByZero { what: "a decimal" });
+        }
+        let overflow = || too_large(&format!("{self} / {other} with {scale} digits behind the point"));
+        let scaled = |number: i128, zeros: i16| {
+            let factor = power_of_ten(u8::try_from(zeros.max(0)).unwrap_or(u8::MAX)).ok_or_else(overflow)?;
+            number.checked_mul(factor).ok_or_else(overflow)
+        };
+        // left / 10^a divided by right / 10^b, times 10^scale.
+        let zeros = i16::from(scale) + i16::from(other.scale) - i16::from(self.scale);
+        let (left, right) = (scaled(self.unscaled(), zeros)?, scaled(other.unscaled(), -zeros)?);
+        let (quotient, rest) = (left / right, left % right);
+        let rounds_up = rest.unsigned_abs() >= right.unsigned_abs() - rest.unsigned_abs();
+        let away = if (left < 0) == (right < 0) { 1 } else { -1 };
+        Decimal::new(if rounds_up { quotient + away } else { quotient }, scale)
+    }
+
     /// The parts without trailing zeros behind the point: the same for equal numbers.
     fn normalized(self) -> (i128, u8) {
         let (mut unscaled, mut scale) = (self.unscaled, self.scale);
@@ -140,6 +170,47 @@ impl std::ops::Neg for Decimal {
     fn neg(self) -> Decimal {
         // The bounds are symmetric and far from those of i128.
         Decimal { unscaled: -self.unscaled, scale: self.scale }
+    }
+}
+
+/// Arithmetic as with Rust's integers, but checked in every build: `+`, `-` and `*` panic where the exact result has more
+/// than 38 digits, which fails a transaction's body ([`Error::Panicked`]). `checked_add` and its kin give an error instead.
+macro_rules! operators {
+    ($($operator:ident, $assigning:ident, $method:ident, $assign:ident, $checked:ident;)*) => {$(
+        impl std::ops::$operator for Decimal {
+            type Output = Decimal;
+
+            /// # Panics
+            /// The exact result has more than 38 digits.
+            fn $method(self, other: Decimal) -> Decimal {
+                match self.$checked(other) {
+                    Ok(result) => result,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+
+        impl std::ops::$assigning for Decimal {
+            /// # Panics
+            /// The exact result has more than 38 digits.
+            fn $assign(&mut self, other: Decimal) {
+                *self = std::ops::$operator::$method(*self, other);
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add, AddAssign, add, add_assign, checked_add;
+    Sub, SubAssign, sub, sub_assign, checked_sub;
+    Mul, MulAssign, mul, mul_assign, checked_mul;
+}
+
+impl std::iter::Sum for Decimal {
+    /// # Panics
+    /// The exact sum has more than 38 digits.
+    fn sum<I: Iterator<Item = Decimal>>(numbers: I) -> Decimal {
+        numbers.fold(Decimal::from(0_i64), |sum, number| sum + number)
     }
 }
 

@@ -5,7 +5,8 @@
 //! decimal, date, timestamp, uuid   the scalar types that Rust lacks
 //! tuple, top_k   one entry, and the K greatest entries, each as a byte string
 //! check       whether a value may go into a column   key        values as bytes that compare as they do
-//! args        the arguments of a call, and the macros `key!`, `row!` and `args!`
+//! args        the arguments of a call, and the macros `key!`, `row!`, `set!` and `args!`
+//! conversions what Rust's types are as values, and back       into_key   what a key may be given as
 //! values      what a procedure's phases hand on
 //! ```
 //!
@@ -14,10 +15,12 @@
 
 mod args;
 pub(crate) mod assignment;
+mod conversions;
 mod data_type;
 mod date;
 pub(crate) mod decimal;
 mod encoded_key;
+mod into_key;
 pub(crate) mod key;
 pub(crate) mod memory;
 mod timestamp;
@@ -29,9 +32,11 @@ mod value_ref;
 pub(crate) mod values;
 
 pub use args::Args;
+pub use conversions::AsValue;
 pub use data_type::{DataType, TupleType};
 pub use date::Date;
 pub use decimal::Decimal;
+pub use into_key::IntoKey;
 pub use timestamp::Timestamp;
 pub use top_k::TopK;
 pub use tuple::OrderedTuple;

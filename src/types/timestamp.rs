@@ -40,6 +40,18 @@ impl Timestamp {
         Err(out_of_range(&format!("microsecond {microseconds} since 1970-01-01T00:00:00Z")))
     }
 
+    /// The microsecond that it is now, by the system's clock.
+    ///
+    /// ```
+    /// use heddledb::Timestamp;
+    /// assert!(Timestamp::now() > "2024-01-01T00:00:00Z".parse()?);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    pub fn now() -> Timestamp {
+        let now = jiff::Timestamp::now().as_microsecond();
+        Timestamp(now.clamp(Self::MIN.0, Self::MAX.0))
+    }
+
     /// A time whose number came out of a timestamp.
     pub(crate) const fn from_stored(microseconds: i64) -> Timestamp {
         Timestamp(microseconds)

@@ -113,37 +113,3 @@ impl From<ValueRef<'_>> for Value {
         value.to_value()
     }
 }
-
-/// Makes an owned value of each of these types, which it moves or copies.
-macro_rules! from_owned {
-    ($($source:ty, $variant:ident, $convert:ident;)*) => {$(
-        impl From<$source> for Value {
-            fn from(value: $source) -> Self {
-                Value::$variant(value.$convert())
-            }
-        }
-    )*};
-}
-
-from_owned! {
-    String, Text, into;
-    &String, Text, clone;
-    &str, Text, to_owned;
-    Vec<u8>, Bytes, into;
-    &Vec<u8>, Bytes, clone;
-    &[u8], Bytes, to_owned;
-    OrderedTuple, Tuple, into;
-    TopK, TopK, into;
-}
-
-impl From<&Value> for Value {
-    fn from(value: &Value) -> Self {
-        value.clone()
-    }
-}
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
-    }
-}

@@ -6,7 +6,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::types::{Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, Value};
+use crate::types::{Date, Decimal, Timestamp, Uuid};
+#[cfg(doc)]
+use crate::types::{OrderedTuple, TopK};
 
 /// A value of any type, with borrowed text and bytes.
 ///
@@ -146,78 +148,6 @@ fn write_float(f: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     write!(f, "{mantissa}e{sign}{:02}", exponent.unsigned_abs())
-}
-
-/// Makes a borrowed value of each of these types, and an owned one of those without a borrow.
-macro_rules! from_scalar {
-    ($($source:ty => $variant:ident,)*) => {$(
-        impl From<$source> for ValueRef<'_> {
-            fn from(value: $source) -> Self {
-                ValueRef::$variant(value.into())
-            }
-        }
-
-        impl From<$source> for Value {
-            fn from(value: $source) -> Self {
-                Value::$variant(value.into())
-            }
-        }
-    )*};
-}
-
-from_scalar! {
-    bool => Bool,
-    i8 => Int,
-    i16 => Int,
-    i32 => Int,
-    i64 => Int,
-    u8 => Int,
-    u16 => Int,
-    u32 => Int,
-    f32 => Float,
-    f64 => Float,
-    Decimal => Decimal,
-    Date => Date,
-    Timestamp => Timestamp,
-    Uuid => Uuid,
-}
-
-/// Makes a borrowed value of a reference to each of these types.
-macro_rules! from_reference {
-    ($($source:ty, $variant:ident, $borrow:ident;)*) => {$(
-        impl<'a> From<&'a $source> for ValueRef<'a> {
-            fn from(value: &'a $source) -> Self {
-                ValueRef::$variant(value.$borrow())
-            }
-        }
-    )*};
-}
-
-from_reference! {
-    str, Text, as_ref;
-    String, Text, as_str;
-    [u8], Bytes, as_ref;
-    Vec<u8>, Bytes, as_slice;
-    OrderedTuple, Tuple, as_bytes;
-    TopK, TopK, as_bytes;
-}
-
-impl<'a, const LENGTH: usize> From<&'a [u8; LENGTH]> for ValueRef<'a> {
-    fn from(value: &'a [u8; LENGTH]) -> Self {
-        ValueRef::Bytes(value)
-    }
-}
-
-impl<'a> From<&'a Value> for ValueRef<'a> {
-    fn from(value: &'a Value) -> Self {
-        value.as_value_ref()
-    }
-}
-
-impl<'a, T: Into<ValueRef<'a>>> From<Option<T>> for ValueRef<'a> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(ValueRef::Null, Into::into)
-    }
 }
 
 #[cfg(test)]

@@ -162,3 +162,41 @@ proptest! {
         prop_assert_eq!(-left_decimal, Decimal::from(-left));
     }
 }
+
+#[test]
+fn operators_are_exact_and_panic_where_there_is_no_result() {
+    let decimal = |text: &str| text.parse::<Decimal>().unwrap();
+    let mut sum = decimal("19.90") + decimal("0.1") - decimal("1");
+    sum *= decimal("-2.5");
+    assert_eq!(sum.to_string(), "-47.500");
+    assert_eq!([decimal("1.5"), decimal("2.25")].into_iter().sum::<Decimal>(), decimal("3.75"));
+    let greatest = decimal(&"9".repeat(38));
+    assert!(std::panic::catch_unwind(|| greatest + decimal("1")).is_err());
+}
+
+#[test]
+fn quotients_are_rounded_to_the_nearest_and_halves_away_from_zero() {
+    let divide = |left: &str, right: &str, scale| {
+        left.parse::<Decimal>()
+            .unwrap()
+            .checked_div(right.parse().unwrap(), scale)
+            .map(|quotient| quotient.to_string())
+    };
+    for (left, right, scale, expected) in [
+        ("1", "3", 4, "0.3333"),
+        ("2", "3", 0, "1"),
+        ("1", "8", 2, "0.13"),
+        ("-1", "8", 2, "-0.13"),
+        ("1", "-8", 3, "-0.125"),
+        ("10.00", "0.5", 0, "20"),
+        ("0.0001", "1000", 2, "0.00"),
+        ("99999999999999999999999999999999999999", "1", 0, "99999999999999999999999999999999999999"),
+    ] {
+        assert_eq!(divide(left, right, scale).unwrap(), expected, "{left} / {right}");
+    }
+    assert!(matches!(divide("1", "0.00", 2), Err(Error::DivisionByZero { .. })));
+    assert!(matches!(
+        divide("99999999999999999999999999999999999999", "0.1", 2),
+        Err(Error::Overflow { .. })
+    ));
+}

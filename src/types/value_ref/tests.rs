@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::row;
+use crate::types::Value;
 use crate::types::strategies::{data_type, float, nullable_value, scalar_type};
 
 fn text<'a>(value: impl Into<ValueRef<'a>>) -> String {
