@@ -143,7 +143,10 @@ pub(crate) struct ForeignKey {
     pub on_delete: KeyAction,
     /// ON UPDATE.
     pub on_update: KeyAction,
-    /// Whether it is checked at COMMIT.
+    /// Whether its check may wait until COMMIT.
+    #[serde(default)]
+    pub deferrable: bool,
+    /// Whether it is checked at COMMIT, unless SET CONSTRAINTS says otherwise.
     pub deferred: bool,
 }
 

@@ -493,7 +493,11 @@ impl Connection {
         self.redefine(table, |table| table.foreign_keys.push(key))
     }
 
-    fn validate_foreign_key(&mut self, table: &Arc<Table>, key: &crate::catalog::ForeignKey) -> Result<()> {
+    pub(crate) fn validate_foreign_key(
+        &mut self,
+        table: &Arc<Table>,
+        key: &crate::catalog::ForeignKey,
+    ) -> Result<()> {
         let other = self.current(key.table)?;
         let column = |table: &Table, position: usize| quote_identifier(&table.columns[position].name);
         let given: Vec<String> = key

@@ -75,6 +75,7 @@ impl Connection {
                 references,
                 on_delete: action(reference.on_delete),
                 on_update: action(reference.on_update),
+                deferrable: reference.deferrable,
                 deferred: reference.initially_deferred,
             });
         }

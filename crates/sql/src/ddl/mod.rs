@@ -24,6 +24,8 @@ mod index;
 mod index_expressions;
 mod objects;
 
+pub(crate) use alter_table::qualified;
+
 use std::time::Duration;
 
 use crate::bind::{BindContext, Binder};

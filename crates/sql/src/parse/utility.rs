@@ -51,14 +51,12 @@ impl Parser<'_> {
             return Ok(Statement::SetTransaction { modes: self.transaction_modes()?, session: true });
         }
         if self.accept("constraints") {
-            if !self.accept("all") {
-                self.list(Self::object_name)?;
-            }
+            let names = if self.accept("all") { Vec::new() } else { self.list(Self::object_name)? };
             let deferred = self.accept("deferred");
             if !deferred {
                 self.expect("immediate")?;
             }
-            return Ok(Statement::SetConstraints { deferred });
+            return Ok(Statement::SetConstraints { names, deferred });
         }
         let mut scope = SetScope::Session;
         if self.is_word(0, "local") && !self.is_word(1, "to") && !self.is_operator(1, "=") {

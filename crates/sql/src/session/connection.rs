@@ -13,6 +13,7 @@ use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::run::memory::SessionMemory;
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
+use crate::session::deferred::Deferred;
 use crate::session::environment::{Random, SessionEnvironment, now};
 use crate::session::notifications::Pending;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
@@ -111,6 +112,7 @@ impl Connection {
             set_values: Vec::new(),
             current_values: HashMap::new(),
             last_sequence: None,
+            deferred: Deferred::default(),
             printing: None,
             memory: Arc::new(SessionMemory(shared.memory.clone())),
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),

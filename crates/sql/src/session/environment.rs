@@ -12,13 +12,14 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::run::memory::{Memory, SessionMemory};
 use crate::session::advisory::AdvisoryLocks;
+use crate::session::deferred::Deferred;
 use crate::session::notifications::Pending;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, sequence_of};
 use crate::session::sessions::Sessions;
 use crate::session::settings::Settings;
 use crate::types::environment::{AdvisoryLock, FormatSettings, ObjectKind};
-use crate::types::{Environment, Type};
+use crate::types::{DeferrableKey, Environment, KeySide, Type, Value};
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
@@ -64,6 +65,8 @@ pub(crate) struct SessionEnvironment {
     /// The values that `currval` answers.
     pub current_values: HashMap<u32, i64>,
     pub last_sequence: Option<u32>,
+    /// The foreign keys that are still to be checked.
+    pub deferred: Deferred,
     pub random: Random,
     /// What printing needs, by the version of the settings that it was made of.
     pub printing: Option<(u64, Arc<Printing>)>,
@@ -253,6 +256,10 @@ impl Environment for SessionEnvironment {
             }
             _ => Ok(None),
         }
+    }
+
+    fn defer_check(&mut self, key: DeferrableKey<'_>, values: &[Value], side: KeySide) -> bool {
+        self.deferred.take(key, values, side)
     }
 
     fn next_value(&mut self, sequence: u32) -> Result<i64> {

@@ -19,6 +19,7 @@ mod advisory;
 mod connection;
 mod copy;
 mod cursor;
+mod deferred;
 mod environment;
 mod explain;
 mod notifications;

@@ -235,6 +235,7 @@ impl Connection {
         loop {
             self.environment.shortage = None;
             let in_session = self.runs_in_session(&plan.planned);
+            self.environment.deferred.set_in_block(!self.transaction.is_idle());
             let environment = &mut self.environment;
             let body = |access: crate::run::Access<'_>| {
                 let mut count = 0;
@@ -306,6 +307,7 @@ impl Connection {
             return Ok(count);
         }
         let in_session = self.runs_in_session(&plan.planned);
+        self.environment.deferred.set_in_block(!self.transaction.is_idle());
         let environment = &mut self.environment;
         environment.begin_attempt();
         let idle = self.transaction.is_idle();

@@ -69,7 +69,7 @@ impl Connection {
                 self.set_modes(*modes, *session)?;
                 "SET"
             }
-            Statement::SetConstraints { .. } => "SET CONSTRAINTS",
+            Statement::SetConstraints { names, deferred } => self.set_constraints(names, *deferred)?,
             Statement::Reset(name) => {
                 let in_block = !self.transaction.is_idle();
                 match name {

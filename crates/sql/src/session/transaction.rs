@@ -179,6 +179,8 @@ impl Connection {
 
     /// Ends the transaction of a single statement: commits it if the statement succeeded, else rolls it back.
     pub(crate) fn end_alone<T>(&mut self, done: Result<T>) -> Result<T> {
+        let done = done.and_then(|done| self.check_deferred().map(|()| done));
+        self.environment.deferred.clear();
         let ended = match &done {
             Ok(_) => self.transaction.commit(&self.shared),
             Err(_) => self.transaction.rollback(&self.shared),
@@ -259,6 +261,12 @@ impl Connection {
     /// delivered in commit order.
     fn commit_block(&mut self) -> Result<()> {
         let sessions = self.shared.sessions.clone();
+        if let Err(error) = self.check_deferred() {
+            // The violation is what the client has to know; an error of the rollback would add nothing to it.
+            let _ = self.transaction.rollback(&self.shared);
+            self.block_ended(false);
+            return Err(error);
+        }
         let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
         let committed = self.transaction.commit(&self.shared);
         self.block_ended(committed.is_ok());
@@ -281,6 +289,7 @@ impl Connection {
     /// Releases whatever ends with a transaction: portals, cursors without HOLD, local settings, advisory locks.
     pub(super) fn block_ended(&mut self, committed: bool) {
         self.environment.acquired.clear();
+        self.environment.deferred.clear();
         self.shared.advisory.release_all(self.environment.number, true);
         self.environment.catalog = self.current_catalog();
         if committed {

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::catalog::system::SystemCatalog;
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 /// How dates are printed and how ambiguous ones are read (`DateStyle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,26 @@ pub struct AdvisoryLock {
     pub of_transaction: bool,
 }
 
+/// A foreign key whose check may wait until COMMIT.
+#[derive(Clone, Copy, Debug)]
+pub struct DeferrableKey<'k> {
+    /// The oid of the referencing table.
+    pub table: u32,
+    /// The name of the constraint.
+    pub name: &'k str,
+    /// Whether it waits unless SET CONSTRAINTS says otherwise.
+    pub deferred: bool,
+}
+
+/// Which side of a foreign key a statement wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeySide {
+    /// A row that refers to another.
+    Referencing,
+    /// A row that is referred to.
+    Referenced,
+}
+
 /// A session, as functions see it. Every method has a default that suits expressions without a session.
 pub trait Environment {
     /// The settings for printing and reading values.
@@ -173,6 +193,11 @@ pub trait Environment {
     /// The objects as system relations show them; none without a session.
     fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
         None
+    }
+
+    /// Takes the check of a foreign key that does not hold for these values now, to be made later. Whether it does.
+    fn defer_check(&mut self, _key: DeferrableKey<'_>, _values: &[Value], _side: KeySide) -> bool {
+        false
     }
 
     /// `nextval`

@@ -21,6 +21,6 @@ pub mod record;
 pub mod text;
 mod value;
 
-pub use environment::{Environment, PlainEnvironment};
+pub use environment::{DeferrableKey, Environment, KeySide, PlainEnvironment};
 pub use kind::{Category, FIRST_USER_OID, Modifier, Type, format_type};
 pub use value::{Value, compare_floats};

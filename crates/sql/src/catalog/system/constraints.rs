@@ -138,7 +138,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             conname = constraint.name,
             connamespace = schema_oid(catalog, constraint.schema),
             contype = constraint.rule.letter(),
-            condeferrable = deferred,
+            condeferrable = foreign.is_some_and(|key| key.deferrable || key.deferred),
             condeferred = deferred,
             convalidated = true,
             conrelid = table,

@@ -182,7 +182,11 @@ fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bo
                 shown_relation(system, key.table).unwrap_or_default(),
                 action(" ON UPDATE ", key.on_update),
                 action(" ON DELETE ", key.on_delete),
-                if key.deferred { " DEFERRABLE INITIALLY DEFERRED" } else { "" },
+                match (key.deferrable, key.deferred) {
+                    (_, true) => " DEFERRABLE INITIALLY DEFERRED",
+                    (true, false) => " DEFERRABLE",
+                    (false, false) => "",
+                },
             )
         }
         (_, Owner::Domain(_)) => String::new(),

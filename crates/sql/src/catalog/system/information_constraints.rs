@@ -29,13 +29,13 @@ fn of_table(system: &SystemCatalog<'_>, table: &Table) -> Vec<(&'static str, Val
 }
 
 pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
-    let mut add = |table: &Table, name: &str, kind: &str, deferred: bool| {
+    let mut add = |table: &Table, name: &str, kind: &str, deferral: (bool, bool)| {
         let mut cells = named(system, &table.schema, name);
         cells.extend(of_table(system, table));
-        let yes_or_no = if deferred { "YES" } else { "NO" };
+        let yes_or_no = |is: bool| if is { "YES" } else { "NO" };
         cells.push(("constraint_type", kind.value()));
-        cells.push(("is_deferrable", yes_or_no.value()));
-        cells.push(("initially_deferred", yes_or_no.value()));
+        cells.push(("is_deferrable", yes_or_no(deferral.0).value()));
+        cells.push(("initially_deferred", yes_or_no(deferral.1).value()));
         cells.push(("enforced", "YES".value()));
         cells.push(("nulls_distinct", (kind == "UNIQUE").then_some("YES").value()));
         out.row(cells);
@@ -48,12 +48,15 @@ pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
             Rule::Check(_) => "CHECK",
             Rule::Foreign(_) => "FOREIGN KEY",
         };
-        let deferred = matches!(constraint.rule, Rule::Foreign(key) if key.deferred);
-        add(table, constraint.name, kind, deferred);
+        let deferral = match constraint.rule {
+            Rule::Foreign(key) => (key.deferrable || key.deferred, key.deferred),
+            _ => (false, false),
+        };
+        add(table, constraint.name, kind, deferral);
     }
     for table in all_tables(system.objects()) {
         for (name, _) in not_null_checks(table) {
-            add(table, &name, "CHECK", false);
+            add(table, &name, "CHECK", (false, false));
         }
     }
 }

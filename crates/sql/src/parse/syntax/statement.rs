@@ -72,7 +72,9 @@ pub(crate) enum Statement {
         modes: TransactionModes,
         session: bool,
     },
+    /// No names: ALL.
     SetConstraints {
+        names: Vec<ObjectName>,
         deferred: bool,
     },
     Show(String),

@@ -143,6 +143,7 @@ impl Fixture {
             references: parent.key.clone(),
             on_delete: action,
             on_update: action,
+            deferrable: false,
             deferred: false,
         });
         self.catalog.put_table(Arc::new(table));

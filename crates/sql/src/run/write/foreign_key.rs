@@ -17,7 +17,7 @@ use crate::run::write::checks::generate;
 use crate::run::write::rows::{
     change, each_by_index, each_row, find_by_index, key_text, refs, remove, stored_key,
 };
-use crate::types::Value;
+use crate::types::{DeferrableKey, KeySide, Value};
 
 /// Rows that a statement has written, as far as foreign keys care.
 #[derive(Default)]
@@ -110,7 +110,10 @@ impl Touched {
         }
         if matches!(action, KeyAction::NoAction | KeyAction::Restrict) {
             // Another row may have taken the key meanwhile.
-            if action == KeyAction::NoAction && is_there(run, &keyed.table, &key.references, &values)? {
+            if action == KeyAction::NoAction
+                && (is_there(run, &keyed.table, &key.references, &values)?
+                    || waits(run, child.table, key, &values, KeySide::Referenced))
+            {
                 return Ok(());
             }
             return Err(still_referenced(run, keyed, key, child.table, old));
@@ -217,10 +220,19 @@ fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -
     Err(SqlError::internal("a foreign key refers to columns without a unique index"))
 }
 
+/// Whether a foreign key that does not hold now is checked again later, at COMMIT at the latest.
+fn waits(run: &mut Run<'_>, table: &Table, key: &ForeignKey, values: &[Value], side: KeySide) -> bool {
+    let constraint = DeferrableKey { table: table.oid, name: &key.name, deferred: key.deferred };
+    (key.deferrable || key.deferred) && run.environment.defer_check(constraint, values, side)
+}
+
 /// Checks that a row finds what it refers to.
-fn refers(run: &Run<'_>, table: &Table, key: &ForeignKey, parent: &Table, row: &[Value]) -> Result<()> {
+fn refers(run: &mut Run<'_>, table: &Table, key: &ForeignKey, parent: &Table, row: &[Value]) -> Result<()> {
     let values: Vec<Value> = key.columns.iter().map(|&column| row[column].clone()).collect();
-    if values.iter().any(Value::is_null) || is_there(run, parent, &key.references, &values)? {
+    if values.iter().any(Value::is_null)
+        || is_there(run, parent, &key.references, &values)?
+        || waits(run, table, key, &values, KeySide::Referencing)
+    {
         return Ok(());
     }
     let message = format!(

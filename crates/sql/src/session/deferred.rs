@@ -1,0 +1,222 @@
+//! Deferred foreign keys and SET CONSTRAINTS.
+//!
+//! A deferrable key that does not hold when a statement ends is noted with its values. COMMIT, and SET CONSTRAINTS …
+//! IMMEDIATE, look at the noted values again.
+//!
+//! # Invariants
+//! - What is noted may be too much, never too little: notes of attempts that were retried and of statements that were
+//!   rolled back stay, because a value without referencing rows violates nothing.
+//! - Notes live until the transaction ends.
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::catalog::{ForeignKey, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::quote_identifier;
+use crate::parse::syntax::ObjectName;
+use crate::session::Severity;
+use crate::session::connection::Connection;
+use crate::types::text::to_text;
+use crate::types::{DeferrableKey, KeySide, Type, Value};
+
+/// How many values of a constraint are noted. Beyond that, all rows of the table are checked.
+const VALUES_MAX: usize = 100_000;
+
+/// A foreign key: the oid of its table and the name of its constraint.
+type Constraint = (u32, String);
+/// The values to look at; none: all rows.
+type Noted = Option<HashSet<(Vec<Value>, KeySide)>>;
+
+/// The foreign keys that a transaction still has to check.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    /// Whether a transaction block is open, whose end can check them.
+    in_block: bool,
+    /// What SET CONSTRAINTS ALL said, and what it said of single constraints after that.
+    all: Option<bool>,
+    single: HashMap<Constraint, bool>,
+    noted: HashMap<Constraint, Noted>,
+}
+
+impl Deferred {
+    pub fn set_in_block(&mut self, in_block: bool) {
+        self.in_block = in_block;
+    }
+
+    /// Forgets everything: the transaction has ended.
+    pub fn clear(&mut self) {
+        if self.all.is_some() || !self.single.is_empty() || !self.noted.is_empty() {
+            *self = Deferred::default();
+        }
+    }
+
+    /// Notes values that do not satisfy a constraint, if it is deferred now.
+    pub fn take(&mut self, key: DeferrableKey<'_>, values: &[Value], side: KeySide) -> bool {
+        if !self.in_block {
+            return false;
+        }
+        let constraint = (key.table, key.name.to_string());
+        let said = self.single.get(&constraint).copied().or(self.all);
+        if !said.unwrap_or(key.deferred) {
+            return false;
+        }
+        let noted = self.noted.entry(constraint).or_insert_with(|| Some(HashSet::new()));
+        if let Some(values_noted) = noted {
+            values_noted.insert((values.to_vec(), side));
+            if values_noted.len() > VALUES_MAX {
+                *noted = None;
+            }
+        }
+        true
+    }
+}
+
+impl Connection {
+    /// Checks every foreign key that was deferred.
+    ///
+    /// # Errors
+    /// 23503 for the first that does not hold.
+    pub(super) fn check_deferred(&mut self) -> Result<()> {
+        if self.environment.deferred.noted.is_empty() {
+            return Ok(());
+        }
+        let mut constraints: Vec<Constraint> = self.environment.deferred.noted.keys().cloned().collect();
+        constraints.sort();
+        constraints.iter().try_for_each(|constraint| self.check_constraint(constraint))
+    }
+
+    fn check_constraint(&mut self, constraint: &Constraint) -> Result<()> {
+        let Some(noted) = self.environment.deferred.noted.get(constraint).cloned() else { return Ok(()) };
+        let (oid, name) = constraint;
+        // A table or constraint that was dropped since constrains nothing.
+        let Some(child) = self.current_catalog().table_by_oid(*oid).cloned() else { return Ok(()) };
+        let Some(key) = child.foreign_keys.iter().find(|key| key.name == *name) else { return Ok(()) };
+        let Some(parent) = self.current_catalog().table_by_oid(key.table).cloned() else { return Ok(()) };
+        let Some(noted) = noted else { return self.validate_foreign_key(&child, key) };
+        let types: Vec<Option<Type>> =
+            key.columns.iter().map(|&column| Some(child.columns[column].ty)).collect();
+        let texts = [existence(&parent, &key.references), existence(&child, &key.columns)];
+        for (values, side) in noted {
+            if !self.exists(&texts[0], &types, &values)? && self.exists(&texts[1], &types, &values)? {
+                return Err(self.violation(&child, &parent, key, &values, side));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a query with these parameters returns a row.
+    fn exists(&mut self, text: &str, types: &[Option<Type>], values: &[Value]) -> Result<bool> {
+        let statements = crate::parse::parse(text)?;
+        let [parsed] = &statements[..] else { return Ok(false) };
+        let plan = self.plan(&parsed.statement, text, types)?;
+        Ok(self.run_plan(&plan, values, &mut |_| Ok(()))? > 0)
+    }
+
+    fn violation(
+        &self,
+        child: &Table,
+        parent: &Table,
+        key: &ForeignKey,
+        values: &[Value],
+        side: KeySide,
+    ) -> SqlError {
+        let text = |table: &Table, columns: &[usize]| {
+            let names: Vec<&str> =
+                columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+            let shown = columns.iter().zip(values).map(|(&column, value)| {
+                to_text(&self.environment, table.columns[column].ty, value).unwrap_or_default()
+            });
+            format!("({})=({})", names.join(", "), shown.collect::<Vec<_>>().join(", "))
+        };
+        let (message, detail) = match side {
+            KeySide::Referencing => (
+                format!(
+                    "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                    child.name, key.name
+                ),
+                format!("Key {} is not present in table \"{}\".", text(child, &key.columns), parent.name),
+            ),
+            KeySide::Referenced => (
+                format!(
+                    "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+                    parent.name, key.name, child.name
+                ),
+                format!(
+                    "Key {} is still referenced from table \"{}\".",
+                    text(parent, &key.references),
+                    child.name
+                ),
+            ),
+        };
+        SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+            .with_detail(detail)
+            .with_table(&child.schema, &child.name)
+            .with_constraint(&key.name)
+    }
+
+    /// SET CONSTRAINTS; no names: ALL.
+    pub(super) fn set_constraints(&mut self, names: &[ObjectName], deferred: bool) -> Result<&'static str> {
+        const TAG: &str = "SET CONSTRAINTS";
+        if self.transaction.is_idle() {
+            let message = "SET CONSTRAINTS can only be used in transaction blocks";
+            self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+            return Ok(TAG);
+        }
+        let mut named = Vec::new();
+        for name in names {
+            named.extend(self.deferrable(name)?);
+        }
+        let state = &mut self.environment.deferred;
+        if names.is_empty() {
+            state.single.clear();
+            state.all = Some(deferred);
+        }
+        state.single.extend(named.iter().map(|constraint| (constraint.clone(), deferred)));
+        match (deferred, names.is_empty()) {
+            (true, _) => {}
+            (false, true) => self.check_deferred()?,
+            (false, false) => named.iter().try_for_each(|constraint| self.check_constraint(constraint))?,
+        }
+        Ok(TAG)
+    }
+
+    /// The deferrable constraints of a name.
+    ///
+    /// # Errors
+    /// 42704 if there is none; 42809 if one is not deferrable.
+    fn deferrable(&self, name: &ObjectName) -> Result<Vec<Constraint>> {
+        let catalog = self.current_catalog();
+        let path = self.environment.path();
+        let mut found = Vec::new();
+        for table in catalog.tables() {
+            let in_schema = match name.schema() {
+                Some(schema) => table.schema == schema,
+                None => path.contains(&table.schema),
+            };
+            let keys = table.foreign_keys.iter().filter(|key| in_schema && key.name == name.last());
+            found.extend(keys.map(|key| (table.oid, key)));
+        }
+        if found.is_empty() {
+            let message = format!("constraint \"{}\" does not exist", name.last());
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        }
+        if found.iter().any(|(_, key)| !key.deferrable && !key.deferred) {
+            let message = format!("constraint \"{}\" is not deferrable", name.last());
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        Ok(found.into_iter().map(|(oid, key)| (oid, key.name.clone())).collect())
+    }
+}
+
+/// A query for a row of a table with the parameters' values in these columns.
+fn existence(table: &Table, columns: &[usize]) -> String {
+    let conditions: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(number, &column)| {
+            format!("{} = ${}", quote_identifier(&table.columns[column].name), number + 1)
+        })
+        .collect();
+    let table = crate::ddl::qualified(table);
+    format!("select 1 from {table} where {} limit 1", conditions.join(" and "))
+}
