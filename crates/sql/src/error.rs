@@ -207,6 +207,7 @@ struct Fields {
     message: String,
     detail: Option<String>,
     hint: Option<String>,
+    context: Option<String>,
     position: Option<u32>,
     schema: Option<String>,
     table: Option<String>,
@@ -224,6 +225,7 @@ impl SqlError {
             message: message.into(),
             detail: None,
             hint: None,
+            context: None,
             position: None,
             schema: None,
             table: None,
@@ -253,6 +255,16 @@ impl SqlError {
     /// The same error with a hint: a sentence about the way out.
     pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
         self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with one more line about where it happened, beneath those that it has.
+    pub fn with_context(mut self, line: impl Into<String>) -> SqlError {
+        let line = line.into();
+        self.0.context = Some(match self.0.context.take() {
+            Some(context) => context + "\n" + &line,
+            None => line,
+        });
         self
     }
 
@@ -311,6 +323,11 @@ impl SqlError {
     /// The way out.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+
+    /// Where it happened: one line for each function and statement, the innermost first.
+    pub fn context(&self) -> Option<&str> {
+        self.0.context.as_deref()
     }
 
     /// Where in the statement's text, in characters from 1.

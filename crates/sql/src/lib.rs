@@ -9,6 +9,7 @@
 //! - `plan`: access paths, join order, statistics.
 //! - `compile`: OLTP statements compiled once into procedures of the engine.
 //! - `run`: the evaluator of bound expressions, the operators, and the statements that write.
+//! - `routine`: functions, procedures and triggers in SQL and PL/pgSQL.
 //! - `ddl`: schema changes.
 //! - `session`: a connection: settings, transaction state, prepared statements, portals, cursors, COPY.
 //!
@@ -26,6 +27,7 @@ pub mod functions;
 mod parse;
 mod plan;
 mod rewrite;
+mod routine;
 mod run;
 mod session;
 mod stack;

@@ -13,6 +13,7 @@ pub(super) fn error(output: &mut Output, severity: &str, error: &SqlError) {
     let optional = [
         (b'D', error.detail()),
         (b'H', error.hint()),
+        (b'W', error.context()),
         (b'P', position.as_deref()),
         (b's', error.schema()),
         (b't', error.table()),

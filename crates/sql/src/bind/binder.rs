@@ -8,6 +8,7 @@ use crate::bind::scope::{Clause, Entry};
 use crate::bind::tree::{
     BoundAggregate, BoundColumn, BoundExpr, BoundRelation, BoundWindow, CteId, RelationId,
 };
+use crate::bind::variables::Variables;
 use crate::catalog::{Catalog, Relation, no_relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::character_position;
@@ -45,6 +46,8 @@ pub(crate) struct Binder<'a> {
     pub views: Vec<u32>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
     pub foreign_text: bool,
+    /// The variables of the routine whose body the statement stands in.
+    pub variables: Option<Variables<'a>>,
 }
 
 /// A common table expression, as names see it.
@@ -146,6 +149,7 @@ impl<'a> Binder<'a> {
             cte_references: HashMap::new(),
             views: Vec::new(),
             foreign_text: false,
+            variables: None,
         }
     }
 

@@ -32,9 +32,12 @@ impl Binder<'_> {
     /// A call as an expression.
     pub fn call(&mut self, call: &Call, at: At) -> Result<BoundExpr> {
         let name = call.name.last();
+        if let Some(found) = self.routine_named(call, at)? {
+            return self.routine_expr(found, at);
+        }
         if !matches!(call.name.schema(), None | Some("pg_catalog" | "information_schema")) {
-            let message = format!("function {}({}) does not exist", call.name, "");
-            return Err(self.error(at, SqlState::UNDEFINED_FUNCTION, message));
+            let types: Vec<Type> = self.call_args(call)?.0.iter().map(BoundExpr::ty).collect();
+            return Err(self.at(no_function(&call.name.to_string(), &types), at));
         }
         let is_aggregate = functions_named(name).any(Function::is_aggregate);
         let is_window = functions_named(name).any(|it| matches!(it.kind, FunctionKind::Window(_)));
@@ -61,7 +64,7 @@ impl Binder<'_> {
         }
     }
 
-    fn refuse_aggregate_syntax(&self, call: &Call, at: At) -> Result<()> {
+    pub fn refuse_aggregate_syntax(&self, call: &Call, at: At) -> Result<()> {
         let name = call.name.last();
         if functions_named(name).next().is_none() {
             return Ok(());
@@ -84,7 +87,7 @@ impl Binder<'_> {
     }
 
     /// The arguments of a call, and the names of the last ones.
-    fn call_args(&mut self, call: &Call) -> Result<(Vec<BoundExpr>, Vec<String>)> {
+    pub fn call_args(&mut self, call: &Call) -> Result<(Vec<BoundExpr>, Vec<String>)> {
         let mut args = Vec::with_capacity(call.args.len());
         let mut names = Vec::new();
         for arg in &call.args {

@@ -134,6 +134,9 @@ impl Binder<'_> {
     }
 
     fn parameter(&mut self, number: u32, at: At) -> Result<BoundExpr> {
+        if let Some(variable) = self.numbered_variable(number, at)? {
+            return Ok(variable);
+        }
         let position = number as usize - 1;
         if position >= self.parameters.len() {
             if !self.new_parameters {

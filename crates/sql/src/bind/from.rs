@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_clause.c`, `parse_relation.c`.
 
 use crate::bind::binder::{Binder, CteState};
+use crate::bind::routines::{RoutineCall, rows_entry, with_oid};
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundFrom, BoundQuery, BoundRelation, FunctionCall, JoinKind, RelationId,
@@ -324,6 +325,9 @@ impl Binder<'_> {
             Some(alias) if single => alias.name.text.clone(),
             _ => name.to_string(),
         };
+        if let Some(found) = self.routine_named(call, at)? {
+            return self.routine_rows(found, declared, &own_name, at);
+        }
         if !is_set {
             let value = self.call(call, at)?;
             let value = self.known(value, at)?;
@@ -343,17 +347,7 @@ impl Binder<'_> {
             return Ok((FunctionCall::Scalar(value), vec![plain_column(&own_name, ty)]));
         }
         let mut columns: Vec<BoundColumn> = if !declared.is_empty() {
-            let mut columns = Vec::with_capacity(declared.len());
-            for column in declared {
-                let named = self.named_type(&column.ty)?;
-                columns.push(BoundColumn {
-                    name: column.name.text.clone(),
-                    ty: named.ty,
-                    modifier: named.modifier,
-                    source: None,
-                });
-            }
-            columns
+            self.declared_columns(declared)?
         } else if resolved.function.columns.is_empty() {
             vec![plain_column(&own_name, resolved.result)]
         } else {
@@ -370,6 +364,49 @@ impl Binder<'_> {
             types: columns.iter().map(|column| column.ty).collect(),
         };
         Ok((set, columns))
+    }
+
+    /// The columns of `AS (name type, …)`.
+    fn declared_columns(&self, declared: &[ColumnOfFunction]) -> Result<Vec<BoundColumn>> {
+        let column = |column: &ColumnOfFunction| {
+            let named = self.named_type(&column.ty)?;
+            let name = column.name.text.clone();
+            Ok(BoundColumn { name, ty: named.ty, modifier: named.modifier, source: None })
+        };
+        declared.iter().map(column).collect()
+    }
+
+    /// A routine in FROM, and the columns of its rows.
+    fn routine_rows(
+        &mut self,
+        call: RoutineCall,
+        declared: &[ColumnOfFunction],
+        own_name: &str,
+        at: At,
+    ) -> Result<(FunctionCall, Vec<BoundColumn>)> {
+        let result = call.routine.result;
+        let mut columns: Vec<BoundColumn> = self
+            .context
+            .catalog
+            .result_columns(&call.routine)
+            .into_iter()
+            .map(|it| BoundColumn { name: it.name, ty: it.ty, modifier: it.modifier, source: None })
+            .collect();
+        if !declared.is_empty() {
+            columns = self.declared_columns(declared)?;
+        } else if columns.is_empty() && result == Type::Record {
+            let message = "a column definition list is required for functions returning \"record\"";
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
+        } else if columns.is_empty() {
+            columns = vec![plain_column(own_name, result)];
+        }
+        if call.routine.is_procedure || result == Type::Trigger {
+            self.routine_expr(call, at)?;
+            return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, "this routine returns no rows"));
+        }
+        let types = columns.iter().map(|column| column.ty).collect();
+        let args = with_oid(&call.routine, call.args);
+        Ok((FunctionCall::Set { function: rows_entry()?, args, types }, columns))
     }
 
     fn join_item(

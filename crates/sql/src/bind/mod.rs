@@ -6,6 +6,7 @@
 //! from        FROM and joins                             grouping    GROUP BY and what stands above it
 //! expression, operators, calls, windows, coerce, types   expressions and their types
 //! insert, update, rows                                   statements that write
+//! routines, variables                                    calls of functions of users, and what their bodies name
 //! tree        the bound tree
 //! ```
 
@@ -18,6 +19,7 @@ mod grouping;
 mod insert;
 mod operators;
 mod query;
+pub(crate) mod routines;
 mod rows;
 mod scope;
 mod select;
@@ -26,11 +28,13 @@ mod tests;
 pub(crate) mod tree;
 mod types;
 mod update;
+mod variables;
 mod view;
 mod windows;
 
 use crate::bind::coerce::indeterminate;
 use crate::bind::tree::BoundStatement;
+use crate::bind::variables::Variables;
 use crate::error::Result;
 use crate::parse::syntax::Statement;
 use crate::types::{Environment, Type};
@@ -40,7 +44,27 @@ pub(crate) use query::plain_query;
 pub(crate) use rows::predicate_value;
 pub(crate) use scope::Clause;
 pub(crate) use types::NamedType;
+pub(crate) use variables::{NameConflict, Names, VariableRef};
 pub(crate) use view::writable_columns;
+
+/// Binds a statement inside of a routine's body. The variables that its parameters stand for come with it.
+///
+/// # Errors
+/// As [`bind`].
+pub(crate) fn bind_inside(
+    context: BindContext<'_>,
+    environment: &mut dyn Environment,
+    statement: &Statement,
+    names: &dyn Names,
+) -> Result<(BoundStatement, Vec<VariableRef>)> {
+    let mut binder = Binder::new(context, environment, &[]);
+    binder.new_parameters = false;
+    binder.variables = Some(Variables { names, used: Vec::new() });
+    let mut bound = binder.data_statement(statement)?;
+    bound.parameters = binder.parameters.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
+    let used = binder.variables.map_or_else(Vec::new, |variables| variables.used);
+    Ok((bound, used))
+}
 
 /// Binds a query or a statement that writes rows. `parameters`: the types that the client gave.
 ///

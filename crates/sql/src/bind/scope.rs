@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_relation.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::routines::routine_of;
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Name};
@@ -141,7 +142,11 @@ pub(crate) struct Found {
 impl Binder<'_> {
     /// The expression that a column's name means.
     pub fn column(&mut self, parts: &[Name], at: At) -> Result<BoundExpr> {
-        match self.find_column(parts, at)? {
+        let found = self.find_column(parts, at)?;
+        if let Some(variable) = self.column_or_variable(parts, at, found.is_some())? {
+            return Ok(variable);
+        }
+        match found {
             Some(found) => {
                 self.note_outer(&found, at);
                 if let BoundExpr::Column { relation, column, .. } = found.column.expr
@@ -288,10 +293,14 @@ impl Binder<'_> {
     }
 
     /// The fields of a record that a function returns, also where a subquery in FROM passes it on.
-    pub fn record_columns(&self, row: &BoundExpr) -> Option<&'static [(&'static str, Type)]> {
+    pub fn record_columns(&self, row: &BoundExpr) -> Option<Vec<(String, Type)>> {
+        if let Some(routine) = routine_of(self.context.catalog, row) {
+            let columns = self.context.catalog.result_columns(routine);
+            return Some(columns.into_iter().map(|column| (column.name, column.ty)).collect());
+        }
         match row {
             BoundExpr::SetReturning { function, .. } | BoundExpr::Call { function, .. } => {
-                Some(&function.columns)
+                Some(function.columns.iter().map(|(name, ty)| ((*name).to_string(), *ty)).collect())
             }
             BoundExpr::Column { relation, column, ty: Type::Record } => {
                 let mut relations = self.scopes.iter().flat_map(|scope| &scope.relations);
@@ -358,7 +367,10 @@ impl Binder<'_> {
     pub fn columns_of(&mut self, qualifier: &[Name], at: At) -> Result<Vec<VisibleColumn>> {
         match self.entry(qualifier) {
             Some((_, entry)) => Ok(entry.columns.clone()),
-            None => Err(self.no_entry(qualifier, at)),
+            None => match self.variable_fields(qualifier)? {
+                Some(fields) => Ok(fields.into_iter().map(variable_column).collect()),
+                None => Err(self.no_entry(qualifier, at)),
+            },
         }
     }
 
@@ -366,4 +378,9 @@ impl Binder<'_> {
     pub fn type_text(&self, ty: Type) -> String {
         self.context.catalog.type_display(ty)
     }
+}
+
+/// A field of a row variable as a column.
+fn variable_column((name, expr): (String, BoundExpr)) -> VisibleColumn {
+    VisibleColumn { name, expr, modifier: Modifier::NONE, source: None }
 }

@@ -32,6 +32,7 @@ impl Binder<'_> {
             Statement::Update(update) => self.scoped(|binder| binder.update(update)),
             Statement::Delete(delete) => self.scoped(|binder| binder.delete(delete)),
             Statement::Merge(merge) => self.scoped(|binder| binder.merge(merge)),
+            Statement::Call(call) => self.call_of_procedure(&call.call, call.at),
             _ => Err(self.unsupported(0, "this statement cannot be prepared")),
         }
     }

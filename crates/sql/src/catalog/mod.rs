@@ -5,6 +5,7 @@
 //! sequences share one namespace in each schema; enums and domains another.
 
 mod relation;
+mod routine;
 pub(crate) mod store;
 pub(crate) mod stored;
 pub(crate) mod system;
@@ -18,6 +19,8 @@ pub(crate) use relation::{
     Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table,
     View,
 };
+
+pub(crate) use routine::{Argument, ArgumentMode, Language, ResultColumn, Routine, Stability};
 
 use crate::error::{SqlError, SqlState};
 use crate::types::{FIRST_USER_OID, Modifier, Type};
@@ -40,6 +43,9 @@ pub(crate) struct Catalog {
     relation_names: HashMap<u32, (String, String)>,
     types: HashMap<String, HashMap<String, UserType>>,
     type_names: HashMap<u32, (String, String)>,
+    /// By schema and name; overloads in the order in which they were made.
+    routines: HashMap<String, HashMap<String, Vec<Arc<Routine>>>>,
+    routines_by_oid: HashMap<u32, Arc<Routine>>,
 }
 
 /// A schema.
@@ -163,6 +169,8 @@ impl Default for Catalog {
             relation_names: HashMap::new(),
             types: HashMap::new(),
             type_names: HashMap::new(),
+            routines: HashMap::new(),
+            routines_by_oid: HashMap::new(),
         };
         catalog.add_schema(Schema {
             oid: PUBLIC_OID,
@@ -218,6 +226,7 @@ impl Catalog {
     pub fn has_objects_in(&self, schema: &str) -> bool {
         self.relations.get(schema).is_some_and(|names| !names.is_empty())
             || self.types.get(schema).is_some_and(|names| !names.is_empty())
+            || self.routines.get(schema).is_some_and(|names| !names.is_empty())
     }
 
     /// All tables.
@@ -358,6 +367,81 @@ impl Catalog {
         if let Some(ty) = self.types.get_mut(schema).and_then(|names| names.remove(name)) {
             self.type_names.remove(&ty.oid());
         }
+    }
+
+    /// All functions and procedures.
+    pub fn routines(&self) -> impl Iterator<Item = &Arc<Routine>> {
+        self.routines_by_oid.values()
+    }
+
+    /// The overloads of this name in a schema.
+    pub fn routines_of(&self, schema: &str, name: &str) -> &[Arc<Routine>] {
+        self.routines.get(schema).and_then(|names| names.get(name)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The overloads of this name in the schema that was given, or along a path of schemas; of two with the same input
+    /// types the first counts.
+    pub fn find_routines(&self, schema: Option<&str>, name: &str, path: &[String]) -> Vec<Arc<Routine>> {
+        if let Some(schema) = schema {
+            return self.routines_of(schema, name).to_vec();
+        }
+        let mut found: Vec<Arc<Routine>> = Vec::new();
+        for routine in path.iter().flat_map(|schema| self.routines_of(schema, name)) {
+            if !found.iter().any(|known| known.input_types() == routine.input_types()) {
+                found.push(routine.clone());
+            }
+        }
+        found
+    }
+
+    /// The routine with this oid.
+    pub fn routine_by_oid(&self, oid: u32) -> Option<&Arc<Routine>> {
+        self.routines_by_oid.get(&oid)
+    }
+
+    /// Adds a routine, or replaces the one with its oid.
+    pub fn put_routine(&mut self, routine: Arc<Routine>) {
+        self.reserve_oid(routine.oid);
+        self.remove_routine(routine.oid);
+        self.routines_by_oid.insert(routine.oid, routine.clone());
+        let names = self.routines.entry(routine.schema.clone()).or_default();
+        names.entry(routine.name.clone()).or_default().push(routine);
+    }
+
+    pub fn remove_routine(&mut self, oid: u32) {
+        let Some(removed) = self.routines_by_oid.remove(&oid) else { return };
+        if let Some(names) = self.routines.get_mut(&removed.schema)
+            && let Some(overloads) = names.get_mut(&removed.name)
+        {
+            overloads.retain(|routine| routine.oid != oid);
+            if overloads.is_empty() {
+                names.remove(&removed.name);
+            }
+        }
+    }
+
+    /// The columns of a routine's result; one without a name of its own for a plain value.
+    pub fn result_columns(&self, routine: &Routine) -> Vec<ResultColumn> {
+        if let Some(table) = routine.row_of.and_then(|oid| self.table_by_oid(oid)) {
+            let column = |column: &Column| ResultColumn {
+                name: column.name.clone(),
+                ty: column.ty,
+                modifier: column.modifier,
+            };
+            return table.columns.iter().map(column).collect();
+        }
+        let column = |argument: &Argument| ResultColumn {
+            name: argument.name.clone(),
+            ty: argument.ty,
+            modifier: Modifier::NONE,
+        };
+        let mut columns: Vec<ResultColumn> = routine.outputs().map(column).collect();
+        for (number, column) in columns.iter_mut().enumerate() {
+            if column.name.is_empty() {
+                column.name = format!("column{}", number + 1);
+            }
+        }
+        columns
     }
 
     /// The name of a type for messages and `format_type`: users' types by their names.

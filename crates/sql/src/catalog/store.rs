@@ -11,8 +11,8 @@ use heddledb::{DataType, Database, PrimaryIndex, Range, Session, TableDefinition
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{
-    Catalog, Check, Column, ColumnOrigin, Domain, EnumType, ForeignKey, Index, Persistence, Relation, Schema,
-    Sequence, Table, UserType, View,
+    Catalog, Check, Column, ColumnOrigin, Domain, EnumType, ForeignKey, Index, Persistence, Relation,
+    Routine, Schema, Sequence, Table, UserType, View,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
@@ -33,6 +33,7 @@ pub(crate) enum Object {
     Sequence(Sequence),
     Enum(EnumType),
     Domain(Domain),
+    Routine(Routine),
 }
 
 /// A table's definition as it is stored.
@@ -202,6 +203,7 @@ impl Store {
             }
             Object::Enum(ty) => catalog.put_type(UserType::Enum(Arc::new(ty))),
             Object::Domain(domain) => catalog.put_type(UserType::Domain(Arc::new(domain))),
+            Object::Routine(routine) => catalog.put_routine(Arc::new(routine)),
             Object::Table(stored) => {
                 catalog.reserve_oid(stored.oid);
                 if stored.persistence == Persistence::Temporary {
@@ -273,6 +275,7 @@ impl Object {
             Object::Sequence(sequence) => sequence.oid,
             Object::Enum(ty) => ty.oid,
             Object::Domain(domain) => domain.oid,
+            Object::Routine(routine) => routine.oid,
         })
     }
 

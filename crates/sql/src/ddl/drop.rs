@@ -8,8 +8,9 @@ use std::sync::Arc;
 use heddledb::TableChange;
 
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, ColumnOrigin, Relation, Table, UserType, View};
+use crate::catalog::{Catalog, ColumnOrigin, Relation, Routine, Table, UserType, View};
 use crate::ddl::alter_table::without_column;
+use crate::ddl::routine::{calls, shown};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName, Statement};
 use crate::session::{Connection, SequenceChange};
@@ -22,6 +23,7 @@ struct Plan {
     sequences: Vec<u32>,
     types: Vec<u32>,
     schemas: Vec<String>,
+    routines: Vec<Arc<Routine>>,
     /// Tables that lose foreign keys: the keys' names.
     foreign_keys: Vec<(u32, String)>,
     /// Columns that lose their defaults: their tables and positions.
@@ -117,6 +119,18 @@ impl Connection {
         }
     }
 
+    /// Drops routines, and with CASCADE what calls them.
+    pub(crate) fn drop_routines_with_dependents(
+        &mut self,
+        routines: Vec<Arc<Routine>>,
+        cascade: bool,
+    ) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let mut plan = Plan { routines, ..Plan::default() };
+        complete(&mut plan, &catalog, cascade)?;
+        self.carry_out(plan)
+    }
+
     pub(crate) fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
         let Some(table) = self.current_catalog().table_by_oid(table).cloned() else { return Ok(()) };
         let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {
@@ -187,6 +201,10 @@ impl Connection {
             };
             catalog.remove_type(&schema, &name);
             gone.push(oid);
+        }
+        for routine in &plan.routines {
+            catalog.remove_routine(routine.oid);
+            gone.push(routine.oid);
         }
         for schema in &plan.schemas {
             gone.extend(catalog.schema(schema).map(|schema| schema.oid));
@@ -330,11 +348,16 @@ fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
         add_schema(plan, catalog, &schema, cascade)?;
     }
     loop {
-        let before = (plan.tables.len(), plan.views.len(), plan.sequences.len(), plan.foreign_keys.len());
+        let count = |plan: &Plan| {
+            let relations = plan.tables.len() + plan.views.len() + plan.sequences.len();
+            (relations, plan.foreign_keys.len(), plan.routines.len())
+        };
+        let before = count(plan);
         add_owned(plan, catalog);
         add_foreign_keys(plan, catalog, cascade)?;
         add_views(plan, catalog, cascade)?;
-        if before == (plan.tables.len(), plan.views.len(), plan.sequences.len(), plan.foreign_keys.len()) {
+        add_routines(plan, catalog, cascade)?;
+        if before == count(plan) {
             break;
         }
     }
@@ -353,6 +376,12 @@ fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -
             Relation::Sequence(sequence) => plan.sequences.push(sequence.oid),
             Relation::Index { .. } => {}
         }
+    }
+    for routine in catalog.routines().filter(|routine| routine.schema == schema) {
+        if !cascade {
+            return Err(depends(&object, &shown(catalog, routine)));
+        }
+        plan.routines.push(routine.clone());
     }
     for ty in catalog.types() {
         let (of, name) = match ty {
@@ -421,6 +450,43 @@ fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
     Ok(())
 }
 
+/// Routines whose arguments and results are of what is dropped, and views that call dropped ones.
+fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for routine in catalog.routines() {
+        if plan.routines.iter().any(|dropped| dropped.oid == routine.oid) {
+            continue;
+        }
+        let table = plan.tables.iter().find(|table| routine.row_of == Some(table.oid));
+        let is_of = |ty: crate::types::Type| {
+            let element = ty.element().unwrap_or(ty);
+            matches!(element, crate::types::Type::Enum(oid) if plan.types.contains(&oid))
+        };
+        let of_type = is_of(routine.result) || routine.arguments.iter().any(|argument| is_of(argument.ty));
+        let object = match table {
+            Some(table) => format!("table {}", table.name),
+            None if of_type => "type".to_string(),
+            None => continue,
+        };
+        if !cascade {
+            return Err(depends(&object, &shown(catalog, routine)));
+        }
+        plan.routines.push(routine.clone());
+    }
+    for view in catalog.views() {
+        let Some(routine) = plan.routines.iter().find(|routine| calls(&view.query, routine)) else {
+            continue;
+        };
+        if plan.views.iter().any(|dropped| dropped.oid == view.oid) {
+            continue;
+        }
+        if !cascade {
+            return Err(depends(&shown(catalog, routine), &format!("view {}", view.name)));
+        }
+        plan.views.push(view.clone());
+    }
+    Ok(())
+}
+
 /// Whether a view's query names a relation.
 pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
     crate::parse::relation_names(&view.query).iter().any(|found| {
@@ -438,7 +504,25 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
         if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
             continue;
         }
+        for check in &table.checks {
+            if let Some(routine) = plan.routines.iter().find(|routine| calls(&check.condition, routine)) {
+                let by = format!("constraint {} on table {}", check.name, table.name);
+                return Err(depends(&shown(catalog, routine), &by));
+            }
+        }
         for (position, column) in table.columns.iter().enumerate() {
+            let text = match &column.origin {
+                ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => text.as_str(),
+                _ => "",
+            };
+            if let Some(routine) = plan.routines.iter().find(|routine| calls(text, routine)) {
+                if cascade && matches!(column.origin, ColumnOrigin::Default(_)) {
+                    plan.defaults.push((table.oid, position));
+                    continue;
+                }
+                let by = format!("default value for column {} of table {}", column.name, table.name);
+                return Err(depends(&shown(catalog, routine), &by));
+            }
             let element = column.ty.element().unwrap_or(column.ty);
             let by = || format!("column {} of table {}", column.name, table.name);
             if let crate::types::Type::Enum(oid) = element

@@ -5,6 +5,7 @@
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
+//! routine        functions and procedures
 //! ```
 //!
 //! # Invariants
@@ -23,6 +24,7 @@ mod foreign_key;
 mod index;
 mod index_expressions;
 mod objects;
+pub(crate) mod routine;
 
 pub(crate) use alter_table::qualified;
 
@@ -107,6 +109,9 @@ impl Connection {
             Statement::CreateEnum { name, labels } => self.create_enum(name, labels),
             Statement::AlterType { name, change } => self.alter_type(name, change),
             Statement::CreateDomain(create) => self.create_domain(create, text),
+            Statement::CreateRoutine(create) => self.create_routine(create, text),
+            Statement::AlterRoutine(alter) => self.alter_routine(alter),
+            Statement::DropRoutines(drop) => self.drop_routines(drop),
             Statement::Drop(drop) => self.drop_objects(drop),
             Statement::Rename { kind, name, if_exists, to } => self.rename(*kind, name, *if_exists, &to.text),
             Statement::Comment(comment) => self.comment(comment),

@@ -241,7 +241,7 @@ fn keep_best(candidates: &mut Vec<usize>, score: impl Fn(usize) -> usize) {
 }
 
 /// The one candidate that PostgreSQL's `func_select_candidate` chooses.
-fn choose(choices: &[&[Type]], actual: &[Type]) -> Option<usize> {
+pub(crate) fn choose(choices: &[&[Type]], actual: &[Type]) -> Option<usize> {
     let mut left: Vec<usize> = (0..choices.len()).collect();
     if left.len() == 1 {
         return Some(0);

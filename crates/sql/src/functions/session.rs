@@ -18,6 +18,10 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         sequence_state,
     )
     .volatile(),
+    // Calls of routines: their statements name these entries, and the executor calls the routine.
+    scalar("heddle_call_stable(oid) record", routine).nullable().stable(),
+    scalar("heddle_call_volatile(oid) record", routine).nullable().volatile(),
+    set("heddle_call_rows(oid) setof record", |_, _| Err(no_direct_call())).nullable().volatile(),
     scalar("currval(regclass) int8", current_value).volatile(),
     scalar("lastval() int8", last_value).volatile(),
     scalar("setval(regclass, int8) int8", set_value).volatile(),
@@ -34,6 +38,15 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("pg_terminate_backend(int4, int8) bool", |context, arguments| signal(context, arguments, true))
         .volatile(),
 ];
+
+fn routine(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+    Err(no_direct_call())
+}
+
+fn no_direct_call() -> SqlError {
+    let message = "functions of users cannot be called by their oids";
+    SqlError::unsupported(message).with_hint("Call the function by its name.")
+}
 
 /// How long `pg_sleep` sleeps before it looks whether its statement was canceled.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

@@ -14,6 +14,7 @@ mod objects;
 mod parser;
 mod primary;
 mod queries;
+mod routines;
 mod statements;
 pub(crate) mod syntax;
 mod tables;
@@ -112,6 +113,11 @@ pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, synt
         Ok(parser.references())
     };
     read(true).or_else(|_| read(false)).unwrap_or_default()
+}
+
+/// The names of functions that a text of the catalog's calls, without their schemas.
+pub(crate) fn called_names(text: &str) -> Vec<String> {
+    Parser::new(text).map_or(Vec::new(), |parser| parser.called_names())
 }
 
 /// An expression with the sequences that it takes values from named by their oids, as `oid` gives them.

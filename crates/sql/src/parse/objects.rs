@@ -3,8 +3,9 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    AlterAction, AlterTable, AlterType, Comment, CreateDomain, CreateIndex, CreateView, Drop, IndexElement,
-    ObjectKind, ObjectName, PersistenceName, SequenceOption, SequenceStatement, Statement,
+    AlterAction, AlterRoutine, AlterTable, AlterType, Comment, CreateDomain, CreateIndex, CreateView, Drop,
+    IndexElement, ObjectKind, ObjectName, PersistenceName, RoutineChange, SequenceOption, SequenceStatement,
+    Statement,
 };
 
 impl Parser<'_> {
@@ -40,14 +41,14 @@ impl Parser<'_> {
             () if self.accept("schema") => self.create_schema(),
             () if self.accept("type") => self.create_type(at),
             () if self.accept("domain") => self.create_domain(),
+            () if self.accept("function") => self.create_routine(or_replace, false),
+            () if self.accept("procedure") => self.create_routine(or_replace, true),
             () => self.create_unsupported(at),
         }
     }
 
     fn create_unsupported(&mut self, at: u32) -> Result<Statement> {
         const KINDS: &[(&str, Option<&str>)] = &[
-            ("function", None),
-            ("procedure", None),
             ("trigger", None),
             ("rule", None),
             (
@@ -317,9 +318,10 @@ impl Parser<'_> {
             () if self.accept("column") => ObjectKind::Column,
             () if self.accept("constraint") => ObjectKind::Constraint,
             () if self.accept("database") => ObjectKind::Database,
+            () if self.accept("function") => ObjectKind::Function,
+            () if self.accept("procedure") => ObjectKind::Procedure,
+            () if self.accept("routine") => ObjectKind::Routine,
             () if self.is_one_of(&[
-                "function",
-                "procedure",
                 "trigger",
                 "extension",
                 "role",
@@ -360,6 +362,9 @@ impl Parser<'_> {
             self.skip_statement();
             return Ok(Statement::Unsupported { what, hint: None, at });
         }
+        if matches!(kind, ObjectKind::Function | ObjectKind::Procedure | ObjectKind::Routine) {
+            return self.drop_routines(kind);
+        }
         let concurrently = self.accept("concurrently");
         let if_exists = self.accept_words(&["if", "exists"]);
         let names = self.list(Self::object_name)?;
@@ -379,6 +384,13 @@ impl Parser<'_> {
                 hint: None,
                 at,
             });
+        }
+        if matches!(kind, ObjectKind::Function | ObjectKind::Procedure | ObjectKind::Routine) {
+            let name = self.routine_name()?;
+            self.expect("is")?;
+            let text = if self.accept("null") { None } else { Some(self.string()?) };
+            let change = RoutineChange::Comment(text);
+            return Ok(Statement::AlterRoutine(Box::new(AlterRoutine { kind, name, change })));
         }
         let name = self.object_name()?;
         let on = if kind == ObjectKind::Constraint {
@@ -417,6 +429,9 @@ impl Parser<'_> {
             () if self.accept("table") => self.alter_table(),
             () if self.accept("sequence") => self.alter_sequence(),
             () if self.accept("type") => self.alter_type(),
+            () if self.accept("function") => self.alter_routine(ObjectKind::Function),
+            () if self.accept("procedure") => self.alter_routine(ObjectKind::Procedure),
+            () if self.accept("routine") => self.alter_routine(ObjectKind::Routine),
             () if self.is_one_of(&["index", "view", "schema", "domain"])
                 || self.is_words(&["materialized", "view"]) =>
             {

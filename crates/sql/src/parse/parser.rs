@@ -123,6 +123,17 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
+    /// The names that parentheses follow.
+    pub fn called_names(&self) -> Vec<String> {
+        let called = self.tokens.windows(2).filter(|pair| pair[1].kind == TokenKind::Mark("("));
+        let names = called.filter_map(|pair| match &pair[0].kind {
+            TokenKind::Word(word) => Some(word.to_string()),
+            TokenKind::Quoted(name) => Some(name.clone()),
+            _ => None,
+        });
+        names.collect()
+    }
+
     /// Where the token before the current one ended.
     pub fn last_end(&self) -> At {
         self.at.checked_sub(1).map_or(0, |last| self.tokens[last].end)

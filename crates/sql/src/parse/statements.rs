@@ -55,9 +55,9 @@ impl Parser<'_> {
             }
             "listen" | "notify" | "unlisten" => self.notification(&word),
             "grant" | "revoke" => self.privilege(&word),
-            "do" | "call" | "refresh" | "security" | "import" | "load" | "reassign" => {
-                self.unsupported(&word)
-            }
+            "do" => self.do_block(),
+            "call" => self.call_statement(),
+            "refresh" | "security" | "import" | "load" | "reassign" => self.unsupported(&word),
             _ => Err(self.unexpected()),
         }
     }
@@ -66,7 +66,6 @@ impl Parser<'_> {
     fn unsupported(&mut self, word: &str) -> Result<Statement> {
         let at = self.position();
         let hint = match word {
-            "do" | "call" => Some("Send the statements of the body one by one in a transaction."),
             "refresh" => Some("Use a view, or a table filled with INSERT … SELECT."),
             _ => None,
         };

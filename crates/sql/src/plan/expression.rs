@@ -51,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<Expr>,
     /// Whether it is a comparison of two values of one type by their own order.
     pub(crate) is_comparison: bool,
+    /// Whether it calls a routine, whose oid is the first argument.
+    pub(crate) is_routine: bool,
     /// The arguments' types, where polymorphic ones are decided.
     pub(crate) types: Vec<Type>,
     pub(crate) result: Type,

@@ -59,6 +59,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) locks: bool,
     /// Whether the choice of a partial index or of an index on an expression depends on the values of parameters.
     pub(crate) depends_on_values: bool,
+    /// Whether routines are called that may write.
+    pub(crate) calls: bool,
     /// How deep queries lie inside each other.
     pub(crate) depth: usize,
 }
@@ -85,6 +87,7 @@ impl<'p> Planner<'p> {
             kept: 0,
             locks: false,
             depends_on_values: false,
+            calls: false,
             depth: 0,
         }
     }

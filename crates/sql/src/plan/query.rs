@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::routines::CALL_ROWS;
 use crate::bind::tree::{
     BoundCte, BoundExpr, BoundQuery, BoundSelect, BoundSort, CteBody, Distinct, QueryBody, RelationId,
     SetOperation,
@@ -341,6 +342,7 @@ impl Planner<'_> {
                 continue;
             }
             let BoundExpr::SetReturning { function, args, ty } = call else { continue };
+            self.calls |= function.name == CALL_ROWS;
             let types = args.iter().map(BoundExpr::ty).collect();
             let arguments = self.exprs(args, &stage.layout)?;
             let set = crate::plan::node::SetCall { function, arguments, types, result: *ty };

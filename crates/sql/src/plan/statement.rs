@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::plan::commute::Commuting;
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Stage};
-use crate::plan::node::Plan;
+use crate::plan::node::{Node, Plan};
 use crate::plan::planner::Planner;
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::plan::statistics::TableStatistics;
@@ -53,8 +53,32 @@ pub(crate) struct Planned {
     pub(crate) locks: bool,
     /// Whether another plan may be better for the values of its parameters.
     pub(crate) depends_on_values: bool,
+    /// Whether it calls routines that may write.
+    pub(crate) calls: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
+}
+
+impl Planned {
+    /// The expression that the statement computes, if it is one without a table.
+    pub(crate) fn lone_expression(&self) -> Option<&Expr> {
+        let Action::Query(plan) = &self.action else { return None };
+        let (expressions, input) = match &plan.node {
+            Node::Values(rows) => match &rows[..] {
+                [row] => (&row[..], None),
+                _ => return None,
+            },
+            Node::Project { input, expressions } => (&expressions[..], Some(input)),
+            _ => return None,
+        };
+        let is_single = input.is_none_or(
+            |input| matches!(&input.node, Node::Values(rows) if rows.len() == 1 && rows[0].is_empty()),
+        );
+        match expressions {
+            [expression] if is_single && self.ctes.is_empty() && self.first.is_empty() => Some(expression),
+            _ => None,
+        }
+    }
 }
 
 /// What a statement does.
@@ -188,13 +212,15 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         Action::Query(plan) => {
             !writes
                 && !locks
+                && !planner.calls
                 && plan.cost + ctes.iter().map(|(_, cte)| cte.cost).sum::<f64>() > REPORT_COST_MIN
         }
         _ => false,
     };
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
-    Ok(Planned { ctes, first, action, sizes, writes, is_report, locks, depends_on_values, procedure })
+    let calls = planner.calls;
+    Ok(Planned { ctes, first, action, sizes, writes, is_report, locks, calls, depends_on_values, procedure })
 }
 
 impl Planner<'_> {

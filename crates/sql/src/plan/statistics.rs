@@ -136,6 +136,11 @@ impl StatisticsCache {
         statistics
     }
 
+    /// What is known of a table without a look at it.
+    pub(crate) fn known(&self, table: &Table) -> Option<Arc<TableStatistics>> {
+        self.tables.lock().get(&table.oid).map(|counted| counted.statistics.clone())
+    }
+
     /// Forgets a table whose rows have changed much, or all of them.
     pub(crate) fn forget(&self, oid: Option<u32>) {
         let mut tables = self.tables.lock();

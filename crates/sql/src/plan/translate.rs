@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::routines::CALL_VOLATILE;
 use crate::bind::tree::{BoundExpr, RelationId, Subquery, SubqueryKind};
 use crate::catalog::Table;
 use crate::error::{Result, SqlError};
@@ -47,6 +48,7 @@ impl Planner<'_> {
             BoundExpr::Window { number, .. } => self.key(Key::Window(*number), layout),
             BoundExpr::Grouping(groups) => self.grouping(groups, layout)?,
             BoundExpr::Call { function, args, .. } => {
+                self.calls |= function.name == CALL_VOLATILE;
                 let types = args.iter().map(BoundExpr::ty).collect();
                 fold(call(function, self.exprs(args, layout)?, types, expr.ty())?)
             }
@@ -223,7 +225,8 @@ fn call_of(
         return Err(SqlError::internal(format!("{} is not a scalar function", function.name)));
     };
     let is_comparison = comparison_of(function).is_some();
-    Ok(Call { function, code, arguments, is_comparison, types, result })
+    let is_routine = crate::bind::routines::is_call(function);
+    Ok(Call { function, code, arguments, is_comparison, is_routine, types, result })
 }
 
 fn call(function: &'static Function, arguments: Vec<Expr>, types: Vec<Type>, result: Type) -> Result<Expr> {

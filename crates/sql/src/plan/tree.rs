@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::routines::CALL_ROWS;
 use crate::bind::tree::{BoundExpr, BoundRelation, FunctionCall, RelationId, RelationKind};
 use crate::error::Result;
 use crate::plan::expression::Expr;
@@ -254,8 +255,9 @@ impl Planner<'_> {
         for (number, call) in calls.iter().enumerate() {
             let is_last = number + 1 == calls.len();
             let item = match call {
-                FunctionCall::Set { function, args, .. } => {
-                    let columns = if is_last { left } else { function.columns.len().max(1) };
+                FunctionCall::Set { function, args, types: shape } => {
+                    self.calls |= function.name == CALL_ROWS;
+                    let columns = if is_last { left } else { shape.len().max(1) };
                     let types = args.iter().map(BoundExpr::ty).collect();
                     let result = match columns {
                         1 => relation.columns[relation.columns.len() - usize::from(ordinality) - left].ty,

@@ -169,6 +169,10 @@ impl<'e> Run<'e> {
 
     /// Calls a function with values, none of them NULL if it is strict.
     pub(crate) fn apply(&mut self, call: &'e Call, arguments: &[Value]) -> Result<Value> {
+        if call.is_routine {
+            let access = self.access();
+            return self.environment.call_routine(arguments[0].oid(), &arguments[1..], access);
+        }
         let mut context = FunctionContext {
             environment: self.environment,
             argument_types: &call.types,

@@ -111,6 +111,11 @@ impl<'e> Run<'e> {
         }
     }
 
+    /// What the statement reads and writes through, for the statements of routines that it calls.
+    pub(crate) fn access(&self) -> Access<'e> {
+        Access { rows: self.rows, writes: self.writes, door: self.door }
+    }
+
     /// Sets the outer value with this number.
     pub(crate) fn set_outer(&mut self, number: usize, value: Value) {
         self.outer[number] = value;
@@ -184,7 +189,7 @@ fn filled<T>(count: usize, each: impl FnMut() -> T) -> Vec<T> {
 
 /// The interfaces through which a statement reads and writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Access<'e> {
+pub struct Access<'e> {
     rows: &'e dyn Rows,
     writes: Option<&'e dyn Writes>,
     door: Door,
@@ -240,6 +245,23 @@ pub(crate) fn execute_compiled(
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
     run.door = access.door;
     procedure.run(&mut run, row)
+}
+
+/// The value of a statement's one expression.
+///
+/// # Errors
+/// The expression's.
+pub(crate) fn evaluate_alone(
+    expression: &Expr,
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: &[Value],
+    environment: &mut dyn Environment,
+) -> Result<Value> {
+    let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
+    let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    run.door = access.door;
+    run.evaluate(expression, &[])
 }
 
 /// How a statement runs.

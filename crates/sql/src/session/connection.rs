@@ -91,6 +91,8 @@ impl Connection {
         let environment = SessionEnvironment {
             settings,
             catalog: shared.catalog(),
+            shared: shared.clone(),
+            routines: Default::default(),
             sequences: shared.sequences.clone(),
             advisory: shared.advisory.clone(),
             number,
@@ -104,6 +106,7 @@ impl Connection {
             transaction_start: start,
             statement_start: start,
             notices: Vec::new(),
+            notices_before: 0,
             canceled: canceled.clone(),
             deadline: None,
             given: Vec::new(),

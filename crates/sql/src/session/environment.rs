@@ -10,7 +10,10 @@ use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
+use crate::routine::{Routines, call};
+use crate::run::Access;
 use crate::run::memory::{Memory, SessionMemory};
+use crate::session::Shared;
 use crate::session::advisory::AdvisoryLocks;
 use crate::session::deferred::Deferred;
 use crate::session::notifications::Pending;
@@ -34,6 +37,8 @@ pub(crate) fn now() -> i64 {
 pub(crate) struct SessionEnvironment {
     pub settings: Settings,
     pub catalog: Arc<Catalog>,
+    pub shared: Arc<Shared>,
+    pub routines: Routines,
     pub sequences: Arc<Sequences>,
     pub advisory: Arc<AdvisoryLocks>,
     /// The number of the connection, by which it holds advisory locks.
@@ -51,6 +56,8 @@ pub(crate) struct SessionEnvironment {
     pub transaction_start: i64,
     pub statement_start: i64,
     pub notices: Vec<Notice>,
+    /// How many notices are older than the statement: an attempt begins with those.
+    pub notices_before: usize,
     /// Set from other threads: the statement in progress is to end.
     pub canceled: Arc<AtomicBool>,
     /// When the statement in progress is to end.
@@ -106,6 +113,7 @@ impl SessionEnvironment {
     /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
     pub fn begin_attempt(&mut self) {
         self.replayed = 0;
+        self.notices.truncate(self.notices_before);
         self.pending.begin_attempt();
         for lock in std::mem::take(&mut self.acquired) {
             self.advisory.release(self.number, lock);
@@ -397,6 +405,14 @@ impl Environment for SessionEnvironment {
 
     fn backend_pid(&self) -> i32 {
         self.process_id
+    }
+
+    fn call_routine(&mut self, routine: u32, arguments: &[Value], access: Access<'_>) -> Result<Value> {
+        call::value(self, routine, arguments, access)
+    }
+
+    fn routine_rows(&mut self, routine: u32, arguments: &[Value], access: Access<'_>) -> Result<Vec<Value>> {
+        call::rows(self, routine, arguments, access)
     }
 
     fn check_interrupt(&mut self) -> Result<()> {

@@ -503,6 +503,7 @@ impl Statement {
                 | Statement::Update(_)
                 | Statement::Delete(_)
                 | Statement::Merge(_)
+                | Statement::Call(_)
         )
     }
 

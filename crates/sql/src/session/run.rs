@@ -46,6 +46,9 @@ impl Plan {
     pub fn tag(&self, count: u64) -> Tag {
         let mut tag = Tag::default();
         tag.push(self.kind);
+        if self.kind == "CALL" {
+            return tag;
+        }
         tag.push(if self.kind == "INSERT" { " 0 " } else { " " });
         tag.push_number(count);
         tag
@@ -74,6 +77,7 @@ impl Connection {
         let known = KnownNow { shared: &self.shared, catalog: &catalog };
         let planned = plan(&bound, &known)?;
         let kind = match &bound.kind {
+            StatementKind::Query(_) if matches!(statement, Statement::Call(_)) => "CALL",
             StatementKind::Query(_) => "SELECT",
             StatementKind::Insert(_) => "INSERT",
             StatementKind::Update(_) => "UPDATE",
@@ -178,8 +182,7 @@ impl Connection {
             return Err(self.read_only(if plan.planned.writes { plan.kind } else { "SELECT FOR UPDATE" }));
         }
         self.apply_lock_timeout()?;
-        self.environment.given.clear();
-        self.environment.acquired.clear();
+        self.begin_attempts();
         loop {
             self.environment.shortage = None;
             let done = self.attempt(plan, parameters, each);
@@ -197,6 +200,24 @@ impl Connection {
                     self.finish_sequences()?;
                     return Ok(count);
                 }
+            }
+        }
+    }
+
+    /// Gets ready for the attempts of a statement.
+    fn begin_attempts(&mut self) {
+        let environment = &mut self.environment;
+        environment.given.clear();
+        environment.acquired.clear();
+        environment.notices_before = environment.notices.len();
+        if environment.routines.uncounted.is_empty() {
+            return;
+        }
+        // Statements of routines were planned without statistics of these tables.
+        environment.routines.clear();
+        for oid in std::mem::take(&mut environment.routines.uncounted) {
+            if let Some(table) = environment.catalog.table_by_oid(oid) {
+                self.shared.statistics.get(&self.shared.database, table);
             }
         }
     }
@@ -230,8 +251,7 @@ impl Connection {
                 .with_hint("Raise the limit, or copy fewer rows."));
         }
         self.apply_lock_timeout()?;
-        self.environment.given.clear();
-        self.environment.acquired.clear();
+        self.begin_attempts();
         loop {
             self.environment.shortage = None;
             let in_session = self.runs_in_session(&plan.planned);
@@ -337,7 +357,7 @@ impl Connection {
     fn runs_in_session(&self, planned: &Planned) -> bool {
         !self.transaction.is_idle()
             || planned.locks
-            || planned.writes && self.shared.database.has_reservations()
+            || (planned.writes || planned.calls) && self.shared.database.has_reservations()
     }
 
     /// Runs a compiled statement. None: the operators are to run.

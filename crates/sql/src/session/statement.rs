@@ -30,7 +30,8 @@ impl Connection {
             | Statement::Insert(_)
             | Statement::Update(_)
             | Statement::Delete(_)
-            | Statement::Merge(_) => return self.run_data(statement, text, sink),
+            | Statement::Merge(_)
+            | Statement::Call(_) => return self.run_data(statement, text, sink),
             Statement::Execute { name, args } => return self.execute_prepared(name, args, sink),
             Statement::Explain { options, statement, text } => {
                 return self.explain(*options, statement, text, sink);

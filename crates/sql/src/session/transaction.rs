@@ -430,6 +430,8 @@ impl Statement {
                 | Statement::Update(_)
                 | Statement::Delete(_)
                 | Statement::Merge(_)
+                | Statement::Call(_)
+                | Statement::Do(_)
                 | Statement::Execute { .. }
                 | Statement::Copy(_)
         ) || self.changes_schema()
@@ -449,6 +451,9 @@ impl Statement {
             | Statement::CreateEnum { .. }
             | Statement::AlterType { .. }
             | Statement::CreateDomain(_)
+            | Statement::CreateRoutine(_)
+            | Statement::AlterRoutine(_)
+            | Statement::DropRoutines(_)
             | Statement::Drop(_)
             | Statement::Rename { .. }
             | Statement::Comment(_)

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::catalog::system::SystemCatalog;
 use crate::error::{Result, SqlError, SqlState};
+use crate::run::Access;
 use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
 use crate::types::{Type, Value};
 
@@ -284,6 +285,27 @@ pub trait Environment {
     /// `pg_backend_pid()`
     fn backend_pid(&self) -> i32 {
         std::process::id() as i32
+    }
+
+    /// Calls a function of a user's, within the statement that runs.
+    ///
+    /// # Errors
+    /// The function's.
+    fn call_routine(&mut self, _routine: u32, _arguments: &[Value], _access: Access<'_>) -> Result<Value> {
+        Err(no_session("functions of users"))
+    }
+
+    /// Calls a function of a user's for its rows.
+    ///
+    /// # Errors
+    /// The function's.
+    fn routine_rows(
+        &mut self,
+        _routine: u32,
+        _arguments: &[Value],
+        _access: Access<'_>,
+    ) -> Result<Vec<Value>> {
+        Err(no_session("functions of users"))
     }
 
     /// Asked now and then by what runs long.

@@ -8,6 +8,7 @@ use super::cluster::UTF8;
 use super::definitions::{constraint_definition, index_definition, view_definition};
 use super::listings::{PG_CLASS, PG_NAMESPACE, PG_TYPE, comments};
 use super::procedures::{function_by_oid, is_function};
+use super::routines;
 use super::types::type_name;
 use super::{PG_CATALOG, SystemCatalog, find, relation_by_oid};
 use crate::catalog::{Relation, UserType};
@@ -49,9 +50,13 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("pg_get_userbyid(oid) name", user_by_oid).stable(),
     scalar("pg_get_serial_sequence(text, text) text", serial_sequence).stable(),
     scalar("pg_get_function_result(oid) text", |c, v| of(c, |it| function_result(it, oid(v)))).stable(),
-    scalar("pg_get_function_arguments(oid) text", |c, v| of(c, |it| function_arguments(it, oid(v)))).stable(),
-    scalar("pg_get_function_identity_arguments(oid) text", |c, v| of(c, |it| function_arguments(it, oid(v))))
+    scalar("pg_get_function_arguments(oid) text", |c, v| of(c, |it| function_arguments(it, oid(v), true)))
         .stable(),
+    scalar("pg_get_function_identity_arguments(oid) text", |c, v| {
+        of(c, |it| function_arguments(it, oid(v), false))
+    })
+    .stable(),
+    scalar("pg_get_functiondef(oid) text", |c, v| of(c, |it| routines::definition(it, oid(v)))).stable(),
     scalar("pg_relation_is_publishable(regclass) bool", |c, v| {
         of(c, |it| Some(it.objects().table_by_oid(oid(v)).is_some()))
     })
@@ -372,13 +377,19 @@ fn serial_sequence(context: &mut FunctionContext<'_>, values: &[Value]) -> Resul
 }
 
 fn function_result(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    if let Some(routine) = routines::result(system, oid) {
+        return Some(routine);
+    }
     let function = function_by_oid(oid)?;
     let kind = shown_type(system, function.result.oid(), Modifier::NONE)?;
     let is_set = matches!(function.kind, crate::functions::FunctionKind::Set(_));
     Some(if is_set { format!("SETOF {kind}") } else { kind })
 }
 
-fn function_arguments(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+fn function_arguments(system: &SystemCatalog<'_>, oid: u32, with_defaults: bool) -> Option<String> {
+    if let Some(routine) = routines::arguments(system, oid, with_defaults) {
+        return Some(routine);
+    }
     let function = function_by_oid(oid)?;
     let shown = function.arguments.iter().zip(&function.argument_names).map(|(ty, name)| {
         let kind = shown_type(system, ty.oid(), Modifier::NONE).unwrap_or_default();

@@ -29,6 +29,7 @@ mod information_constraints;
 mod listings;
 mod names;
 mod procedures;
+mod routines;
 mod row;
 mod types;
 

@@ -35,12 +35,18 @@ pub(crate) fn name_of(
             _ => None,
         },
         ObjectKind::Role => (oid == OWNER).then(|| quote_identifier(user)),
-        ObjectKind::Function => function_name(oid).map(str::to_string),
+        ObjectKind::Function => match catalog.routine_by_oid(oid) {
+            Some(routine) => Some(quote_identifier(&routine.name)),
+            None => function_name(oid).map(str::to_string),
+        },
+        ObjectKind::FunctionSignature => {
+            catalog.routine_by_oid(oid).map(|routine| routine.signature(|ty| catalog.type_display(ty)))
+        }
         ObjectKind::Collation => {
             let known = COLLATIONS.into_iter().find(|(known, _)| *known == oid);
             known.map(|(_, name)| quote_identifier(name))
         }
-        ObjectKind::FunctionSignature | ObjectKind::Operator | ObjectKind::OperatorSignature => None,
+        ObjectKind::Operator | ObjectKind::OperatorSignature => None,
     }
 }
 
@@ -64,7 +70,10 @@ pub(crate) fn oid_by_name(
             _ => None,
         },
         ObjectKind::Role => (parts.last() == user).then_some(OWNER),
-        ObjectKind::Function => function_oid(parts.last()),
+        ObjectKind::Function => {
+            let routines = catalog.find_routines(parts.schema(), parts.last(), path);
+            routines.first().map_or_else(|| function_oid(parts.last()), |routine| Some(routine.oid))
+        }
         ObjectKind::Collation => {
             COLLATIONS.into_iter().find(|(_, known)| *known == parts.last()).map(|(oid, _)| oid)
         }

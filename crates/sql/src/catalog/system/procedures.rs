@@ -4,9 +4,11 @@
 //! The latter have PostgreSQL's oids, because clients compare them (`typinput = 'array_in'::regproc`). The others have
 //! their places in the tables behind 11,000: they say nothing outside of this version.
 
+use super::classes::schema_oid;
 use super::row::{Output, list, row, vector};
 use super::types::TYPE_FUNCTIONS;
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog};
+use crate::catalog::{ArgumentMode, Routine};
 use crate::functions::{Function, FunctionKind, Volatility, all_functions, all_operators};
 use crate::types::cast::{CastContext, all_casts, is_relabel};
 use crate::types::{Type, Value};
@@ -16,7 +18,7 @@ const FIRST: u32 = 11_000;
 
 /// Functions that SQL text cannot call.
 fn is_hidden(function: &Function) -> bool {
-    function.name == super::ROWS
+    function.name == super::ROWS || crate::bind::routines::is_call(function)
 }
 
 fn functions() -> impl Iterator<Item = (u32, &'static Function)> {
@@ -46,7 +48,10 @@ pub(super) fn function_oid(name: &str) -> Option<u32> {
     of_type.or_else(|| functions().find(|(_, function)| function.name == name).map(|(oid, _)| oid))
 }
 
-pub(super) fn rows(_: &SystemCatalog<'_>, out: &mut Output) {
+pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
+    for routine in system.objects().routines() {
+        routine_row(system, out, routine);
+    }
     for (oid, name) in TYPE_FUNCTIONS.iter() {
         row!(
             out,
@@ -66,6 +71,42 @@ pub(super) fn rows(_: &SystemCatalog<'_>, out: &mut Output) {
     for (oid, function) in functions() {
         function_row(out, oid, function);
     }
+}
+
+/// A function or procedure of a user's.
+fn routine_row(system: &SystemCatalog<'_>, out: &mut Output, routine: &Routine) {
+    let inputs = routine.input_types();
+    let with_modes = routine.arguments.iter().any(|argument| argument.mode != ArgumentMode::In);
+    let all = |values: Value| if with_modes { values } else { Value::Null };
+    let has_names = routine.arguments.iter().any(|argument| !argument.name.is_empty());
+    let names = list(Type::Text, routine.arguments.iter().map(|argument| argument.name.as_str()));
+    let variadic = routine.arguments.iter().find(|argument| argument.mode == ArgumentMode::Variadic);
+    let defaults: Vec<&str> = routine.arguments.iter().filter_map(|it| it.default.as_deref()).collect();
+    row!(
+        out,
+        oid = routine.oid,
+        proname = routine.name.as_str(),
+        pronamespace = schema_oid(system.objects(), &routine.schema),
+        proowner = OWNER,
+        prolang = routine.language.oid(),
+        procost = 100.0_f32,
+        prorows = if routine.is_set { 1000.0_f32 } else { 0.0 },
+        provariadic = variadic.and_then(|it| it.ty.element()).map_or(0, |element| element.oid()),
+        prokind = if routine.is_procedure { 'p' } else { 'f' },
+        proisstrict = routine.is_strict,
+        proretset = routine.is_set,
+        provolatile = routine.stability.letter(),
+        proparallel = 'u',
+        pronargs = inputs.len() as i16,
+        pronargdefaults = defaults.len() as i16,
+        prorettype = routine.result.oid(),
+        proargtypes = vector(Type::Oid, inputs.iter().map(|ty| ty.oid())),
+        proallargtypes = all(list(Type::Oid, routine.arguments.iter().map(|it| it.ty.oid()))),
+        proargmodes = all(list(Type::Char, routine.arguments.iter().map(|it| it.mode.letter()))),
+        proargnames = if has_names { names } else { Value::Null },
+        proargdefaults = if defaults.is_empty() { Value::Null } else { Value::text(defaults.join(", ")) },
+        prosrc = routine.body.as_str(),
+    );
 }
 
 fn function_row(out: &mut Output, oid: u32, function: &Function) {

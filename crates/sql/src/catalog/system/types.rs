@@ -8,6 +8,7 @@ use super::classes::schema_oid;
 use super::definitions::default_text;
 use super::row::{Output, row};
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog, derived_oid};
+use crate::catalog::Language;
 use crate::catalog::UserType;
 use crate::types::Type;
 
@@ -292,8 +293,16 @@ pub(super) fn access_methods(_: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 pub(super) fn languages(_: &SystemCatalog<'_>, out: &mut Output) {
-    for (oid, name) in [(12_u32, "internal"), (14, "sql")] {
-        row!(out, oid = oid, lanname = name, lanowner = OWNER, lanpltrusted = name == "sql");
+    for (oid, name) in [(12, "internal"), (Language::Sql.oid(), "sql"), (Language::Plpgsql.oid(), "plpgsql")]
+    {
+        row!(
+            out,
+            oid = oid,
+            lanname = name,
+            lanowner = OWNER,
+            lanispl = name == "plpgsql",
+            lanpltrusted = name != "internal",
+        );
     }
 }
 

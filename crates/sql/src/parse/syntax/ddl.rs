@@ -303,6 +303,10 @@ pub(crate) enum ObjectKind {
     Column,
     Constraint,
     Database,
+    Function,
+    Procedure,
+    /// DROP ROUTINE: a function or a procedure.
+    Routine,
     Other,
 }
 

@@ -7,10 +7,12 @@ mod ddl;
 mod dml;
 mod expression;
 mod query;
+mod routine;
 mod statement;
 
 pub(crate) use ddl::*;
 pub(crate) use dml::*;
 pub(crate) use expression::*;
 pub(crate) use query::*;
+pub(crate) use routine::*;
 pub(crate) use statement::*;

@@ -1,9 +1,9 @@
 //! Statements.
 
 use crate::parse::syntax::{
-    AlterTable, AlterType, At, Comment, Copy, CreateDomain, CreateIndex, CreateTable, CreateTableAs,
-    CreateView, Delete, Drop, Expr, Insert, Merge, Name, ObjectKind, ObjectName, Query, SequenceStatement,
-    TypeName, Update,
+    AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain, CreateIndex,
+    CreateRoutine, CreateTable, CreateTableAs, CreateView, Delete, Do, Drop, DropRoutines, Expr, Insert,
+    Merge, Name, ObjectKind, ObjectName, Query, SequenceStatement, TypeName, Update,
 };
 
 /// A statement.
@@ -35,6 +35,11 @@ pub(crate) enum Statement {
         change: AlterType,
     },
     CreateDomain(Box<CreateDomain>),
+    CreateRoutine(Box<CreateRoutine>),
+    AlterRoutine(Box<AlterRoutine>),
+    DropRoutines(DropRoutines),
+    Do(Do),
+    Call(Box<CallStatement>),
     Drop(Drop),
     Rename {
         kind: ObjectKind,

@@ -4,6 +4,7 @@
 //! - Functions beside each other advance together; one that has ended gives NULLs until the longest has.
 
 use crate::error::{Result, SqlError};
+use crate::functions::definition::RowsOf;
 use crate::functions::{FunctionContext, FunctionKind, Rows};
 use crate::plan::node::{FunctionItem, FunctionsNode, ProjectItem, SetCall};
 use crate::run::Run;
@@ -18,6 +19,11 @@ fn start<'e>(call: &'e SetCall, run: &mut Run<'e>, row: &[Value]) -> Result<Opti
     };
     let arguments = call.arguments.iter().map(|argument| run.evaluate(argument, row));
     let arguments = arguments.collect::<Result<Vec<_>>>()?;
+    if crate::bind::routines::is_call(call.function) {
+        let access = run.access();
+        let rows = run.environment.routine_rows(arguments[0].oid(), &arguments[1..], access)?;
+        return Ok(Some(Box::new(RowsOf(rows.into_iter().map(Ok)))));
+    }
     if call.function.is_strict && arguments.iter().any(Value::is_null) {
         return Ok(None);
     }

@@ -1,0 +1,301 @@
+//! Calls of routines: functions and procedures of users.
+//!
+//! A call is bound as a call of one of the entries below, with the routine's oid as the first argument; what runs it finds
+//! the routine in the catalog that the plan belongs to.
+//!
+//! Source: PostgreSQL 15, `parse_func.c` (`FuncnameGetCandidates`, `func_get_detail`).
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::from::plain_column;
+use crate::bind::query::{plain_query, plain_select};
+use crate::bind::tree::{
+    BoundColumn, BoundExpr, BoundStatement, BoundTarget, FunctionCall, QueryBody, RelationId, RelationKind,
+    StatementKind,
+};
+use crate::catalog::{ArgumentMode, Catalog, Routine, Stability};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::resolve::{choose, choose_function, no_function};
+use crate::functions::{Function, functions_named};
+use crate::parse::syntax::{At, Call, ObjectName};
+use crate::types::cast::{CastContext, can_coerce};
+use crate::types::{Modifier, Type, Value};
+
+/// The entry that calls a routine whose result depends on its arguments and the database alone.
+pub(crate) const CALL_STABLE: &str = "heddle_call_stable";
+/// The entry that calls any other routine.
+pub(crate) const CALL_VOLATILE: &str = "heddle_call_volatile";
+/// The entry that calls a routine for its rows.
+pub(crate) const CALL_ROWS: &str = "heddle_call_rows";
+
+/// A call of a routine, its arguments converted.
+pub(crate) struct RoutineCall {
+    pub routine: Arc<Routine>,
+    pub args: Vec<BoundExpr>,
+}
+
+/// How the arguments of a call lie in a routine's.
+struct Candidate {
+    routine: Arc<Routine>,
+    /// For each input argument, which one of the call's it is; none: its default.
+    order: Vec<Option<usize>>,
+    /// What each of the call's arguments is to be converted to.
+    types: Vec<Type>,
+    /// From which input argument on the call's are put into an array.
+    packs_from: Option<usize>,
+}
+
+impl Candidate {
+    fn of(routine: &Arc<Routine>, count: usize, names: &[String], is_variadic: bool) -> Option<Candidate> {
+        let inputs: Vec<_> = routine.inputs().collect();
+        let positional = count - names.len();
+        let packs = routine.is_variadic() && !is_variadic && names.is_empty() && count >= inputs.len();
+        if is_variadic && !(routine.is_variadic() && count == inputs.len())
+            || positional > inputs.len() && !packs
+        {
+            return None;
+        }
+        let mut order: Vec<Option<usize>> =
+            (0..inputs.len()).map(|at| (at < positional).then_some(at)).collect();
+        for (at, name) in names.iter().enumerate() {
+            let place = inputs.iter().position(|argument| argument.name == *name)?;
+            if order[place].replace(positional + at).is_some() {
+                return None;
+            }
+        }
+        let is_complete =
+            order.iter().zip(&inputs).all(|(it, argument)| it.is_some() || argument.default.is_some());
+        if !is_complete {
+            return None;
+        }
+        let mut types = vec![Type::Unknown; count];
+        for (place, argument) in order.iter().zip(&inputs) {
+            if let Some(at) = place {
+                types[*at] = argument.ty;
+            }
+        }
+        let packs_from = if packs { inputs.len().checked_sub(1) } else { None };
+        if let Some(first) = packs_from {
+            let element = inputs[first].ty.element()?;
+            types[first..].fill(element);
+        }
+        Some(Candidate { routine: routine.clone(), order, types, packs_from })
+    }
+
+    fn fits(&self, given: &[Type]) -> bool {
+        given.iter().zip(&self.types).all(|(&from, &to)| can_coerce(from, to, CastContext::Implicit))
+    }
+}
+
+/// The entry by which a routine is called in an expression.
+fn entry(name: &str) -> Result<&'static Function> {
+    functions_named(name).next().ok_or_else(|| SqlError::internal("routines have no entry"))
+}
+
+/// The routine that a bound call is of.
+pub(crate) fn routine_of<'c>(catalog: &'c Catalog, expr: &BoundExpr) -> Option<&'c Arc<Routine>> {
+    let (BoundExpr::Call { function, args, .. } | BoundExpr::SetReturning { function, args, .. }) = expr
+    else {
+        return None;
+    };
+    match args.first() {
+        Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) if is_call(function) => {
+            catalog.routine_by_oid(*oid)
+        }
+        _ => None,
+    }
+}
+
+/// Whether an entry calls routines.
+pub(crate) fn is_call(function: &Function) -> bool {
+    matches!(function.name, CALL_STABLE | CALL_VOLATILE | CALL_ROWS)
+}
+
+impl Binder<'_> {
+    /// The call of a routine that a call means; none: it is one of a built-in function.
+    pub fn routine_call(
+        &mut self,
+        name: &ObjectName,
+        args: &[BoundExpr],
+        names: &[String],
+        is_variadic: bool,
+        at: At,
+    ) -> Result<Option<RoutineCall>> {
+        let routines = self.context.catalog.find_routines(name.schema(), name.last(), &self.path);
+        if routines.is_empty() {
+            return Ok(None);
+        }
+        let given: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
+        let spread = |routine| Candidate::of(routine, args.len(), names, is_variadic);
+        let mut candidates: Vec<Candidate> = routines.iter().filter_map(spread).collect();
+        let exact = candidates.iter().position(|candidate| candidate.types == given);
+        if name.schema().is_none() && exact.is_none() && names.is_empty() {
+            let built_in = choose_function(name.last(), &given, is_variadic, functions_named(name.last()));
+            if functions_named(name.last()).next().is_some() && matches!(built_in, Ok(Some(_))) {
+                return Ok(None);
+            }
+        }
+        let chosen = match exact {
+            Some(exact) => candidates.swap_remove(exact),
+            None => {
+                candidates.retain(|candidate| candidate.fits(&given));
+                let types: Vec<&[Type]> = candidates.iter().map(|candidate| &candidate.types[..]).collect();
+                if types.is_empty() {
+                    return Err(self.at(no_function(&name.to_string(), &given), at));
+                }
+                let Some(best) = choose(&types, &given) else {
+                    let message = format!("function {name} is not unique");
+                    let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
+                    return Err(self.error(at, SqlState::AMBIGUOUS_FUNCTION, message).with_hint(hint));
+                };
+                candidates.swap_remove(best)
+            }
+        };
+        self.finish_routine_call(chosen, args, at).map(Some)
+    }
+
+    fn finish_routine_call(&mut self, chosen: Candidate, args: &[BoundExpr], at: At) -> Result<RoutineCall> {
+        let routine = chosen.routine;
+        let mut converted = Vec::with_capacity(chosen.order.len());
+        for (position, (place, argument)) in chosen.order.iter().zip(routine.inputs()).enumerate() {
+            if chosen.packs_from == Some(position) {
+                let elements = args[position..].iter().zip(&chosen.types[position..]);
+                let elements = elements.map(|(arg, &ty)| self.implicit(arg.clone(), ty, at));
+                let elements = elements.collect::<Result<Vec<_>>>()?;
+                converted.push(BoundExpr::Array { elements, ty: argument.ty });
+                continue;
+            }
+            let value = match (place, &argument.default) {
+                (Some(_), _) if argument.mode == ArgumentMode::Out => BoundExpr::null(argument.ty),
+                (Some(place), _) => self.implicit(args[*place].clone(), argument.ty, at)?,
+                (None, Some(text)) => self.argument_default(text, argument.ty, at)?,
+                (None, None) => BoundExpr::null(argument.ty),
+            };
+            converted.push(value);
+        }
+        Ok(RoutineCall { routine, args: converted })
+    }
+
+    /// A default of the catalog's, as a value of a type.
+    fn argument_default(&mut self, text: &str, ty: Type, at: At) -> Result<BoundExpr> {
+        let expr = crate::parse::parse_expression(text)?;
+        let scopes = std::mem::take(&mut self.scopes);
+        let foreign = std::mem::replace(&mut self.foreign_text, true);
+        let bound = self.expr(&expr);
+        self.foreign_text = foreign;
+        self.scopes = scopes;
+        self.coerce(bound?, ty, Modifier::NONE, CastContext::Assignment, at)
+    }
+
+    /// A call of a routine in an expression.
+    pub fn routine_expr(&mut self, call: RoutineCall, at: At) -> Result<BoundExpr> {
+        let RoutineCall { routine, args } = call;
+        if routine.is_procedure {
+            let message = format!("{} is a procedure", routine.signature(|ty| self.type_text(ty)));
+            let error = self.error(at, SqlState::WRONG_OBJECT_TYPE, message);
+            return Err(error.with_hint("To call a procedure, use CALL."));
+        }
+        if routine.result == Type::Trigger {
+            let message = "trigger functions can only be called as triggers";
+            return Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let name = match (routine.is_set, routine.stability) {
+            (true, _) => CALL_ROWS,
+            (false, Stability::Volatile) => CALL_VOLATILE,
+            (false, _) => CALL_STABLE,
+        };
+        let (function, ty) = (entry(name)?, routine.result);
+        let args = with_oid(&routine, args);
+        if !routine.is_set {
+            return Ok(BoundExpr::Call { function, args, ty });
+        }
+        let clause = self.scope().clause;
+        if !clause.allows_sets() {
+            let message = format!("set-returning functions are not allowed in {}", clause.name());
+            return Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.scope().set_returning = true;
+        Ok(BoundExpr::SetReturning { function, args, ty })
+    }
+
+    /// The call of a routine that a call is; none: one of a built-in function.
+    pub fn routine_named(&mut self, call: &Call, at: At) -> Result<Option<RoutineCall>> {
+        let name = &call.name;
+        if self.context.catalog.find_routines(name.schema(), name.last(), &self.path).is_empty() {
+            return Ok(None);
+        }
+        self.refuse_aggregate_syntax(call, at)?;
+        let (args, names) = self.call_args(call)?;
+        self.routine_call(name, &args, &names, call.variadic, at)
+    }
+
+    /// The call of the procedure that a CALL names.
+    pub fn procedure_call(&mut self, call: &Call, at: At) -> Result<RoutineCall> {
+        let (args, names) = self.call_args(call)?;
+        let found = self.routine_call(&call.name, &args, &names, call.variadic, at)?;
+        let types: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
+        let Some(found) = found else {
+            let missing = no_function(&call.name.to_string(), &types);
+            let message = missing.message().replacen("function", "procedure", 1);
+            let hint = "No procedure matches the given name and argument types. You might need to add explicit type casts.";
+            return Err(self.error(at, SqlState::UNDEFINED_FUNCTION, message).with_hint(hint));
+        };
+        if !found.routine.is_procedure {
+            let message = format!("{} is not a procedure", found.routine.signature(|ty| self.type_text(ty)));
+            let error = self.error(at, SqlState::WRONG_OBJECT_TYPE, message);
+            return Err(error.with_hint("To call a function, use SELECT."));
+        }
+        Ok(found)
+    }
+}
+
+impl Binder<'_> {
+    /// CALL: a query of one row, the procedure's output arguments.
+    pub fn call_of_procedure(&mut self, call: &Call, at: At) -> Result<BoundStatement> {
+        let id = self.enter();
+        let bound = self.procedure_rows(call, at, id);
+        self.leave();
+        bound
+    }
+
+    fn procedure_rows(&mut self, call: &Call, at: At, id: RelationId) -> Result<BoundStatement> {
+        let RoutineCall { routine, args } = self.procedure_call(call, at)?;
+        let columns: Vec<BoundColumn> = self
+            .context
+            .catalog
+            .result_columns(&routine)
+            .into_iter()
+            .map(|it| BoundColumn { name: it.name, ty: it.ty, modifier: it.modifier, source: None })
+            .collect();
+        // A relation has a column at least: one that is not looked at stands for none.
+        let mut shape = columns.clone();
+        if shape.is_empty() {
+            shape.push(plain_column(&routine.name, Type::Void));
+        }
+        let types = shape.iter().map(|column| column.ty).collect();
+        let calls =
+            vec![FunctionCall::Set { function: rows_entry()?, args: with_oid(&routine, args), types }];
+        let kind = RelationKind::Function { calls, ordinality: false };
+        let relation = self.add_relation(&routine.name, kind, shape.clone(), false);
+        let targets = shape.iter().enumerate().map(|(column, it)| BoundTarget {
+            expr: BoundExpr::Column { relation, column, ty: it.ty },
+            name: it.name.clone(),
+        });
+        let targets = targets.collect();
+        let select = plain_select(std::mem::take(&mut self.scope().relations), relation, targets);
+        let query = plain_query(id, QueryBody::Select(Box::new(select)), shape);
+        Ok(BoundStatement { kind: StatementKind::Query(Box::new(query)), parameters: Vec::new(), columns })
+    }
+}
+
+/// The arguments of the entry that calls a routine.
+pub(crate) fn with_oid(routine: &Routine, args: Vec<BoundExpr>) -> Vec<BoundExpr> {
+    let oid = BoundExpr::constant(Value::Oid(routine.oid), Type::Oid);
+    std::iter::once(oid).chain(args).collect()
+}
+
+/// The entry that returns a routine's rows.
+pub(crate) fn rows_entry() -> Result<&'static Function> {
+    entry(CALL_ROWS)
+}

@@ -1,0 +1,170 @@
+//! Functions, procedures and triggers as the catalog keeps them.
+//!
+//! Invariants: a routine's body is kept as it was written, and is parsed when it is first called in a connection. Two
+//! routines of one schema and name differ in the types of their input arguments.
+
+use crate::catalog::stored;
+use crate::types::{Modifier, Type};
+
+/// The language of a routine's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Language {
+    Sql,
+    Plpgsql,
+}
+
+impl Language {
+    /// Its oid in `pg_language`: PostgreSQL's of sql, and one behind those of plpgsql.
+    pub fn oid(self) -> u32 {
+        match self {
+            Language::Sql => 14,
+            Language::Plpgsql => 13_999,
+        }
+    }
+
+    /// Its name in `pg_language`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Sql => "sql",
+            Language::Plpgsql => "plpgsql",
+        }
+    }
+}
+
+/// How an argument is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum ArgumentMode {
+    In,
+    Out,
+    InOut,
+    Variadic,
+    /// A column of RETURNS TABLE.
+    Table,
+}
+
+impl ArgumentMode {
+    /// Whether a call of a function gives the argument.
+    pub fn is_input(self) -> bool {
+        matches!(self, ArgumentMode::In | ArgumentMode::InOut | ArgumentMode::Variadic)
+    }
+
+    /// Whether the argument is a part of the result.
+    pub fn is_output(self) -> bool {
+        matches!(self, ArgumentMode::Out | ArgumentMode::InOut | ArgumentMode::Table)
+    }
+
+    /// The letter in `pg_proc.proargmodes`.
+    pub fn letter(self) -> char {
+        match self {
+            ArgumentMode::In => 'i',
+            ArgumentMode::Out => 'o',
+            ArgumentMode::InOut => 'b',
+            ArgumentMode::Variadic => 'v',
+            ArgumentMode::Table => 't',
+        }
+    }
+}
+
+/// An argument of a routine.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Argument {
+    /// Its name; empty: it has none.
+    pub name: String,
+    pub mode: ArgumentMode,
+    #[serde(with = "stored::oid")]
+    pub ty: Type,
+    /// DEFAULT, as SQL text.
+    pub default: Option<String>,
+}
+
+/// A column of a routine's result.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct ResultColumn {
+    pub name: String,
+    #[serde(with = "stored::oid")]
+    pub ty: Type,
+    #[serde(with = "stored::modifier")]
+    pub modifier: Modifier,
+}
+
+/// When a routine's calls may be evaluated ahead of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Stability {
+    Immutable,
+    Stable,
+    Volatile,
+}
+
+impl Stability {
+    /// The letter in `pg_proc.provolatile`.
+    pub fn letter(self) -> char {
+        match self {
+            Stability::Immutable => 'i',
+            Stability::Stable => 's',
+            Stability::Volatile => 'v',
+        }
+    }
+}
+
+/// A function or a procedure.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Routine {
+    /// Its oid.
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    pub is_procedure: bool,
+    pub language: Language,
+    /// All arguments in order, those of the result included.
+    pub arguments: Vec<Argument>,
+    /// The type of the result, or of one row; `record` for several columns.
+    #[serde(with = "stored::oid")]
+    pub result: Type,
+    /// Whether it returns rows.
+    pub is_set: bool,
+    /// The table whose rows it returns, if the result was declared so.
+    pub row_of: Option<u32>,
+    /// Whether NULL among the arguments makes the result NULL.
+    pub is_strict: bool,
+    pub stability: Stability,
+    /// The body, as it was written.
+    pub body: String,
+    /// COMMENT ON FUNCTION.
+    pub comment: Option<String>,
+}
+
+impl Routine {
+    /// The arguments that a call gives; in a CALL, those of the result count as well.
+    pub fn inputs(&self) -> impl Iterator<Item = &Argument> {
+        let all = self.is_procedure;
+        self.arguments.iter().filter(move |argument| all || argument.mode.is_input())
+    }
+
+    /// The types of the input arguments, by which overloads differ.
+    pub fn input_types(&self) -> Vec<Type> {
+        self.arguments.iter().filter(|it| it.mode.is_input()).map(|argument| argument.ty).collect()
+    }
+
+    /// The arguments that make up the result.
+    pub fn outputs(&self) -> impl Iterator<Item = &Argument> {
+        self.arguments.iter().filter(|argument| argument.mode.is_output())
+    }
+
+    /// Whether the last argument may be repeated.
+    pub fn is_variadic(&self) -> bool {
+        self.arguments.iter().any(|argument| argument.mode == ArgumentMode::Variadic)
+    }
+
+    /// What messages call it.
+    pub fn kind(&self) -> &'static str {
+        if self.is_procedure { "procedure" } else { "function" }
+    }
+
+    /// `name(integer, text)`, as messages and `regprocedure` show it.
+    pub fn signature(&self, display: impl Fn(Type) -> String) -> String {
+        let types: Vec<String> = self.input_types().into_iter().map(display).collect();
+        format!("{}({})", self.name, types.join(","))
+    }
+}

@@ -1,0 +1,113 @@
+//! Routines of users as statements of SQL: what `pg_get_functiondef` and its kin print.
+
+use super::SystemCatalog;
+use crate::catalog::{Argument, ArgumentMode, Catalog, Routine, Stability};
+use crate::parse::quote_identifier;
+use crate::types::{Modifier, Type, format_type};
+
+fn type_text(catalog: &Catalog, ty: Type) -> String {
+    format_type(ty, Modifier::NONE, &|_| match ty {
+        Type::Array(element) => Some(catalog.type_display(element.get())),
+        ty => Some(catalog.type_display(ty)),
+    })
+}
+
+fn argument_text(catalog: &Catalog, argument: &Argument, with_default: bool) -> String {
+    let mode = match argument.mode {
+        ArgumentMode::In | ArgumentMode::Table => "",
+        ArgumentMode::Out => "OUT ",
+        ArgumentMode::InOut => "INOUT ",
+        ArgumentMode::Variadic => "VARIADIC ",
+    };
+    let name = match argument.name.as_str() {
+        "" => String::new(),
+        name => format!("{} ", quote_identifier(name)),
+    };
+    let default = match &argument.default {
+        Some(default) if with_default => format!(" DEFAULT {default}"),
+        _ => String::new(),
+    };
+    format!("{mode}{name}{}{default}", type_text(catalog, argument.ty))
+}
+
+/// `pg_get_function_arguments` and, without defaults, `pg_get_function_identity_arguments`.
+pub(super) fn arguments(system: &SystemCatalog<'_>, oid: u32, with_defaults: bool) -> Option<String> {
+    let routine = system.objects().routine_by_oid(oid)?;
+    Some(arguments_of(system.objects(), routine, with_defaults))
+}
+
+fn arguments_of(catalog: &Catalog, routine: &Routine, with_defaults: bool) -> String {
+    let arguments = routine.arguments.iter().filter(|argument| argument.mode != ArgumentMode::Table);
+    let texts: Vec<String> =
+        arguments.map(|argument| argument_text(catalog, argument, with_defaults)).collect();
+    // A procedure's are told apart from a function's: all arguments have their modes.
+    match routine.is_procedure {
+        true => routine
+            .arguments
+            .iter()
+            .zip(texts)
+            .map(|(argument, text)| match argument.mode {
+                ArgumentMode::In => format!("IN {text}"),
+                _ => text,
+            })
+            .collect::<Vec<_>>()
+            .join(", "),
+        false => texts.join(", "),
+    }
+}
+
+/// `pg_get_function_result`; none for procedures.
+pub(super) fn result(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    let catalog = system.objects();
+    let routine = catalog.routine_by_oid(oid).filter(|routine| !routine.is_procedure)?;
+    Some(result_of(catalog, routine))
+}
+
+fn result_of(catalog: &Catalog, routine: &Routine) -> String {
+    let columns: Vec<String> = routine
+        .arguments
+        .iter()
+        .filter(|argument| argument.mode == ArgumentMode::Table)
+        .map(|argument| argument_text(catalog, argument, false))
+        .collect();
+    if !columns.is_empty() {
+        return format!("TABLE({})", columns.join(", "));
+    }
+    let row = routine.row_of.and_then(|table| catalog.table_by_oid(table));
+    let kind = match row {
+        Some(table) => quote_identifier(&table.name),
+        None => type_text(catalog, routine.result),
+    };
+    if routine.is_set { format!("SETOF {kind}") } else { kind }
+}
+
+/// `pg_get_functiondef`
+pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    let catalog = system.objects();
+    let routine = catalog.routine_by_oid(oid)?;
+    let kind = routine.kind().to_uppercase();
+    let name = format!("{}.{}", quote_identifier(&routine.schema), quote_identifier(&routine.name));
+    let arguments = arguments_of(catalog, routine, true);
+    let mut text = format!("CREATE OR REPLACE {kind} {name}({arguments})\n");
+    if !routine.is_procedure {
+        text += &format!(" RETURNS {}\n", result_of(catalog, routine));
+    }
+    text += &format!(" LANGUAGE {}\n", routine.language.name());
+    let mut options = Vec::new();
+    match routine.stability {
+        Stability::Immutable => options.push("IMMUTABLE"),
+        Stability::Stable => options.push("STABLE"),
+        Stability::Volatile => {}
+    }
+    if routine.is_strict {
+        options.push("STRICT");
+    }
+    if !options.is_empty() {
+        text += &format!(" {}\n", options.join(" "));
+    }
+    let mut tag = format!("${kind}$").to_lowercase();
+    while routine.body.contains(&tag) {
+        tag = tag.replacen('$', "$x", 1);
+    }
+    Some(format!("{text}AS {tag}{}{tag}\n", routine.body))
+}

@@ -1,0 +1,389 @@
+//! Functions and procedures: CREATE, ALTER, DROP and COMMENT.
+//!
+//! Source: PostgreSQL 15, `functioncmds.c`, `pg_proc.c`.
+
+use std::sync::Arc;
+
+use crate::catalog::store::Object;
+use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Relation, Routine, Stability, no_schema};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{
+    AlterRoutine, ArgumentSyntax, CreateRoutine, DropRoutines, ObjectKind, ObjectName, RoutineChange,
+    RoutineName, RoutineOptions, RoutineType,
+};
+use crate::session::{Connection, Severity};
+use crate::types::Type;
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
+}
+
+impl Connection {
+    pub(crate) fn create_routine(&mut self, create: &CreateRoutine, text: &str) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let schema = self.schema_for(&create.name, false)?;
+        let routine = self.new_routine(create, &schema, text)?;
+        let same = |known: &&Arc<Routine>| known.input_types() == routine.input_types();
+        let known = catalog.routines_of(&schema, &routine.name).iter().find(same).cloned();
+        let oid = match &known {
+            Some(known) => {
+                self.check_replacement(known, &routine, create.or_replace)?;
+                known.oid
+            }
+            None => catalog.new_oid(),
+        };
+        let comment = known.and_then(|known| known.comment.clone());
+        let routine = Arc::new(Routine { oid, comment, ..routine });
+        catalog.put_routine(routine.clone());
+        self.publish(&[Object::Routine(routine.as_ref().clone())], catalog)?;
+        if self.environment().settings.is_on("check_function_bodies") {
+            crate::routine::call::check(self.environment_mut(), &routine)?;
+        }
+        Ok(if create.is_procedure { "CREATE PROCEDURE" } else { "CREATE FUNCTION" })
+    }
+
+    fn new_routine(&mut self, create: &CreateRoutine, schema: &str, text: &str) -> Result<Routine> {
+        let options = &create.options;
+        let Some(body) = options.body.clone() else { return Err(invalid("no function body specified")) };
+        let Some(language) = options.language else { return Err(invalid("no language specified")) };
+        let arguments = self.arguments(&create.arguments, text)?;
+        check_arguments(&arguments)?;
+        let mut routine = Routine {
+            oid: 0,
+            schema: schema.to_string(),
+            name: create.name.last().to_string(),
+            is_procedure: create.is_procedure,
+            language,
+            arguments,
+            result: Type::Void,
+            is_set: false,
+            row_of: None,
+            is_strict: options.is_strict.unwrap_or(false),
+            stability: options.stability.unwrap_or(Stability::Volatile),
+            body,
+            comment: None,
+        };
+        self.set_result(&mut routine, create.returns.as_ref())?;
+        if language == Language::Sql && (routine.result == Type::Trigger) {
+            return Err(invalid("SQL functions cannot return type trigger"));
+        }
+        Ok(routine)
+    }
+
+    fn arguments(&mut self, written: &[ArgumentSyntax], text: &str) -> Result<Vec<Argument>> {
+        let mut arguments = Vec::with_capacity(written.len());
+        for argument in written {
+            let (ty, row) = self.routine_type(&argument.ty)?;
+            if row.is_some() {
+                let message = "arguments of row types are not supported";
+                return Err(SqlError::unsupported(message).with_hint("Pass the columns one by one."));
+            }
+            if ty.is_polymorphic() || matches!(ty, Type::Any | Type::Record | Type::Cstring) {
+                let message = format!("arguments of type {} are not supported", ty.display_name());
+                return Err(SqlError::unsupported(message));
+            }
+            if let Some(default) = &argument.default {
+                self.with_binder(text, |binder| {
+                    let bound = binder.expr(&default.expr)?;
+                    let context = crate::types::cast::CastContext::Assignment;
+                    binder.coerce(bound, ty, crate::types::Modifier::NONE, context, default.expr.at)
+                })?;
+            }
+            arguments.push(Argument {
+                name: argument.name.as_ref().map_or_else(String::new, |name| name.text.clone()),
+                mode: argument.mode,
+                ty,
+                default: argument.default.as_ref().map(|default| default.text.clone()),
+            });
+        }
+        Ok(arguments)
+    }
+
+    /// The type that a routine's definition names, and the table whose row it is.
+    pub(crate) fn routine_type(&mut self, ty: &RoutineType) -> Result<(Type, Option<u32>)> {
+        resolve_type(self.environment_mut(), ty)
+    }
+
+    fn set_result(&mut self, routine: &mut Routine, returns: Option<&RoutineType>) -> Result<()> {
+        let outputs: Vec<Type> = routine.outputs().map(|argument| argument.ty).collect();
+        let by_arguments = match outputs[..] {
+            [] => None,
+            [one] => Some(one),
+            _ => Some(Type::Record),
+        };
+        let is_table = routine.arguments.iter().any(|argument| argument.mode == ArgumentMode::Table);
+        routine.is_set = is_table || returns.is_some_and(|returns| returns.name.set_of);
+        let declared = match returns {
+            Some(returns) => {
+                let (ty, row) = self.routine_type(returns)?;
+                routine.row_of = row;
+                Some(ty)
+            }
+            None => None,
+        };
+        routine.result = match (declared, by_arguments) {
+            _ if routine.is_procedure => by_arguments.map_or(Type::Void, |_| Type::Record),
+            (Some(declared), Some(expected)) if declared != expected => {
+                let name = self.environment().catalog.type_display(expected);
+                let message = format!("function result type must be {name} because of OUT parameters");
+                return Err(invalid(message));
+            }
+            (Some(declared), _) => declared,
+            (None, Some(expected)) => expected,
+            (None, None) => return Err(invalid("function result type must be specified")),
+        };
+        if routine.result.is_polymorphic() {
+            let message = format!("results of type {} are not supported", routine.result.display_name());
+            return Err(SqlError::unsupported(message));
+        }
+        Ok(())
+    }
+
+    fn check_replacement(&self, known: &Routine, routine: &Routine, or_replace: bool) -> Result<()> {
+        if !or_replace {
+            let message = format!("function \"{}\" already exists with same argument types", known.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_FUNCTION, message));
+        }
+        if known.is_procedure != routine.is_procedure {
+            let detail = format!("\"{}\" is a {}.", known.name, known.kind());
+            let message = "cannot change routine kind";
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).with_detail(detail));
+        }
+        let display = |ty| self.environment().catalog.type_display(ty);
+        let hint = format!("Use DROP {} {} first.", known.kind().to_uppercase(), known.signature(display));
+        let shape = |of: &Routine| {
+            let outputs: Vec<(String, Type)> =
+                of.outputs().map(|argument| (argument.name.clone(), argument.ty)).collect();
+            (of.result, of.is_set, of.row_of, outputs)
+        };
+        if shape(known) != shape(routine) {
+            let message = "cannot change return type of existing function";
+            return Err(invalid(message).with_hint(hint));
+        }
+        for (old, new) in known.inputs().zip(routine.inputs()) {
+            if !old.name.is_empty() && old.name != new.name {
+                let message = format!("cannot change name of input parameter \"{}\"", old.name);
+                return Err(invalid(message).with_hint(hint));
+            }
+            if old.default.is_some() && new.default.is_none() {
+                let message = "cannot remove parameter defaults from existing function";
+                return Err(invalid(message).with_hint(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// The routine that DROP, ALTER and COMMENT name; none: there is no such.
+    fn find_routine(&mut self, kind: ObjectKind, name: &RoutineName) -> Result<Option<Arc<Routine>>> {
+        let catalog = self.current_catalog();
+        let path = self.environment().path();
+        let mut found = catalog.find_routines(name.name.schema(), name.name.last(), &path);
+        if let Some(types) = &name.types {
+            let mut wanted = Vec::with_capacity(types.len());
+            for ty in types {
+                wanted.push(self.routine_type(ty)?.0);
+            }
+            found.retain(|routine| routine.input_types() == wanted);
+        }
+        if found.len() > 1 {
+            let of_kind = |routine: &Arc<Routine>| routine.is_procedure == (kind == ObjectKind::Procedure);
+            if kind != ObjectKind::Routine && found.iter().any(of_kind) {
+                found.retain(of_kind);
+            }
+        }
+        if found.len() > 1 {
+            let message = format!("function name \"{}\" is not unique", name.name);
+            let hint = "Specify the argument list to select the function unambiguously.";
+            return Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, message).with_hint(hint));
+        }
+        let Some(routine) = found.pop() else { return Ok(None) };
+        let is_wrong = match kind {
+            ObjectKind::Function => routine.is_procedure,
+            ObjectKind::Procedure => !routine.is_procedure,
+            _ => false,
+        };
+        if is_wrong {
+            let signature = routine.signature(|ty| catalog.type_display(ty));
+            let wanted = if routine.is_procedure { "function" } else { "procedure" };
+            let message = format!("{signature} is not a {wanted}");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        Ok(Some(routine))
+    }
+
+    fn missing_routine(&mut self, kind: ObjectKind, name: &RoutineName) -> Result<String> {
+        let kind = match kind {
+            ObjectKind::Procedure => "procedure",
+            ObjectKind::Routine => "routine",
+            _ => "function",
+        };
+        let Some(types) = &name.types else {
+            return Ok(format!("could not find a {kind} named \"{}\"", name.name));
+        };
+        let mut names = Vec::with_capacity(types.len());
+        for ty in types {
+            let ty = self.routine_type(ty)?.0;
+            names.push(self.environment().catalog.type_display(ty));
+        }
+        Ok(format!("{kind} {}({}) does not exist", name.name, names.join(", ")))
+    }
+
+    pub(crate) fn drop_routines(&mut self, drop: &DropRoutines) -> Result<&'static str> {
+        let mut dropped = Vec::new();
+        for name in &drop.names {
+            match self.find_routine(drop.kind, name)? {
+                Some(routine) => dropped.push(routine),
+                None => {
+                    let message = self.missing_routine(drop.kind, name)?;
+                    if !drop.if_exists {
+                        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+                    }
+                    let message = match &name.types {
+                        Some(_) => format!("{message}, skipping"),
+                        None => format!("function {}() does not exist, skipping", name.name),
+                    };
+                    self.environment_mut().add_notice(
+                        Severity::Notice,
+                        SqlState::SUCCESSFUL_COMPLETION,
+                        message,
+                    );
+                }
+            }
+        }
+        self.drop_routines_with_dependents(dropped, drop.cascade)?;
+        Ok(match drop.kind {
+            ObjectKind::Procedure => "DROP PROCEDURE",
+            ObjectKind::Routine => "DROP ROUTINE",
+            _ => "DROP FUNCTION",
+        })
+    }
+
+    pub(crate) fn alter_routine(&mut self, alter: &AlterRoutine) -> Result<&'static str> {
+        let Some(known) = self.find_routine(alter.kind, &alter.name)? else {
+            let message = self.missing_routine(alter.kind, &alter.name)?;
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        };
+        let mut catalog = self.catalog_to_change();
+        let mut routine = known.as_ref().clone();
+        match &alter.change {
+            RoutineChange::Rename(name) => routine.name.clone_from(&name.text),
+            RoutineChange::Schema(schema) if catalog.schema(&schema.text).is_none() => {
+                return Err(no_schema(&schema.text));
+            }
+            RoutineChange::Schema(schema) => routine.schema.clone_from(&schema.text),
+            RoutineChange::Options(options) => change_options(&mut routine, options)?,
+            RoutineChange::Comment(comment) => routine.comment.clone_from(comment),
+            RoutineChange::Nothing => {}
+        }
+        let moves = (&known.schema, &known.name) != (&routine.schema, &routine.name);
+        let taken = catalog.routines_of(&routine.schema, &routine.name);
+        if moves && taken.iter().any(|other| other.input_types() == routine.input_types()) {
+            let signature = routine.signature(|ty| catalog.type_display(ty));
+            let message = format!("function {signature} already exists in schema \"{}\"", routine.schema);
+            return Err(SqlError::new(SqlState::DUPLICATE_FUNCTION, message));
+        }
+        catalog.put_routine(Arc::new(routine.clone()));
+        self.publish(&[Object::Routine(routine)], catalog)?;
+        Ok(match (&alter.change, known.is_procedure) {
+            (RoutineChange::Comment(_), _) => "COMMENT",
+            (_, true) => "ALTER PROCEDURE",
+            (_, false) => "ALTER FUNCTION",
+        })
+    }
+}
+
+fn change_options(routine: &mut Routine, options: &RoutineOptions) -> Result<()> {
+    if options.body.is_some() || options.language.is_some() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "ALTER FUNCTION changes no body and no language")
+            .with_hint("Use CREATE OR REPLACE FUNCTION."));
+    }
+    routine.stability = options.stability.unwrap_or(routine.stability);
+    routine.is_strict = options.is_strict.unwrap_or(routine.is_strict);
+    Ok(())
+}
+
+fn check_arguments(arguments: &[Argument]) -> Result<()> {
+    let mut has_default = false;
+    for (at, argument) in arguments.iter().enumerate() {
+        let is_input = argument.mode.is_input();
+        let clashes = |other: &Argument| !argument.name.is_empty() && other.name == argument.name;
+        if arguments[..at].iter().any(clashes) {
+            return Err(invalid(format!("parameter name \"{}\" used more than once", argument.name)));
+        }
+        if is_input && has_default && argument.default.is_none() {
+            let message = "input parameters after one with a default value must also have defaults";
+            return Err(invalid(message));
+        }
+        if !is_input && argument.default.is_some() {
+            return Err(invalid("only input parameters can have default values"));
+        }
+        if argument.mode == ArgumentMode::Variadic {
+            if argument.ty.element().is_none() {
+                return Err(invalid("VARIADIC parameter must be an array"));
+            }
+            if arguments[at + 1..].iter().any(|later| later.mode.is_input()) {
+                return Err(invalid("VARIADIC parameter must be the last input parameter"));
+            }
+        }
+        has_default |= is_input && argument.default.is_some();
+    }
+    Ok(())
+}
+
+/// The type that a routine names, and the table whose row it is.
+///
+/// # Errors
+/// 42704, 42P01, 42703.
+pub(crate) fn resolve_type(
+    environment: &mut crate::session::SessionEnvironment,
+    ty: &RoutineType,
+) -> Result<(Type, Option<u32>)> {
+    let catalog = environment.catalog.clone();
+    let path = environment.path();
+    if ty.is_copied {
+        let Some((column, table)) = ty.name.name.parts.split_last().filter(|(_, table)| !table.is_empty())
+        else {
+            let message = format!("invalid type name \"{}%TYPE\"", ty.name.name);
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        };
+        let name = ObjectName { parts: table.to_vec() };
+        let Some(Relation::Table(table)) = catalog.find(name.schema(), name.last(), &path) else {
+            return Err(crate::catalog::no_relation(&name.to_string()));
+        };
+        let found = table.columns.iter().find(|known| known.name == column.text).ok_or_else(|| {
+            let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })?;
+        return Ok((found.ty, None));
+    }
+    let relation = catalog.find(ty.name.name.schema(), ty.name.name.last(), &path);
+    if ty.is_row && relation.is_none() {
+        return Err(crate::catalog::no_relation(&ty.name.name.to_string()));
+    }
+    let context = crate::bind::BindContext { catalog: &catalog, path: &path, text: "" };
+    let mut binder = crate::bind::Binder::new(context, environment, &[]);
+    binder.foreign_text = true;
+    let plain = crate::parse::syntax::TypeName { set_of: false, ..ty.name.clone() };
+    if !ty.is_row {
+        match (binder.named_type(&plain), relation) {
+            (Ok(named), _) => return Ok((named.ty, None)),
+            (Err(error), Some(Relation::Table(_))) if error.state() == SqlState::UNDEFINED_OBJECT => {}
+            (Err(error), _) => return Err(error),
+        }
+    }
+    match relation {
+        Some(Relation::Table(table)) if ty.name.dimensions == 0 => Ok((Type::Record, Some(table.oid))),
+        _ => Err(SqlError::unsupported("rows of this relation are not supported as a type")),
+    }
+}
+
+/// The name of a routine as DROP and messages show it: `schema.name(integer, text)`.
+pub(crate) fn shown(catalog: &Catalog, routine: &Routine) -> String {
+    format!("function {}", routine.signature(|ty| catalog.type_display(ty)))
+}
+
+/// Whether a text of the catalog's calls a function of this name.
+pub(crate) fn calls(text: &str, routine: &Routine) -> bool {
+    let names = crate::parse::called_names(text);
+    names.contains(&routine.name)
+}

@@ -1,0 +1,246 @@
+//! CREATE, ALTER and DROP of functions and procedures; DO and CALL.
+
+use crate::catalog::{ArgumentMode, Language, Stability};
+use crate::error::{Result, SqlState};
+use crate::parse::lexer::TokenKind;
+use crate::parse::parser::Parser;
+use crate::parse::syntax::{
+    AlterRoutine, ArgumentSyntax, CallStatement, CreateRoutine, Do, DropRoutines, ExprKind, ObjectKind,
+    RoutineChange, RoutineName, RoutineOptions, RoutineType, Statement, TextExpr,
+};
+
+impl Parser<'_> {
+    /// CREATE FUNCTION and CREATE PROCEDURE, behind their words.
+    pub fn create_routine(&mut self, or_replace: bool, is_procedure: bool) -> Result<Statement> {
+        let name = self.object_name()?;
+        let mut arguments = self.argument_list()?;
+        let mut returns = None;
+        if !is_procedure && self.accept("returns") {
+            if self.accept("table") {
+                arguments.extend(self.in_parentheses(|parser| {
+                    let name = Some(parser.label()?);
+                    let ty = parser.routine_type()?;
+                    Ok(ArgumentSyntax { name, mode: ArgumentMode::Table, ty, default: None })
+                })?);
+            } else {
+                returns = Some(self.routine_type()?);
+            }
+        }
+        let options = self.routine_options()?;
+        Ok(Statement::CreateRoutine(Box::new(CreateRoutine {
+            name,
+            or_replace,
+            is_procedure,
+            arguments,
+            returns,
+            options,
+        })))
+    }
+
+    fn argument_list(&mut self) -> Result<Vec<ArgumentSyntax>> {
+        self.expect_mark("(")?;
+        if self.accept_mark(")") {
+            return Ok(Vec::new());
+        }
+        let arguments = self.list(Self::argument)?;
+        self.expect_mark(")")?;
+        Ok(arguments)
+    }
+
+    /// `[mode] [name] [mode] type [DEFAULT value]`.
+    fn argument(&mut self) -> Result<ArgumentSyntax> {
+        let mut mode = self.argument_mode();
+        let mark = self.mark();
+        // A name, if a type follows it; else the word is the type's own.
+        let name = self.function_name();
+        let mut ty = None;
+        if name.is_some() {
+            mode = mode.or_else(|| self.argument_mode());
+            let begins_type = matches!(self.peek(0), TokenKind::Word(_) | TokenKind::Quoted(_))
+                && !self.is_one_of(&["default", "varying", "precision"]);
+            let is_long = self.is_one_of(&["with", "without", "array", "year", "month", "day", "hour"]);
+            ty = if begins_type && !is_long { Some(self.routine_type()?) } else { None };
+        }
+        let (name, ty) = match ty {
+            Some(ty) => (name, ty),
+            None => {
+                self.rewind(mark);
+                (None, self.routine_type()?)
+            }
+        };
+        let mut default = None;
+        if self.accept("default") || self.accept_operator("=") || self.accept_mark(":=") {
+            let start = self.position();
+            let expr = self.expression()?;
+            default = Some(TextExpr { expr, text: self.text_since(start).to_string() });
+        }
+        Ok(ArgumentSyntax { name, mode: mode.unwrap_or(ArgumentMode::In), ty, default })
+    }
+
+    fn argument_mode(&mut self) -> Option<ArgumentMode> {
+        Some(match () {
+            () if self.accept("in") => match self.accept("out") {
+                true => ArgumentMode::InOut,
+                false => ArgumentMode::In,
+            },
+            () if self.accept("out") => ArgumentMode::Out,
+            () if self.accept("inout") => ArgumentMode::InOut,
+            () if self.accept("variadic") => ArgumentMode::Variadic,
+            () => return None,
+        })
+    }
+
+    /// A type, or `name%TYPE`, or `name%ROWTYPE`.
+    pub fn routine_type(&mut self) -> Result<RoutineType> {
+        let name = self.type_name()?;
+        let (mut is_copied, mut is_row) = (false, false);
+        if self.is_operator(0, "%") {
+            is_copied = self.is_word(1, "type");
+            is_row = self.is_word(1, "rowtype");
+            if is_copied || is_row {
+                self.advance();
+                self.advance();
+            }
+        }
+        Ok(RoutineType { name, is_copied, is_row })
+    }
+
+    fn routine_options(&mut self) -> Result<RoutineOptions> {
+        let mut options = RoutineOptions::default();
+        while self.routine_option(&mut options)? {}
+        Ok(options)
+    }
+
+    /// One option. False: there is none.
+    fn routine_option(&mut self, options: &mut RoutineOptions) -> Result<bool> {
+        match () {
+            () if self.accept("language") => options.language = Some(self.language()?),
+            () if self.accept("as") => options.body = Some(self.string()?),
+            () if self.is_word(0, "return") || self.is_words(&["begin", "atomic"]) => {
+                return Err(self.refused("bodies outside of a string are not supported"));
+            }
+            () if self.accept("immutable") => options.stability = Some(Stability::Immutable),
+            () if self.accept("stable") => options.stability = Some(Stability::Stable),
+            () if self.accept("volatile") => options.stability = Some(Stability::Volatile),
+            () if self.accept("strict") => options.is_strict = Some(true),
+            () if self.accept_words(&["returns", "null", "on", "null", "input"]) => {
+                options.is_strict = Some(true);
+            }
+            () if self.accept_words(&["called", "on", "null", "input"]) => options.is_strict = Some(false),
+            () if self.accept("leakproof") || self.accept_words(&["not", "leakproof"]) => {}
+            () if self.accept_words(&["external", "security"]) || self.accept("security") => {
+                if !self.accept("invoker") {
+                    self.expect("definer")?;
+                }
+            }
+            () if self.accept("parallel") => {
+                self.label()?;
+            }
+            () if self.accept("cost") || self.accept("rows") => {
+                if !matches!(self.peek(0), TokenKind::Integer(_) | TokenKind::Decimal(_)) {
+                    return Err(self.unexpected());
+                }
+                self.advance();
+            }
+            () if self.is_one_of(&["set", "window", "support", "transform"]) => {
+                let word = self.label()?.text.to_uppercase();
+                return Err(self.refused(&format!("{word} in a function's definition is not supported")));
+            }
+            () => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn language(&mut self) -> Result<Language> {
+        let at = self.position();
+        let name = match self.peek(0) {
+            TokenKind::Text(text) => text.to_ascii_lowercase(),
+            TokenKind::Word(word) => word.to_string(),
+            TokenKind::Quoted(name) => name.clone(),
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        match name.as_str() {
+            "sql" => Ok(Language::Sql),
+            "plpgsql" => Ok(Language::Plpgsql),
+            _ => {
+                let message = format!("language \"{name}\" does not exist");
+                let error = self.error(at, SqlState::UNDEFINED_OBJECT, message);
+                Err(error.with_hint("The languages of functions are sql and plpgsql."))
+            }
+        }
+    }
+
+    /// `name [(types)]`.
+    pub fn routine_name(&mut self) -> Result<RoutineName> {
+        let name = self.object_name()?;
+        let types = match self.is_mark(0, "(") {
+            true => {
+                let arguments = self.argument_list()?.into_iter();
+                Some(arguments.filter(|it| it.mode.is_input()).map(|argument| argument.ty).collect())
+            }
+            false => None,
+        };
+        Ok(RoutineName { name, types })
+    }
+
+    /// DROP FUNCTION and its kin, behind their words.
+    pub fn drop_routines(&mut self, kind: ObjectKind) -> Result<Statement> {
+        let if_exists = self.accept_words(&["if", "exists"]);
+        let names = self.list(Self::routine_name)?;
+        let cascade = self.cascade();
+        Ok(Statement::DropRoutines(DropRoutines { kind, names, if_exists, cascade }))
+    }
+
+    /// ALTER FUNCTION and its kin, behind their words.
+    pub fn alter_routine(&mut self, kind: ObjectKind) -> Result<Statement> {
+        let name = self.routine_name()?;
+        let change = match () {
+            () if self.accept_words(&["rename", "to"]) => RoutineChange::Rename(self.name()?),
+            () if self.accept_words(&["owner", "to"]) => {
+                self.label()?;
+                RoutineChange::Nothing
+            }
+            () if self.accept_words(&["set", "schema"]) => RoutineChange::Schema(self.name()?),
+            () => {
+                let options = self.routine_options()?;
+                self.accept("restrict");
+                if options == RoutineOptions::default() {
+                    return Err(self.unexpected());
+                }
+                RoutineChange::Options(options)
+            }
+        };
+        Ok(Statement::AlterRoutine(Box::new(AlterRoutine { kind, name, change })))
+    }
+
+    /// DO.
+    pub fn do_block(&mut self) -> Result<Statement> {
+        self.expect("do")?;
+        let (mut language, mut body) = (Language::Plpgsql, None);
+        loop {
+            if self.accept("language") {
+                language = self.language()?;
+            } else if body.is_none() && matches!(self.peek(0), TokenKind::Text(_)) {
+                body = Some(self.string()?);
+            } else {
+                break;
+            }
+        }
+        let Some(body) = body else { return Err(self.unexpected()) };
+        Ok(Statement::Do(Do { language, body }))
+    }
+
+    /// CALL.
+    pub fn call_statement(&mut self) -> Result<Statement> {
+        let at = self.position();
+        self.expect("call")?;
+        let expr = self.expression()?;
+        match expr.kind {
+            ExprKind::Call(call) => Ok(Statement::Call(Box::new(CallStatement { call: *call, at }))),
+            _ => {
+                Err(self.error(expr.at, SqlState::SYNTAX_ERROR, "CALL needs a procedure with its arguments"))
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Statements about functions and procedures.
+
+use crate::catalog::{ArgumentMode, Language, Stability};
+use crate::parse::syntax::{At, Call, Name, ObjectKind, ObjectName, TextExpr, TypeName};
+
+/// A type as routines name it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RoutineType {
+    pub name: TypeName,
+    /// `name%TYPE`: the type of a column or, in PL/pgSQL, of a variable.
+    pub is_copied: bool,
+    /// `name%ROWTYPE`: the row of a table.
+    pub is_row: bool,
+}
+
+/// An argument in CREATE FUNCTION.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ArgumentSyntax {
+    pub name: Option<Name>,
+    pub mode: ArgumentMode,
+    pub ty: RoutineType,
+    pub default: Option<TextExpr>,
+}
+
+/// CREATE FUNCTION and CREATE PROCEDURE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateRoutine {
+    pub name: ObjectName,
+    pub or_replace: bool,
+    pub is_procedure: bool,
+    pub arguments: Vec<ArgumentSyntax>,
+    /// RETURNS; `None`: not said, or RETURNS TABLE.
+    pub returns: Option<RoutineType>,
+    pub options: RoutineOptions,
+}
+
+/// What stands behind the arguments of CREATE FUNCTION, in any order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RoutineOptions {
+    pub language: Option<Language>,
+    pub body: Option<String>,
+    pub stability: Option<Stability>,
+    pub is_strict: Option<bool>,
+}
+
+/// A routine as DROP, ALTER and COMMENT name it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RoutineName {
+    pub name: ObjectName,
+    /// The types of its input arguments; `None`: there is only one of the name.
+    pub types: Option<Vec<RoutineType>>,
+}
+
+/// DROP FUNCTION, DROP PROCEDURE, DROP ROUTINE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DropRoutines {
+    pub kind: ObjectKind,
+    pub names: Vec<RoutineName>,
+    pub if_exists: bool,
+    pub cascade: bool,
+}
+
+/// ALTER FUNCTION and ALTER PROCEDURE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AlterRoutine {
+    pub kind: ObjectKind,
+    pub name: RoutineName,
+    pub change: RoutineChange,
+}
+
+/// What ALTER FUNCTION changes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RoutineChange {
+    Rename(Name),
+    Schema(Name),
+    Options(RoutineOptions),
+    Comment(Option<String>),
+    /// OWNER TO: there are no owners to tell apart.
+    Nothing,
+}
+
+/// DO.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Do {
+    pub language: Language,
+    pub body: String,
+}
+
+/// CALL.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CallStatement {
+    pub call: Call,
+    pub at: At,
+}

@@ -1,0 +1,108 @@
+//! From a call in a statement to the body that runs.
+
+use std::sync::Arc;
+
+use crate::catalog::{Language, Routine, Stability};
+use crate::error::{Result, SqlError, SqlState};
+use crate::routine::query::Execution;
+use crate::routine::sql::SqlBody;
+use crate::routine::{Body, Compiled};
+use crate::run::Access;
+use crate::session::SessionEnvironment;
+use crate::types::{Type, Value};
+
+/// Calls a function for its value.
+///
+/// # Errors
+/// The function's; 54001 where calls nest too deeply.
+pub(crate) fn value(
+    environment: &mut SessionEnvironment,
+    oid: u32,
+    arguments: &[Value],
+    access: Access<'_>,
+) -> Result<Value> {
+    let routine = routine_of(environment, oid)?;
+    if routine.is_strict && arguments.iter().any(Value::is_null) {
+        return Ok(Value::Null);
+    }
+    let value = called(environment, &routine, arguments, access)?.into_iter().next();
+    Ok(match value {
+        None if routine.result == Type::Void => Value::Void,
+        value => value.unwrap_or_default(),
+    })
+}
+
+/// Calls a function for its rows; one that returns no set has one row.
+///
+/// # Errors
+/// As [`value`].
+pub(crate) fn rows(
+    environment: &mut SessionEnvironment,
+    oid: u32,
+    arguments: &[Value],
+    access: Access<'_>,
+) -> Result<Vec<Value>> {
+    let routine = routine_of(environment, oid)?;
+    if routine.is_set {
+        if routine.is_strict && arguments.iter().any(Value::is_null) {
+            return Ok(Vec::new());
+        }
+        return called(environment, &routine, arguments, access);
+    }
+    value(environment, oid, arguments, access).map(|value| vec![value])
+}
+
+fn routine_of(environment: &SessionEnvironment, oid: u32) -> Result<Arc<Routine>> {
+    environment.catalog.routine_by_oid(oid).cloned().ok_or_else(|| {
+        SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function with OID {oid} does not exist"))
+    })
+}
+
+fn called(
+    environment: &mut SessionEnvironment,
+    routine: &Arc<Routine>,
+    arguments: &[Value],
+    access: Access<'_>,
+) -> Result<Vec<Value>> {
+    let body = body_of(environment, routine)?;
+    environment.routines.enter()?;
+    let may_write = routine.stability == Stability::Volatile;
+    let mut execution = Execution { environment, access, may_write };
+    let done = crate::stack::grow(|| match &*body {
+        Body::Sql(body) => body.run(&mut execution, routine, arguments),
+    });
+    environment.routines.leave();
+    done
+}
+
+/// A routine's body, compiled for the catalog as it is.
+fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Arc<Body>> {
+    let (version, settings) = (environment.catalog.version, environment.settings.derived.binding.clone());
+    if let Some(compiled) = environment.routines.compiled.get(&routine.oid)
+        && compiled.version == version
+        && compiled.settings == settings
+    {
+        return Ok(compiled.body.clone());
+    }
+    let body = Arc::new(compile(environment, routine)?);
+    let compiled = Compiled { body: body.clone(), version, settings };
+    environment.routines.compiled.insert(routine.oid, compiled);
+    Ok(body)
+}
+
+fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Body> {
+    match routine.language {
+        Language::Sql => SqlBody::compile(routine, &environment.catalog).map(Body::Sql),
+        Language::Plpgsql => Err(SqlError::unsupported("PL/pgSQL is not supported")),
+    }
+}
+
+/// Checks the body of a routine that is created.
+///
+/// # Errors
+/// 42601 and other errors of class 42.
+pub(crate) fn check(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<()> {
+    match compile(environment, routine)? {
+        Body::Sql(body) => body.check(environment, routine),
+    }
+}

@@ -1,0 +1,71 @@
+//! Functions, procedures, DO blocks and triggers: bodies in SQL and PL/pgSQL, run inside the statement that calls them.
+//!
+//! ```text
+//! call         from a call in a statement to a body     query      a statement of a body: planned once, run often
+//! sql          bodies in SQL                            value      conversions between variables and columns
+//! ```
+//!
+//! # Invariants
+//! - A body runs inside one attempt of one transaction of the engine: its statements read and write through the door of
+//!   the statement that called it, so a call and all that it does are one transaction, retried as a whole.
+//! - An error that means "abort and retry" passes through every body unchanged.
+//! - A compiled body belongs to one connection and one version of the catalog.
+
+pub(crate) mod call;
+mod query;
+mod sql;
+mod value;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::routine::sql::SqlBody;
+
+/// How deeply calls may nest.
+const DEPTH_MAX: usize = 1_000;
+
+/// A body that is ready to run.
+pub(crate) enum Body {
+    Sql(SqlBody),
+}
+
+/// A body, and what it was compiled for.
+struct Compiled {
+    body: Arc<Body>,
+    version: u64,
+    settings: Arc<str>,
+}
+
+/// The routines of a session: bodies compiled so far, and how deeply calls are nested.
+#[derive(Default)]
+pub(crate) struct Routines {
+    compiled: HashMap<u32, Compiled>,
+    depth: usize,
+    /// Tables that statements of bodies were planned for without statistics: they are counted before the next statement.
+    pub(crate) uncounted: Vec<u32>,
+}
+
+impl Routines {
+    /// Forgets the bodies, so that their statements are planned again.
+    pub(crate) fn clear(&mut self) {
+        self.compiled.clear();
+    }
+
+    /// Notes one more call inside of the others.
+    fn enter(&mut self) -> Result<()> {
+        if self.depth >= DEPTH_MAX {
+            let hint = format!("Functions call each other at most {DEPTH_MAX} levels deep.");
+            return Err(
+                SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded").with_hint(hint)
+            );
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}

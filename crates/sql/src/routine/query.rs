@@ -1,0 +1,268 @@
+//! Statements and expressions of bodies: bound with the body's variables, planned once, run often.
+//!
+//! # Invariants
+//! - A plan is used as long as the catalog, the settings that binding depends on, and the fields of the row variables that it
+//!   names are the same.
+//! - Planning inside of a transaction counts no rows: tables without statistics are noted, and counted before the next
+//!   statement of the session.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::bind::tree::{BoundColumn, BoundExpr, RelationId, StatementKind};
+use crate::bind::{BindContext, Names, VariableRef, bind_inside};
+use crate::catalog::Table;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::Statement;
+use crate::plan::expression::Expr;
+use crate::plan::statistics::TableStatistics;
+use crate::plan::{Known, Planned, plan};
+use crate::rewrite::fold_statement;
+use crate::run::{Access, evaluate_alone, execute, execute_compiled};
+use crate::session::{KnownNow, SessionEnvironment};
+use crate::types::record::RecordField;
+use crate::types::{Type, Value};
+
+/// Variables with values, as the statements of a body see them.
+pub(crate) trait Frame: Names {
+    /// A variable's value.
+    fn value(&self, variable: &VariableRef) -> Value;
+
+    /// The fields of a row variable; none if it has no value.
+    fn shape(&self, slot: usize) -> Option<Arc<[RecordField]>>;
+}
+
+/// Where a body runs.
+pub(crate) struct Execution<'a> {
+    pub environment: &'a mut SessionEnvironment,
+    pub access: Access<'a>,
+    /// Whether its statements may write: not those of stable and immutable functions.
+    pub may_write: bool,
+}
+
+/// A statement of a body.
+#[derive(Debug)]
+pub(crate) struct Query {
+    statement: Statement,
+    plan: Mutex<Option<Arc<QueryPlan>>>,
+}
+
+/// A statement of a body that is ready to run.
+#[derive(Debug)]
+pub(crate) struct QueryPlan {
+    planned: Planned,
+    /// The columns of its rows.
+    pub columns: Vec<BoundColumn>,
+    /// `SELECT`, `INSERT`, …
+    pub command: &'static str,
+    /// What its parameters are.
+    variables: Vec<VariableRef>,
+    /// The fields of the row variables of which it names fields.
+    shapes: Vec<(usize, Option<Arc<[RecordField]>>)>,
+    version: u64,
+    settings: Arc<str>,
+}
+
+impl Query {
+    pub(crate) fn new(statement: Statement) -> Query {
+        Query { statement, plan: Mutex::new(None) }
+    }
+
+    /// The plan for the session's catalog and the variables as they are.
+    pub(crate) fn plan(
+        &self,
+        environment: &mut SessionEnvironment,
+        frame: &dyn Frame,
+    ) -> Result<Arc<QueryPlan>> {
+        if let Some(plan) = &*self.plan.lock()
+            && plan.is_current(environment, frame)
+        {
+            return Ok(plan.clone());
+        }
+        let made = crate::stack::grow(|| make_plan(&self.statement, environment, frame))?;
+        let made = Arc::new(made);
+        *self.plan.lock() = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Runs the statement; its rows go to `each` until that has enough (`false`). How many rows it returned or wrote.
+    pub(crate) fn run(
+        &self,
+        execution: &mut Execution<'_>,
+        frame: &dyn Frame,
+        each: &mut dyn FnMut(&[Value]) -> Result<bool>,
+    ) -> Result<u64> {
+        let plan = self.plan(execution.environment, frame)?;
+        plan.run(execution, frame, each)
+    }
+
+    /// The value of an expression, and its type.
+    pub(crate) fn evaluate(&self, execution: &mut Execution<'_>, frame: &dyn Frame) -> Result<(Value, Type)> {
+        let plan = self.plan(execution.environment, frame)?;
+        if plan.columns.len() != 1 {
+            let message = format!("query returned {} columns", plan.columns.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let ty = plan.columns[0].ty;
+        if let Some(expr) = plan.expression() {
+            let parameters = plan.parameters(frame);
+            let (access, environment) = (execution.access, &mut *execution.environment);
+            return Ok((evaluate_alone(expr, &plan.planned, access, &parameters, environment)?, ty));
+        }
+        let (mut value, mut count) = (Value::Null, 0);
+        plan.run(execution, frame, &mut |row| {
+            count += 1;
+            value = row[0].clone();
+            Ok(count < 2)
+        })?;
+        if count > 1 {
+            let message = "query returned more than one row";
+            return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message));
+        }
+        Ok((value, ty))
+    }
+}
+
+impl QueryPlan {
+    fn is_current(&self, environment: &SessionEnvironment, frame: &dyn Frame) -> bool {
+        let binding = &environment.settings.derived.binding;
+        self.version == environment.catalog.version
+            && (Arc::ptr_eq(&self.settings, binding) || self.settings == *binding)
+            && self.shapes.iter().all(|(slot, shape)| is_same_shape(shape, &frame.shape(*slot)))
+    }
+
+    /// The expression that the statement computes, if it is nothing else.
+    pub(crate) fn expression(&self) -> Option<&Expr> {
+        self.planned.lone_expression()
+    }
+
+    fn parameters(&self, frame: &dyn Frame) -> Vec<Value> {
+        self.variables.iter().map(|variable| frame.value(variable)).collect()
+    }
+
+    fn check_allowed(&self, execution: &Execution<'_>) -> Result<()> {
+        if !self.planned.writes && !self.planned.locks {
+            return Ok(());
+        }
+        let command = if self.planned.writes { self.command } else { "SELECT FOR UPDATE" };
+        if !execution.may_write {
+            let message = format!("{command} is not allowed in a non-volatile function");
+            return Err(SqlError::unsupported(message));
+        }
+        if execution.environment.settings.derived.read_only {
+            let message = format!("cannot execute {command} in a read-only transaction");
+            return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        execution: &mut Execution<'_>,
+        frame: &dyn Frame,
+        each: &mut dyn FnMut(&[Value]) -> Result<bool>,
+    ) -> Result<u64> {
+        self.check_allowed(execution)?;
+        let parameters = self.parameters(frame);
+        let (access, environment) = (execution.access, &mut *execution.environment);
+        let mut row = Vec::new();
+        if let Some(count) = execute_compiled(&self.planned, access, &parameters, environment, &mut row)? {
+            if count > 0 && !self.columns.is_empty() {
+                each(&row)?;
+            }
+            return Ok(count);
+        }
+        let (mut has_enough, mut given) = (false, 0);
+        let done = execute(&self.planned, access, &parameters, environment, &mut |batch| {
+            for row in batch.rows() {
+                given += 1;
+                if !each(row)? {
+                    has_enough = true;
+                    // A query ends here; a statement that writes has ended before its first row was given.
+                    return Err(SqlError::internal("enough rows were read"));
+                }
+            }
+            Ok(())
+        });
+        if has_enough { Ok(given) } else { done }
+    }
+}
+
+fn is_same_shape(left: &Option<Arc<[RecordField]>>, right: &Option<Arc<[RecordField]>>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right) || left == right,
+        (left, right) => left.is_none() && right.is_none(),
+    }
+}
+
+fn make_plan(
+    statement: &Statement,
+    environment: &mut SessionEnvironment,
+    frame: &dyn Frame,
+) -> Result<QueryPlan> {
+    if !statement.is_planned() || statement.is_select_into() {
+        return Err(SqlError::unsupported("statements of this kind are not supported in functions")
+            .with_hint("Functions run queries, INSERT, UPDATE, DELETE, MERGE and CALL."));
+    }
+    let (catalog, path) = (environment.catalog.clone(), environment.path());
+    let context = BindContext { catalog: &catalog, path: &path, text: "" };
+    let (mut bound, variables) =
+        bind_inside(context, environment, statement, frame).map_err(SqlError::without_position)?;
+    fold_statement(&mut bound)?;
+    let shared = environment.shared.clone();
+    let now = KnownNow { shared: &shared, catalog: &catalog };
+    let known = KnownInside { now, uncounted: RefCell::default() };
+    let planned = plan(&bound, &known)?;
+    environment.routines.uncounted.extend(known.uncounted.into_inner());
+    let command = match (&bound.kind, statement) {
+        (_, Statement::Call(_)) => "CALL",
+        (StatementKind::Query(_), _) => "SELECT",
+        (StatementKind::Insert(_), _) => "INSERT",
+        (StatementKind::Update(_), _) => "UPDATE",
+        (StatementKind::Delete(_), _) => "DELETE",
+        (StatementKind::Merge(_), _) => "MERGE",
+    };
+    let mut slots: Vec<usize> =
+        variables.iter().filter(|it| it.field.is_some()).map(|variable| variable.slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    Ok(QueryPlan {
+        planned,
+        columns: bound.columns,
+        command,
+        variables,
+        shapes: slots.into_iter().map(|slot| (slot, frame.shape(slot))).collect(),
+        version: catalog.version,
+        settings: environment.settings.derived.binding.clone(),
+    })
+}
+
+/// What is known of the database inside of a transaction.
+struct KnownInside<'s> {
+    now: KnownNow<'s>,
+    /// Tables without statistics.
+    uncounted: RefCell<Vec<u32>>,
+}
+
+impl Known for KnownInside<'_> {
+    fn table(&self, oid: u32) -> Option<Arc<Table>> {
+        self.now.table(oid)
+    }
+
+    fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
+        self.now.referencing(oid)
+    }
+
+    fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
+        self.now.generated(table)
+    }
+
+    fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
+        self.now.shared.statistics.known(table).unwrap_or_else(|| {
+            self.uncounted.borrow_mut().push(table.oid);
+            Arc::new(TableStatistics::unknown(table.columns.len()))
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! Bodies in SQL: statements one after the other; the rows of the last are the result.
+//!
+//! Source: PostgreSQL 15, `functions.c`.
+
+use std::sync::Arc;
+
+use crate::bind::{NameConflict, Names, VariableRef};
+use crate::catalog::{Catalog, ResultColumn, Routine};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::parse;
+use crate::routine::query::{Execution, Frame, Query, QueryPlan};
+use crate::routine::value::{convert, record};
+use crate::session::SessionEnvironment;
+use crate::types::record::RecordField;
+use crate::types::{Modifier, Type, Value};
+
+/// A body in SQL.
+#[derive(Debug)]
+pub(crate) struct SqlBody {
+    queries: Vec<Query>,
+    columns: Vec<ResultColumn>,
+    fields: Arc<[RecordField]>,
+}
+
+/// The arguments of a call, as the statements of a body name them.
+struct Arguments<'a> {
+    routine: &'a Routine,
+    values: &'a [Value],
+}
+
+impl Names for Arguments<'_> {
+    fn find(&self, parts: &[&str]) -> Result<Option<(VariableRef, Type)>> {
+        let name = match parts {
+            [name] => *name,
+            [routine, name] if *routine == self.routine.name => *name,
+            _ => return Ok(None),
+        };
+        let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+        let mut inputs = self.routine.inputs().enumerate();
+        let found = inputs.find(|(at, argument)| match number {
+            Some(number) => *at + 1 == number,
+            None => !name.is_empty() && argument.name == name,
+        });
+        Ok(found.map(|(slot, argument)| (VariableRef { slot, field: None }, argument.ty)))
+    }
+
+    fn fields(&self, _parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>> {
+        Ok(None)
+    }
+
+    fn conflict(&self) -> NameConflict {
+        NameConflict::Column
+    }
+}
+
+impl Frame for Arguments<'_> {
+    fn value(&self, variable: &VariableRef) -> Value {
+        self.values.get(variable.slot).cloned().unwrap_or_default()
+    }
+
+    fn shape(&self, _slot: usize) -> Option<Arc<[RecordField]>> {
+        None
+    }
+}
+
+impl SqlBody {
+    /// Parses a body.
+    ///
+    /// # Errors
+    /// 42601.
+    pub(crate) fn compile(routine: &Routine, catalog: &Catalog) -> Result<SqlBody> {
+        let queries = parse(&routine.body)?.into_iter().map(|it| Query::new(it.statement)).collect();
+        let columns = catalog.result_columns(routine);
+        let field =
+            |column: &ResultColumn| RecordField { name: column.name.as_str().into(), kind: column.ty };
+        let fields = columns.iter().map(field).collect();
+        Ok(SqlBody { queries, columns, fields })
+    }
+
+    /// Whether a call returns one value without fields.
+    fn is_plain(&self, routine: &Routine) -> bool {
+        routine.row_of.is_none() && self.columns.len() < 2
+    }
+
+    /// Checks a body whose routine is created: it binds, and returns what the routine declares.
+    ///
+    /// # Errors
+    /// Those of binding; 42P13.
+    pub(crate) fn check(&self, environment: &mut SessionEnvironment, routine: &Routine) -> Result<()> {
+        let values = vec![Value::Null; routine.inputs().count()];
+        let arguments = Arguments { routine, values: &values };
+        let mut last = None;
+        for query in &self.queries {
+            last = Some(query.plan(environment, &arguments)?);
+        }
+        if routine.result == Type::Void {
+            return Ok(());
+        }
+        self.check_result(environment, routine, last.as_deref())
+    }
+
+    fn check_result(
+        &self,
+        environment: &SessionEnvironment,
+        routine: &Routine,
+        last: Option<&QueryPlan>,
+    ) -> Result<()> {
+        let wrong = |detail: String| {
+            let declared = environment.catalog.type_display(routine.result);
+            let message = format!("return type mismatch in function declared to return {declared}");
+            SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message).with_detail(detail)
+        };
+        let Some(last) = last.filter(|last| !last.columns.is_empty()) else {
+            let detail = "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
+            return Err(wrong(detail.to_string()));
+        };
+        let shape: Vec<Type> = match self.is_plain(routine) {
+            true => vec![routine.result],
+            false => self.columns.iter().map(|column| column.ty).collect(),
+        };
+        if shape == [Type::Record] && self.columns.is_empty() {
+            return Ok(());
+        }
+        if last.columns.len() != shape.len() {
+            return Err(wrong(match shape.len() {
+                1 => "Final statement must return exactly one column.".to_string(),
+                count if last.columns.len() > count => {
+                    "Final statement returns too many columns.".to_string()
+                }
+                _ => "Final statement returns too few columns.".to_string(),
+            }));
+        }
+        for (number, (column, &to)) in last.columns.iter().zip(&shape).enumerate() {
+            use crate::types::cast::{CastContext, can_coerce};
+            if !can_coerce(column.ty, to, CastContext::Assignment) {
+                let actual = environment.catalog.type_display(column.ty);
+                let declared = environment.catalog.type_display(to);
+                return Err(wrong(match shape.len() {
+                    1 => format!("Actual return type is {actual}."),
+                    _ => format!(
+                        "Final statement returns {actual} instead of {declared} at column {}.",
+                        number + 1
+                    ),
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a body: all rows of the last statement, or only the first.
+    pub(crate) fn run(
+        &self,
+        execution: &mut Execution<'_>,
+        routine: &Routine,
+        values: &[Value],
+    ) -> Result<Vec<Value>> {
+        let arguments = Arguments { routine, values };
+        let mut results = Vec::new();
+        let last = self.queries.len().saturating_sub(1);
+        for (number, query) in self.queries.iter().enumerate() {
+            let context = |error: SqlError| {
+                error.with_context(format!("SQL function \"{}\" statement {}", routine.name, number + 1))
+            };
+            if number < last || routine.result == Type::Void {
+                query.run(execution, &arguments, &mut |_| Ok(true)).map_err(context)?;
+            } else {
+                results = self.last(query, execution, routine, &arguments).map_err(context)?;
+            }
+        }
+        Ok(results)
+    }
+
+    fn last(
+        &self,
+        query: &Query,
+        execution: &mut Execution<'_>,
+        routine: &Routine,
+        arguments: &Arguments<'_>,
+    ) -> Result<Vec<Value>> {
+        let plan = query.plan(execution.environment, arguments)?;
+        if self.is_plain(routine) && plan.expression().is_some() {
+            let (value, from) = query.evaluate(execution, arguments)?;
+            return Ok(vec![convert(execution.environment, value, from, routine.result, Modifier::NONE)?]);
+        }
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        query.run(execution, arguments, &mut |row| {
+            rows.push(row.to_vec());
+            Ok(routine.is_set || plan.command != "SELECT")
+        })?;
+        if !routine.is_set {
+            rows.truncate(1);
+        }
+        rows.into_iter().map(|row| self.result(execution.environment, routine, &plan, row)).collect()
+    }
+
+    /// A row of the last statement as the routine's result.
+    fn result(
+        &self,
+        environment: &mut SessionEnvironment,
+        routine: &Routine,
+        plan: &QueryPlan,
+        row: Vec<Value>,
+    ) -> Result<Value> {
+        if self.is_plain(routine) && routine.result != Type::Record {
+            let value = row.into_iter().next().unwrap_or_default();
+            return convert(environment, value, plan.columns[0].ty, routine.result, Modifier::NONE);
+        }
+        if self.columns.is_empty() {
+            let field = |column: &crate::bind::tree::BoundColumn| RecordField {
+                name: column.name.as_str().into(),
+                kind: column.ty,
+            };
+            return Ok(record(&plan.columns.iter().map(field).collect(), row));
+        }
+        let mut values = Vec::with_capacity(row.len());
+        for ((value, from), to) in row.into_iter().zip(&plan.columns).zip(&self.columns) {
+            values.push(convert(environment, value, from.ty, to.ty, to.modifier)?);
+        }
+        Ok(record(&self.fields, values))
+    }
+}
