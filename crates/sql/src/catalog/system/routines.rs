@@ -40,7 +40,7 @@ fn arguments_of(catalog: &Catalog, routine: &Routine, with_defaults: bool) -> St
     let arguments = routine.arguments.iter().filter(|argument| argument.mode != ArgumentMode::Table);
     let texts: Vec<String> =
         arguments.map(|argument| argument_text(catalog, argument, with_defaults)).collect();
-    // A procedure's are told apart from a function's: all arguments have their modes.
+    // Procedures show the modes of all arguments.
     match routine.is_procedure {
         true => routine
             .arguments
