@@ -211,7 +211,7 @@ impl Bank {
                 options.log(|log| log.segment_bytes(32 << 20)).disk(Arc::new(SimulatedDisk::new())),
             )?
         } else {
-            Database::in_memory(options.durability(Durability::None))?
+            Database::in_memory_with(options.durability(Durability::None))?
         };
         let table = |name: &str| {
             TableDefinition::new(name)

@@ -55,7 +55,7 @@ fn measure(policy: Policy) -> Result<Cost> {
         .schedule(PredictOptions::default().policy(policy).history_seconds(0.5))
         .retry(Retry::Immediate)
         .workers(WORKERS);
-    let db = Database::in_memory(options)?;
+    let db = Database::in_memory_with(options)?;
     let order = orders(&db)?;
     let mut random = fastrand::Rng::with_seed(7);
     let begin = Instant::now();

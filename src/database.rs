@@ -19,7 +19,7 @@ use crate::diagnostics::access_trace::AccessTrace;
 use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result, kept_aside, or_kept};
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::pipeline::call::{Answer, Output, Submitted};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Body, Outcome, execute_here};
@@ -69,11 +69,25 @@ impl Database {
         Ok(Database { shared: Shared::open(Some(path.as_ref()), options)? })
     }
 
-    /// A database without files: its durability must be `None`.
+    /// A database without files, which is gone with its last handle.
+    ///
+    /// ```
+    /// let db = heddledb::Database::in_memory()?;
+    /// assert_eq!(db.log_directory(), None);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The system refuses a thread ([`Error::ThreadRefused`]).
+    pub fn in_memory() -> Result<Database> {
+        Self::in_memory_with(Options::default().durability(Durability::None))
+    }
+
+    /// A database without files, with options of its own: its durability must be `None`.
     ///
     /// # Errors
     /// An option is out of range; the system refuses a thread ([`Error::ThreadRefused`]).
-    pub fn in_memory(options: Options) -> Result<Database> {
+    pub fn in_memory_with(options: Options) -> Result<Database> {
         Ok(Database { shared: Shared::open(None, options)? })
     }
 
@@ -94,7 +108,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
     /// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
     /// db.run(|tx| tx.insert(&accounts, row![7, 100]))?;
@@ -122,7 +136,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
     /// #     .column("stock", DataType::Int64).primary_key(["id"]))?;
     /// #[derive(Debug, PartialEq, thiserror::Error)]
@@ -224,7 +238,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, TableDefinition, args, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
     /// #     .column("stock", DataType::Int64).primary_key(["id"]))?;
     /// # #[derive(Clone, Debug, PartialEq, thiserror::Error)]

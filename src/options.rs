@@ -45,7 +45,7 @@ pub use self::thread_options::ThreadOptions;
 ///     .durability(Durability::None)
 ///     .workers(2)
 ///     .memory(|memory| memory.limit(1 << 30));
-/// let db = Database::in_memory(options)?;
+/// let db = Database::in_memory_with(options)?;
 /// # Ok::<(), heddledb::Error>(())
 /// ```
 #[derive(Clone)]

@@ -21,7 +21,7 @@ use crate::types::{Value, ValueRef};
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let numbers = db.create_table(TableDefinition::new("number").column("n", DataType::Int64).primary_key(["n"]))?;
 /// db.run(|tx| {
 ///     (0..10).try_for_each(|n| tx.insert(&numbers, row![n]))?;

@@ -139,7 +139,7 @@ impl<'tx> Row<'tx> {
     ///
     /// ```
     /// # use heddledb::{Database, Durability, Options, TableDefinition, Value, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// let games = db.create_table(TableDefinition::new("game").column("id", "int64".parse()?)
     ///     .column("best", "top_k(2; int64; text)".parse()?).primary_key(["id"]))?;
     /// db.run(|tx| tx.insert(&games, row![1, None::<i64>]))?;

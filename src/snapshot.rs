@@ -41,7 +41,7 @@ use crate::types::IntoKey;
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
 /// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
 /// db.run(|tx| (1..=3).try_for_each(|id| tx.insert(&accounts, row![id, 100])))?;
@@ -85,7 +85,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64).primary_key(["id"]))?;
     /// # db.run(|tx| tx.insert(&accounts, row![7]))?;
     /// let accounts = db.read(|snapshot| Ok(snapshot.scan(&accounts, Range::all())?.count()))?;

@@ -109,7 +109,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let jobs = db.create_table(TableDefinition::new("job").column("id", DataType::Int64).primary_key(["id"]))?;
     /// # db.run(|tx| (1..=2).try_for_each(|id| tx.insert(&jobs, row![id])))?;
     /// let (mut first, mut second) = (db.session()?, db.session()?);
@@ -143,7 +143,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let stock = db.create_table(
     /// #     TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64).primary_key(["item"]),
     /// # )?;

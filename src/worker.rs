@@ -27,7 +27,7 @@ use crate::types::Args;
 ///
 /// ```
 /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let counters = db.create_table(
 /// #     TableDefinition::new("counter").column("id", DataType::Int64).column("n", DataType::Int64).primary_key(["id"]),
 /// # )?;

@@ -12,7 +12,7 @@ use heddledb::{
 const VALIDATING: [ProtocolKind; 2] = [ProtocolKind::Optimistic, ProtocolKind::Phased];
 
 fn database(options: Options) -> (Database, Table) {
-    let db = Database::in_memory(options.durability(Durability::None)).expect("a database");
+    let db = Database::in_memory_with(options.durability(Durability::None)).expect("a database");
     let definition = TableDefinition::new("counter")
         .column("id", DataType::Int64)
         .column("n", DataType::Int64)

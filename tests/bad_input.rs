@@ -607,7 +607,7 @@ fn options_out_of_range_are_refused() {
         ("durability", Options::default().durability(Durability::Async), &["async", "Durability::None"]),
     ];
     for (option, options, words) in cases {
-        let error = refused(Database::in_memory(options.clone()), words);
+        let error = refused(Database::in_memory_with(options.clone()), words);
         assert!(
             matches!(&error, Error::InvalidOption { option: named, .. } if *named == option),
             "{error:?}"

@@ -40,7 +40,7 @@ fn filled(db: &Database) -> Table {
 fn everywhere(test: impl Fn(&Database, &Table)) {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(options).expect("options are right");
+        let db = Database::in_memory_with(options).expect("options are right");
         let table = filled(&db);
         test(&db, &table);
         check_all(&db, &table);
@@ -353,7 +353,7 @@ fn a_check_is_added_while_rows_change_and_holds_from_then_on() {
 
 #[test]
 fn definitions_that_make_no_sense_say_what_to_do() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options");
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("options");
     for (name, condition, words) in [
         ("", "stock >= 0", "no name"),
         ("in_stock", "stock >= 0", "two checks"),
@@ -371,7 +371,7 @@ fn definitions_that_make_no_sense_say_what_to_do() {
 fn indexed_columns_are_checked_too() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(options).expect("options are right");
+        let db = Database::in_memory_with(options).expect("options are right");
         let definition = TableDefinition::new("t")
             .column("id", DataType::Int64)
             .column("n", DataType::Int64)

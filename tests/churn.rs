@@ -54,7 +54,7 @@ fn move_on(db: &Database, table: &Table, turn: &Procedure, ids: std::ops::Range<
 fn tables_and_indexes_are_as_large_as_what_is_there() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(3);
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let table = queue(&db, "queue");
         let turn = turn(&db, &table);
         let empty = db.statistics().memory_bytes;
@@ -92,7 +92,7 @@ fn tables_and_indexes_are_as_large_as_what_is_there() {
 fn the_same_keys_over_and_over_take_no_more_room() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let table = queue(&db, "queue");
         let there_and_gone = |rounds: i64| {
             for round in 0..rounds {

@@ -8,7 +8,7 @@ use heddledb::{
 };
 
 fn database() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).expect("options are right")
+    Database::in_memory_with(Options::default().durability(Durability::None)).expect("options are right")
 }
 
 /// Numbers 0 to 9, with a name each, but for 5.

@@ -14,7 +14,7 @@ fn with_each(test: impl Fn(&Database, &Table)) {
     for &protocol in ProtocolKind::ALL {
         for index in [PrimaryIndex::Hash, PrimaryIndex::Ordered] {
             let options = Options::default().durability(Durability::None).protocol(protocol);
-            let db = Database::in_memory(options).unwrap();
+            let db = Database::in_memory_with(options).unwrap();
             let table = db.create_table(counter_definition().primary_index(index)).unwrap();
             let fill = |tx: &heddledb::Tx<'_, '_>| {
                 (0..400).step_by(2).try_for_each(|id| tx.insert(&table, row![id, id * 10]))

@@ -13,7 +13,7 @@ const LIMIT: u64 = 4 << 20;
 const LONG: usize = 2_000;
 
 fn database(protocol: ProtocolKind) -> (Database, Table) {
-    let db = Database::in_memory(options(protocol)).unwrap();
+    let db = Database::in_memory_with(options(protocol)).unwrap();
     let table = db.create_table(definition()).unwrap();
     (db, table)
 }
@@ -129,7 +129,7 @@ fn what_was_deleted_is_available_without_further_transactions() {
     for &protocol in ProtocolKind::ALL {
         // One, so that each worker context has fetched its first memory before what is used is measured.
         let options = options(protocol).workers(1);
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let table = db.create_table(definition()).unwrap();
         let remove = Action::write(&table)
             .key(|args, key| key.push(args.int(0)?))

@@ -28,7 +28,7 @@ impl std::fmt::Display for Shop {
 
 fn shop(protocol: ProtocolKind, stock: i64) -> (Database, Table) {
     let options = Options::default().durability(Durability::None).protocol(protocol);
-    let db = Database::in_memory(options).expect("options are right");
+    let db = Database::in_memory_with(options).expect("options are right");
     let definition =
         TableDefinition::new("item").column("id", DataType::Int64).column("stock", DataType::Int64);
     let items = db.create_table(definition.primary_key(["id"])).expect("a table");

@@ -26,7 +26,7 @@ fn options() -> Options {
 
 /// Rows 0 to 63, each with 100, on four executors.
 fn accounts() -> (Database, Table) {
-    let db = Database::in_memory(options()).unwrap();
+    let db = Database::in_memory_with(options()).unwrap();
     let table = account_table(&db);
     db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100]))).unwrap();
     (db, table)
@@ -342,7 +342,7 @@ fn closures_and_procedures_see_each_other_whole() {
 /// Two transactions count by a secondary index and insert the count: in any serial order the counts differ.
 #[test]
 fn inserts_by_a_count_of_an_index_are_serializable() {
-    let db = Database::in_memory(options()).unwrap();
+    let db = Database::in_memory_with(options()).unwrap();
     let definition = TableDefinition::new("seat")
         .column("id", DataType::Int64)
         .column("flight", DataType::Int64)
@@ -396,7 +396,7 @@ fn inserts_by_a_count_of_an_index_are_serializable() {
 /// sides exactly one was counted for the other.
 #[test]
 fn inserts_on_one_side_by_a_count_of_the_other_are_serializable() {
-    let db = Database::in_memory(options()).unwrap();
+    let db = Database::in_memory_with(options()).unwrap();
     let definition = TableDefinition::new("seat")
         .column("side", DataType::Int64)
         .column("id", DataType::Int64)

@@ -23,7 +23,7 @@ fn options() -> Options {
 
 /// Rows 0 to 31, each with 100.
 fn accounts() -> (Database, Table) {
-    let db = Database::in_memory(options().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(options().durability(Durability::None)).unwrap();
     let table = account_table(&db);
     (db, table)
 }
@@ -43,7 +43,7 @@ fn total(db: &Database, table: &Table) -> i64 {
 #[test]
 fn there_are_at_most_as_many_executors_as_processors_unless_set() {
     let executors = |options: Options| {
-        Database::in_memory(options.durability(Durability::None)).map(|db| db.partitions().len())
+        Database::in_memory_with(options.durability(Durability::None)).map(|db| db.partitions().len())
     };
     let of = |protocol: PartitionedOptions| Options::default().protocol(protocol);
     let processors = thread::available_parallelism().unwrap().get();
@@ -68,7 +68,7 @@ fn own_executor() -> Option<usize> {
 fn numbered(plan: Plan) -> (Database, Table) {
     let protocol = PartitionedOptions::default().executors(4).plan(plan).repartitioning(false);
     let options = Options::default().protocol(protocol).durability(Durability::None);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory_with(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
         .column("number", DataType::Int64)
@@ -293,7 +293,7 @@ fn sum_by_group(db: &Database, lines: &Table, sums: &Table) -> Procedure {
 
 #[test]
 fn a_group_keeps_its_order_where_one_transaction_reads_unlocked_what_another_writes() {
-    let db = Database::in_memory(options().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(options().durability(Durability::None)).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
         .column("group", DataType::Int64)

@@ -40,7 +40,7 @@ fn table(db: &Database, name: &str, columns: &[&str], more: fn(TableDefinition) 
 
 fn hospital(executors: usize) -> Hospital {
     let options = Options::default().protocol(PartitionedOptions::default().executors(executors));
-    let db = Database::in_memory(options.durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(options.durability(Durability::None)).unwrap();
     let duty = table(&db, "duty", &["id", "ward", "on"], |duty| {
         duty.primary_key(["id"]).index("by ward", ["ward", "on"])
     });

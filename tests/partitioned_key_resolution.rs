@@ -17,7 +17,7 @@ fn numbered() -> (Database, Table) {
     let options = Options::default()
         .protocol(PartitionedOptions::default().executors(EXECUTORS))
         .durability(Durability::None);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory_with(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
         .column("number", DataType::Int64)
@@ -104,7 +104,7 @@ fn an_index_leads_to_the_owner_by_any_routing_columns() {
     let options = Options::default()
         .protocol(PartitionedOptions::default().executors(EXECUTORS))
         .durability(Durability::None);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory_with(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("region", DataType::Text)
         .column("id", DataType::Int64)
@@ -228,7 +228,7 @@ fn transactions_whose_keys_cannot_be_resolved_run_phase_by_phase() {
 fn reads_beyond_a_declared_key_fail_the_transaction_even_if_the_body_ignores_the_error() {
     for protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(*protocol).durability(Durability::None);
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let definition = TableDefinition::new("line")
             .column("id", DataType::Int64)
             .column("number", DataType::Int64)
@@ -261,7 +261,7 @@ fn index_reads_within_a_declared_prefix_are_allowed() {
     let options = Options::default()
         .protocol(PartitionedOptions::default().executors(EXECUTORS))
         .durability(Durability::None);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory_with(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("region", DataType::Int64)
         .column("id", DataType::Int64)

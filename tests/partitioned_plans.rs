@@ -19,7 +19,7 @@ const EXECUTORS: usize = 4;
 
 fn database(plan: Plan) -> Database {
     let protocol = PartitionedOptions::default().executors(EXECUTORS).plan(plan).repartitioning(false);
-    Database::in_memory(Options::default().protocol(protocol).durability(Durability::None)).unwrap()
+    Database::in_memory_with(Options::default().protocol(protocol).durability(Durability::None)).unwrap()
 }
 
 fn accounts(db: &Database) -> Table {

@@ -17,7 +17,8 @@ const FOR_EVER: Duration = Duration::from_secs(60);
 fn in_memory(protocol: ProtocolKind, phase_milliseconds: f64) -> Database {
     let options = Options::default().durability(Durability::None);
     let phased = PhasedOptions::default().phase_milliseconds(phase_milliseconds);
-    Database::in_memory(options.protocol(ProtocolOptions::from(protocol).phased(phased))).expect("a database")
+    Database::in_memory_with(options.protocol(ProtocolOptions::from(protocol).phased(phased)))
+        .expect("a database")
 }
 
 /// Counters 0 to 9, with two columns that can be split.

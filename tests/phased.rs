@@ -80,7 +80,7 @@ fn wait_for_split(db: &Database, table: &Table) {
 
 #[test]
 fn additions_to_a_split_column_are_all_there_and_readers_see_whole_states() {
-    let db = Database::in_memory(options()).expect("options");
+    let db = Database::in_memory_with(options()).expect("options");
     let table = counters(&db);
     db.split(&table, key![3], "n", SplitOperation::ADD).expect("a label");
     wait_for_split(&db, &table);
@@ -112,7 +112,7 @@ fn additions_to_a_split_column_are_all_there_and_readers_see_whole_states() {
 
 #[test]
 fn other_columns_of_a_split_row_are_read_and_written_as_usual() -> Result<()> {
-    let db = Database::in_memory(options_with(200.0))?;
+    let db = Database::in_memory_with(options_with(200.0))?;
     let table = counters(&db);
     db.split(&table, key![3], "n", SplitOperation::ADD)?;
     wait_for_split(&db, &table);

@@ -17,7 +17,7 @@ use heddledb::{
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 fn in_memory() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).expect("a database")
+    Database::in_memory_with(Options::default().durability(Durability::None)).expect("a database")
 }
 
 fn on_disk(disk: &SimulatedDisk) -> Options {
@@ -235,7 +235,7 @@ fn a_panic_while_a_key_is_made_fails_that_call_only() {
         ends(move || {
             let options =
                 Options::default().durability(Durability::None).threads(|threads| threads.stages(stages));
-            let db = Database::in_memory(options).expect("a database");
+            let db = Database::in_memory_with(options).expect("a database");
             let table = counters(&db);
             db.run(|tx| tx.insert(&table, row![1, 0, ValueRef::Null])).expect("inserted");
             let picky = db
@@ -271,7 +271,7 @@ fn with_few_worker_contexts_a_caller_still_gets_in() {
             .durability(Durability::None)
             .protocol(SerialOptions::default().partitions(8))
             .threads(|threads| threads.max_worker_contexts(2));
-        let db = Database::in_memory(options).expect("a database");
+        let db = Database::in_memory_with(options).expect("a database");
         let table = counters(&db);
         let insert = inserting(&db, &table);
         for id in 0..20 {
@@ -485,7 +485,7 @@ fn what_was_put_in_again_since_it_was_read_is_reported_when_that_is_durable() {
 fn a_call_that_fills_the_range_that_it_has_read_commits_at_the_first_attempt() {
     for protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(*protocol);
-        let db = Database::in_memory(options).expect("a database");
+        let db = Database::in_memory_with(options).expect("a database");
         let definition = TableDefinition::new("event")
             .column("id", DataType::Int64)
             .column("place", DataType::Int64)

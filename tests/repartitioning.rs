@@ -23,7 +23,7 @@ const EXECUTORS: usize = 4;
 
 fn database(protocol: PartitionedOptions) -> Database {
     let options = Options::default().protocol(protocol.executors(EXECUTORS));
-    Database::in_memory(options.durability(Durability::None)).unwrap()
+    Database::in_memory_with(options.durability(Durability::None)).unwrap()
 }
 
 /// Rows 0 to 63 with a count of 0. Reads are locked and not validated: two transactions that ran at the same time would lose
@@ -259,7 +259,7 @@ fn ranges_are_what_a_caller_has_set() {
 
 #[test]
 fn protocols_without_executors_have_no_partitions() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     let table = accounts(&db);
     assert!(db.partitions().is_empty() && db.repartition(&[]).is_ok());
     assert!(matches!(db.repartition(&[0.5]), Err(Error::InvalidOption { .. })));
@@ -417,7 +417,7 @@ fn an_idle_table_gives_its_executors_up_and_gets_them_back() {
 fn a_few_rows_have_one_executor_until_it_is_busy() {
     watched(|| {
         let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
-        let db = Database::in_memory(options.workers(2)).unwrap();
+        let db = Database::in_memory_with(options.workers(2)).unwrap();
         let table = accounts(&db);
         let most = db.partitions().len();
         assert!(becomes(&db, |db| in_use(db) == 1), "{:?}", db.partitions());

@@ -78,7 +78,7 @@ fn an_action_is_repeated_as_often_as_the_arguments_say() {
 fn instances_may_name_one_row_twice() {
     for protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
-        one_row_twice(&Database::in_memory(options).unwrap());
+        one_row_twice(&Database::in_memory_with(options).unwrap());
     }
 }
 
@@ -242,7 +242,7 @@ fn every_protocol_counts_the_same() {
         let options = Options::default().durability(Durability::None).workers(2);
         let serial = SerialOptions::default().partitions(3);
         let options = options.protocol(ProtocolOptions::from(*protocol).serial(serial));
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let table = fill(&db);
         let read_first = Action::write(&table)
             .each(count, |args, place, key| key.push(args.int(1 + place)?))

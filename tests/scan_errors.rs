@@ -23,7 +23,7 @@ const IGNORING: [(&str, Ignore); 5] = [
 #[test]
 fn a_body_that_ignores_the_error_of_a_scan_commits_nothing() {
     for protocol in ProtocolKind::ALL {
-        let db = Database::in_memory(
+        let db = Database::in_memory_with(
             Options::default().durability(Durability::None).protocol(*protocol).workers(2),
         )
         .unwrap();

@@ -20,7 +20,7 @@ struct Counters {
 
 /// Counters in groups: a call raises the group's own counter, which it has read before, and another one.
 fn counters(options: Options, pause: Duration) -> Counters {
-    let db = Database::in_memory(options.durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(options.durability(Durability::None)).unwrap();
     let definition =
         TableDefinition::new("counter").column("id", DataType::Int64).column("n", DataType::Int64);
     let counters = db.create_table(definition.primary_key(["id"])).unwrap();
@@ -107,7 +107,8 @@ fn predict_with_a_protocol_that_places_calls_itself_is_an_error_that_says_what_t
     for protocol in [ProtocolKind::Serial, ProtocolKind::Partitioned] {
         for schedule in [ScheduleKind::Predict, ScheduleKind::Partition] {
             let options = Options::default().schedule(by_id(schedule)).protocol(protocol);
-            let error = Database::in_memory(options.durability(Durability::None)).map(|_| ()).unwrap_err();
+            let error =
+                Database::in_memory_with(options.durability(Durability::None)).map(|_| ()).unwrap_err();
             let text = error.to_string();
             let (schedule, protocol) = (schedule.to_string(), protocol.to_string());
             for word in ["schedule", &schedule, &protocol, "random", "optimistic", "locking", "phased"] {
@@ -116,13 +117,13 @@ fn predict_with_a_protocol_that_places_calls_itself_is_an_error_that_says_what_t
         }
     }
     let options = Options::default().protocol(ProtocolKind::Serial).durability(Durability::None);
-    assert!(Database::in_memory(options).is_ok());
+    assert!(Database::in_memory_with(options).is_ok());
 }
 
 #[test]
 fn options_out_of_range_are_refused_by_name() {
     let refused = |options: Options| {
-        Database::in_memory(options.durability(Durability::None)).map(|_| ()).unwrap_err().to_string()
+        Database::in_memory_with(options.durability(Durability::None)).map(|_| ()).unwrap_err().to_string()
     };
     let usual = Options::default;
     assert!(refused(usual().schedule(ScheduleKind::Partition)).contains("partition_by"));
@@ -200,7 +201,7 @@ fn an_idle_worker_steals_from_the_queue_that_gets_everything() {
 #[test]
 fn short_calls_do_not_overtake_long_ones_without_end() {
     // As many long calls as short ones, sorted into different queues: what ends is a half of each all the same.
-    let db = Database::in_memory(
+    let db = Database::in_memory_with(
         Options::default()
             .schedule(ScheduleOptions::partition_by("id"))
             .workers(2)
@@ -316,7 +317,7 @@ fn every_policy_and_every_way_of_pruning_runs() {
 
 #[test]
 fn rows_that_no_key_tells_are_placed_by_a_predicate() {
-    let db = Database::in_memory(
+    let db = Database::in_memory_with(
         Options::default()
             .schedule(ScheduleOptions::partition_by("id"))
             .workers(4)

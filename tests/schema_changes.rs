@@ -44,7 +44,7 @@ fn by_index(db: &Database, table: &Table, index: &str, name: &str) -> Result<Vec
 fn everywhere(change: impl Fn(&Database), check: impl Fn(&Database)) {
     for &protocol in ProtocolKind::ALL {
         let memory = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(memory).expect("options are right");
+        let db = Database::in_memory_with(memory).expect("options are right");
         change(&db);
         check(&db);
         let disk = SimulatedDisk::new();
@@ -238,7 +238,7 @@ fn counting(db: &Database, table: &Table) -> Procedure {
 #[test]
 fn a_procedure_has_to_be_registered_again() {
     for &protocol in ProtocolKind::ALL {
-        let db = Database::in_memory(Options::default().durability(Durability::None).protocol(protocol))
+        let db = Database::in_memory_with(Options::default().durability(Durability::None).protocol(protocol))
             .expect("open");
         let table = filled(&db, "a");
         let count = counting(&db, &table);
@@ -310,7 +310,7 @@ fn transactions_run_while_the_schema_changes() {
 #[test]
 fn a_snapshot_reads_the_tables_that_there_were() {
     for &protocol in ProtocolKind::ALL {
-        let db = Database::in_memory(Options::default().durability(Durability::None).protocol(protocol))
+        let db = Database::in_memory_with(Options::default().durability(Durability::None).protocol(protocol))
             .expect("open");
         let (a, b) = (filled(&db, "a"), filled(&db, "b"));
         let snapshot = db.snapshot().expect("a snapshot");
@@ -331,7 +331,7 @@ fn a_snapshot_reads_the_tables_that_there_were() {
 #[test]
 fn a_session_conflicts_with_a_change_of_what_it_has_used() {
     for &protocol in ProtocolKind::ALL {
-        let db = Database::in_memory(Options::default().durability(Durability::None).protocol(protocol))
+        let db = Database::in_memory_with(Options::default().durability(Durability::None).protocol(protocol))
             .expect("open");
         let (a, b) = (filled(&db, "a"), filled(&db, "b"));
         let mut session = db.session().expect("a session");
@@ -354,7 +354,7 @@ fn a_session_conflicts_with_a_change_of_what_it_has_used() {
 
 #[test]
 fn wrong_changes_are_refused_and_change_nothing() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("open");
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("open");
     filled(&db, "a");
     filled(&db, "b");
     let before = db.table("a").expect("it is there").definition().clone();

@@ -15,7 +15,7 @@ use heddledb::{
 fn under_every_protocol(test: impl Fn(&Database, ProtocolKind)) {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
-        test(&Database::in_memory(options).expect("options"), protocol);
+        test(&Database::in_memory_with(options).expect("options"), protocol);
     }
 }
 

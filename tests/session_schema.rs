@@ -58,7 +58,7 @@ fn names(db: &Database) -> Vec<String> {
 fn everywhere(change: impl Fn(&Database), check: impl Fn(&Database)) {
     for &protocol in ProtocolKind::ALL {
         let memory = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(memory).expect("options are right");
+        let db = Database::in_memory_with(memory).expect("options are right");
         change(&db);
         check(&db);
         let disk = SimulatedDisk::new();
@@ -304,7 +304,7 @@ fn an_index_that_was_dropped_and_added_again_has_what_was_written_meanwhile() {
 fn changes_of_the_schema_come_one_after_another() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(options).expect("options are right");
+        let db = Database::in_memory_with(options).expect("options are right");
         let mut first = begun(&db);
         first.create_table(definition("a")).expect("created");
         let mut second = begun(&db);
@@ -327,7 +327,7 @@ fn a_session_that_holds_others_off_is_overtaken_by_none() {
     const LONG: Duration = Duration::from_secs(1000);
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(options).expect("options are right");
+        let db = Database::in_memory_with(options).expect("options are right");
         let table = filled(&db, "t");
         let add = |n: i64| db.run(|tx| tx.add(&table, key![3], "n", n));
         let mut session = begun(&db);
@@ -360,7 +360,8 @@ fn a_session_that_holds_others_off_is_overtaken_by_none() {
 
 #[test]
 fn a_deadlock_of_schema_and_rows_aborts_the_younger_session() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options are right");
+    let db =
+        Database::in_memory_with(Options::default().durability(Durability::None)).expect("options are right");
     let table = filled(&db, "a");
     let (mut old, mut young) = (begun(&db), begun(&db));
     young.run(|tx| tx.get_for_update(&table, key![1]).map(drop)).expect("reserved");
@@ -377,7 +378,8 @@ fn a_deadlock_of_schema_and_rows_aborts_the_younger_session() {
 
 #[test]
 fn a_session_conflicts_with_a_schema_that_changed_before_its_own_change() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options are right");
+    let db =
+        Database::in_memory_with(Options::default().durability(Durability::None)).expect("options are right");
     let table = filled(&db, "a");
     let mut session = begun(&db);
     session.run(|tx| tx.update(&table, key![1], &[("n", 1.into())])).expect("updated");
@@ -418,7 +420,7 @@ fn writers_lose_nothing_beside_migrations() {
     const ROUNDS: i64 = 12;
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(options).expect("options are right");
+        let db = Database::in_memory_with(options).expect("options are right");
         let table = filled(&db, "a");
         let done = AtomicBool::new(false);
         let (inserted, added) = thread::scope(|scope| {

@@ -36,7 +36,7 @@ static ALLOCATOR: Counting = Counting;
 fn ten_thousand_idle_sessions_cost_what_they_have_read_and_written_and_nobody_waits_for_them() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
-        let db = Database::in_memory(options).expect("options");
+        let db = Database::in_memory_with(options).expect("options");
         let definition = TableDefinition::new("account").column("id", DataType::Int64);
         let definition = definition.column("balance", DataType::Int64).not_null().primary_key(["id"]);
         let accounts = db.create_table(definition).expect("a table");

@@ -15,7 +15,7 @@ fn counters() -> TableDefinition {
 }
 
 fn opened() -> (Database, Table) {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options");
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("options");
     let table = db.create_table(counters()).expect("a table");
     db.run(|tx| tx.insert(&table, row![1, 5])).expect("a row");
     (db, table)
@@ -42,7 +42,7 @@ fn mistakes_in_definitions() {
     fails(db.change_table("counter", TableChange::new().drop_constraint("other")), "42704", "not_negative");
     fails(db.change_table("other", TableChange::new()), "42P01", "counter");
     let logged = Options::default().durability(Durability::Group);
-    fails(Database::in_memory(logged).map(drop), "22023", "because a database in memory has no files");
+    fails(Database::in_memory_with(logged).map(drop), "22023", "because a database in memory has no files");
 }
 
 #[test]

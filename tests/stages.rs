@@ -24,7 +24,7 @@ fn single(options: Options) -> Options {
 /// Every protocol whose calls workers run.
 fn protocols() -> impl Iterator<Item = ProtocolKind> {
     ProtocolKind::ALL.iter().copied().filter(|&protocol| {
-        Database::in_memory(single(Options::default()).durability(Durability::None).protocol(protocol))
+        Database::in_memory_with(single(Options::default()).durability(Durability::None).protocol(protocol))
             .is_ok()
     })
 }
@@ -121,7 +121,7 @@ fn a_full_disk_stops_neither_reads_nor_the_closing() {
 #[test]
 fn one_worker_is_what_it_takes() {
     let refused = |options: Options| {
-        let error = Database::in_memory(options.durability(Durability::None)).err().expect("refused");
+        let error = Database::in_memory_with(options.durability(Durability::None)).err().expect("refused");
         assert!(matches!(error, Error::InvalidOption { option: "threads.stages", .. }), "{error}");
     };
     refused(Options::default().threads(|threads| threads.stages(Stages::Single)).workers(2));
@@ -131,7 +131,7 @@ fn one_worker_is_what_it_takes() {
     assert_eq!("single".parse::<Stages>(), Ok(Stages::Single));
     let plain =
         Options::default().threads(|threads| threads.stages(Stages::Single)).durability(Durability::None);
-    Database::in_memory(plain).expect("one worker alone").close().expect("closed");
+    Database::in_memory_with(plain).expect("one worker alone").close().expect("closed");
 }
 
 /// Workers that sleep over their calls fill their queues, and the input stage waits before these: it works for a small part
@@ -143,7 +143,7 @@ fn who_waits_for_room_in_a_queue_is_not_busy() {
             .durability(Durability::None)
             .threads(|threads| threads.stages(Stages::Staged))
             .workers(1);
-        let db = Database::in_memory(options.queues(|queues| queues.work_stealing(true).capacity(1)))
+        let db = Database::in_memory_with(options.queues(|queues| queues.work_stealing(true).capacity(1)))
             .expect("in memory");
         let table = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
         let table = db.create_table(table).expect("a table");
@@ -190,7 +190,7 @@ fn a_call_says_how_many_of_its_attempts_have_aborted() {
             .durability(Durability::None)
             .threads(|threads| threads.stages(stages))
             .workers(1);
-        let db = Database::in_memory(options).expect("a database");
+        let db = Database::in_memory_with(options).expect("a database");
         let definition = TableDefinition::new("counter").column("id", DataType::Int64);
         let definition = definition.column("n", DataType::Int64).not_null().primary_key(["id"]);
         let table = db.create_table(definition).expect("it is new");

@@ -102,9 +102,9 @@ fn at_each_thread() {
     }
     assert!(most >= 8, "{most}");
     let in_memory = || Options::default().durability(Durability::None).workers(2);
-    let refused = Database::in_memory(in_memory().threads(|threads| threads.most(1))).map(drop);
+    let refused = Database::in_memory_with(in_memory().threads(|threads| threads.most(1))).map(drop);
     assert!(matches!(refused, Err(Error::ThreadRefused { .. })), "{refused:?}");
-    drop(Database::in_memory(in_memory()).expect("opened"));
+    drop(Database::in_memory_with(in_memory()).expect("opened"));
     wait_for_engine_threads(0);
 }
 

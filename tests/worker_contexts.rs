@@ -132,7 +132,7 @@ fn the_databases_own_workers_always_have_theirs() {
 #[test]
 fn options_that_leave_callers_no_context_are_refused() {
     for protocol in ProtocolKind::ALL.iter().copied() {
-        let error = Database::in_memory(options(protocol, 1).durability(heddledb::Durability::None))
+        let error = Database::in_memory_with(options(protocol, 1).durability(heddledb::Durability::None))
             .map(drop)
             .expect_err("the worker takes the only one");
         assert!(

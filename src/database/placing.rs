@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_call_can_be_placed_without_running() {
         let options = Options::default().schedule(PredictOptions::default().history_seconds(0.0)).workers(3);
-        let db = Database::in_memory(options.durability(Durability::None)).expect("it opens");
+        let db = Database::in_memory_with(options.durability(Durability::None)).expect("it opens");
         let table = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
         let table = db.create_table(table).expect("it is made");
         let definition = ProcedureDefinition::new("p").parameter("id", DataType::Int64);

@@ -30,7 +30,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition, key};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// let draft = db.create_table(TableDefinition::new("draft").column("id", DataType::Int64).primary_key(["id"]))?;
     /// db.drop_table("draft")?;
     /// assert!(matches!(db.run(|tx| tx.exists(&draft, key![1])), Err(Error::TableDropped { .. })));
@@ -81,7 +81,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableChange, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// let users = db.create_table(
     ///     TableDefinition::new("user").column("id", DataType::Int64).column("name", DataType::Text).primary_key(["id"]),
     /// )?;

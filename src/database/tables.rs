@@ -28,7 +28,7 @@ impl Database {
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// let definition = TableDefinition::new("account").column("id", DataType::Int64).primary_key(["id"]);
     /// let created = db.open_table(definition.clone())?;
     /// let opened = db.open_table(definition.clone())?;

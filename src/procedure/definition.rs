@@ -89,7 +89,7 @@ impl Action {
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let stock = db.create_table(
     /// #     TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64).primary_key(["item"]),
     /// # )?;
@@ -129,7 +129,7 @@ impl Action {
 ///
 /// ```
 /// use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
-/// let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// let db = Database::in_memory()?;
 /// let counters = db.create_table(
 ///     TableDefinition::new("counter").column("id", DataType::Int64).column("n", DataType::Int64).primary_key(["id"]),
 /// )?;

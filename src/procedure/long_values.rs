@@ -45,7 +45,7 @@ impl Action {
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// # let item = db.create_table(
     /// #     TableDefinition::new("item").column("id", DataType::Int64).column("name", DataType::Text).primary_key(["id"]),
     /// # )?;
@@ -115,7 +115,7 @@ mod tests {
 
     fn database(protocol: ProtocolKind) -> (Database, Table) {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory(options).expect("a database");
+        let db = Database::in_memory_with(options).expect("a database");
         let definition = TableDefinition::new("item").column("id", DataType::Int64);
         let definition = definition.column("name", DataType::Text).column("data", DataType::Text);
         let table = db.create_table(definition.primary_key(["id"])).expect("a table");

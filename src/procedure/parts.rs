@@ -91,7 +91,7 @@ mod tests {
     use crate::{DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args};
 
     fn database() -> (Database, crate::Table) {
-        let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options");
+        let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("options");
         let definition = TableDefinition::new("t").column("a", DataType::Int64).column("b", DataType::Int64);
         let table = db.create_table(definition.primary_key(["a", "b"])).expect("a table");
         (db, table)

@@ -30,7 +30,7 @@ pub(crate) enum Said {
 ///
 /// ```
 /// # use heddledb::{Action, DataType, Database, Durability, Options, Predicate, ProcedureDefinition, Range, TableDefinition, args, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// let phones = db.create_table(
 ///     TableDefinition::new("phone").column("id", DataType::Int64).column("number", DataType::Text).not_null()
 ///         .column("place", DataType::Int64).primary_key(["id"]).unique_index("phone_by_number", ["number"]),

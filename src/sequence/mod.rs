@@ -29,7 +29,7 @@ use crate::types::{Value, ValueRef};
 ///
 /// ```
 /// # use heddledb::{Database, Durability, Options, SequenceDefinition};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// let orders = db.create_sequence(SequenceDefinition::new("order_number"))?;
 /// assert_eq!([orders.next()?, orders.next()?, orders.next()?], [1, 2, 3]);
 /// # Ok::<(), heddledb::Error>(())

@@ -54,7 +54,7 @@ use crate::transaction::Tx;
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
 /// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
 /// # db.run(|tx| { tx.insert(&accounts, row![7, 100])?; tx.insert(&accounts, row![9, 0]) })?;

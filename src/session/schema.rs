@@ -83,7 +83,7 @@ impl Drop for SchemaLock {
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableChange, TableDefinition, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// let mut session = db.session()?;
 /// session.begin()?;
 /// let definition = TableDefinition::new("city").column("id", DataType::Int64).primary_key(["id"]);

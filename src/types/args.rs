@@ -22,7 +22,7 @@ macro_rules! key {
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let files = db.create_table(TableDefinition::new("file").column("id", DataType::Int64)
 /// #     .column("name", DataType::Text).column("bytes", DataType::Int64).column("owner", DataType::Text).primary_key(["id"]))?;
 /// let (name, bytes, owner) = (String::from("notes"), 512_usize, Option::<String>::None);
@@ -43,7 +43,7 @@ macro_rules! row {
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row, set};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
 /// #     .column("price", DataType::Int64).column("name", DataType::Text).primary_key(["id"]))?;
 /// db.run(|tx| {

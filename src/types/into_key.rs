@@ -8,7 +8,7 @@ use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let db = Database::in_memory()?;
 /// # let lines = db.create_table(TableDefinition::new("line").column("order", DataType::Int64)
 /// #     .column("line", DataType::Int64).primary_key(["order", "line"]))?;
 /// db.run(|tx| {

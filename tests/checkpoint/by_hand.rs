@@ -184,7 +184,7 @@ fn it_is_refused_inside_a_transaction_and_where_nothing_is_logged() {
     journal.db.clone().close().expect("durable");
     assert_eq!(journal.db.checkpoint(), Err(Error::Closed));
 
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options");
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("options");
     assert!(matches!(db.checkpoint(), Err(Error::InvalidOption { option: "durability", .. })));
     assert_eq!(db.checkpoints(), Default::default());
     let db = Database::open(DIRECTORY, plain(&disk).durability(Durability::None)).expect("a database");

@@ -194,7 +194,7 @@ fn where_there_is_no_database_nothing_is_made() {
         assert!(matches!(refused, Err(Error::NotADatabase { .. })), "{refused:?}");
     }
     assert!(!disk.exists(Path::new("copy")).expect("asked"));
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("in memory");
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("in memory");
     assert!(matches!(db.backup("copy"), Err(Error::InvalidOption { .. })));
     assert!(matches!(db.check_files(&mut quiet()), Err(Error::InvalidOption { .. })));
 }

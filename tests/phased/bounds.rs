@@ -87,7 +87,7 @@ fn eight_threads_sell_one_item_to_exactly_zero_under_every_protocol() {
                 ProtocolKind::Phased => options.protocol(PhasedOptions::default().phase_milliseconds(2.0)),
                 other => options.protocol(other),
             };
-            let db = Database::in_memory(options).expect("options");
+            let db = Database::in_memory_with(options).expect("options");
             let shop = shop(&db, 2_000);
             let buy = buying(&db, &shop);
             label(&db, &shop.0);
@@ -130,7 +130,7 @@ fn eight_threads_sell_one_item_to_exactly_zero_under_every_protocol() {
 #[test]
 fn stock_that_comes_and_goes_stays_between_its_bounds() {
     in_time(|| {
-        let db = Database::in_memory(options(1.0)).expect("options");
+        let db = Database::in_memory_with(options(1.0)).expect("options");
         let (items, _) = shop(&db, 50);
         label(&db, &items);
         let taken = AtomicI64::new(0);
@@ -158,7 +158,7 @@ fn stock_that_comes_and_goes_stays_between_its_bounds() {
 #[test]
 fn other_operations_and_decimals_keep_to_their_bounds_while_split() {
     in_time(|| {
-        let db = Database::in_memory(options(1.0)).expect("options");
+        let db = Database::in_memory_with(options(1.0)).expect("options");
         let (items, _) = shop(&db, 5);
         for (id, column, operation) in [
             (1, "money", SplitOperation::ADD),
@@ -215,7 +215,7 @@ fn wait_for_split_of(db: &Database, items: &Table) {
 #[test]
 fn what_a_failed_call_took_can_be_sold() {
     in_time(|| {
-        let db = Database::in_memory(options(1.0)).expect("options");
+        let db = Database::in_memory_with(options(1.0)).expect("options");
         let (items, orders) = shop(&db, 10);
         label(&db, &items);
         for round in 0..100 {
@@ -301,7 +301,7 @@ fn a_crash_at_any_moment_neither_loses_nor_oversells_stock() {
 
 #[test]
 fn a_column_in_another_check_is_not_split() {
-    let db = Database::in_memory(options(1.0)).expect("options");
+    let db = Database::in_memory_with(options(1.0)).expect("options");
     let definition = TableDefinition::new("t")
         .column("id", DataType::Int64)
         .column("n", DataType::Int64)

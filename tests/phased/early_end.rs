@@ -53,7 +53,7 @@ fn two_split_phases_end_early(
 
 fn in_memory_callers(turn: impl Fn(&Database, &Table, &[Procedure; 2]) + Send + Sync + 'static) {
     in_time(move || {
-        let db = Database::in_memory(options(PHASE_MILLISECONDS)).expect("options");
+        let db = Database::in_memory_with(options(PHASE_MILLISECONDS)).expect("options");
         two_split_phases_end_early(&db, turn);
     });
 }

@@ -43,7 +43,7 @@ fn a_nearly_full_counter(protocol: ProtocolKind, labelled: bool, room: i64) {
     let options = Options::default()
         .protocol(ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(3.0)))
         .durability(Durability::None);
-    let db = Database::in_memory(options).expect("options");
+    let db = Database::in_memory_with(options).expect("options");
     let table = board(&db);
     for (column, maximum) in [("small", i64::from(i32::MAX)), ("n", i64::MAX)] {
         db.run(|tx| tx.update(&table, key![1], &[(column, (maximum - room).into())])).expect("an update");

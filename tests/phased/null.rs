@@ -102,7 +102,7 @@ fn assert_is_result_of(db: &Database, table: &Table, id: i64, operands: impl Ite
 #[test]
 fn all_operations_that_rank_null_split_columns_that_are_null() {
     in_time(|| {
-        let db = Database::in_memory(options(20.0)).expect("options");
+        let db = Database::in_memory_with(options(20.0)).expect("options");
         let table = sparse(&db);
         label(&db, &table, 3);
         wait_for_split(&db, &table);
@@ -132,7 +132,7 @@ fn all_operations_that_rank_null_split_columns_that_are_null() {
 #[test]
 fn null_that_nothing_was_given_to_is_read_as_null_and_what_is_hidden_never_is() {
     in_time(|| {
-        let db = Database::in_memory(options(5.0)).expect("options");
+        let db = Database::in_memory_with(options(5.0)).expect("options");
         let table = sparse(&db);
         db.split(&table, key![3], "high", SplitOperation::MAX).expect("a label");
         for round in 0..20_i64 {
@@ -161,7 +161,7 @@ fn null_that_nothing_was_given_to_is_read_as_null_and_what_is_hidden_never_is() 
 #[test]
 fn null_stays_null_to_additions_and_products_and_a_number_there_is_split() {
     in_time(|| {
-        let db = Database::in_memory(options(3.0)).expect("options");
+        let db = Database::in_memory_with(options(3.0)).expect("options");
         let table = sparse(&db);
         db.split(&table, key![3], "n", SplitOperation::ADD).expect("a label");
         db.split(&table, key![3], "product", SplitOperation::MULTIPLY).expect("a label");

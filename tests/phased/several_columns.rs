@@ -153,7 +153,7 @@ fn who_reads_meanwhile_sees_all_columns_of_the_same_calls() {
 #[test]
 fn operations_on_split_and_unsplit_columns_of_one_row_abort_no_attempt() {
     const ROUNDS: i64 = 3_000;
-    let db = Database::in_memory(crate::options_with(1.0)).expect("options");
+    let db = Database::in_memory_with(crate::options_with(1.0)).expect("options");
     let table = crate::counters(&db);
     db.split(&table, key![0], "n", SplitOperation::ADD).expect("a label");
     crate::wait_for_split(&db, &table);

@@ -136,7 +136,7 @@ fn a_session_goes_on_with_what_is_there_now_when_its_snapshot_was_given_up() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
         let options = options.memory(|memory| memory.snapshot_limit(4_096));
-        let rig = Rig::of(Database::in_memory(options).expect("options"), protocol);
+        let rig = Rig::of(Database::in_memory_with(options).expect("options"), protocol);
         let [mut unchanged, mut changed] = [rig.begin(), rig.begin()];
         assert_eq!(rig.read(&mut unchanged, 1), Ok(Some(10)));
         assert_eq!(rig.read(&mut changed, 2), Ok(Some(20)));

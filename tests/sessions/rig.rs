@@ -21,7 +21,7 @@ impl Rig {
     /// A new database in memory.
     pub fn again(protocol: ProtocolKind) -> Rig {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
-        Rig::of(Database::in_memory(options).expect("options"), protocol)
+        Rig::of(Database::in_memory_with(options).expect("options"), protocol)
     }
 
     pub fn of(db: Database, protocol: ProtocolKind) -> Rig {

@@ -11,7 +11,7 @@ const LIMIT: u64 = 300 << 10;
 const ROWS: i64 = 300;
 
 fn database(options: Options) -> (Database, Table) {
-    let db = Database::in_memory(options.durability(Durability::None)).expect("options");
+    let db = Database::in_memory_with(options.durability(Durability::None)).expect("options");
     let definition = TableDefinition::new("note").column("id", DataType::Int64).column("n", DataType::Int64);
     let definition = definition.column("text", DataType::Text).primary_key(["id"]);
     let table = db.create_table(definition).expect("a table");

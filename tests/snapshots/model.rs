@@ -47,7 +47,7 @@ fn read(scan: SnapshotScan) -> Vec<(i64, Row)> {
 
 impl World {
     fn new(protocol: ProtocolKind, index: PrimaryIndex, seed: u64) -> World {
-        let db = Database::in_memory(Options::default().protocol(protocol).durability(Durability::None));
+        let db = Database::in_memory_with(Options::default().protocol(protocol).durability(Durability::None));
         let db = db.expect("options");
         let table = db.create_table(definition(index)).expect("a table");
         let random = fastrand::Rng::with_seed(seed);

@@ -36,7 +36,7 @@ pub fn watched(test: impl FnOnce() + Send + 'static) {
 
 /// A database without files.
 pub fn in_memory(options: Options) -> Database {
-    Database::in_memory(options.durability(Durability::None)).expect("options")
+    Database::in_memory_with(options.durability(Durability::None)).expect("options")
 }
 
 /// A database with group commit on a simulated disk.

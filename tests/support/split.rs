@@ -28,7 +28,7 @@ pub fn options(phase_milliseconds: f64) -> Options {
 
 /// Without a log.
 pub fn in_memory(phase_milliseconds: f64) -> (Database, Table) {
-    let db = Database::in_memory(options(phase_milliseconds)).expect("options");
+    let db = Database::in_memory_with(options(phase_milliseconds)).expect("options");
     let table = board(&db);
     (db, table)
 }

@@ -15,7 +15,7 @@ pub const DATABASE: &str = "bank";
 
 /// A database without files.
 pub fn in_memory() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).unwrap()
+    Database::in_memory_with(Options::default().durability(Durability::None)).unwrap()
 }
 
 /// The options for a database on a simulated disk, with segments that are small but roomy.

@@ -22,7 +22,8 @@ fn settings() -> Settings {
 }
 
 fn start() -> Running {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("options are right");
+    let db =
+        Database::in_memory_with(Options::default().durability(Durability::None)).expect("options are right");
     let server = Server::listen(settings()).expect("a port is free");
     server.serve(&db).expect("the catalog can be made");
     Running { db, server }

@@ -144,7 +144,7 @@ struct Bank {
 impl Bank {
     fn new(protocol: ProtocolKind) -> Result<Bank, SqlError> {
         let options = Options::default().protocol(protocol).workers(1).durability(Durability::None);
-        let db = Database::in_memory(options)?;
+        let db = Database::in_memory_with(options)?;
         let mut connection = Sql::new(&db)?.connect(Default::default())?;
         connection
             .query("create table account (id bigint primary key, amount bigint not null, name text)")?;

@@ -55,7 +55,7 @@ const DIFFERING: &[&str] = &[
 type Row = Vec<Option<String>>;
 
 fn connect() -> Connection {
-    let database = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     // The same role and database as in the oracle.
     let options = ConnectOptions { user: "postgres".into(), is_superuser: true, database: "postgres".into() };
     let mut connection = Sql::new(&database).unwrap().connect(options).unwrap();

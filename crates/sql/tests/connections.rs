@@ -7,8 +7,8 @@ use heddle_sql::{
 use heddledb::{Database, Durability, Options};
 
 fn in_memory() -> Sql {
-    let database =
-        Database::in_memory(Options::default().durability(Durability::None)).expect("a database in memory");
+    let database = Database::in_memory_with(Options::default().durability(Durability::None))
+        .expect("a database in memory");
     Sql::new(&database).expect("SQL on an empty database")
 }
 
@@ -65,8 +65,8 @@ fn definitions_and_rows_survive_a_restart() {
 #[test]
 fn tables_of_the_engine_are_tables_of_sql() {
     use heddledb::{DataType, TableDefinition, row};
-    let database =
-        Database::in_memory(Options::default().durability(Durability::None)).expect("a database in memory");
+    let database = Database::in_memory_with(Options::default().durability(Durability::None))
+        .expect("a database in memory");
     let definition =
         TableDefinition::new("account").column("id", DataType::Int64).column("owner", DataType::Text);
     let table = database.create_table(definition.primary_key(["id"])).expect("a new table");
@@ -389,7 +389,7 @@ fn advisory_locks_are_held_by_sessions_and_transactions() {
 #[test]
 fn a_copy_beyond_the_memory_limit_ends_in_an_error_and_leaves_nothing() {
     let options = Options::default().durability(Durability::None).memory(|memory| memory.limit(4 << 20));
-    let sql = Sql::new(&Database::in_memory(options).expect("a database in memory")).expect("SQL");
+    let sql = Sql::new(&Database::in_memory_with(options).expect("a database in memory")).expect("SQL");
     let mut connection = connect(&sql);
     connection.query("create table t (id int primary key, v text)").expect("a new table");
     let line = |id: usize| format!("{id}\t{}\n", "x".repeat(1_000));

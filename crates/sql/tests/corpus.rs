@@ -108,7 +108,7 @@ fn run_file(oracle: &Oracle, family: Family, seed: u64, count: usize) -> Tally {
     let mut session = oracle.connect();
     session.run("drop schema public cascade");
     session.run("create schema public");
-    let database = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     let mut connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
     let mut tally = Tally::default();
     for step in family(&mut Random(seed), count) {

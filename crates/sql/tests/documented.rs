@@ -16,8 +16,8 @@ fn examples(heading: &str) -> Vec<String> {
 
 /// Runs an example on tables of its own.
 fn run(example: &str) -> Result<(), heddle_sql::SqlError> {
-    let database =
-        Database::in_memory(Options::default().durability(Durability::None)).expect("a database in memory");
+    let database = Database::in_memory_with(Options::default().durability(Durability::None))
+        .expect("a database in memory");
     let mut connection = Sql::new(&database).expect("SQL").connect(Default::default()).expect("a connection");
     connection
         .query("create table t (a int primary key, b int); create table u (x int); create view v as select a from t")

@@ -14,7 +14,7 @@ fn connect(database: &Database) -> Connection {
 
 fn memory() -> Connection {
     let options = Options::default().durability(Durability::None);
-    connect(&Database::in_memory(options).expect("a database"))
+    connect(&Database::in_memory_with(options).expect("a database"))
 }
 
 fn run(connection: &mut Connection, text: &str) {
@@ -166,7 +166,7 @@ fn statement(random: &mut Random) -> String {
 #[test]
 fn unique_partial_indexes_hold_between_threads() {
     let options = Options::default().durability(Durability::None);
-    let database = Database::in_memory(options).expect("a database");
+    let database = Database::in_memory_with(options).expect("a database");
     let sql = Sql::new(&database).expect("SQL on a database");
     let connect = || sql.connect(ConnectOptions::default()).expect("a connection");
     run(

@@ -106,7 +106,7 @@ fn queries_agree_with_what_they_are_made_of() {
     let (mut random, mut compared, mut failed) = (Random(seed), 0, 0);
     let mut differences = Vec::new();
     for _ in 0..count.div_ceil(500) {
-        let database = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+        let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
         let mut connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
         let (steps, domain) = index::tables(&mut random, "PRIMARY KEY");
         for step in steps {

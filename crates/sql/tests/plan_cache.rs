@@ -4,7 +4,8 @@ use heddle_sql::{ConnectOptions, Connection, Sql, SqlState, Type};
 use heddledb::{Database, Durability, Options};
 
 fn sql() -> Sql {
-    let database = Database::in_memory(Options::default().durability(Durability::None)).expect("a database");
+    let database =
+        Database::in_memory_with(Options::default().durability(Durability::None)).expect("a database");
     Sql::new(&database).expect("SQL on an empty database")
 }
 

@@ -448,7 +448,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn random_statements_answer_as_postgresql_does() {
     let Some(oracle) = Oracle::start() else { return };
     let mut session = oracle.connect();
-    let database = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     let mut connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
     let seed = number("HEDDLE_SEED", 1);
     let mut generator = Generator { random: Random(seed), aliases: 0 };

@@ -13,7 +13,8 @@ const PROTOCOLS: &[ProtocolKind] = ProtocolKind::ALL;
 
 fn sql(protocol: ProtocolKind) -> Sql {
     let options = Options::default().protocol(protocol).durability(Durability::None);
-    Sql::new(&Database::in_memory(options).expect("a database in memory")).expect("SQL on an empty database")
+    Sql::new(&Database::in_memory_with(options).expect("a database in memory"))
+        .expect("SQL on an empty database")
 }
 
 fn connect(sql: &Sql) -> Connection {

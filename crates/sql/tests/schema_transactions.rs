@@ -11,7 +11,8 @@ use heddledb::{Database, Durability, Options, ProtocolKind, TableChange};
 
 fn in_memory(protocol: ProtocolKind) -> Sql {
     let options = Options::default().durability(Durability::None).protocol(protocol);
-    Sql::new(&Database::in_memory(options).expect("a database in memory")).expect("SQL on an empty database")
+    Sql::new(&Database::in_memory_with(options).expect("a database in memory"))
+        .expect("SQL on an empty database")
 }
 
 fn on_disk(disk: &SimulatedDisk) -> Sql {

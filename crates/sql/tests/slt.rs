@@ -81,7 +81,7 @@ fn run(protocol: ProtocolKind) {
     let mut failures = Vec::new();
     for file in files() {
         let options = Options::default().durability(Durability::None).protocol(protocol);
-        let database = Database::in_memory(options).expect("a database in memory");
+        let database = Database::in_memory_with(options).expect("a database in memory");
         let sql = Sql::new(&database).expect("SQL on an empty database");
         let mut runner = Runner::new(|| async { Ok(Driver(sql.connect(Default::default())?)) });
         let records =

@@ -87,7 +87,7 @@ mod tests {
     use crate::ycsb::Ycsb;
 
     fn memory() -> Database {
-        Database::in_memory(Options::default().durability(Durability::None)).unwrap()
+        Database::in_memory_with(Options::default().durability(Durability::None)).unwrap()
     }
 
     fn names(db: &Database) -> Vec<&'static str> {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 fn in_memory() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).expect("options")
+    Database::in_memory_with(Options::default().durability(Durability::None)).expect("options")
 }
 
 fn on_disk(disk: &SimulatedDisk) -> Database {

@@ -55,7 +55,7 @@ struct Shop {
 }
 
 fn shop(options: Options) -> Shop {
-    let db = Database::in_memory(options.durability(Durability::None)).expect("it opens");
+    let db = Database::in_memory_with(options.durability(Durability::None)).expect("it opens");
     let table = |definition| db.create_table(definition).expect("it is made");
     table(TableDefinition::new("warehouse").column("w_id", Int64).primary_key(["w_id"]));
     table(TableDefinition::new("item").column("i_id", Int64).primary_key(["i_id"]));
@@ -194,7 +194,7 @@ fn predicates_say_what_keys_do_not() {
 
 #[test]
 fn byte_strings_in_keys_are_those_of_predicates_whatever_is_in_them() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).expect("it opens");
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("it opens");
     let definition =
         TableDefinition::new("t").column("a", DataType::Bytes).column("b", DataType::Bool).column("c", Int64);
     let table = db.create_table(definition.primary_key(["a", "b", "c"])).expect("it is made");

@@ -41,7 +41,7 @@ impl TableDefinition {
     ///
     /// ```
     /// use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory()?;
     /// let items = db.create_table(
     ///     TableDefinition::new("item")
     ///         .column("id", DataType::Int64)

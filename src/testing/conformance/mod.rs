@@ -47,7 +47,7 @@ pub struct Subject {
 impl Subject {
     /// A database without files and without tables.
     pub fn database(&self) -> Database {
-        Database::in_memory(self.options.clone().durability(Durability::None)).expect("options")
+        Database::in_memory_with(self.options.clone().durability(Durability::None)).expect("options")
     }
 
     /// What goes on beside the test, for as long as it is kept.

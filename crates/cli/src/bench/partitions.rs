@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn executors_are_reported_in_order_with_their_ranges() {
         let options = Options::default().protocol(PartitionedOptions::default().executors(2));
-        let db = Database::in_memory(options.durability(Durability::None)).expect("a database");
+        let db = Database::in_memory_with(options.durability(Durability::None)).expect("a database");
         db.repartition(&[0.25]).expect("they move");
         let reported = partitions(&db.partitions());
         assert_eq!(reported[0], json!({ "from": 0.0, "to": 0.25, "share": 0.0, "moves": 1 }));

@@ -58,7 +58,7 @@ impl Place {
             options = options.log(|log| log.directory(path));
         }
         Ok(match self.home.directory() {
-            None => Database::in_memory(options)?,
+            None => Database::in_memory_with(options)?,
             Some(directory) => Database::open(directory, recovering::shown(options))?,
         })
     }

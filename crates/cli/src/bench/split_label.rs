@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn database() -> Database {
-        let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+        let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
         let definition = TableDefinition::new("place")
             .column("country", DataType::Text)
             .column("number", DataType::Int64)

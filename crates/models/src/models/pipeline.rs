@@ -69,7 +69,7 @@ fn what_was_reported_is_on_disk() {
 fn every_protocol_adds_all() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(1);
-        let db = Database::in_memory(options.threads(|threads| threads.max_worker_contexts(4)))
+        let db = Database::in_memory_with(options.threads(|threads| threads.max_worker_contexts(4)))
             .expect("a new database");
         let table = db.create_table(definition()).expect("a new table");
         db.run(|tx| tx.insert(&table, [ValueRef::Int(1), ValueRef::Int(0)])).expect("it commits");

@@ -23,8 +23,8 @@ impl Running {
     pub fn with(settings: &str) -> Running {
         let text = format!("listen = '127.0.0.1:0'\nauthentication_timeout_s = 5\ndrain_s = 1\n{settings}");
         let settings = Settings::load(Some(&text), [], toml::Table::new()).expect("the settings are right");
-        let db =
-            Database::in_memory(Options::default().durability(Durability::None)).expect("options are right");
+        let db = Database::in_memory_with(Options::default().durability(Durability::None))
+            .expect("options are right");
         let server = Server::listen(settings).expect("a port is free");
         server.serve(&db).expect("the catalog can be made");
         Running { db, server }

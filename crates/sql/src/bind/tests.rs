@@ -28,7 +28,7 @@ fn column(name: &str, ty: Type, engine: usize) -> Column {
 
 /// `t(id int primary key, name text, n bigint default 7, twice int generated)`, `u(id int, v text)`, view `w`.
 fn catalog() -> Catalog {
-    let db = Database::in_memory(Options::default().durability(heddledb::Durability::None))
+    let db = Database::in_memory_with(Options::default().durability(heddledb::Durability::None))
         .expect("a database in memory");
     let mut catalog = Catalog::default();
     let engine = |name: &str| {

@@ -160,7 +160,7 @@ impl Shared {
 /// use heddle_sql::Sql;
 /// use heddledb::{Database, Durability, Options};
 ///
-/// let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// let db = Database::in_memory_with(Options::default().durability(Durability::None))?;
 /// let mut connection = Sql::new(&db)?.connect(Default::default())?;
 /// connection.query("create table account (id int primary key, balance bigint not null)")?;
 /// connection.query("insert into account values (1, 100), (2, 50)")?;

@@ -147,7 +147,7 @@ impl Connection {
     /// ```
     /// # use heddle_sql::{Sql, Value};
     /// # use heddledb::{Database, Durability, Options};
-    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let db = Database::in_memory_with(Options::default().durability(Durability::None))?;
     /// # let mut connection = Sql::new(&db)?.connect(Default::default())?;
     /// connection.query("create table account (id bigint primary key, balance bigint not null)")?;
     /// connection.query("insert into account values (1, 100)")?;

@@ -17,7 +17,7 @@ const BANK: DebitCredit = DebitCredit {
 };
 
 fn open(workload: &dyn Workload) -> Database {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     workload.load(&db).unwrap();
     db
 }

@@ -11,7 +11,7 @@ fn small() -> FlashSale {
 
 fn loaded(settings: &FlashSale, protocol: ProtocolKind) -> (Database, Box<dyn Bound>) {
     let options = Options::default().durability(Durability::None).protocol(protocol);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory_with(options).unwrap();
     settings.load(&db).unwrap();
     let bound = settings.bind(&db, 4).unwrap();
     (db, bound)
@@ -130,7 +130,7 @@ fn stock_below_zero_is_refused_whatever_sets_it() {
 
 #[test]
 fn settings_out_of_range_are_refused() {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     for wrong in [FlashSale { items: 0, ..small() }, FlashSale { view_percent: 101.0, ..small() }] {
         assert!(wrong.load(&db).is_err());
     }

@@ -23,7 +23,7 @@ fn bad_file() -> Flights {
 
 /// Loads, and makes all calls of this many callers, one after another; gives the failures by reason.
 fn run(flights: &Flights, callers: usize) -> (Database, BTreeMap<String, u64>) {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     flights.load(&db).unwrap();
     let failures = call_all(flights, &db, callers);
     (db, failures)
@@ -235,7 +235,7 @@ fn tables_alone_can_be_checked_but_not_filled() {
     let alone = Flights::from_tables();
     assert_eq!(alone.check(&db, None), Ok(()));
     assert!(alone.load(&db).unwrap_err().to_string().contains("--input"));
-    let empty = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let empty = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     assert_eq!(alone.check(&empty, None), Ok(()));
     assert!(alone.check(&empty, Some(1)).is_err());
 }

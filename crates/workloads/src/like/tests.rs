@@ -6,7 +6,7 @@ use super::*;
 use crate::workload::next_calls;
 
 fn memory() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).unwrap()
+    Database::in_memory_with(Options::default().durability(Durability::None)).unwrap()
 }
 
 fn small() -> Like {

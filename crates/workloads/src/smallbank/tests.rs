@@ -11,7 +11,7 @@ use crate::workload::next_calls;
 const WRITE_CHECK: usize = 4;
 
 fn bank(settings: SmallBank) -> Database {
-    let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     settings.load(&db).unwrap();
     db
 }
@@ -89,7 +89,7 @@ fn the_mix_and_the_hot_spot_are_the_papers() {
 fn concurrent_callers_leave_a_bank_whose_books_agree_under_every_protocol() {
     for protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(*protocol).workers(3);
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         small().load(&db).unwrap();
         let bound = small().bind(&db, 3).unwrap();
         let marks: u64 = std::thread::scope(|scope| {
@@ -156,7 +156,7 @@ fn settings_out_of_range_are_refused_by_name() {
 
 #[test]
 fn a_load_that_was_cut_short_goes_on_and_a_missing_table_is_no_error() {
-    let empty = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let empty = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
     assert_eq!((small().check(&empty, Some(0)), small().marks(&empty).unwrap()), (Ok(()), 0));
     SmallBank { accounts: 4, ..small() }.load(&empty).unwrap();
     small().load(&empty).unwrap();

@@ -16,7 +16,7 @@ fn partitioned() -> Options {
 fn each_call_of(place: usize, probe_records: u32, mut look: impl FnMut(bool, Statistics)) {
     let settings =
         Tatp { subscribers: 300, transactions: Transactions::Only(place), probe_records, ..Tatp::default() };
-    let db = Database::in_memory(partitioned()).unwrap();
+    let db = Database::in_memory_with(partitioned()).unwrap();
     settings.load(&db).unwrap();
     let bound = settings.bind(&db, 1).unwrap();
     let mut generator = bound.generator(1, 0).unwrap();

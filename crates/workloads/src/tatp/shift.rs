@@ -76,7 +76,7 @@ mod tests {
         let options = Options::default().durability(Durability::None).protocol(
             ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(3)),
         );
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         settings.load(&db).unwrap();
         let tables = Tables::open(&db).unwrap();
         let shift = Shift::of(&settings, &db, &tables).unwrap().expect("it shifts");

@@ -12,7 +12,7 @@ use crate::scan;
 use crate::workload::{Generator, next_calls};
 
 fn memory() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).unwrap()
+    Database::in_memory_with(Options::default().durability(Durability::None)).unwrap()
 }
 
 fn small() -> Tatp {
@@ -71,7 +71,7 @@ fn the_mix_is_as_specified_and_about_a_quarter_fails() {
 fn every_protocol_leaves_a_register_that_holds_together() {
     for protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let settings = Tatp { subscribers: 20, transactions: Transactions::Paper, ..small() };
         settings.load(&db).unwrap();
         let before = settings.marks(&db).unwrap();

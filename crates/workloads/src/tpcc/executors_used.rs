@@ -12,7 +12,7 @@ fn small(transactions: Transactions) -> Tpcc {
 
 fn loaded(settings: &Tpcc, protocol: ProtocolKind) -> (Database, Box<dyn Bound>) {
     let options = Options::default().durability(Durability::None).protocol(protocol).workers(4);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory_with(options).unwrap();
     settings.load(&db).unwrap();
     let bound = settings.bind(&db, 1).unwrap();
     (db, bound)

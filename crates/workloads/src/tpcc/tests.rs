@@ -19,7 +19,7 @@ use crate::workload::{Generator, next_calls};
 const NOW: i64 = 1_800_000_000_000_000;
 
 fn memory() -> Database {
-    Database::in_memory(Options::default().durability(Durability::None)).unwrap()
+    Database::in_memory_with(Options::default().durability(Durability::None)).unwrap()
 }
 
 fn small() -> Tpcc {
@@ -108,7 +108,7 @@ fn every_protocol_keeps_the_books() {
         let options = Options::default().durability(Durability::None).workers(2);
         let serial = SerialOptions::default().partitions(2);
         let options = options.protocol(ProtocolOptions::from(*protocol).serial(serial));
-        let db = Database::in_memory(options).unwrap();
+        let db = Database::in_memory_with(options).unwrap();
         let settings = Tpcc { remote_percent: 50.0, ..small() };
         settings.load(&db).unwrap();
         let before = settings.marks(&db).unwrap();

@@ -50,7 +50,7 @@ impl Known for Fixture {
 impl Fixture {
     pub(super) fn new() -> Fixture {
         let options = Options::default().durability(heddledb::Durability::None);
-        let database = Database::in_memory(options).unwrap();
+        let database = Database::in_memory_with(options).unwrap();
         Fixture { database, catalog: Catalog::default(), statistics: StatisticsCache::default() }
     }
 

@@ -47,7 +47,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+        let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
         let workload = Increment { keys: 2, ..Increment::one_hot() };
         workload.load(&db).unwrap();
         let bound = workload.bind(&db, 1).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::workload::next_calls;
 
 fn memory(protocol: ProtocolKind) -> Database {
-    Database::in_memory(Options::default().durability(Durability::None).protocol(protocol)).unwrap()
+    Database::in_memory_with(Options::default().durability(Durability::None).protocol(protocol)).unwrap()
 }
 
 fn settings(operation: Option<Operation>) -> Operations {
