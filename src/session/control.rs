@@ -357,14 +357,23 @@ impl Control {
     }
 
     fn look_at_deadlines(self: &Arc<Control>, now: Instant) {
+        // Held until the abort, so that the transaction whose time is over does not end meanwhile and another begin.
+        let mut shared = self.sessions.shared.lock();
         let mut state = self.state.lock();
         state.looked_at = None;
-        let earliest = state.earliest();
+        let (earliest, transaction) = (state.earliest(), state.transaction);
         drop(state);
-        match earliest {
-            Some((at, what)) if at <= now => self.abort(Error::TimedOut { what }),
-            Some(_) => self.set_timer(),
-            None => {}
+        match (earliest, transaction) {
+            (Some((at, what)), Some(transaction)) if at <= now => {
+                let wakers = self.sessions.abort(&mut shared, self, transaction, Error::TimedOut { what });
+                drop(shared);
+                wake(wakers);
+            }
+            (Some(_), _) => {
+                drop(shared);
+                self.set_timer();
+            }
+            (None, _) => {}
         }
     }
 }

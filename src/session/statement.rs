@@ -307,8 +307,8 @@ fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
     touched
 }
 
-/// Reserves the keys that must be: those that come in, and rows that were read before they were written. The first
-/// that another session has.
+/// Reserves the keys that must be: those that come in, and rows that were both read and written, in either order: a rival
+/// that does the same could only fail at its end. The first that another session has.
 fn unreserved(
     access: &SessionAccess,
     touched: &[Touched<'_>],
@@ -320,13 +320,23 @@ fn unreserved(
         now.is_ok_and(|at| touched[at].part == Part::Row)
             || buffer.observed(table, key).is_some_and(|observed| observed.part == Part::Row)
     };
-    writes.iter().find_map(|(table, key, writes)| {
-        let core = buffer.core(*table);
+    let reserve = |table: u32, key: Key| {
+        let wanted = (buffer.core(table).records_identity(), key);
+        (!access.control.try_reserve(wanted.0, &wanted.1)).then_some(wanted)
+    };
+    let written = writes.iter().find_map(|(table, key, writes)| {
         let comes_in = writes.iter().any(|write| matches!(write, CarriedWrite::Insert(_)));
-        let is_wanted =
-            comes_in && buffer.has_contended_keys(*table) || !core.is_internal() && is_read(*table, key);
-        let wanted = (core.records_identity(), key.clone());
-        (is_wanted && !access.control.try_reserve(wanted.0, &wanted.1)).then_some(wanted)
+        let is_wanted = comes_in && buffer.has_contended_keys(*table)
+            || !buffer.core(*table).is_internal() && is_read(*table, key);
+        if is_wanted { reserve(*table, key.clone()) } else { None }
+    });
+    written.or_else(|| {
+        let is_own = |one: &&Touched<'_>| {
+            one.part == Part::Row
+                && !buffer.core(one.table).is_internal()
+                && buffer.writes_to(one.table, one.key).is_some()
+        };
+        touched.iter().filter(is_own).find_map(|one| reserve(one.table, one.key.into()))
     })
 }
 

@@ -35,6 +35,30 @@ fn sessions_that_read_one_row_for_update_succeed_each_at_the_first_attempt() {
     });
 }
 
+/// As pgbench's transactions: an addition, then a look at its result.
+#[test]
+fn sessions_that_read_a_row_to_which_they_have_added_queue_for_it() {
+    const EACH: i64 = 10;
+    under_every_protocol(|rig| {
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let mut session = rig.begin();
+                        session.run(|tx| tx.add(&rig.items, key![1], "value", 1)).expect("an addition");
+                        thread::yield_now();
+                        rig.read(&mut session, 1).expect("it waits, and reads what is there then");
+                        session.run(|tx| tx.add(&rig.items, key![2], "value", 1)).expect("an addition");
+                        session.commit().expect("its first attempt");
+                    }
+                });
+            }
+        });
+        assert_eq!(rig.value(1), Some(10 + 8 * EACH), "{}", rig.protocol);
+        assert_eq!(rig.value(2), Some(20 + 8 * EACH), "{}", rig.protocol);
+    });
+}
+
 #[test]
 fn an_update_after_a_read_in_one_access_queues_too_in_transactions_and_alone() {
     const EACH: i64 = 8;
