@@ -3,6 +3,7 @@
 mod backup;
 pub(crate) mod catalog_rows;
 mod checkpoint;
+mod contention;
 mod follower;
 mod open;
 mod partitions;
@@ -35,6 +36,7 @@ use crate::transaction::Tx;
 use crate::types::Args;
 use crate::worker::Worker;
 
+pub use contention::{HotRecord, SessionLock};
 pub(crate) use open::Shared;
 pub use partitions::Partition;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};

@@ -76,7 +76,7 @@ extern crate self as heddledb;
 pub use check::CheckReport;
 #[doc(hidden)]
 pub use database::Placing;
-pub use database::{Database, Partition, PhaseReport, SplitOperation, SplitReport};
+pub use database::{Database, HotRecord, Partition, PhaseReport, SessionLock, SplitOperation, SplitReport};
 pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use diagnostics::time_samples::TimeSamples;
 pub use durability::backup::FilesReport;

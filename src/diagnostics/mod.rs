@@ -1,13 +1,15 @@
-//! What the engine observes about itself where it is asked to ([`DiagnosticOptions`](crate::DiagnosticOptions)): where time
-//! goes, and which thread touches which record.
+//! What the engine observes about itself: which records conflict, and where it is asked to
+//! ([`DiagnosticOptions`](crate::DiagnosticOptions)) where time goes, and which thread touches which record.
 //!
 //! - `activity`: each thread shows what it is doing in one word of its slot.
 //! - `time_samples`: a thread samples those words: [`Statistics::time`](crate::Statistics::time).
 //! - `access_trace`: samples of all accesses to records:
 //!   [`Database::take_access_trace`](crate::Database::take_access_trace).
+//! - `conflict_counts`: counts of aborts by record: [`Database::hot_records`](crate::Database::hot_records).
 //!
-//! Invariant: what is not asked for costs one comparison, and no memory.
+//! Invariant: what is not asked for costs one comparison, and no memory; conflicts are counted where an attempt has aborted.
 
 pub(crate) mod access_trace;
 pub(crate) mod activity;
+pub(crate) mod conflict_counts;
 pub(crate) mod time_samples;

@@ -10,7 +10,7 @@
 //!
 //! Concurrency: [`Sessions::shared`] is locked before [`Control::state`]. Wakers are called while neither is held.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::reservations::{Answer, Reservations, ReservedKey, TransactionId};
-use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result, Timeout};
 use crate::protocol::attempt::SessionControl;
 
@@ -31,6 +31,8 @@ pub(crate) struct Sessions {
     changed: Condvar,
     /// How many keys are reserved, for a look without the lock.
     reserved: AtomicUsize,
+    /// The number that the last session was given.
+    last_number: AtomicU64,
 }
 
 /// What open transactions have in common.
@@ -54,6 +56,8 @@ struct Timer {
 
 /// A session, as others reach it.
 pub(crate) struct Control {
+    /// The session's number; 0: it is one of the engine's own.
+    number: u64,
     sessions: Arc<Sessions>,
     state: Mutex<State>,
     /// Whether the transaction is marked for abort, for a look without the lock.
@@ -162,6 +166,20 @@ impl Sessions {
         self.reserved.load(Ordering::Relaxed) > 0
     }
 
+    /// What is reserved, and by the numbers of which sessions: the holder's, and the waiters' in order. A session that has
+    /// just ended has none.
+    pub(crate) fn locks(&self) -> Vec<(ReservedKey, Option<u64>, Vec<u64>)> {
+        let shared = self.shared.lock();
+        let number = |transaction: TransactionId| {
+            let control = shared.open.get(&transaction)?.upgrade()?;
+            (control.number > 0).then_some(control.number)
+        };
+        let lock = |(key, holder, waiting): (&ReservedKey, TransactionId, &VecDeque<TransactionId>)| {
+            (key.clone(), number(holder), waiting.iter().copied().filter_map(number).collect())
+        };
+        shared.reservations.all().map(lock).collect()
+    }
+
     /// Shows how many keys are reserved, by a thread that holds the lock.
     fn show_reserved(&self, shared: &Shared) {
         // Relaxed: as in `has_reservations`.
@@ -196,13 +214,29 @@ fn wake(wakers: Vec<Waker>) {
 }
 
 impl Control {
-    /// Of a new session.
+    /// Of a new session of a caller's.
+    pub(super) fn numbered(sessions: &Arc<Sessions>) -> Arc<Control> {
+        // Relaxed: numbers need only differ.
+        Control::with(sessions, sessions.last_number.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Of one of the engine's own.
     pub(super) fn new(sessions: &Arc<Sessions>) -> Arc<Control> {
+        Control::with(sessions, 0)
+    }
+
+    fn with(sessions: &Arc<Sessions>, number: u64) -> Arc<Control> {
         Arc::new(Control {
+            number,
             sessions: sessions.clone(),
             state: Mutex::default(),
             is_stopped: AtomicBool::new(false),
         })
+    }
+
+    /// The session's number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Begins a transaction. `instead_of`: one that it retries, whose age it keeps.

@@ -170,7 +170,7 @@ impl Drop for Running {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>) -> Session {
-        let control = Control::new(shared.sessions());
+        let control = Control::numbered(shared.sessions());
         let access = Some(Box::new(SessionAccess::new(control.clone())));
         Session {
             shared,
@@ -186,6 +186,11 @@ impl Session {
             timeouts: Timeouts::default(),
             hold_off: None,
         }
+    }
+
+    /// The session's number, which no other session of the database has had.
+    pub fn number(&self) -> u64 {
+        self.control.number()
     }
 
     /// What the session is at.

@@ -109,6 +109,13 @@ impl Reservations {
         None
     }
 
+    /// All reserved keys, with their holders and their waiters in order.
+    pub(super) fn all(
+        &self,
+    ) -> impl Iterator<Item = (&ReservedKey, TransactionId, &VecDeque<TransactionId>)> {
+        self.queues.iter().map(|(key, queue)| (key, queue.holder, &queue.waiting))
+    }
+
     /// The number of reserved keys.
     pub(super) fn len(&self) -> usize {
         self.queues.len()

@@ -20,6 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, Shown};
+use crate::diagnostics::conflict_counts::ConflictCounts;
 use crate::diagnostics::time_samples::SlotActivity;
 use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
@@ -93,6 +94,7 @@ pub(crate) struct WorkerContext {
     published: Published,
     redo: [Mutex<RedoBuffer>; 2],
     pub(crate) counters: Counters,
+    pub(crate) conflicts: ConflictCounts,
     slices: Slices,
     shown: Shown,
     /// If its thread is an executor: that one's number, and one more; else 0.

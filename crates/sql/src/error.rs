@@ -9,7 +9,7 @@ use std::fmt;
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
 
 /// The five characters by which clients know a kind of error.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SqlState([u8; 5]);
 
 macro_rules! states {

@@ -36,7 +36,8 @@ pub mod types;
 
 pub use error::{SqlError, SqlState};
 pub use session::{
-    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, Notice, Notification,
-    PreparedStatement, ResultSink, Severity, Signals, Sql, StatementResult, TransactionStatus,
+    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, LatencyReport, Notice,
+    Notification, PreparedStatement, ResultSink, SessionReport, Severity, Signals, SlowStatement, Sql,
+    StatementResult, Statistic, StatisticKind, TransactionStatus,
 };
 pub use types::{Environment, Modifier, Type, Value};

@@ -249,14 +249,19 @@ impl<'a> Attempt<'a> {
     }
 
     /// Of an attempt that must be retried: whether a rival has taken, changed or deleted a record that it would have
-    /// written, and not only what it has read.
+    /// written, and not only what it has read. Counts the conflict for that record.
     #[cold]
     pub(crate) fn met_rival_in_writes(&self) -> bool {
         if self.held.borrow().denied_write || self.has_lost_a_record() {
             return true;
         }
-        let changed = self.reads.borrow().first_changed();
-        changed.is_some_and(|(record, _)| self.workspace.borrow().writes.position(record).is_some())
+        let Some((record, _)) = self.reads.borrow().first_changed() else { return false };
+        let workspace = self.workspace.borrow();
+        let Some(position) = workspace.writes.position(record) else { return false };
+        let table = workspace.writes.touched()[position].table().id();
+        // SAFETY: the call is pinned, so every record that it has read is alive.
+        self.worker_context.conflicts.report(table, unsafe { record.as_record() }.key());
+        true
     }
 
     /// Restricts what the body may reach, for as long as the answer lives.

@@ -10,6 +10,7 @@ mod from;
 mod functions;
 mod keywords;
 mod lexer;
+pub(crate) mod normalize;
 mod objects;
 mod parser;
 mod primary;

@@ -23,6 +23,7 @@ use crate::session::result::{Collected, Notice, ResultSink, StatementResult, Tra
 use crate::session::run::PlanCache;
 use crate::session::sessions::Activity;
 use crate::session::settings::Settings;
+use crate::session::statements::KnownCounters;
 use crate::session::transaction::Transaction;
 use crate::types::binary::from_binary;
 use crate::types::text::{from_text, to_text};
@@ -50,6 +51,7 @@ impl Default for ConnectOptions {
 pub struct Canceller {
     flag: Arc<AtomicBool>,
     engine: heddledb::Canceler,
+    session: u64,
 }
 
 impl Canceller {
@@ -58,6 +60,11 @@ impl Canceller {
         // Relaxed: the flag carries no data.
         self.flag.store(true, Ordering::Relaxed);
         self.engine.cancel();
+    }
+
+    /// The number of the engine's session.
+    pub(super) fn session(&self) -> u64 {
+        self.session
     }
 }
 
@@ -76,6 +83,9 @@ pub struct Connection {
     pub(super) row: Vec<Value>,
     pub(super) canceled: Arc<AtomicBool>,
     pub(super) activity: Arc<Activity>,
+    pub(super) counters: KnownCounters,
+    /// How many rows the statement in progress has returned or written.
+    pub(super) rows_of_statement: u64,
 }
 
 impl Connection {
@@ -86,7 +96,8 @@ impl Connection {
         settings.set_default("is_superuser", if options.is_superuser { "on" } else { "off" })?;
         let start = now();
         let transaction = Transaction::new(shared.database.session()?);
-        let canceller = Canceller { flag: canceled.clone(), engine: transaction.canceler() };
+        let session = transaction.session.number();
+        let canceller = Canceller { flag: canceled.clone(), engine: transaction.canceler(), session };
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         let environment = SessionEnvironment {
             settings,
@@ -134,6 +145,8 @@ impl Connection {
             row: Vec::new(),
             canceled,
             activity,
+            counters: KnownCounters::default(),
+            rows_of_statement: 0,
         })
     }
 
@@ -184,7 +197,10 @@ impl Connection {
                 self.open_implicit_block(&statement.statement).map_err(|error| self.failed(error))?;
             }
             let own = &text[statement.start..statement.end];
+            let started = Instant::now();
             let done = crate::stack::for_text(own.len(), || self.run_statement(statement, own, sink));
+            let counters = done.is_ok().then(|| self.counters_of_text(own));
+            self.count_statement(started, counters.as_deref());
             done.map_err(|error| self.failed(shifted(error, text, statement)))?;
             self.statement_done();
         }
@@ -224,6 +240,7 @@ impl Connection {
 
     /// A statement has failed: so has the transaction that it was in.
     pub(super) fn failed(&mut self, error: SqlError) -> SqlError {
+        self.shared.sessions.count_error(error.state());
         self.environment.set_values.clear();
         self.fail_transaction();
         let error = self.explain_timeout(error);
@@ -286,7 +303,8 @@ impl Connection {
 
     /// What ends this connection's statements from other threads.
     pub fn canceller(&self) -> Canceller {
-        Canceller { flag: self.canceled.clone(), engine: self.transaction.canceler() }
+        let session = self.transaction.session.number();
+        Canceller { flag: self.canceled.clone(), engine: self.transaction.canceler(), session }
     }
 
     /// A value as text, by this session's settings.

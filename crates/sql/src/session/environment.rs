@@ -95,6 +95,16 @@ impl Random {
 }
 
 impl SessionEnvironment {
+    /// What all connections share.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Whether the user may see keys of rows and other users' statements: superusers may.
+    pub fn sees_all(&self) -> bool {
+        self.settings.is_on("is_superuser")
+    }
+
     /// The schemas in which names are looked up: temporary tables first.
     pub fn path(&self) -> Vec<String> {
         let mut path = vec![self.temporary.clone()];

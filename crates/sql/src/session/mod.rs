@@ -9,7 +9,8 @@
 //! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
 //! notifications LISTEN, NOTIFY
 //! environment  the session as functions see it      result        rows, tags, notices
-//! plan_cache   plans by texts without literals
+//! plan_cache   plans by texts without literals       statements    statistics by such texts
+//! latency      histograms of statements' times                  report, slow  statistics, sessions, slow statements
 //! ```
 //!
 //! Concurrency: a [`Connection`] belongs to one thread at a time; connections share the catalog, which each takes as it
@@ -22,16 +23,20 @@ mod cursor;
 mod deferred;
 mod environment;
 mod explain;
+mod latency;
 mod notifications;
 mod pipeline;
 mod plan_cache;
 mod prepared;
+pub(crate) mod report;
 mod result;
 mod run;
 pub(crate) mod sequences;
 pub(crate) mod sessions;
 mod settings;
+mod slow;
 mod statement;
+pub(crate) mod statements;
 mod transaction;
 
 use std::sync::Arc;
@@ -49,15 +54,19 @@ use crate::plan::Known;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
 use crate::session::sequences::Sequences;
+use crate::session::statements::StatementStatistics;
 use crate::types::PlainEnvironment;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::SessionEnvironment;
+pub use latency::LatencyReport;
 pub use prepared::PreparedStatement;
+pub use report::{SessionReport, Statistic, StatisticKind};
 pub use result::{
     CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
 pub use sessions::{Notification, Signals};
+pub use slow::SlowStatement;
 pub(crate) use transaction::SequenceChange;
 
 /// What all connections to a database share.
@@ -76,6 +85,8 @@ pub(crate) struct Shared {
     pub advisory: Arc<advisory::AdvisoryLocks>,
     pub sessions: Arc<sessions::Sessions>,
     pub memory: Arc<WorkMemory>,
+    pub statements: Arc<StatementStatistics>,
+    pub slow_statements: slow::SlowStatements,
     connections: AtomicI32,
 }
 
@@ -193,6 +204,8 @@ impl Sql {
             advisory: Arc::default(),
             sessions: Arc::default(),
             memory: Arc::default(),
+            statements: Arc::default(),
+            slow_statements: Default::default(),
             connections: AtomicI32::new(1),
         };
         Ok(Sql { shared: Arc::new(shared) })

@@ -14,6 +14,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ use crate::run::order::{Hashing, hashing};
 use crate::session::connection::Connection;
 use crate::session::result::ResultSink;
 use crate::session::run::Plan;
+use crate::session::statements::Counters;
 use crate::types::numeric::Numeric;
 use crate::types::text::from_text;
 use crate::types::{Modifier, Type, Value};
@@ -53,7 +55,10 @@ pub(crate) struct SharedTemplates {
 
 /// A template that a connection has used: counted by this connection alone, where the count of what is shared would go
 /// from core to core.
-pub(crate) struct Used(Arc<Template>);
+pub(crate) struct Used {
+    template: Arc<Template>,
+    counters: Arc<Counters>,
+}
 
 /// The templates that a connection has used.
 #[derive(Default)]
@@ -93,10 +98,12 @@ impl Connection {
         let mut literals = std::mem::take(&mut self.templates.literals);
         let found =
             if template(text, &mut key, &mut literals) { self.template(&mut key, &literals) } else { None };
-        let values = found.as_ref().and_then(|found| self.values(found.0.plan.as_deref()?, text, &literals));
+        let values =
+            found.as_ref().and_then(|found| self.values(found.template.plan.as_deref()?, text, &literals));
         (self.templates.key, self.templates.literals) = (key, literals);
         let (found, values) = (found?, values?);
-        let plan = found.0.plan.as_ref()?;
+        let plan = found.template.plan.as_ref()?;
+        let started = Instant::now();
         let mut is_empty = true;
         let run = || self.run_to_sink(plan, &values, &mut is_empty, sink);
         let done = crate::stack::for_text(text.len(), run);
@@ -105,7 +112,9 @@ impl Connection {
             self.refresh_catalog();
             return None;
         }
-        Some(done.and_then(|()| self.close_implicit_block()))
+        let done = done.and_then(|()| self.close_implicit_block());
+        self.count_statement(started, done.is_ok().then_some(&found.counters));
+        Some(done)
     }
 
     /// The template of this text and these literals; planned, if it is new.
@@ -117,7 +126,7 @@ impl Connection {
         let settings = self.environment.settings.derived.binding.clone();
         let hash = hashing().hash_one((key.as_str(), settings.as_ref()));
         if let Some(known) = self.templates.used.get(&hash)
-            && self.is_same(&known.0, key)
+            && self.is_same(&known.template, key)
         {
             return Some(known.clone());
         }
@@ -139,7 +148,8 @@ impl Connection {
         if self.templates.used.len() >= TEMPLATES_MAX {
             self.templates.used.clear();
         }
-        let own = Arc::new(Used(found));
+        let counters = self.shared.statements.counters(&self.environment.user, &key[..length]);
+        let own = Arc::new(Used { template: found, counters });
         self.templates.used.insert(hash, own.clone());
         Some(own)
     }

@@ -4,6 +4,7 @@
 //! have other columns. A portal's rows are taken once: what a limit left over is kept.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use hashbrown::HashMap;
 
@@ -15,6 +16,7 @@ use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, Fields, ResultSink};
 use crate::session::run::Plan;
+use crate::session::statements::PreparedCounters;
 use crate::types::cast::CastContext;
 use crate::types::{Environment, Modifier, Type, Value};
 
@@ -26,6 +28,8 @@ pub(crate) struct Prepared {
     pub types: Vec<Option<Type>>,
     /// The plan; none for statements that are not planned.
     pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
+    /// Where its executions by portals are counted.
+    pub counters: PreparedCounters,
 }
 
 /// A statement that was prepared without a name ([`Connection::prepared`]): it runs on connections to the same database.
@@ -136,8 +140,9 @@ impl Connection {
         {
             self.check_not_failed()?;
         }
-        let prepared =
-            Prepared { statement, text: text.to_string(), types, plan: parking_lot::Mutex::new(None) };
+        let plan = parking_lot::Mutex::new(None);
+        let counters = PreparedCounters::new();
+        let prepared = Prepared { statement, text: text.to_string(), types, plan, counters };
         self.current_plan(&prepared)?;
         Ok(prepared)
     }
@@ -340,8 +345,10 @@ impl Connection {
         };
         let text_bytes = portal.prepared.text.len();
         self.activity.begin(&portal.prepared.text, self.environment.statement_start);
+        let started = Instant::now();
         let done =
             crate::stack::for_text(text_bytes, || self.run_taken(&mut portal, max_rows as usize, sink));
+        self.count_execution(started, &portal.prepared, done.is_ok());
         if done.is_ok() {
             self.statement_done();
         }
@@ -351,6 +358,12 @@ impl Connection {
             self.portals.put(name, portal);
         }
         done.map_err(|error| self.failed(error))
+    }
+
+    fn count_execution(&mut self, started: Instant, prepared: &Prepared, succeeded: bool) {
+        let counters = || self.shared.statements.counters(&self.environment.user, &prepared.text);
+        let counters = succeeded.then(|| prepared.counters.get_or_init(counters).clone());
+        self.count_statement(started, counters.as_deref());
     }
 
     fn run_taken(&mut self, portal: &mut Portal, max_rows: usize, sink: &mut dyn ResultSink) -> Result<()> {
@@ -368,6 +381,7 @@ impl Connection {
                 sink.row(rows.row(number)?, &*printing)?;
             }
             *given += count;
+            self.rows_of_statement += count as u64;
             // A limit that is just reached suspends, as in PostgreSQL: whether there is more is asked with the next call.
             if *given < rows.len() || (max_rows > 0 && count == max_rows) {
                 sink.suspended();
@@ -431,8 +445,9 @@ impl Connection {
             declared.push(Some(binder.named_type(ty)?.ty));
         }
         let plan = parking_lot::Mutex::new(None);
-        let prepared =
-            Prepared { statement: Some(statement.clone()), text: text.to_string(), types: declared, plan };
+        let (statement, text) = (Some(statement.clone()), text.to_string());
+        let counters = PreparedCounters::new();
+        let prepared = Prepared { statement, text, types: declared, plan, counters };
         self.current_plan(&prepared)?;
         self.keep_prepared(&name.text, prepared)
     }

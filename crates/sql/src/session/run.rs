@@ -168,6 +168,7 @@ impl Connection {
         if plan.returns && !described {
             sink.describe(&plan.fields)?;
         }
+        self.rows_of_statement += count;
         sink.complete(&plan.tag(count))
     }
 

@@ -7,7 +7,7 @@
 //!
 //! # Concurrency
 //! One mutex guards the list; each session has two more, for its texts and its inbox. Only a delivery holds several at
-//! a time: [`Sessions::order`], then the list's, then an inbox's. Atomics are for display only, except `has_mail`,
+//! a time: [`Sessions::order`], then the list's, then an inbox's; what sessions leave behind is added up under the list's. Atomics are for display only, except `has_mail`,
 //! which is stored after the message has been queued and before the session's thread is woken.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,10 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::HashSet;
 use parking_lot::Mutex;
 
+use crate::error::SqlState;
 use crate::session::TransactionStatus;
 use crate::session::connection::Canceller;
+use crate::session::latency::{Latency, LatencyReport};
 
 /// How much of a statement's text `pg_stat_activity` shows, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
@@ -86,6 +88,10 @@ pub(crate) struct Activity {
     texts: Mutex<Texts>,
     has_mail: AtomicBool,
     inbox: Mutex<Inbox>,
+    /// How long its statements took.
+    pub latency: Latency,
+    /// The engine's session, by its number.
+    pub engine_session: u64,
 }
 
 #[derive(Default)]
@@ -109,7 +115,6 @@ impl Activity {
             database: database.to_string(),
             started,
             process_id: AtomicI32::new(number),
-            canceller,
             signals: OnceLock::new(),
             doing: AtomicU8::new(0),
             statement_start: AtomicI64::new(started),
@@ -117,6 +122,9 @@ impl Activity {
             texts: Mutex::default(),
             has_mail: AtomicBool::new(false),
             inbox: Mutex::default(),
+            latency: Latency::default(),
+            engine_session: canceller.session(),
+            canceller,
         }
     }
 
@@ -249,6 +257,10 @@ pub(crate) struct Sessions {
     /// Held by a committing transaction until its notifications are delivered, so that they are delivered in commit
     /// order.
     pub order: Mutex<()>,
+    /// The statements of sessions that have ended.
+    ended: Mutex<LatencyReport>,
+    /// How many statements have failed, by SQLSTATE.
+    errors: Mutex<BTreeMap<SqlState, u64>>,
 }
 
 impl Sessions {
@@ -257,7 +269,28 @@ impl Sessions {
     }
 
     pub fn leave(&self, number: i32) {
-        self.all.lock().remove(&number);
+        let mut all = self.all.lock();
+        if let Some(activity) = all.remove(&number) {
+            activity.latency.add_to(&mut self.ended.lock());
+        }
+    }
+
+    /// How long all statements took, those of sessions that have ended, too.
+    pub fn latency(&self) -> LatencyReport {
+        let all = self.all.lock();
+        let mut sum = self.ended.lock().clone();
+        all.values().for_each(|activity| activity.latency.add_to(&mut sum));
+        sum
+    }
+
+    /// Counts a statement that has failed.
+    pub fn count_error(&self, state: SqlState) {
+        *self.errors.lock().entry(state).or_insert(0) += 1;
+    }
+
+    /// How many statements have failed, by SQLSTATE.
+    pub fn errors(&self) -> BTreeMap<SqlState, u64> {
+        self.errors.lock().clone()
     }
 
     /// All sessions, the oldest first.

@@ -3,11 +3,9 @@
 //! The database knows one role, the session's, which owns everything.
 
 use super::row::{Output, row};
-use super::{OWNER, SystemCatalog};
+use super::{DATABASE, OWNER, SystemCatalog};
 use crate::types::Value;
 
-/// The oid of the database.
-const DATABASE: u32 = 5;
 /// The tablespace of everything.
 const DEFAULT_TABLESPACE: u32 = 1663;
 /// PostgreSQL's number of UTF-8.
@@ -91,7 +89,7 @@ pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
 
 pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
     let session = system.session;
-    let sees_all = session.settings.is_on("is_superuser");
+    let sees_all = session.sees_all();
     for activity in session.sessions.list() {
         let (query, application) = activity.texts();
         // Other users' statements are for superusers, as in PostgreSQL.
@@ -115,7 +113,8 @@ pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// The advisory locks that sessions hold; rows and tables are not locked by modes that could be shown here.
+/// Advisory locks, rows that sessions' transactions have reserved, and the right to change the schema, each with the
+/// sessions that wait for it. Statements outside of blocks lock nothing that could be shown here.
 pub(super) fn locks(system: &SystemCatalog<'_>, out: &mut Output) {
     let sessions = system.session.sessions.list();
     for (connection, (in_halves, key), is_exclusive) in system.session.advisory.held() {
@@ -133,5 +132,26 @@ pub(super) fn locks(system: &SystemCatalog<'_>, out: &mut Output) {
             granted = true,
             fastpath = false,
         );
+    }
+    let process =
+        |number: u64| sessions.iter().find(|it| it.engine_session == number).map(|it| it.process_id());
+    for lock in system.session.shared().database.session_locks() {
+        let (kind, relation) = match &lock.row {
+            None => ("object", None),
+            Some((table, _)) => ("tuple", system.objects().tables().find(|it| it.engine.name() == table)),
+        };
+        let holder = lock.holder.into_iter().map(|holder| (holder, true));
+        for (session, granted) in holder.chain(lock.waiters.iter().map(|waiter| (*waiter, false))) {
+            row!(
+                out,
+                locktype = kind,
+                database = DATABASE,
+                relation = relation.map(|table| table.oid),
+                pid = process(session),
+                mode = if lock.row.is_some() { "AccessExclusiveLock" } else { "ShareUpdateExclusiveLock" },
+                granted = granted,
+                fastpath = false,
+            );
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! types          pg_type, pg_enum, …                            cluster      roles, databases, settings, activity
 //! procedures     pg_proc                                        listings     pg_tables, pg_views, pg_indexes, …
 //! information    information_schema                             definitions  objects as statements of SQL
+//! engine         heddle_*, pg_stat_statements
 //! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
 //! ```
 //!
@@ -23,6 +24,7 @@ mod cluster;
 mod constraints;
 mod definitions;
 mod dependencies;
+mod engine;
 pub(crate) mod functions;
 mod information;
 mod information_constraints;
@@ -57,6 +59,8 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 const PG_CATALOG_OID: u32 = 11;
 /// The oid of `information_schema`.
 const INFORMATION_SCHEMA_OID: u32 = 13207;
+/// The oid of the database.
+const DATABASE: u32 = 5;
 /// The oid of the role that owns everything.
 const OWNER: u32 = 10;
 
@@ -95,6 +99,12 @@ type Fill = fn(&SystemCatalog<'_>, &mut Output);
 
 /// The relations that have rows.
 const FILLED: &[(&str, Fill)] = &[
+    ("heddle_checkpoints", engine::checkpoints),
+    ("heddle_hot_records", engine::hot_records),
+    ("heddle_partitions", engine::partitions),
+    ("heddle_schedule", engine::schedule),
+    ("heddle_splits", engine::splits),
+    ("heddle_stats", engine::statistics),
     ("pg_am", types::access_methods),
     ("pg_attrdef", classes::defaults),
     ("pg_attribute", classes::attributes),
@@ -123,6 +133,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_settings", cluster::settings),
     ("pg_shadow", cluster::users),
     ("pg_stat_activity", cluster::activity),
+    ("pg_stat_statements", engine::statements),
     ("pg_tables", listings::tables),
     ("pg_tablespace", cluster::tablespaces),
     ("pg_type", types::rows),

@@ -67,6 +67,7 @@ impl Connection {
             _ => self.copy_lines_to(&plan, options, sink)?,
         };
         sink.copy_done()?;
+        self.rows_of_statement += count;
         sink.complete(&format!("COPY {count}"))
     }
 
@@ -121,6 +122,7 @@ impl Connection {
             _ => self.line_rows(source, &name.to_string(), &fields, options)?,
         };
         let count = self.run_each(&insert, &mut rows)?;
+        self.rows_of_statement += count;
         sink.complete(&format!("COPY {count}"))
     }
 

@@ -1,0 +1,134 @@
+//! What the engine reports about itself: `heddle_stats`, `heddle_hot_records`, `heddle_splits`, `heddle_schedule`,
+//! `heddle_partitions`, `heddle_checkpoints`, and `pg_stat_statements`.
+//!
+//! # Invariants
+//! Keys of rows and other users' statements are NULL for users who may not see them
+//! ([`SessionEnvironment::sees_all`](crate::session::SessionEnvironment::sees_all)).
+
+use heddledb::HotRecord;
+
+use super::row::{Output, list, row};
+use super::{DATABASE, OWNER, SystemCatalog};
+use crate::session::report::statistics as all_statistics;
+use crate::types::Type;
+
+pub(super) fn statistics(system: &SystemCatalog<'_>, out: &mut Output) {
+    for statistic in all_statistics(system.session.shared()) {
+        row!(
+            out,
+            name = statistic.name,
+            value = statistic.value as i64,
+            unit = statistic.unit,
+            description = statistic.description,
+        );
+    }
+}
+
+/// What the engine does about a row that transactions conflict on.
+fn treatment(record: &HotRecord) -> &'static str {
+    match record {
+        record if !record.splits.is_empty() => "split",
+        record if record.waiting_sessions > 0 => "queue",
+        _ => "retry",
+    }
+}
+
+pub(super) fn hot_records(system: &SystemCatalog<'_>, out: &mut Output) {
+    let sees_all = system.session.sees_all();
+    for record in system.session.shared().database.hot_records() {
+        let columns = record.splits.iter().map(|split| split.column.as_str());
+        row!(
+            out,
+            table_name = &record.table,
+            row_key = sees_all.then_some(&record.key),
+            write_conflicts = record.write_conflicts as i64,
+            waiting_sessions = record.waiting_sessions as i32,
+            treatment = treatment(&record),
+            split_columns = list(Type::Text, columns),
+        );
+    }
+}
+
+pub(super) fn splits(system: &SystemCatalog<'_>, out: &mut Output) {
+    let sees_all = system.session.sees_all();
+    let columns = system.session.shared().database.phases().map_or_else(Vec::new, |phases| phases.columns);
+    for split in columns {
+        row!(
+            out,
+            table_name = &split.table,
+            row_key = sees_all.then_some(&split.key),
+            column_name = &split.column,
+            operation = split.operation.name(),
+            phases = split.phases as i64,
+            is_split = split.now,
+        );
+    }
+}
+
+pub(super) fn schedule(system: &SystemCatalog<'_>, out: &mut Output) {
+    let Some(report) = system.session.shared().database.schedule() else { return };
+    row!(
+        out,
+        history_references = report.history_references as i64,
+        state_references = report.state_references as i64,
+        memory_bytes = report.bytes as i64,
+        is_filling = report.is_filling,
+        is_idle_mode = report.is_idle_mode,
+    );
+}
+
+pub(super) fn partitions(system: &SystemCatalog<'_>, out: &mut Output) {
+    for (executor, partition) in system.session.shared().database.partitions().into_iter().enumerate() {
+        row!(
+            out,
+            executor = executor as i32,
+            range_start = partition.from,
+            range_end = partition.to,
+            request_share = partition.share,
+            moves = partition.moves as i64,
+        );
+    }
+}
+
+pub(super) fn checkpoints(system: &SystemCatalog<'_>, out: &mut Output) {
+    let status = system.session.shared().database.checkpoints();
+    let last = status.last.as_ref();
+    row!(
+        out,
+        is_running = status.running,
+        made = status.made as i64,
+        made_by_follower = status.by_follower as i64,
+        failed = status.failed as i64,
+        bytes = status.bytes as i64,
+        seconds = status.time.as_secs_f64(),
+        last_number = last.map(|last| i64::from(last.number)),
+        last_epoch = last.map(|last| last.epoch as i64),
+        last_records = last.map(|last| last.records as i64),
+        last_bytes = last.map(|last| last.bytes as i64),
+        last_seconds = last.map(|last| last.time.as_secs_f64()),
+        failure = status.failure.map(|failure| failure.to_string()),
+    );
+}
+
+pub(super) fn statements(system: &SystemCatalog<'_>, out: &mut Output) {
+    let session = system.session;
+    let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+    for statement in session.shared().statements.report() {
+        let is_visible = session.sees_all() || statement.user == session.user;
+        let totals = statement.totals;
+        row!(
+            out,
+            userid = OWNER,
+            usename = &statement.user,
+            dbid = DATABASE,
+            queryid = is_visible.then_some(statement.id),
+            query = if is_visible { statement.text.as_str() } else { "<insufficient privilege>" },
+            calls = totals.calls as i64,
+            total_exec_time = milliseconds(totals.nanoseconds),
+            min_exec_time = milliseconds(totals.least),
+            max_exec_time = milliseconds(totals.most),
+            mean_exec_time = milliseconds(totals.nanoseconds) / totals.calls as f64,
+            rows = totals.rows as i64,
+        );
+    }
+}

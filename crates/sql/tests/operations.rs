@@ -1,0 +1,306 @@
+//! What a database reports to operators: statistics, contended rows, locks with waiters, statements by their texts.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use heddle_sql::{
+    ConnectOptions, Connection, CopyFormat, CopySource, Environment, Field, ResultSink, Sql, SqlError,
+    StatisticKind, Value,
+};
+use heddledb::{Database, Durability, Options, PartitionedOptions, ProtocolKind, SplitOperation, key};
+
+fn open(options: Options) -> Sql {
+    let db = Database::in_memory_with(options.durability(Durability::None)).expect("options are right");
+    Sql::new(&db).expect("the catalog can be made")
+}
+
+fn connect(sql: &Sql, user: &str, is_superuser: bool) -> Connection {
+    let options = ConnectOptions { user: user.to_owned(), is_superuser, ..ConnectOptions::default() };
+    sql.connect(options).expect("it is open")
+}
+
+fn admin(sql: &Sql) -> Connection {
+    connect(sql, "admin", true)
+}
+
+/// All rows of a query, NULL as an empty text.
+fn rows(connection: &mut Connection, text: &str) -> Vec<Vec<String>> {
+    let results = connection.query(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let rows = connection.text_rows(results.last().expect("a result")).expect("rows");
+    rows.into_iter().map(|row| row.into_iter().map(Option::unwrap_or_default).collect()).collect()
+}
+
+fn number(connection: &mut Connection, text: &str) -> i64 {
+    rows(connection, text)[0][0].parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+/// Repeats a query until it answers this.
+fn wait_for(connection: &mut Connection, text: &str, expected: &[&[&str]]) {
+    for _ in 0..60_000 {
+        if rows(connection, text) == expected {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{text} stays {:?}", rows(connection, text));
+}
+
+#[test]
+fn statements_are_counted_by_their_texts_without_constants() {
+    let sql = open(Options::default());
+    let mut connection = admin(&sql);
+    connection.query("CREATE TABLE t (id int PRIMARY KEY, name text)").expect("created");
+    for id in 0..5 {
+        connection.query(&format!("INSERT INTO t VALUES ({id}, 'canary {id}')")).expect("inserted");
+    }
+    for _ in 0..3 {
+        connection.query("SELECT id, upper('canary') FROM t WHERE id < 4 ORDER BY 1 LIMIT 2").expect("read");
+    }
+    connection.prepare("get", "SELECT name FROM t WHERE id = $1", &[]).expect("prepared");
+    for id in 0..4 {
+        connection.bind("", "get", vec![Value::Int4(id)]).expect("bound");
+        connection.execute("", 0, &mut Discard).expect("run");
+    }
+    assert!(connection.query("SELECT * FROM t WHERE id = 1 / 0").is_err(), "a failed call does not count");
+    connection.query("BEGIN; UPDATE t SET name = 'canary'; COMMIT").expect("run");
+    let counted = rows(
+        &mut connection,
+        "SELECT query, calls, rows FROM pg_stat_statements WHERE query LIKE '%t%' AND query NOT LIKE '%stat%' ORDER BY 1",
+    );
+    let expected = [
+        ["BEGIN", "1", "0"],
+        ["CREATE TABLE t (id int PRIMARY KEY, name text)", "1", "0"],
+        ["INSERT INTO t VALUES ($1, $2)", "5", "5"],
+        ["SELECT id, upper($2) FROM t WHERE id < $1 ORDER BY $3 LIMIT $4", "3", "6"],
+        ["SELECT name FROM t WHERE id = $1", "4", "4"],
+        ["UPDATE t SET name = $1", "1", "5"],
+    ];
+    assert_eq!(counted, expected[1..].iter().map(|row| row.map(str::to_owned).to_vec()).collect::<Vec<_>>());
+    assert_eq!(number(&mut connection, "SELECT calls FROM pg_stat_statements WHERE query = 'BEGIN'"), 1);
+    let times = "SELECT count(*) FROM pg_stat_statements WHERE min_exec_time <= mean_exec_time \
+                 AND mean_exec_time <= max_exec_time AND max_exec_time <= total_exec_time AND min_exec_time > 0";
+    let all = number(&mut connection, "SELECT count(*) FROM pg_stat_statements");
+    assert_eq!(number(&mut connection, times), all + 1, "by now the count is a statement, too");
+    assert_eq!(
+        number(&mut connection, "SELECT count(*) FROM pg_stat_statements WHERE query LIKE '%canary%'"),
+        0
+    );
+}
+
+/// Takes results and drops them.
+struct Discard;
+
+impl ResultSink for Discard {
+    fn describe(&mut self, _: &[Field]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: &[Value], _: &dyn Environment) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &str) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn empty(&mut self) {}
+
+    fn suspended(&mut self) {}
+
+    fn copy_in(&mut self, _: CopyFormat, _: usize) -> Result<&mut dyn CopySource, SqlError> {
+        Err(SqlError::unsupported("no COPY"))
+    }
+
+    fn copy_out(&mut self, _: CopyFormat, _: usize) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, _: &[u8]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_done(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn other_users_see_neither_texts_nor_keys() {
+    let sql = open(Options::default());
+    let (mut admin, mut bob) = (admin(&sql), connect(&sql, "bob", false));
+    admin.query("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").expect("made");
+    bob.query("SELECT 1").expect("run");
+    let seen = rows(&mut bob, "SELECT DISTINCT usename, query FROM pg_stat_statements ORDER BY 1, 2");
+    assert_eq!(seen, [["admin", "<insufficient privilege>"], ["bob", "SELECT $1"]]);
+    admin.query("BEGIN; SELECT * FROM t FOR UPDATE").expect("reserved");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut waiter = connect(&sql, "bob", false);
+            waiter.query("SELECT * FROM t FOR UPDATE").map(drop)
+        });
+        wait_for(
+            &mut bob,
+            "SELECT table_name, row_key, waiting_sessions FROM heddle_hot_records",
+            &[&["t", "", "1"]],
+        );
+        let key = rows(&mut admin, "SELECT row_key FROM heddle_hot_records");
+        assert_eq!(key.len(), 1);
+        assert!(key[0][0].contains('1'), "{key:?}");
+        admin.query("COMMIT").expect("released");
+        waiting.join().expect("no panic").expect("it was its turn");
+    });
+}
+
+#[test]
+fn rows_that_sessions_hold_and_wait_for_are_listed_in_order() {
+    let sql = open(Options::default());
+    let (mut watcher, mut holder) = (admin(&sql), admin(&sql));
+    watcher.query("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)").expect("made");
+    let locks = "SELECT locktype, relation::regclass, pid, granted FROM pg_locks WHERE locktype = 'tuple' ORDER BY granted DESC";
+    assert!(rows(&mut watcher, locks).is_empty());
+    let held = number(&mut holder, "SELECT pg_backend_pid()").to_string();
+    holder.query("BEGIN; SELECT * FROM t WHERE id = 1 FOR UPDATE").expect("reserved");
+    let (sender, process) = channel();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut waiter = admin(&sql);
+            let _ = sender.send(number(&mut waiter, "SELECT pg_backend_pid()").to_string());
+            waiter.query("UPDATE t SET n = n + 1 WHERE id = 1").map(drop)
+        });
+        let waits = process.recv().expect("it has started");
+        wait_for(&mut watcher, locks, &[&["tuple", "t", &held, "t"], &["tuple", "t", &waits, "f"]]);
+        let treatment = "SELECT table_name, waiting_sessions, treatment FROM heddle_hot_records";
+        assert_eq!(rows(&mut watcher, treatment), [["t", "1", "queue"]]);
+        holder.query("COMMIT").expect("released");
+        waiting.join().expect("no panic").expect("it was its turn");
+    });
+    assert!(rows(&mut watcher, locks).is_empty());
+    holder.query("BEGIN; ALTER TABLE t ADD COLUMN extra int").expect("changed");
+    let schema = "SELECT locktype, pid, granted FROM pg_locks WHERE locktype = 'object'";
+    assert_eq!(rows(&mut watcher, schema), [["object", held.as_str(), "t"]]);
+    holder.query("ROLLBACK").expect("rolled back");
+}
+
+#[test]
+fn a_row_that_changes_between_read_and_write_counts_each_conflict() {
+    let sql = open(Options::default().protocol(ProtocolKind::Optimistic));
+    let mut connection = admin(&sql);
+    connection
+        .query("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (2, 0)")
+        .expect("made");
+    let db = sql.database();
+    let table = db.table("t").expect("it is there");
+    let mut rivals = 3;
+    db.run(|tx| {
+        let n = tx.get(&table, key![1])?.map(|row| row.int("n")).transpose()?.unwrap_or(0);
+        if rivals > 0 {
+            rivals -= 1;
+            std::thread::scope(|scope| {
+                let rival = || db.run(|tx| tx.update(&table, key![1], &[("n", (n + 1).into())]));
+                scope.spawn(rival).join().expect("no panic")
+            })?;
+        }
+        tx.update(&table, key![1], &[("n", (n + 10).into())])
+    })
+    .expect("the fourth attempt commits");
+    let hot = "SELECT table_name, row_key LIKE '%1%', write_conflicts, treatment, split_columns FROM heddle_hot_records";
+    assert_eq!(rows(&mut connection, hot), [["t", "t", "3", "retry", "{}"]]);
+    assert_eq!(number(&mut connection, "SELECT value FROM heddle_stats WHERE name = 'aborts_write'"), 3);
+    connection.query("DROP TABLE t").expect("dropped");
+    assert!(rows(&mut connection, hot).is_empty());
+}
+
+#[test]
+fn split_columns_partitions_and_checkpoints_have_their_views() {
+    let sql = open(Options::default().protocol(ProtocolKind::Phased));
+    let mut connection = admin(&sql);
+    connection
+        .query("CREATE TABLE t (id int PRIMARY KEY, n bigint NOT NULL); INSERT INTO t VALUES (7, 0)")
+        .expect("made");
+    assert!(rows(&mut connection, "SELECT * FROM heddle_splits").is_empty());
+    let table = sql.database().table("t").expect("it is there");
+    sql.database().split(&table, key![7], "n", SplitOperation::ADD).expect("it can be split");
+    let splits = "SELECT table_name, column_name, operation, phases > 0 FROM heddle_splits";
+    let mut added = 0;
+    while rows(&mut connection, splits) != [["t", "n", "add", "t"]] {
+        sql.database().run(|tx| tx.add(&table, key![7], "n", 1)).expect("added");
+        added += 1;
+        assert!(added < 1_000_000, "it is never split: {:?}", rows(&mut connection, splits));
+    }
+    assert!(number(&mut connection, "SELECT value FROM heddle_stats WHERE name = 'phases_split'") > 0);
+
+    let sql = open(Options::default().protocol(PartitionedOptions::default().executors(3)));
+    let mut connection = admin(&sql);
+    let partitions = rows(
+        &mut connection,
+        "SELECT executor, range_start, range_end, moves FROM heddle_partitions ORDER BY 1",
+    );
+    assert_eq!(partitions.len(), 3);
+    assert_eq!((partitions[0][1].as_str(), partitions[2][2].as_str()), ("0", "1"));
+    assert!(partitions.windows(2).all(|pair| pair[0][2] == pair[1][1]), "{partitions:?}");
+    assert!(rows(&mut admin(&open(Options::default())), "SELECT * FROM heddle_schedule").is_empty());
+}
+
+#[test]
+fn checkpoints_are_reported_as_they_are_made() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = Database::open(directory.path(), Options::default()).expect("opened");
+    let sql = Sql::new(&db).expect("the catalog can be made");
+    let mut connection = admin(&sql);
+    let view = "SELECT made, failed, last_number IS NULL, failure IS NULL FROM heddle_checkpoints";
+    assert_eq!(rows(&mut connection, view), [["0", "0", "t", "t"]]);
+    let report = db.checkpoint().expect("made");
+    assert_eq!(rows(&mut connection, view), [["1", "0", "f", "t"]]);
+    let last = rows(&mut connection, "SELECT last_number, last_bytes FROM heddle_checkpoints");
+    assert_eq!(last, [[report.number.to_string(), report.bytes.to_string()]]);
+}
+
+#[test]
+fn statistics_have_unique_names_and_counters_never_fall() {
+    let sql = open(Options::default());
+    let mut connection = admin(&sql);
+    let before = sql.statistics();
+    assert_eq!(number(&mut connection, "SELECT count(*) - count(DISTINCT name) FROM heddle_stats"), 0);
+    connection.query("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").expect("made");
+    let after = sql.statistics();
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.name, after.name);
+        assert!(after.kind == StatisticKind::Gauge || after.value >= before.value, "{}", after.name);
+    }
+    let of = |name: &str| after.iter().find(|it| it.name == name).unwrap_or_else(|| panic!("{name}")).value;
+    assert_eq!((of("statements"), of("sessions")), (3, 1));
+    drop(connection);
+    assert_eq!(sql.latency().count(), 3, "what a session did outlives it");
+    assert!(connect(&sql, "ada", true).query("SELECT 1 / 0").is_err());
+    assert_eq!(sql.errors(), [("22012".to_owned(), 1)]);
+}
+
+#[test]
+fn slow_statements_are_reported_without_their_constants() {
+    let sql = open(Options::default());
+    let (sender, slow) = channel();
+    sql.on_slow_statement(move |statement| drop(sender.send(statement)));
+    let mut connection = connect(&sql, "ada", true);
+    connection.query("SELECT 'not yet'").expect("run");
+    sql.set_slow_statement_limit(Some(Duration::ZERO));
+    connection.query("SELECT 'canary', 1").expect("run");
+    assert!(connection.query("SELECT 1 / 0 AS failed").is_err());
+    sql.set_slow_statement_limit(None);
+    connection.query("SELECT 'no more'").expect("run");
+    drop((connection, sql));
+    let reported: Vec<_> = slow.iter().collect();
+    let texts: Vec<&str> = reported.iter().map(|it| it.statement.as_str()).collect();
+    assert_eq!(texts, ["SELECT $1, $2", "SELECT $1 / $2 AS failed"]);
+    assert!(reported.iter().all(|it| it.user == "ada" && it.process_id > 0));
+}
+
+#[test]
+fn sessions_are_reported_with_their_states() {
+    let sql = open(Options::default());
+    let mut connection = connect(&sql, "ada", false);
+    connection.query("BEGIN; SELECT 'canary'").expect("run");
+    let sessions = Arc::new(sql.sessions());
+    assert_eq!(sessions.len(), 1);
+    assert_eq!((sessions[0].user.as_str(), sessions[0].statement.as_str()), ("ada", "BEGIN; SELECT $1"));
+}
