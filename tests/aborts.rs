@@ -198,7 +198,7 @@ fn a_denied_lock_counts_by_what_it_was_wanted_for() {
 }
 
 #[test]
-fn who_meets_no_rival_counts_nothing() {
+fn a_transaction_without_rivals_counts_no_abort() {
     for protocol in ProtocolKind::ALL {
         let (db, table) = validating(*protocol);
         let before = db.statistics();

@@ -412,7 +412,7 @@ fn a_commit_after_closing_is_not_acknowledged() {
 }
 
 #[test]
-fn who_closes_second_waits_as_long_and_hears_the_same() {
+fn the_second_close_waits_as_long_and_returns_the_same() {
     let disk = SimulatedDisk::new();
     let bank = bank(&disk);
     bank.wait_for_segments(&disk);

@@ -147,7 +147,7 @@ fn a_deadlock_of_two_transfers_ends_with_both_committed_and_the_older_one_undist
 }
 
 #[test]
-fn who_holds_a_lock_and_sleeps_blocks_its_rivals_only() {
+fn a_sleeping_lock_holder_blocks_its_rivals_only() {
     watched(|| {
         let db = database();
         let table = accounts(&db, 4);
@@ -411,7 +411,7 @@ fn raise(db: &Database, table: &Table) -> heddledb::Procedure {
 }
 
 #[test]
-fn who_declares_that_it_writes_what_it_reads_meets_no_deadlock() {
+fn declared_writes_of_rows_that_are_read_first_meet_no_deadlock() {
     watched(|| {
         let db = database();
         let table = accounts(&db, 1);

@@ -419,7 +419,7 @@ fn group_sizes(bank: Arc<Bank>, disk: &SimulatedDisk) -> Vec<u64> {
 }
 
 #[test]
-fn who_only_reads_is_not_held_up_by_a_full_group() {
+fn a_reader_is_not_delayed_by_a_full_group() {
     let disk = SimulatedDisk::new();
     let bank = Arc::new(bank_with(options(&disk).log(|log| log.group_size(1))));
     bank.wait_for_segments(&disk);

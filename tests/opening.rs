@@ -292,7 +292,7 @@ fn the_second_process() {
 
 /// How far recovery has got is reported, in the order of its steps, and never beyond the end.
 #[test]
-fn who_opens_a_database_is_notified_how_far_recovery_has_got() {
+fn opening_a_database_reports_the_progress_of_recovery() {
     let disk = SimulatedDisk::new();
     let db = open(&disk);
     let table = db.create_table(counter_definition()).unwrap();

@@ -336,7 +336,7 @@ fn going_back_to_a_void_savepoint_cuts_no_statement_in_two() {
 
 /// The second of two that close waits as the first does.
 #[test]
-fn who_closes_a_closing_database_waits_for_its_end_too() {
+fn closing_a_closing_database_waits_for_its_end_too() {
     ends(|| {
         let disk = SimulatedDisk::new();
         let db = Database::open("db", on_disk(&disk)).expect("a database");

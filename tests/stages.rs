@@ -137,7 +137,7 @@ fn one_worker_is_what_it_takes() {
 /// Workers that sleep over their calls fill their queues, and the input stage waits before these: it works for a small part
 /// of the time only.
 #[test]
-fn who_waits_for_room_in_a_queue_is_not_busy() {
+fn a_stage_that_waits_for_space_in_a_queue_is_not_busy() {
     in_time("a full queue", || {
         let options = Options::default()
             .durability(Durability::None)

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_in_anothers_slot_shows_there_and_a_panic_ends_it() {
+    fn a_thread_in_anothers_slot_shows_its_activity_there_until_a_panic() {
         let (own, other) = (Shown::default(), Shown::default());
         own.during(Activity::Handover, || {
             let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_mutex_shows_that_and_who_need_not_does_not() {
+    fn a_thread_shows_that_it_waits_for_a_mutex_only_while_it_does() {
         let (shown, mutex) = (Shown::default(), Mutex::new(0));
         let held = mutex.lock();
         std::thread::scope(|scope| {

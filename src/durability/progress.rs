@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_for_the_disk_is_released_at_once() {
+    fn async_results_are_released_at_once() {
         for release in [Release::UntilFailure, Release::Always] {
             let progress = Progress::new(0, 1, release);
             assert_eq!(progress.wait(1_000), Ok(false));

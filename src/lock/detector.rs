@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_it_and_is_the_youngest_gives_way_once() {
+    fn the_youngest_that_finds_a_cycle_aborts_once() {
         let rig = Rig::new(3);
         rig.wait(0, &[2]);
         rig.wait(1, &[2]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_signed_off_is_no_part_of_a_cycle() {
+    fn a_transaction_that_has_ended_is_no_part_of_a_cycle() {
         let rig = Rig::new(2);
         rig.wait(0, &[1]);
         rig.detector.end(rig.owners[0]);

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_more_conflicts_with_no_less() {
+    fn a_stronger_mode_conflicts_with_everything_a_weaker_one_does() {
         for strong in Mode::ALL {
             for weak in Mode::ALL.into_iter().filter(|weak| strong.covers(*weak)) {
                 for other in Mode::ALL {

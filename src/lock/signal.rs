@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_sleep_is_not_woken() {
+    fn a_thread_that_does_not_sleep_is_not_woken() {
         let signal = Arc::new(Signal::default());
         signal.arm();
         assert_eq!(signal.spin(10), None);

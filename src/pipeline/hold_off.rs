@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_without_a_hold_off() {
+    fn no_writer_waits_without_a_hold_off() {
         let hold_offs = HoldOffs::default();
         hold_offs.wait();
         hold_offs.begin(LONG);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_is_learned_anew() {
+    fn the_leader_of_a_key_is_learned_anew() {
         let hot_key_cache = HotKeyCache::new(1 << 20);
         hot_key_cache.learn(&history([5, 0].into_iter()));
         hot_key_cache.learn(&history([0, 3].into_iter()));

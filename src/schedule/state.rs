@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_has_no_counts_and_memory_is_bounded() {
+    fn a_reference_that_finds_no_space_is_not_counted_and_memory_is_bounded() {
         let (state, history) = (State::new(20, 1 << 14), History::new(1 << 10));
         assert!(state.bytes() <= 1 << 14);
         let references = (1..10_000_u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1);

@@ -395,7 +395,7 @@ mod tests {
     /// What was there when it was read is there at the validation because another transaction inserted it again: the
     /// result must not be released before that is durable.
     #[test]
-    fn who_wrote_last_what_is_still_there_has_been_met() {
+    fn the_last_writer_of_an_existing_record_counts_as_met() {
         let (made, mut reads, seen) = (Made::new(word(1)), ReadSet::default(), Cell::new(Stamp::new(5, 1)));
         reads.note(made.record(), word(1), Part::Existence);
         assert!(reads.still_holds(|_| false, &seen));

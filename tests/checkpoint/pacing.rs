@@ -96,7 +96,7 @@ fn patient(disk: &SimulatedDisk) -> Options {
 }
 
 #[test]
-fn who_waits_for_one_does_not_wait_for_the_plan() {
+fn a_checkpoint_by_hand_does_not_wait_for_its_pace() {
     in_time(|| {
         let disk = SimulatedDisk::new();
         let (db, table) = filled(patient(&disk));

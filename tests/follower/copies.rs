@@ -57,7 +57,7 @@ fn a_copied_databases_checkpoints_leave_the_originals_alone() {
 }
 
 #[test]
-fn who_looks_into_a_copys_directory_is_no_follower_of_the_original() {
+fn a_reader_of_a_copys_directory_is_no_follower_of_the_original() {
     in_time(|| {
         let (disk, place) = (SimulatedDisk::new(), Place::new());
         // Parts go elsewhere, where the original would look for them.

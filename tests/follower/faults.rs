@@ -219,7 +219,7 @@ fn closing_waits_for_no_silent_follower_whatever_waits_for_that() {
 }
 
 #[test]
-fn who_is_no_follower_is_sent_away() {
+fn a_connection_that_is_no_follower_is_refused() {
     in_time(|| {
         let (disk, place) = (SimulatedDisk::new(), Place::new());
         let journal = Journal::create(place.with(plain(&disk)));

@@ -191,7 +191,7 @@ fn stashed_calls_of_a_worker_are_run_whoever_drops_them() {
 }
 
 #[test]
-fn whoever_waits_for_a_stashed_call_gets_its_result() {
+fn a_waiter_for_a_stashed_call_gets_its_result() {
     in_time(|| {
         let (db, table) = labelled(4.0);
         let procedures = procedures(&db, &table);

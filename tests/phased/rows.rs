@@ -28,7 +28,7 @@ fn stashed_by(db: &Database, table: &Table, mut body: impl FnMut()) -> u64 {
 }
 
 #[test]
-fn whoever_looks_only_at_other_columns_is_not_stashed() {
+fn a_reader_of_other_columns_is_not_stashed() {
     in_time(|| {
         let (db, table) = labelled(PHASE);
         let first_rows = || Range::from(key![0]).to(key![5]);

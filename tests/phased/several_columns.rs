@@ -121,7 +121,7 @@ fn procedures_that_change_three_split_columns_are_never_stashed() {
 /// All three columns change together; so a reader never sees one without the others. With one thread whose numbers rise
 /// that is exact.
 #[test]
-fn who_reads_meanwhile_sees_all_columns_of_the_same_calls() {
+fn a_concurrent_reader_sees_all_columns_of_the_same_calls() {
     in_time(|| {
         let (db, table) = labelled(1.0);
         let stop = AtomicBool::new(false);

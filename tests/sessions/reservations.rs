@@ -104,7 +104,7 @@ fn while_it_waits<T: Send>(
 }
 
 #[test]
-fn who_wants_an_inserted_key_waits_for_the_session_that_inserts_it() {
+fn a_rival_for_an_inserted_key_waits_for_the_inserting_session() {
     under_every_protocol(|rig| {
         for commits in [true, false] {
             let id = 10 + i64::from(commits);

@@ -49,7 +49,7 @@ fn a_share_has_one_thread_at_a_time_and_its_batches_in_their_order() {
 }
 
 #[test]
-fn nobody_reads_too_far_ahead() {
+fn no_reader_runs_too_far_ahead() {
     let mut board = board();
     board.busy = u64::MAX;
     let mut read = 0;

@@ -106,7 +106,7 @@ fn a_newcomer_does_not_pass_by_who_waits() {
 }
 
 #[test]
-fn who_must_not_wait_leaves_no_trace() {
+fn a_refused_no_wait_request_leaves_no_trace_in_the_queue() {
     let mut rig = Rig::new();
     rig.holds(0, Exclusive);
     assert_eq!(rig.queue.request(rig.owners[1].0, Shared, None), Answer::Refused);

@@ -167,7 +167,7 @@ fn an_insert_that_waits_is_not_overtaken_by_ranges_around_it() {
 }
 
 #[test]
-fn who_is_waited_for_does_not_wait_behind_the_waiter() {
+fn a_holder_does_not_queue_behind_its_waiter() {
     let mut rig = Rig::new();
     rig.holds(0, range(1, 9));
     rig.waits(1, point(5));

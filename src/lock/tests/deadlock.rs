@@ -67,7 +67,7 @@ fn two_upgrades_of_one_lock_are_a_deadlock() {
 }
 
 #[test]
-fn who_waits_only_for_its_turn_can_close_a_circle() {
+fn a_wait_for_a_turn_can_close_a_cycle() {
     let (_manager, sessions) = setup(3);
     // 2 goes with the holder 0, but stands behind 1, which waits for 0; and 0 waits for 2's record.
     sessions[0].lock(record(1), Mode::Shared);
@@ -132,7 +132,7 @@ fn a_victim_can_begin_again() {
 }
 
 #[test]
-fn who_waits_for_a_circle_is_spared() {
+fn a_waiter_outside_the_cycle_is_spared() {
     let (_manager, sessions) = setup(3);
     sessions[0].lock(record(1), Mode::Exclusive);
     sessions[1].lock(record(2), Mode::Exclusive);

@@ -56,7 +56,7 @@ fn one_s_own_range_does_not_keep_one_from_inserting() {
 }
 
 #[test]
-fn who_does_not_wait_is_refused_and_leaves_no_trace() {
+fn a_no_wait_request_that_is_refused_leaves_no_trace() {
     let (manager, sessions) = setup(2);
     sessions[0].range(1, 9);
     let refused = sessions[1].run(|manager, locks| {

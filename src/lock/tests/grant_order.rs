@@ -4,7 +4,7 @@ use super::*;
 use crate::base::atomics::AtomicBool;
 
 #[test]
-fn who_waits_gets_the_lock_when_it_is_given_up() {
+fn a_waiter_gets_the_lock_when_it_is_released() {
     let (manager, sessions) = setup(2);
     sessions[0].lock(record(1), Mode::Exclusive);
     let waiting = sessions[1].wait(record(1), Mode::Shared);

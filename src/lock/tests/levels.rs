@@ -100,7 +100,7 @@ fn a_lock_on_a_table_keeps_those_below_away_and_others_not() {
 }
 
 #[test]
-fn who_does_not_wait_is_refused_at_once_and_keeps_what_it_had() {
+fn a_no_wait_request_is_refused_at_once_and_keeps_its_locks() {
     let (manager, mut locks) = setup_one();
     let mut other = Locks::default();
     other.begin(manager.start_timestamp());

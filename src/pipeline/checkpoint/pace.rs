@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_ahead_waits_for_the_log_to_grow() {
+    fn a_checkpoint_that_is_ahead_waits_for_the_log_to_grow() {
         let (pace, looks) = (pace_by_log(), Cell::new(0));
         let grow = || {
             looks.set(looks.get() + 1);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_log_that_does_not_grow() {
+    fn a_checkpoint_does_not_wait_for_a_log_that_does_not_grow() {
         let waited = pace_by_log().wait(|| 7_000, || false, || false);
         assert!(waited >= IDLE, "{waited:?}");
         let late = Pace { start: Instant::now() - SECOND, ..pace_by_log() };
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_hurried_or_over_does_not_wait() {
+    fn a_hurried_or_finished_checkpoint_does_not_wait() {
         let (pace, log_bytes) = (pace_by_log(), Cell::new(7_000));
         let grow = || {
             log_bytes.set(log_bytes.get() + 1);

@@ -147,7 +147,7 @@ fn rows_that_come_and_go_leave_a_bounded_number_of_records() {
 /// A call that needs the next epoch, because the present one has no sequence numbers left, holds nothing meanwhile:
 /// others may be what the next epoch waits for.
 #[test]
-fn who_waits_for_the_next_epoch_holds_no_site() {
+fn a_call_that_waits_for_the_next_epoch_holds_no_partition() {
     let disk = SimulatedDisk::new();
     let db = Arc::new(on_disk(&disk));
     let table = users(&db);

@@ -165,7 +165,7 @@ fn what_is_declared_to_be_written_is_read_alone() {
 }
 
 #[test]
-fn who_changes_or_deletes_claims_no_point_and_who_inserts_does() {
+fn inserts_claim_a_point_and_updates_and_deletes_do_not() {
     let (rig, manager) = (rig(), Arc::new(LockManager::new()));
     let mut reader = begun(&manager, OnConflict::Abort);
     reader.claim_range(&rig.table, EVERYTHING).expect("it is free");
@@ -197,7 +197,7 @@ fn locks_belong_to_the_database_of_the_attempt() {
 }
 
 #[test]
-fn who_waits_is_let_in_and_a_deadlock_costs_the_younger_one_its_attempt() {
+fn a_waiter_is_granted_and_a_deadlock_aborts_the_younger_attempt() {
     let (rig, manager) = (rig(), Arc::new(LockManager::new()));
     let mut older = begun(&manager, OnConflict::Wait);
     older.claim_key(&rig.table, b"a", Claim::Write).expect("it is free");
@@ -225,7 +225,7 @@ fn who_waits_is_let_in_and_a_deadlock_costs_the_younger_one_its_attempt() {
 }
 
 #[test]
-fn who_never_waits_does_after_many_attempts() {
+fn no_wait_becomes_wait_after_many_attempts() {
     let settings = |lock_conflict| Settings {
         partitions: 1,
         serial_variant: SerialVariant::Sp,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_leaves_nothing_and_has_seen_something_possible() {
+    fn a_failed_transaction_leaves_nothing_and_saw_a_possible_state() {
         let text = |seen: i64| {
             format!(
                 "title: a\nstart: insert x 1\nT1 get x => {seen}\nT1 set x 9 => ok\nT1 fail => failed\n\

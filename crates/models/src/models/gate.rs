@@ -9,11 +9,15 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::storage::epoch::{Epochs, FIRST, Published};
 
 pub(super) const MODELS: &[Model] = &[
-    Model::new("gate::nobody_is_inside_while_it_is_held", SMALL, nobody_is_inside_while_it_is_held),
     Model::new(
-        "gate::who_enters_sees_what_was_done_behind_it",
+        "gate::no_thread_is_inside_while_the_gate_is_closed",
         SMALL,
-        who_enters_sees_what_was_done_behind_it,
+        no_thread_is_inside_while_the_gate_is_closed,
+    ),
+    Model::new(
+        "gate::a_thread_that_enters_sees_what_was_done_behind_the_gate",
+        SMALL,
+        a_thread_that_enters_sees_what_was_done_behind_the_gate,
     ),
     Model::new("gate::two_who_close_it_take_turns", MIDDLE, two_who_close_it_take_turns),
     Model::new(
@@ -43,7 +47,7 @@ fn open(epochs: &Epochs) {
 }
 
 /// One thread adds inside twice, the other changes the same number behind the gate: no addition is lost.
-fn nobody_is_inside_while_it_is_held() {
+fn no_thread_is_inside_while_the_gate_is_closed() {
     let (epochs, inside, shared) = (epochs(), published(), shared());
     let entering = {
         let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
@@ -60,7 +64,7 @@ fn nobody_is_inside_while_it_is_held() {
 }
 
 /// The gate is closed before a thread enters: it waits (asleep, if it must), and sees what was done meanwhile.
-fn who_enters_sees_what_was_done_behind_it() {
+fn a_thread_that_enters_sees_what_was_done_behind_the_gate() {
     let (epochs, inside, shared) = (epochs(), published(), shared());
     epochs.close_gate();
     let entering = {

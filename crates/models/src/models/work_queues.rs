@@ -12,7 +12,11 @@ use crate::pipeline::work_queues::{Sharing, Work, WorkQueues};
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("work_queues::everything_comes_out_once", MIDDLE, everything_comes_out_once),
-    Model::new("work_queues::nobody_sleeps_while_a_call_waits", MIDDLE, nobody_sleeps_while_a_call_waits),
+    Model::new(
+        "work_queues::no_worker_sleeps_while_a_call_waits",
+        MIDDLE,
+        no_worker_sleeps_while_a_call_waits,
+    ),
     Model::new("work_queues::together_or_one_by_one", MIDDLE, together_or_one_by_one),
     Model::new(
         "work_queues::rivals_wait_no_longer_than_they_must",
@@ -83,7 +87,7 @@ fn everything_comes_out_once() {
 }
 
 /// The queue's own worker never comes: the other one is woken for it.
-fn nobody_sleeps_while_a_call_waits() {
+fn no_worker_sleeps_while_a_call_waits() {
     let queues = queues(8);
     let thief = take_once(queues.clone(), 1);
     assert!(queues.push(0, 1));

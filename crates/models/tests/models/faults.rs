@@ -52,9 +52,18 @@ pub const ALL: &[Seeded] = &[
         "skip|src/storage/worker_context.rs|guard|self.used.fetch_max",
         "epoch::a_slot_that_comes_into_use_is_not_missed",
     ),
-    fault("skip|src/storage/epoch.rs|close_gate|fetch_or", "gate::nobody_is_inside_while_it_is_held"),
-    fault("skip|src/storage/epoch.rs|enter|published.0.store", "gate::nobody_is_inside_while_it_is_held"),
-    fault("skip|src/storage/epoch.rs|open_gate|fetch_and", "gate::who_enters_sees_what_was_done_behind_it"),
+    fault(
+        "skip|src/storage/epoch.rs|close_gate|fetch_or",
+        "gate::no_thread_is_inside_while_the_gate_is_closed",
+    ),
+    fault(
+        "skip|src/storage/epoch.rs|enter|published.0.store",
+        "gate::no_thread_is_inside_while_the_gate_is_closed",
+    ),
+    fault(
+        "skip|src/storage/epoch.rs|open_gate|fetch_and",
+        "gate::a_thread_that_enters_sees_what_was_done_behind_the_gate",
+    ),
     fault("skip|src/pipeline/event_count.rs|sleep|self.asleep.store(true", "handover::no_ring_is_lost"),
     fault(
         "skip|src/durability/progress.rs|wake|count.fetch_add",
@@ -191,9 +200,15 @@ pub const ALL: &[Seeded] = &[
         "weaken|src/storage/epoch.rs|shows_at_most|self.0.load",
         "epoch::nothing_is_added_to_a_sealed_epoch",
     ),
-    fault("weaken|src/base/barrier.rs|light| fence(", "gate::nobody_is_inside_while_it_is_held"),
-    fault("weaken|src/storage/epoch.rs|leave|self.0.store", "gate::nobody_is_inside_while_it_is_held"),
-    fault("weaken|src/storage/epoch.rs|open_gate|fetch_and", "gate::who_enters_sees_what_was_done_behind_it"),
+    fault("weaken|src/base/barrier.rs|light| fence(", "gate::no_thread_is_inside_while_the_gate_is_closed"),
+    fault(
+        "weaken|src/storage/epoch.rs|leave|self.0.store",
+        "gate::no_thread_is_inside_while_the_gate_is_closed",
+    ),
+    fault(
+        "weaken|src/storage/epoch.rs|open_gate|fetch_and",
+        "gate::a_thread_that_enters_sees_what_was_done_behind_the_gate",
+    ),
     fault("weaken|src/pipeline/event_count.rs|ring|fence(", "handover::no_ring_is_lost"),
     fault("weaken|src/pipeline/event_count.rs|sleep|fence(", "handover::no_ring_is_lost"),
     fault(
