@@ -46,6 +46,7 @@ Examples:
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV
+  heddle dump --sql flights.heddle          the whole database as a script of SQL
   heddle sql flights.heddle                 a shell that speaks SQL
   heddle serve flights.heddle               serve PostgreSQL clients
   heddle backup flights.heddle copy.heddle  copy a database, while it runs
@@ -69,7 +70,7 @@ enum Command {
     Follow(follow::Arguments),
     /// Show what is in a database directory
     Inspect(inspect::Arguments),
-    /// Print a table as CSV
+    /// Print a table as CSV, or the whole database as SQL
     Dump(dump::Arguments),
     /// Run SQL on a database: from the command line, a file, standard input, or a terminal
     Sql(sql::Arguments),

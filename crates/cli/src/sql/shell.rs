@@ -78,10 +78,29 @@ impl Shell {
                 continue;
             }
             let (statement, behind) = first_statement(trimmed).unwrap_or((trimmed, ""));
-            self.run_statement(statement)?;
-            rest = behind;
+            rest = match copied_lines(statement, behind) {
+                Some((data, behind)) => {
+                    self.run_copy(statement, data)?;
+                    behind
+                }
+                None => {
+                    self.run_statement(statement)?;
+                    behind
+                }
+            };
         }
         Ok(())
+    }
+
+    /// Runs a COPY … FROM STDIN with the lines that follow it in the text.
+    fn run_copy(&mut self, statement: &str, data: &str) -> Result {
+        match self.connection.copy_from(statement, data.as_bytes()) {
+            Ok(results) => results.iter().try_for_each(|result| self.show(result)),
+            Err(error) => {
+                self.fail(statement, &error);
+                Ok(())
+            }
+        }
     }
 
     /// Runs a statement and prints what it gives.
@@ -187,6 +206,29 @@ impl Shell {
     }
 }
 
+/// The lines behind a COPY … FROM STDIN, up to `\.` alone on a line, and what stands behind that.
+fn copied_lines<'t>(statement: &str, behind: &'t str) -> Option<(&'t str, &'t str)> {
+    let words: Vec<String> = statement
+        .split(|character: char| character.is_whitespace() || "();".contains(character))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let is_copy = words.first().is_some_and(|word| word == "copy")
+        && words.windows(2).any(|pair| pair[0] == "from" && pair[1] == "stdin");
+    if !is_copy {
+        return None;
+    }
+    let (_, lines) = behind.split_once('\n')?;
+    let mut end = 0;
+    for line in lines.split_inclusive('\n') {
+        if line.trim_end_matches(['\n', '\r']) == "\\." {
+            return Some((&lines[..end], &lines[end + line.len()..]));
+        }
+        end += line.len();
+    }
+    Some((lines, ""))
+}
+
 /// The line of a text that a position is in, and a mark below it.
 fn pointer(text: &str, position: usize) -> String {
     let before: String = text.chars().take(position.saturating_sub(1)).collect();
@@ -199,7 +241,19 @@ fn pointer(text: &str, position: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::pointer;
+    use super::{copied_lines, pointer};
+
+    #[test]
+    fn the_lines_of_a_copy_end_at_a_backslash_and_a_period() {
+        assert_eq!(
+            copied_lines("copy t from stdin;", "\n1\n2;\n\\.\nselect 1"),
+            Some(("1\n2;\n", "select 1"))
+        );
+        assert_eq!(copied_lines("COPY a.t(b) FROM STDIN(format csv);", "\n1\n"), Some(("1\n", "")));
+        assert_eq!(copied_lines("copy t from stdin;", "\n\\.\n"), Some(("", "")));
+        assert_eq!(copied_lines("copy t to stdout;", "\n1\n"), None);
+        assert_eq!(copied_lines("select 'copy from stdin';", "\n1\n"), None);
+    }
 
     #[test]
     fn an_error_points_into_its_line() {

@@ -21,11 +21,10 @@ use crate::bind::tree::{
     BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, QueryBody, RelationId,
     RelationKind,
 };
-use crate::catalog::{Catalog, Relation, Table, View};
+use crate::catalog::{Catalog, CatalogEnvironment, Relation, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, ObjectName};
 use crate::rewrite::substitute::substituted;
-use crate::types::PlainEnvironment;
 
 /// What a statement writes.
 pub(crate) struct Written {
@@ -66,7 +65,7 @@ fn table_column(expr: &BoundExpr) -> Option<usize> {
 /// Which columns of a view can be written; none: rows cannot be deleted from it either.
 pub(crate) fn writable_columns(catalog: &Catalog, view: &Arc<View>) -> Option<Vec<bool>> {
     let context = BindContext { catalog, path: &view.search_path, text: &view.query };
-    let mut environment = PlainEnvironment::new(0);
+    let mut environment = CatalogEnvironment::new(catalog);
     let mut binder = Binder::new(context, &mut environment, &[]);
     let written = binder.written_view(view, &ObjectName { parts: Vec::new() }, "update").ok()?.view?;
     Some(written.columns.iter().map(|column| table_column(&column.expr).is_some()).collect())

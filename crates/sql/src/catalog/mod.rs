@@ -4,6 +4,7 @@
 //! statements that were bound to an older one are bound again. Oids are never used twice. Tables, indexes, views and
 //! sequences share one namespace in each schema; enums and domains another.
 
+mod environment;
 mod relation;
 mod routine;
 pub(crate) mod store;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use environment::CatalogEnvironment;
 pub(crate) use relation::{
     Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table,
     View,

@@ -423,7 +423,9 @@ impl Connection {
         let schema = self.schema_for(&create.name, false)?;
         self.type_is_free(&schema, create.name.last())?;
         let named = self.with_binder(text, |binder| binder.named_type(&create.ty))?;
-        let mut checks: Vec<Check> = Vec::with_capacity(create.checks.len());
+        // What a domain is over keeps its rules.
+        let base = named.domain.as_deref();
+        let mut checks: Vec<Check> = base.map_or_else(Vec::new, |base| base.checks.clone());
         for (name, condition) in &create.checks {
             let name = match name {
                 Some(name) => name.text.clone(),
@@ -446,8 +448,12 @@ impl Connection {
             name: create.name.last().to_string(),
             ty: named.ty,
             modifier: named.modifier,
-            default: create.default.as_ref().map(|default| default.text.clone()),
-            not_null: create.not_null,
+            default: create
+                .default
+                .as_ref()
+                .map(|default| default.text.clone())
+                .or_else(|| base.and_then(|base| base.default.clone())),
+            not_null: create.not_null || base.is_some_and(|base| base.not_null),
             checks,
             comment: None,
         };

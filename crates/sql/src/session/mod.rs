@@ -48,14 +48,13 @@ use parking_lot::RwLock;
 use crate::bind::tree::{BoundExpr, RelationId};
 use crate::bind::{BindContext, Binder};
 use crate::catalog::store::Store;
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, CatalogEnvironment, Table};
 use crate::error::Result;
 use crate::plan::Known;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
 use crate::session::sequences::Sequences;
 use crate::session::statements::StatementStatistics;
-use crate::types::PlainEnvironment;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::SessionEnvironment;
@@ -257,7 +256,7 @@ impl Known for KnownNow<'_> {
     fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
         let path = [crate::catalog::PUBLIC.to_string()];
         let context = BindContext { catalog: self.catalog, path: &path, text: "" };
-        let mut environment = PlainEnvironment::new(0);
+        let mut environment = CatalogEnvironment::new(self.catalog);
         let mut binder = Binder::new(context, &mut environment, &[]);
         let target = binder.new_relation();
         Ok((target, binder.generated(table, target, None)?))

@@ -116,6 +116,17 @@ impl Oracle {
         }
     }
 
+    /// Runs a script to its first error, which is answered.
+    pub fn run_script(&self, script: &Path) -> Result<(), String> {
+        let mut psql = command(&self.binaries, "psql", None);
+        psql.args(["-X", "-q", "-U", "postgres", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-h"]);
+        let output = psql.arg(self.directory.path()).arg("-f").arg(script).output().unwrap();
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
     /// Opens a connection.
     pub fn connect(&self) -> Session {
         let mut psql = command(&self.binaries, "psql", None);

@@ -11,10 +11,11 @@ use super::{
 };
 use crate::bind::{BindContext, bind};
 use crate::catalog::{
-    Catalog, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table, View,
+    Catalog, CatalogEnvironment, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table,
+    View,
 };
 use crate::parse::syntax::Statement;
-use crate::types::{Modifier, PlainEnvironment, Type, Value};
+use crate::types::{Modifier, Type, Value};
 
 /// The access method of tables.
 const HEAP: u32 = 2;
@@ -317,7 +318,9 @@ pub(super) fn view_columns(catalog: &Catalog, view: &View) -> Vec<(String, Type,
     let Ok(query) = crate::parse::parse_query(&view.query) else { return Vec::new() };
     let context = BindContext { catalog, path: &view.search_path, text: &view.query };
     let statement = Statement::Query(Box::new(query));
-    let Ok(bound) = bind(context, &mut PlainEnvironment::new(0), &statement, &[]) else { return Vec::new() };
+    let Ok(bound) = bind(context, &mut CatalogEnvironment::new(catalog), &statement, &[]) else {
+        return Vec::new();
+    };
     let typed = bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier));
     let named = typed
         .enumerate()

@@ -6,7 +6,7 @@ use super::SystemCatalog;
 use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule, constraints};
 use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
-use crate::parse::{Reference, parse_expression, quote_identifier, references};
+use crate::parse::{Reference, is_call, parse_expression, quote_identifier, references};
 use crate::types::{Modifier, Type, format_type};
 
 /// A DEFAULT as clients read it: a sequence is named, where the catalog keeps its oid.
@@ -121,10 +121,15 @@ pub(super) fn index_definition(
         let position = index_columns(&index).get(column as usize - 1).copied();
         return Some(position.map_or(String::new(), |at| names(index.table, &[at])));
     }
+    let key = |column: usize| match index.table.columns[column].indexed() {
+        Some(text) if is_call(text) => expression_text(system, text),
+        Some(text) => format!("(({}))", check_text(system, text)),
+        None => names(index.table, &[column]),
+    };
     let keys = index.columns.iter().map(|column| {
         let class = column.class.as_ref().map_or(String::new(), |class| format!(" {class}"));
         let order = if column.descending { " DESC" } else { "" };
-        format!("{}{class}{order}", names(index.table, &[column.column]))
+        format!("{}{class}{order}", key(column.column))
     });
     let included = match index.included {
         [] => String::new(),
@@ -136,7 +141,8 @@ pub(super) fn index_definition(
             format!("{}.{}", quote_identifier(&index.table.schema), quote_identifier(&index.table.name))
         }
     };
-    let predicate = index.predicate.map_or(String::new(), |text| format!(" WHERE ({text})"));
+    let predicate =
+        index.predicate.map_or(String::new(), |text| format!(" WHERE ({})", check_text(system, text)));
     Some(format!(
         "CREATE {}INDEX {} ON {} USING btree ({}){included}{predicate}",
         if index.unique { "UNIQUE " } else { "" },

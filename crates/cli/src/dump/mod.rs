@@ -1,4 +1,11 @@
-//! `heddle dump`: a table as CSV on standard output.
+//! `heddle dump`: a table as CSV, or the whole database as SQL, on standard output.
+//!
+//! ```text
+//! script   the database as a script of SQL     catalog   what the script is made of, read from the system catalogs
+//! ```
+
+mod catalog;
+mod script;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,22 +16,29 @@ use heddledb::{Database, Range, Table, Value};
 use crate::failure::Result;
 use crate::output;
 
-/// Print a table as CSV.
+/// Print a table as CSV, or the whole database as SQL.
 #[derive(Args)]
-#[command(after_help = "Example:\n  heddle dump bank.heddle account > account.csv")]
+#[command(after_help = "\
+Examples:
+  heddle dump bank.heddle account > account.csv
+  heddle dump --sql bank.heddle > bank.sql        psql, and heddle sql -f, run it")]
 pub struct Arguments {
     /// The database directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The table
-    #[arg(value_name = "TABLE")]
-    table: String,
+    #[arg(value_name = "TABLE", required_unless_present = "sql", conflicts_with = "sql")]
+    table: Option<String>,
+    /// A script that creates everything that SQL knows in the database: types, tables with their rows, views
+    #[arg(long)]
+    sql: bool,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
+    let Some(table) = &arguments.table else { return script::run(&arguments.directory) };
     let db = crate::check::open(&arguments.directory)?;
-    let table = db.table(&arguments.table)?;
+    let table = db.table(table)?;
     match write(&db, &table, io::stdout().lock()) {
         Ok(()) => Ok(db.close()?),
         Err(Stopped::Reader(reason)) => output::written(Err(reason)),

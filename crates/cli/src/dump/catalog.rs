@@ -1,0 +1,327 @@
+//! What a database consists of, read from the system catalogs.
+
+use heddle_sql::Connection;
+
+use crate::failure::{Failure, Result};
+
+/// The schemas of users.
+const OURS: &str = "n.nspname not like 'pg\\_%' and n.nspname <> 'information_schema'";
+
+/// The statements of a script, in the order in which they run.
+#[derive(Default)]
+pub(super) struct Script {
+    /// Before the rows: schemas, types, sequences, tables with their keys.
+    pub before: Vec<String>,
+    /// The tables: names, and the columns that are copied.
+    pub tables: Vec<(String, Vec<String>)>,
+    /// After the rows: where sequences stand, indexes, constraints, views, comments.
+    pub after: Vec<String>,
+}
+
+/// The rows of a query as text.
+pub(super) fn rows(connection: &mut Connection, query: &str) -> Result<Vec<Vec<Option<String>>>> {
+    let failed = |error: heddle_sql::SqlError| Failure::Failed(error.to_string());
+    let results = connection.query(query).map_err(failed)?;
+    results.last().map_or(Ok(Vec::new()), |result| connection.text_rows(result).map_err(failed))
+}
+
+/// The rows of a query whose columns are never NULL.
+fn lines<const WIDTH: usize>(connection: &mut Connection, query: &str) -> Result<Vec<[String; WIDTH]>> {
+    let full = |row: Vec<Option<String>>| {
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        std::array::from_fn(|_| row.next().unwrap_or_default())
+    };
+    Ok(rows(connection, query)?.into_iter().map(full).collect())
+}
+
+/// A name as it stands in SQL.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn literal(text: &str) -> String {
+    match text.contains('\\') {
+        true => format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
+        false => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+/// Reads everything.
+pub(super) fn read(connection: &mut Connection) -> Result<Script> {
+    let mut script = Script::default();
+    schemas(connection, &mut script)?;
+    types(connection, &mut script)?;
+    // Functions stand here, behind the types that they take and before the tables whose defaults call them.
+    sequences(connection, &mut script)?;
+    tables(connection, &mut script)?;
+    positions(connection, &mut script)?;
+    constraints(connection, &mut script, "u")?;
+    indexes(connection, &mut script)?;
+    constraints(connection, &mut script, "f")?;
+    views(connection, &mut script)?;
+    comments(connection, &mut script)?;
+    Ok(script)
+}
+
+fn schemas(connection: &mut Connection, script: &mut Script) -> Result {
+    let query =
+        format!("select n.nspname from pg_namespace n where {OURS} and n.nspname <> 'public' order by 1");
+    for [name] in lines(connection, &query)? {
+        script.before.push(format!("CREATE SCHEMA {};", quoted(&name)));
+    }
+    Ok(())
+}
+
+/// Enums and domains, in the order in which they were made: a domain may be over another one.
+fn types(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select t.oid, n.nspname, t.typname, t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull,
+             coalesce(t.typdefault, '')
+         from pg_type t join pg_namespace n on n.oid = t.typnamespace
+         where t.typtype in ('e', 'd') and {OURS} order by t.oid"
+    );
+    for [oid, schema, name, kind, base, not_null, default] in lines(connection, &query)? {
+        let name = format!("{}.{}", quoted(&schema), quoted(&name));
+        if kind == "e" {
+            let query =
+                format!("select enumlabel from pg_enum where enumtypid = {oid} order by enumsortorder");
+            let labels: Vec<String> =
+                lines(connection, &query)?.into_iter().map(|[label]| literal(&label)).collect();
+            script.before.push(format!("CREATE TYPE {name} AS ENUM ({});", labels.join(", ")));
+            continue;
+        }
+        let mut text = format!("CREATE DOMAIN {name} AS {base}");
+        if !default.is_empty() {
+            text += &format!(" DEFAULT {default}");
+        }
+        if not_null == "t" {
+            text += " NOT NULL";
+        }
+        let query = format!(
+            "select conname, pg_get_constraintdef(oid) from pg_constraint where contypid = {oid} order by conname"
+        );
+        for [check, definition] in lines(connection, &query)? {
+            text += &format!("\n    CONSTRAINT {} {definition}", quoted(&check));
+        }
+        script.before.push(text + ";");
+    }
+    Ok(())
+}
+
+/// The options of a sequence.
+const OPTIONS: &str =
+    "'START WITH ' || s.seqstart || ' INCREMENT BY ' || s.seqincrement || ' MINVALUE ' || s.seqmin
+    || ' MAXVALUE ' || s.seqmax || ' CACHE ' || s.seqcache || case when s.seqcycle then ' CYCLE' else '' end";
+
+/// Sequences that no identity column owns.
+fn sequences(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select n.nspname, c.relname, format_type(s.seqtypid, null), {OPTIONS}
+         from pg_sequence s join pg_class c on c.oid = s.seqrelid join pg_namespace n on n.oid = c.relnamespace
+         where {OURS} and not exists
+             (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'i')
+         order by c.oid"
+    );
+    for [schema, name, ty, options] in lines(connection, &query)? {
+        script.before.push(format!(
+            "CREATE SEQUENCE {}.{} AS {ty} {options};",
+            quoted(&schema),
+            quoted(&name)
+        ));
+    }
+    Ok(())
+}
+
+fn tables(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select c.oid, n.nspname, c.relname, c.relpersistence
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where c.relkind = 'r' and c.relpersistence <> 't' and {OURS} order by c.oid"
+    );
+    for [oid, schema, name, persistence] in lines(connection, &query)? {
+        let name = format!("{}.{}", quoted(&schema), quoted(&name));
+        let (mut parts, mut copied, mut identities) = (Vec::new(), Vec::new(), Vec::new());
+        let query = format!(
+            "select a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,
+                 coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+             from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+             where a.attrelid = {oid} and a.attnum > 0 and not a.attisdropped order by a.attnum"
+        );
+        for [column, ty, not_null, identity, generated, default] in lines(connection, &query)? {
+            let mut part = format!("{} {ty}", quoted(&column));
+            match (generated.as_str(), default.is_empty()) {
+                ("s", _) => part += &format!(" GENERATED ALWAYS AS ({default}) STORED"),
+                (_, false) => part += &format!(" DEFAULT {default}"),
+                _ => {}
+            }
+            if not_null == "t" {
+                part += " NOT NULL";
+            }
+            if generated != "s" {
+                copied.push(quoted(&column));
+            }
+            if !identity.is_empty() {
+                identities.push((column, identity));
+            }
+            parts.push(part);
+        }
+        let query = format!(
+            "select conname, pg_get_constraintdef(oid) from pg_constraint
+             where conrelid = {oid} and contype in ('p', 'c') order by contype desc, conname"
+        );
+        for [constraint, definition] in lines(connection, &query)? {
+            parts.push(format!("CONSTRAINT {} {definition}", quoted(&constraint)));
+        }
+        let unlogged = if persistence == "u" { "UNLOGGED " } else { "" };
+        script.before.push(format!("CREATE {unlogged}TABLE {name} (\n    {}\n);", parts.join(",\n    ")));
+        for (column, kind) in identities {
+            script.before.push(identity(connection, &oid, &name, &column, &kind)?);
+        }
+        script.tables.push((name, copied));
+    }
+    owners(connection, script)
+}
+
+/// Makes a column an identity column, with its sequence.
+fn identity(connection: &mut Connection, oid: &str, table: &str, column: &str, kind: &str) -> Result<String> {
+    let query = format!(
+        "select n.nspname, c.relname, {OPTIONS}
+         from pg_depend d join pg_sequence s on s.seqrelid = d.objid join pg_class c on c.oid = s.seqrelid
+             join pg_namespace n on n.oid = c.relnamespace
+             join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+         where d.deptype = 'i' and d.refobjid = {oid} and a.attname = {}",
+        literal(column)
+    );
+    let kind = if kind == "a" { "ALWAYS" } else { "BY DEFAULT" };
+    let alter =
+        format!("ALTER TABLE {table} ALTER COLUMN {} ADD GENERATED {kind} AS IDENTITY", quoted(column));
+    Ok(match lines(connection, &query)?.into_iter().next() {
+        Some([schema, name, options]) => {
+            format!("{alter} (SEQUENCE NAME {}.{} {options});", quoted(&schema), quoted(&name))
+        }
+        None => format!("{alter};"),
+    })
+}
+
+/// Which columns own sequences, apart from identity columns.
+fn owners(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select n.nspname, c.relname, tn.nspname, t.relname, a.attname
+         from pg_depend d join pg_class c on c.oid = d.objid and c.relkind = 'S'
+             join pg_namespace n on n.oid = c.relnamespace
+             join pg_class t on t.oid = d.refobjid join pg_namespace tn on tn.oid = t.relnamespace
+             join pg_attribute a on a.attrelid = t.oid and a.attnum = d.refobjsubid
+         where d.deptype = 'a' and d.refobjsubid > 0 and {OURS} order by c.oid"
+    );
+    for [schema, name, table_schema, table, column] in lines(connection, &query)? {
+        script.before.push(format!(
+            "ALTER SEQUENCE {}.{} OWNED BY {}.{}.{};",
+            quoted(&schema),
+            quoted(&name),
+            quoted(&table_schema),
+            quoted(&table),
+            quoted(&column)
+        ));
+    }
+    Ok(())
+}
+
+/// Where sequences stand.
+fn positions(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where c.relkind = 'S' and c.relpersistence <> 't' and {OURS} order by c.oid"
+    );
+    for [schema, name] in lines(connection, &query)? {
+        let sequence = format!("{}.{}", quoted(&schema), quoted(&name));
+        for [last, called] in lines(connection, &format!("select last_value, is_called from {sequence}"))? {
+            let called = called == "t";
+            script.after.push(format!("SELECT pg_catalog.setval({}, {last}, {called});", literal(&sequence)));
+        }
+    }
+    Ok(())
+}
+
+/// Unique constraints, or foreign keys.
+fn constraints(connection: &mut Connection, script: &mut Script, kind: &str) -> Result {
+    let query = format!(
+        "select n.nspname, c.relname, o.conname, pg_get_constraintdef(o.oid)
+         from pg_constraint o join pg_class c on c.oid = o.conrelid join pg_namespace n on n.oid = c.relnamespace
+         where o.contype = '{kind}' and c.relpersistence <> 't' and {OURS} order by c.oid, o.conname"
+    );
+    for [schema, table, name, definition] in lines(connection, &query)? {
+        let (table, name) = (format!("{}.{}", quoted(&schema), quoted(&table)), quoted(&name));
+        script.after.push(format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition};"));
+    }
+    Ok(())
+}
+
+fn indexes(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select pg_get_indexdef(i.indexrelid)
+         from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
+         where c.relpersistence <> 't' and {OURS} and not exists
+             (select from pg_constraint o where o.conindid = i.indexrelid and o.contype in ('p', 'u'))
+         order by i.indexrelid"
+    );
+    for [definition] in lines(connection, &query)? {
+        script.after.push(definition + ";");
+    }
+    Ok(())
+}
+
+/// Views, each behind those that it reads.
+fn views(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select c.oid, n.nspname, c.relname, pg_get_viewdef(c.oid)
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.relkind = 'v' and {OURS} order by c.oid"
+    );
+    let mut waiting: Vec<[String; 4]> = lines(connection, &query)?;
+    let reads: Vec<[String; 2]> = lines(
+        connection,
+        "select r.ev_class, d.refobjid from pg_rewrite r join pg_depend d on d.objid = r.oid
+         where d.classid = 'pg_rewrite'::regclass and d.deptype = 'n'",
+    )?;
+    while !waiting.is_empty() {
+        let open: Vec<String> = waiting.iter().map(|view| view[0].clone()).collect();
+        let is_ready = |view: &[String; 4]| {
+            !reads.iter().any(|[of, read]| *of == view[0] && *read != view[0] && open.contains(read))
+        };
+        // Views cannot read each other in a circle; were it so, the first one is taken, and running the script reports it.
+        let next = waiting.iter().position(is_ready).unwrap_or_default();
+        let [oid, schema, name, query] = waiting.remove(next);
+        let columns =
+            format!("select attname from pg_attribute where attrelid = {oid} and attnum > 0 order by attnum");
+        let columns: Vec<String> =
+            lines(connection, &columns)?.into_iter().map(|[column]| quoted(&column)).collect();
+        script.after.push(format!(
+            "CREATE VIEW {}.{} ({}) AS\n{query}",
+            quoted(&schema),
+            quoted(&name),
+            columns.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+fn comments(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select c.relkind, n.nspname, c.relname, coalesce(a.attname, ''), d.description
+         from pg_description d join pg_class c on d.classoid = 'pg_class'::regclass and c.oid = d.objoid
+             join pg_namespace n on n.oid = c.relnamespace
+             left join pg_attribute a on d.objsubid > 0 and a.attrelid = c.oid and a.attnum = d.objsubid
+         where {OURS} and c.relpersistence <> 't' order by c.oid, d.objsubid"
+    );
+    for [kind, schema, name, column, text] in lines(connection, &query)? {
+        let name = format!("{}.{}", quoted(&schema), quoted(&name));
+        let what = match (kind.as_str(), column.is_empty()) {
+            (_, false) => format!("COLUMN {name}.{}", quoted(&column)),
+            ("v", _) => format!("VIEW {name}"),
+            ("S", _) => format!("SEQUENCE {name}"),
+            ("i", _) => format!("INDEX {name}"),
+            _ => format!("TABLE {name}"),
+        };
+        script.after.push(format!("COMMENT ON {what} IS {};", literal(&text)));
+    }
+    Ok(())
+}

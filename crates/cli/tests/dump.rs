@@ -1,0 +1,117 @@
+//! `heddle dump --sql`: the script creates the same database again, in HeddleDB and in PostgreSQL 15.
+
+mod common;
+#[path = "../../sql/tests/support/oracle.rs"]
+#[allow(dead_code, reason = "this test uses a part of it")]
+mod oracle;
+
+use std::path::{Path, PathBuf};
+
+use common::{heddle, succeed};
+
+/// What is asked of each database.
+const QUESTIONS: [&str; 10] = [
+    "select * from public.person order by id",
+    "select * from shop.team order by id",
+    "select count(*), min(at), max(at), max(what) from public.temp_log",
+    "select * from shop.base order by id",
+    "select * from public.over order by n",
+    "select column_name, is_nullable, is_identity, identity_generation, is_generated
+         from information_schema.columns where table_name in ('person', 'team') order by table_name, ordinal_position",
+    "select conname, contype, condeferrable, condeferred from pg_constraint where contype in ('p', 'u', 'f', 'c')
+         and connamespace in ('public'::regnamespace, 'shop'::regnamespace) order by conname",
+    "select indexname from pg_indexes where schemaname in ('public', 'shop') order by 1",
+    "select obj_description('public.person'::regclass), col_description('public.person'::regclass, 2)",
+    "select seqstart, seqincrement, seqmin, seqmax, seqcycle from pg_sequence order by 1, 2, 3, 4",
+];
+
+fn paths(directory: &Path) -> (PathBuf, String) {
+    let database = directory.join("database");
+    let path = database.to_str().expect("a path in UTF-8").to_string();
+    (database, path)
+}
+
+/// A database with something of everything, and its dump.
+fn dumped(directory: &Path) -> (String, String) {
+    let (_, path) = paths(directory);
+    let filled = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dump.sql");
+    succeed(&["sql", &path, "-f", filled]);
+    let script = succeed(&["dump", "--sql", &path]);
+    (path, script)
+}
+
+fn answers(path: &str) -> Vec<String> {
+    let ask = |question| succeed(&["sql", path, "--format", "csv", "-c", question]);
+    QUESTIONS.into_iter().map(ask).collect()
+}
+
+#[test]
+fn a_dump_creates_the_same_database_again() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (path, script) = dumped(place.path());
+    let (file, copy) = (place.path().join("script.sql"), place.path().join("copy"));
+    std::fs::write(&file, &script).expect("the script is written");
+    let copy = copy.to_str().expect("a path in UTF-8");
+    succeed(&["sql", copy, "-f", file.to_str().expect("a path in UTF-8")]);
+    assert_eq!(answers(copy), answers(&path));
+    // Sequences skip values when a database is opened again; everything else is the same text.
+    let stable = |script: &str| -> Vec<String> {
+        script.lines().filter(|line| !line.contains("setval")).map(str::to_string).collect()
+    };
+    assert_eq!(stable(&succeed(&["dump", "--sql", copy])), stable(&script));
+    let refused = heddle(&["sql", copy, "-c", "insert into person (nick, ok) values ('TOM', true)"]);
+    assert!(!refused.status.success(), "the unique index on an expression is there");
+}
+
+#[test]
+fn a_dump_creates_the_same_database_in_postgresql() {
+    let Some(oracle) = oracle::Oracle::start() else { return };
+    let place = tempfile::tempdir().expect("a directory");
+    let (path, script) = dumped(place.path());
+    let file = place.path().join("script.sql");
+    std::fs::write(&file, &script).expect("the script is written");
+    oracle.run_script(&file).unwrap_or_else(|error| panic!("{error}"));
+    let mut session = oracle.connect();
+    for question in QUESTIONS {
+        let theirs: Vec<Vec<String>> = session
+            .run(question)
+            .rows
+            .into_iter()
+            .map(|row| row.into_iter().map(Option::unwrap_or_default).collect())
+            .collect();
+        let ours = succeed(&["sql", &path, "--format", "csv", "-c", question]);
+        let ours: Vec<Vec<String>> = csv::Reader::from_reader(ours.as_bytes())
+            .records()
+            .map(|record| record.expect("CSV").iter().map(str::to_string).collect())
+            .collect();
+        assert_eq!(ours, theirs, "{question}");
+    }
+}
+
+#[test]
+fn an_empty_database_and_one_without_sql_are_dumped() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (database, path) = paths(place.path());
+    drop(heddledb::Database::open(&database, heddledb::Options::default()).expect("a database"));
+    assert!(!succeed(&["dump", "--sql", &path]).contains("CREATE"));
+    let table = heddledb::TableDefinition::new("plain")
+        .column("id", heddledb::DataType::Int64)
+        .column("name", heddledb::DataType::Text)
+        .primary_key(["id"]);
+    {
+        let db = heddledb::Database::open(&database, heddledb::Options::default()).expect("a database");
+        let table = db.create_table(table).expect("a table");
+        db.run(|tx| tx.insert(&table, [heddledb::ValueRef::Int(7), heddledb::ValueRef::Text("seven")]))
+            .expect("a row");
+    }
+    let script = succeed(&["dump", "--sql", &path]);
+    assert!(script.contains("CREATE TABLE \"public\".\"plain\""), "{script}");
+    assert!(script.contains("\n7\tseven\n\\.\n"), "{script}");
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    assert_eq!(heddle(&["dump", "--sql", "/nonexistent/database"]).status.code(), Some(2));
+    assert_eq!(heddle(&["dump", "--sql", "database", "table"]).status.code(), Some(2));
+    assert_eq!(heddle(&["dump", "database"]).status.code(), Some(2));
+}

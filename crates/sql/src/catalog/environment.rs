@@ -1,0 +1,42 @@
+//! An environment without a session that knows the users' types: definitions in the catalog are bound in it.
+
+use std::sync::Arc;
+
+use crate::catalog::Catalog;
+use crate::parse::quote_identifier;
+use crate::types::environment::FormatSettings;
+use crate::types::{Environment, PlainEnvironment};
+
+/// The users' types of a catalog, and default settings.
+pub(crate) struct CatalogEnvironment<'c> {
+    catalog: &'c Catalog,
+    plain: PlainEnvironment,
+}
+
+impl CatalogEnvironment<'_> {
+    pub fn new(catalog: &Catalog) -> CatalogEnvironment<'_> {
+        CatalogEnvironment { catalog, plain: PlainEnvironment::new(0) }
+    }
+}
+
+impl Environment for CatalogEnvironment<'_> {
+    fn formats(&self) -> &FormatSettings {
+        self.plain.formats()
+    }
+
+    fn transaction_start(&self) -> i64 {
+        self.plain.transaction_start()
+    }
+
+    fn random_bits(&mut self) -> u64 {
+        self.plain.random_bits()
+    }
+
+    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    }
+
+    fn type_name(&self, oid: u32) -> Option<String> {
+        self.catalog.enum_by_oid(oid).map(|ty| quote_identifier(&ty.name))
+    }
+}
