@@ -96,6 +96,10 @@ pub(crate) trait SharedRows: Rows {
 
 /// Writes rows. What was written is seen by later reads.
 pub(crate) trait Writes: Rows {
+    /// A point to which what was written can be taken back.
+    fn savepoint(&self) -> heddledb::Savepoint;
+    /// Takes back what was written since the savepoint.
+    fn rollback_to(&self, savepoint: &heddledb::Savepoint);
     fn insert(&self, table: &Table, row: &[ValueRef<'_>]) -> Result<(), SqlError>;
     fn update(
         &self,
@@ -175,6 +179,14 @@ impl Rows for Tx<'_, '_> {
 }
 
 impl Writes for Tx<'_, '_> {
+    fn savepoint(&self) -> heddledb::Savepoint {
+        Tx::savepoint(self)
+    }
+
+    fn rollback_to(&self, savepoint: &heddledb::Savepoint) {
+        Tx::rollback_to(self, savepoint);
+    }
+
     fn insert(&self, table: &Table, row: &[ValueRef<'_>]) -> Result<(), SqlError> {
         Ok(Tx::insert(self, table, row)?)
     }

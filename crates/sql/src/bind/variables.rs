@@ -23,6 +23,7 @@ pub(crate) struct VariableRef {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameConflict {
     Error,
+    Variable,
     Column,
 }
 

@@ -12,7 +12,7 @@ use crate::parse::syntax::{
     RoutineName, RoutineOptions, RoutineType,
 };
 use crate::session::{Connection, Severity};
-use crate::types::Type;
+use crate::types::{Modifier, Type};
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
@@ -86,7 +86,7 @@ impl Connection {
                 self.with_binder(text, |binder| {
                     let bound = binder.expr(&default.expr)?;
                     let context = crate::types::cast::CastContext::Assignment;
-                    binder.coerce(bound, ty, crate::types::Modifier::NONE, context, default.expr.at)
+                    binder.coerce(bound, ty, Modifier::NONE, context, default.expr.at)
                 })?;
             }
             arguments.push(Argument {
@@ -101,7 +101,8 @@ impl Connection {
 
     /// The type that a routine's definition names, and the table whose row it is.
     pub(crate) fn routine_type(&mut self, ty: &RoutineType) -> Result<(Type, Option<u32>)> {
-        resolve_type(self.environment_mut(), ty)
+        let resolved = resolve_type(self.environment_mut(), ty)?;
+        Ok((resolved.ty, resolved.row_of))
     }
 
     fn set_result(&mut self, routine: &mut Routine, returns: Option<&RoutineType>) -> Result<()> {
@@ -330,14 +331,23 @@ fn check_arguments(arguments: &[Argument]) -> Result<()> {
     Ok(())
 }
 
-/// The type that a routine names, and the table whose row it is.
+/// A type that a routine names.
+pub(crate) struct ResolvedType {
+    pub ty: Type,
+    pub modifier: Modifier,
+    /// The table whose row it is.
+    pub row_of: Option<u32>,
+}
+
+/// What a routine's name of a type means.
 ///
 /// # Errors
 /// 42704, 42P01, 42703.
 pub(crate) fn resolve_type(
     environment: &mut crate::session::SessionEnvironment,
     ty: &RoutineType,
-) -> Result<(Type, Option<u32>)> {
+) -> Result<ResolvedType> {
+    let plain = |ty, modifier| ResolvedType { ty, modifier, row_of: None };
     let catalog = environment.catalog.clone();
     let path = environment.path();
     if ty.is_copied {
@@ -354,7 +364,7 @@ pub(crate) fn resolve_type(
             let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         })?;
-        return Ok((found.ty, None));
+        return Ok(plain(found.ty, found.modifier));
     }
     let relation = catalog.find(ty.name.name.schema(), ty.name.name.last(), &path);
     if ty.is_row && relation.is_none() {
@@ -363,16 +373,19 @@ pub(crate) fn resolve_type(
     let context = crate::bind::BindContext { catalog: &catalog, path: &path, text: "" };
     let mut binder = crate::bind::Binder::new(context, environment, &[]);
     binder.foreign_text = true;
-    let plain = crate::parse::syntax::TypeName { set_of: false, ..ty.name.clone() };
+    let name = crate::parse::syntax::TypeName { set_of: false, ..ty.name.clone() };
     if !ty.is_row {
-        match (binder.named_type(&plain), relation) {
-            (Ok(named), _) => return Ok((named.ty, None)),
+        match (binder.named_type(&name), relation) {
+            (Ok(named), _) => return Ok(plain(named.ty, named.modifier)),
             (Err(error), Some(Relation::Table(_))) if error.state() == SqlState::UNDEFINED_OBJECT => {}
             (Err(error), _) => return Err(error),
         }
     }
     match relation {
-        Some(Relation::Table(table)) if ty.name.dimensions == 0 => Ok((Type::Record, Some(table.oid))),
+        Some(Relation::Table(table)) if ty.name.dimensions == 0 => {
+            let row_of = Some(table.oid);
+            Ok(ResolvedType { ty: Type::Record, modifier: Modifier::NONE, row_of })
+        }
         _ => Err(SqlError::unsupported("rows of this relation are not supported as a type")),
     }
 }

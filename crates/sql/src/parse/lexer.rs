@@ -21,7 +21,7 @@ pub(super) struct Token<'t> {
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum TokenKind<'t> {
+pub(crate) enum TokenKind<'t> {
     /// A word, folded to lower case: a keyword or a name.
     Word(Cow<'t, str>),
     /// A quoted name.

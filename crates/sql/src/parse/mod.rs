@@ -27,11 +27,11 @@ mod types;
 mod utility;
 
 use crate::error::Result;
-use crate::parse::parser::Parser;
 use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
 
 pub(crate) use keywords::quote_identifier;
-pub(crate) use parser::{Reference, character_position};
+pub(crate) use lexer::TokenKind;
+pub(crate) use parser::{Parser, Reference, character_position};
 
 /// How deeply expressions, queries and parentheses may nest.
 pub(crate) const NESTING_MAX: u32 = 160;

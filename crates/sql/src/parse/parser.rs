@@ -13,7 +13,7 @@ pub(crate) fn character_position(text: &str, at: At) -> u32 {
 }
 
 /// A parser in the midst of a text.
-pub(super) struct Parser<'t> {
+pub(crate) struct Parser<'t> {
     pub text: &'t str,
     tokens: Vec<Token<'t>>,
     at: usize,

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::catalog::{Language, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::Do;
+use crate::routine::plpgsql;
 use crate::routine::query::Execution;
 use crate::routine::sql::SqlBody;
 use crate::routine::{Body, Compiled};
@@ -70,6 +72,7 @@ fn called(
     let mut execution = Execution { environment, access, may_write };
     let done = crate::stack::grow(|| match &*body {
         Body::Sql(body) => body.run(&mut execution, routine, arguments),
+        Body::Plpgsql(program) => plpgsql::run(program, &mut execution, routine, arguments),
     });
     environment.routines.leave();
     done
@@ -93,7 +96,7 @@ fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Resu
 fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Body> {
     match routine.language {
         Language::Sql => SqlBody::compile(routine, &environment.catalog).map(Body::Sql),
-        Language::Plpgsql => Err(SqlError::unsupported("PL/pgSQL is not supported")),
+        Language::Plpgsql => plpgsql::compile(environment, routine).map(Body::Plpgsql),
     }
 }
 
@@ -104,5 +107,55 @@ fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Resu
 pub(crate) fn check(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<()> {
     match compile(environment, routine)? {
         Body::Sql(body) => body.check(environment, routine),
+        Body::Plpgsql(_) => Ok(()),
+    }
+}
+
+/// A body of DO.
+pub(crate) struct Inline {
+    routine: Routine,
+    program: plpgsql::Program,
+}
+
+impl Inline {
+    /// Compiles a body.
+    ///
+    /// # Errors
+    /// 42601 and other errors of class 42; 0A000 for a language without such bodies.
+    pub(crate) fn compile(environment: &mut SessionEnvironment, block: &Do) -> Result<Inline> {
+        if block.language != Language::Plpgsql {
+            let message =
+                format!("language \"{}\" does not support inline code execution", block.language.name());
+            return Err(SqlError::unsupported(message));
+        }
+        let routine = Routine {
+            oid: 0,
+            schema: String::new(),
+            name: "inline_code_block".to_string(),
+            is_procedure: false,
+            language: block.language,
+            arguments: Vec::new(),
+            result: Type::Void,
+            is_set: false,
+            row_of: None,
+            is_strict: false,
+            stability: Stability::Volatile,
+            body: block.body.clone(),
+            comment: None,
+        };
+        let program = plpgsql::compile(environment, &routine)?;
+        Ok(Inline { routine, program })
+    }
+
+    /// Runs the body.
+    ///
+    /// # Errors
+    /// The body's.
+    pub(crate) fn run(&self, environment: &mut SessionEnvironment, access: Access<'_>) -> Result<()> {
+        environment.routines.enter()?;
+        let mut execution = Execution { environment, access, may_write: true };
+        let done = crate::stack::grow(|| plpgsql::run(&self.program, &mut execution, &self.routine, &[]));
+        environment.routines.leave();
+        done.map(|_| ())
     }
 }

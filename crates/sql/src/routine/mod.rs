@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! call         from a call in a statement to a body     query      a statement of a body: planned once, run often
-//! sql          bodies in SQL                            value      conversions between variables and columns
+//! sql          bodies in SQL                            plpgsql    bodies in PL/pgSQL
+//! value        conversions between variables and columns
 //! ```
 //!
 //! # Invariants
@@ -12,6 +13,7 @@
 //! - A compiled body belongs to one connection and one version of the catalog.
 
 pub(crate) mod call;
+mod plpgsql;
 mod query;
 mod sql;
 mod value;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::routine::plpgsql::Program;
 use crate::routine::sql::SqlBody;
 
 /// How deeply calls may nest.
@@ -29,6 +32,7 @@ const DEPTH_MAX: usize = 1_000;
 /// A body that is ready to run.
 pub(crate) enum Body {
     Sql(SqlBody),
+    Plpgsql(Program),
 }
 
 /// A body, and what it was compiled for.

@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::bind::tree::{BoundColumn, BoundExpr, RelationId, StatementKind};
+use crate::bind::tree::{
+    BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
+};
 use crate::bind::{BindContext, Names, VariableRef, bind_inside};
-use crate::catalog::Table;
+use crate::catalog::{Catalog, Routine, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::expression::Expr;
@@ -46,6 +48,8 @@ pub(crate) struct Execution<'a> {
 #[derive(Debug)]
 pub(crate) struct Query {
     statement: Statement,
+    /// As it was written.
+    pub text: String,
     plan: Mutex<Option<Arc<QueryPlan>>>,
 }
 
@@ -57,6 +61,8 @@ pub(crate) struct QueryPlan {
     pub columns: Vec<BoundColumn>,
     /// `SELECT`, `INSERT`, …
     pub command: &'static str,
+    /// Of a CALL: which arguments the columns of its row belong to.
+    pub outputs: Vec<usize>,
     /// What its parameters are.
     variables: Vec<VariableRef>,
     /// The fields of the row variables of which it names fields.
@@ -66,8 +72,12 @@ pub(crate) struct QueryPlan {
 }
 
 impl Query {
-    pub(crate) fn new(statement: Statement) -> Query {
-        Query { statement, plan: Mutex::new(None) }
+    pub(crate) fn new(statement: Statement, text: &str) -> Query {
+        Query { statement, text: text.trim().to_string(), plan: Mutex::new(None) }
+    }
+
+    pub(crate) fn statement(&self) -> &Statement {
+        &self.statement
     }
 
     /// The plan for the session's catalog and the variables as they are.
@@ -158,7 +168,8 @@ impl QueryPlan {
         Ok(())
     }
 
-    fn run(
+    /// As [`Query::run`].
+    pub(crate) fn run(
         &self,
         execution: &mut Execution<'_>,
         frame: &dyn Frame,
@@ -224,12 +235,14 @@ fn make_plan(
         (StatementKind::Delete(_), _) => "DELETE",
         (StatementKind::Merge(_), _) => "MERGE",
     };
+    let called = called_procedure(&bound.kind, &catalog);
     let mut slots: Vec<usize> =
         variables.iter().filter(|it| it.field.is_some()).map(|variable| variable.slot).collect();
     slots.sort_unstable();
     slots.dedup();
     Ok(QueryPlan {
         planned,
+        outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
         columns: bound.columns,
         command,
         variables,
@@ -237,6 +250,26 @@ fn make_plan(
         version: catalog.version,
         settings: environment.settings.derived.binding.clone(),
     })
+}
+
+/// The procedure that a CALL calls.
+fn called_procedure(kind: &StatementKind, catalog: &Catalog) -> Option<Arc<Routine>> {
+    let StatementKind::Query(query) = kind else { return None };
+    let QueryBody::Select(select) = &query.body else { return None };
+    let [relation] = &select.relations[..] else { return None };
+    let RelationKind::Function { calls, .. } = &relation.kind else { return None };
+    let [FunctionCall::Set { args, .. }] = &calls[..] else { return None };
+    match args.first() {
+        Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) => {
+            catalog.routine_by_oid(*oid).filter(|routine| routine.is_procedure).cloned()
+        }
+        _ => None,
+    }
+}
+
+fn output_positions(routine: &Routine) -> Vec<usize> {
+    let outputs = routine.inputs().enumerate().filter(|(_, argument)| argument.mode.is_output());
+    outputs.map(|(at, _)| at).collect()
 }
 
 /// What is known of the database inside of a transaction.

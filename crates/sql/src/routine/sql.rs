@@ -69,7 +69,9 @@ impl SqlBody {
     /// # Errors
     /// 42601.
     pub(crate) fn compile(routine: &Routine, catalog: &Catalog) -> Result<SqlBody> {
-        let queries = parse(&routine.body)?.into_iter().map(|it| Query::new(it.statement)).collect();
+        let body = &routine.body;
+        let queries =
+            parse(body)?.into_iter().map(|it| Query::new(it.statement, &body[it.start..it.end])).collect();
         let columns = catalog.result_columns(routine);
         let field =
             |column: &ResultColumn| RecordField { name: column.name.as_str().into(), kind: column.ty };

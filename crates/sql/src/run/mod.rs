@@ -201,6 +201,18 @@ impl<'e> Access<'e> {
         Access { rows, writes: None, door: Door::Engine }
     }
 
+    /// A point to which what was written can be taken back; none where nothing can be written.
+    pub(crate) fn savepoint(&self) -> Option<heddledb::Savepoint> {
+        self.writes.map(Writes::savepoint)
+    }
+
+    /// Takes back what was written since the savepoint.
+    pub(crate) fn rollback_to(&self, savepoint: Option<&heddledb::Savepoint>) {
+        if let (Some(writes), Some(savepoint)) = (self.writes, savepoint) {
+            writes.rollback_to(savepoint);
+        }
+    }
+
     /// The interface for reads.
     pub(crate) fn rows(&self) -> &'e dyn Rows {
         self.rows

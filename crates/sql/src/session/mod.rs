@@ -64,6 +64,7 @@ pub use report::{SessionReport, Statistic, StatisticKind};
 pub use result::{
     CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
+pub(crate) use sequences::SHORTAGE;
 pub use sessions::{Notification, Signals};
 pub use slow::SlowStatement;
 pub(crate) use transaction::SequenceChange;

@@ -86,6 +86,12 @@ pub enum TransactionStatus {
 /// How grave a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
+    /// For who looks for a fault.
+    Debug,
+    /// For the server's log.
+    Log,
+    /// What the client has asked for.
+    Info,
     /// For information.
     Notice,
     /// Something may not be what was meant.
@@ -96,6 +102,9 @@ impl Severity {
     /// As the protocol has it.
     pub fn as_str(self) -> &'static str {
         match self {
+            Severity::Debug => "DEBUG",
+            Severity::Log => "LOG",
+            Severity::Info => "INFO",
             Severity::Notice => "NOTICE",
             Severity::Warning => "WARNING",
         }

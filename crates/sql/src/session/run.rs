@@ -11,9 +11,10 @@ use crate::access;
 use crate::bind::tree::StatementKind;
 use crate::bind::{BindContext, bind};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::Statement;
+use crate::parse::syntax::{Do, Statement};
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
+use crate::routine::call::Inline;
 use crate::run::{KeptRows, execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
@@ -182,11 +183,16 @@ impl Connection {
         if (plan.planned.writes || plan.planned.locks) && self.environment.settings.derived.read_only {
             return Err(self.read_only(if plan.planned.writes { plan.kind } else { "SELECT FOR UPDATE" }));
         }
+        self.run_attempts(&mut |connection| connection.attempt(plan, parameters, each))
+    }
+
+    /// Runs an attempt, again where stored values of a sequence have run out, and finishes what it did beside rows.
+    fn run_attempts(&mut self, attempt: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<u64> {
         self.apply_lock_timeout()?;
         self.begin_attempts();
         loop {
             self.environment.shortage = None;
-            let done = self.attempt(plan, parameters, each);
+            let done = attempt(self);
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
                     let sequence = sequence_of(&self.environment.catalog, sequence)?;
@@ -201,6 +207,35 @@ impl Connection {
                     self.finish_sequences()?;
                     return Ok(count);
                 }
+            }
+        }
+    }
+
+    /// DO: a body without a name, as a statement of its own.
+    pub(super) fn do_block(&mut self, block: &Do) -> Result<()> {
+        let mut attempts = 1;
+        loop {
+            let body = Inline::compile(&mut self.environment, block)?;
+            let done = self.run_attempts(&mut |connection| {
+                let in_session =
+                    !connection.transaction.is_idle() || connection.shared.database.has_reservations();
+                let environment = &mut connection.environment;
+                let attempt = |access: crate::run::Access<'_>| {
+                    environment.begin_attempt();
+                    body.run(environment, access).map(|()| 0)
+                };
+                match in_session {
+                    true => access::run_in(&mut connection.transaction.session, attempt),
+                    false => access::run(&connection.shared.database, attempt),
+                }
+            });
+            match done {
+                Err(error) if error.is_of_stale_plan() && attempts < PLANNED_AGAIN_MAX => {
+                    attempts += 1;
+                    std::thread::yield_now();
+                    self.environment.catalog = self.current_catalog();
+                }
+                done => return done.map(|_| ()),
             }
         }
     }

@@ -40,6 +40,10 @@ impl Connection {
             Statement::Show(name) => return self.show(name, sink),
             Statement::Fetch(fetch) => return self.fetch(fetch, sink),
             Statement::CreateTableAs(create) => return self.create_table_as(create, text, sink),
+            Statement::Do(block) => {
+                self.do_block(block)?;
+                "DO"
+            }
             Statement::Begin(modes) => self.begin(*modes)?,
             Statement::Commit { chain } => self.commit(*chain)?,
             Statement::Rollback { chain } => self.rollback(*chain)?,

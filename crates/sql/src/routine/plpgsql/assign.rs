@@ -1,0 +1,187 @@
+//! Values into variables.
+//!
+//! Source: PostgreSQL 15, `exec_assign_value` and `exec_move_row` in `pl_exec.c`.
+
+use crate::bind::tree::BoundColumn;
+use crate::catalog::ResultColumn;
+use crate::error::{Result, SqlError, SqlState};
+use crate::routine::plpgsql::interpret::{Interpreter, fields_of};
+use crate::routine::plpgsql::statements::single_row;
+use crate::routine::plpgsql::tree::{Into, Target, VariableKind};
+use crate::routine::value::{convert, record};
+use crate::types::array::ArrayValue;
+use crate::types::record::{RecordField, RecordValue};
+use crate::types::{Modifier, Type, Value};
+
+/// The fields of a query's rows.
+pub(super) fn fields_of_rows(columns: &[BoundColumn]) -> std::sync::Arc<[RecordField]> {
+    columns.iter().map(|it| RecordField { name: it.name.as_str().into(), kind: it.ty }).collect()
+}
+
+impl Interpreter<'_, '_> {
+    /// Assigns a value of a type.
+    pub(super) fn assign(&mut self, target: &Target, value: Value, ty: Type) -> Result<()> {
+        if !target.subscripts.is_empty() {
+            return self.assign_element(target, value, ty);
+        }
+        match &target.field {
+            None => self.assign_variable(target.slot, value, ty),
+            Some(field) => self.assign_field(target.slot, field, value, ty),
+        }
+    }
+
+    pub(super) fn assign_variable(&mut self, slot: usize, value: Value, from: Type) -> Result<()> {
+        let variable = &self.program.variables[slot];
+        let value = match &variable.kind {
+            VariableKind::Value { ty, modifier } => {
+                convert(self.execution.environment, value, from, *ty, *modifier)?
+            }
+            VariableKind::Cursor { .. } => {
+                convert(self.execution.environment, value, from, Type::Text, Modifier::NONE)?
+            }
+            VariableKind::Row(columns) => return self.assign_whole_row(slot, columns.as_deref(), value),
+        };
+        if variable.is_not_null && value.is_null() {
+            let message =
+                format!("null value cannot be assigned to variable \"{}\" declared NOT NULL", variable.name);
+            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+        }
+        self.values[slot] = value;
+        Ok(())
+    }
+
+    fn assign_whole_row(
+        &mut self,
+        slot: usize,
+        columns: Option<&[ResultColumn]>,
+        value: Value,
+    ) -> Result<()> {
+        let row = match value {
+            Value::Record(row) => Some(row),
+            Value::Null => None,
+            _ => {
+                let message = "cannot assign non-composite value to a record variable";
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+            }
+        };
+        self.values[slot] = match (columns, row) {
+            (None, Some(row)) => Value::Record(row),
+            (None, None) => Value::Null,
+            (Some(columns), row) => {
+                let values = self.row_as(columns, row.as_deref())?;
+                record(&fields_of(columns), values)
+            }
+        };
+        Ok(())
+    }
+
+    /// A row's values as those of columns: by their places; what it lacks is NULL.
+    pub(super) fn row_as(
+        &mut self,
+        columns: &[ResultColumn],
+        row: Option<&RecordValue>,
+    ) -> Result<Vec<Value>> {
+        let mut values = Vec::with_capacity(columns.len());
+        for (at, column) in columns.iter().enumerate() {
+            let given = row.and_then(|row| Some((row.values.get(at)?.clone(), row.fields.get(at)?.kind)));
+            values.push(match given {
+                Some((value, from)) => {
+                    convert(self.execution.environment, value, from, column.ty, column.modifier)?
+                }
+                None => Value::Null,
+            });
+        }
+        Ok(values)
+    }
+
+    fn assign_field(&mut self, slot: usize, field: &str, value: Value, from: Type) -> Result<()> {
+        let variable = &self.program.variables[slot];
+        let Value::Record(row) = &self.values[slot] else {
+            let message = format!("record \"{}\" is not assigned yet", variable.name);
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .with_detail("The tuple structure of a not-yet-assigned record is indeterminate."));
+        };
+        let Some(at) = row.fields.iter().position(|known| *known.name == *field) else {
+            let message = format!("record \"{}\" has no field \"{field}\"", variable.name);
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        let row = row.clone();
+        let modifier = match &variable.kind {
+            VariableKind::Row(Some(columns)) => columns.get(at).map_or(Modifier::NONE, |it| it.modifier),
+            _ => Modifier::NONE,
+        };
+        let value = convert(self.execution.environment, value, from, row.fields[at].kind, modifier)?;
+        let mut values = row.values.to_vec();
+        values[at] = value;
+        self.values[slot] = record(&row.fields, values);
+        Ok(())
+    }
+
+    /// `array[subscript] := value`, of a variable or of a field.
+    fn assign_element(&mut self, target: &Target, value: Value, from: Type) -> Result<()> {
+        let mut subscripts = Vec::with_capacity(target.subscripts.len());
+        for subscript in &target.subscripts {
+            match self.evaluate_as(subscript, Type::Int4)? {
+                Value::Int4(subscript) => subscripts.push(subscript),
+                _ => {
+                    let message = "array subscript in assignment must not be null";
+                    return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+                }
+            }
+        }
+        let (current, ty) = self.current(target)?;
+        let Some(element) = ty.element() else {
+            let name = self.execution.environment.catalog.type_display(ty);
+            let message = format!("cannot subscript type {name} because it does not support subscripting");
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+        };
+        let value = convert(self.execution.environment, value, from, element, Modifier::NONE)?;
+        let array = match &current {
+            Value::Array(array) => array.with_element(&subscripts, value)?,
+            _ => ArrayValue::empty(element).with_element(&subscripts, value)?,
+        };
+        let plain = Target { slot: target.slot, field: target.field.clone(), subscripts: Vec::new() };
+        self.assign(&plain, Value::array(array), ty)
+    }
+
+    /// A target's value and its type.
+    fn current(&self, target: &Target) -> Result<(Value, Type)> {
+        match (&self.program.variables[target.slot].kind, &target.field, &self.values[target.slot]) {
+            (VariableKind::Value { ty, .. }, None, value) => Ok((value.clone(), *ty)),
+            (VariableKind::Row(_), Some(field), Value::Record(row)) => {
+                let at = row.fields.iter().position(|known| *known.name == **field);
+                let found = at.map(|at| (row.values[at].clone(), row.fields[at].kind));
+                found.ok_or_else(|| {
+                    let message = format!("record has no field \"{field}\"");
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+                })
+            }
+            _ => Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "only arrays have elements")),
+        }
+    }
+
+    /// Assigns a query's row, or that there is none: to a row variable as a whole, else column by column.
+    pub(super) fn assign_row(
+        &mut self,
+        into: &Into,
+        columns: &[BoundColumn],
+        row: Option<Vec<Value>>,
+    ) -> Result<()> {
+        let is_row = |slot: usize| matches!(self.program.variables[slot].kind, VariableKind::Row(_));
+        if let Some(slot) = single_row(&into.targets, is_row) {
+            let values = row.unwrap_or_else(|| vec![Value::Null; columns.len()]);
+            // A query of one column that is a row gives that row.
+            let value = match (&values[..], columns) {
+                ([value @ Value::Record(_)], _) => value.clone(),
+                _ => record(&fields_of_rows(columns), values),
+            };
+            return self.assign_variable(slot, value, Type::Record);
+        }
+        let mut values = row.unwrap_or_default().into_iter();
+        for (at, target) in into.targets.iter().enumerate() {
+            let ty = columns.get(at).map_or(Type::Unknown, |column| column.ty);
+            self.assign(target, values.next().unwrap_or_default(), ty)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,482 @@
+//! From the text of a PL/pgSQL body to its tree: blocks, declarations, and the pieces of SQL in them.
+//!
+//! # Invariants
+//! - Every name of a variable is resolved here, but for those inside of SQL, which the binder resolves when a fragment is
+//!   planned, in the scope that is noted with it.
+//! - Texts of SQL are parsed here, so that mistakes in their grammar show when the routine is created.
+//!
+//! Source: PostgreSQL 15, `pl_gram.y`, `pl_comp.c`.
+
+use crate::bind::NameConflict;
+use crate::catalog::{ResultColumn, Routine};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{RoutineType, Statement as Sql};
+use crate::parse::{Parser, TokenKind, parse};
+use crate::routine::plpgsql::conditions;
+use crate::routine::plpgsql::tree::{
+    Block, Fragment, Handler, Program, Scope, Statement, Target, Variable, VariableKind,
+};
+use crate::routine::query::Query;
+use crate::session::SessionEnvironment;
+use crate::types::{Modifier, Type};
+
+/// A body while it is compiled.
+pub(super) struct Compiler<'t, 'e> {
+    pub(super) parser: Parser<'t>,
+    pub(super) environment: &'e mut SessionEnvironment,
+    pub(super) routine: &'e Routine,
+    pub(super) variables: Vec<Variable>,
+    pub(super) scopes: Vec<Scope>,
+    /// The innermost scope.
+    pub(super) scope: usize,
+}
+
+/// What ends a fragment.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Word(&'static str),
+    Mark(&'static str),
+}
+
+fn syntax(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
+}
+
+/// Compiles a body.
+///
+/// # Errors
+/// 42601 and other errors of class 42.
+pub(crate) fn compile(environment: &mut SessionEnvironment, routine: &Routine) -> Result<Program> {
+    let mut compiler = Compiler {
+        parser: Parser::new(&routine.body)?,
+        environment,
+        routine,
+        variables: Vec::new(),
+        scopes: vec![Scope { parent: None, label: Some(routine.name.clone()), names: Vec::new() }],
+        scope: 0,
+    };
+    let conflict = compiler.options()?;
+    let arguments = compiler.arguments()?;
+    let found = compiler.value_variable("found", Type::Bool);
+    if routine.result == Type::Trigger {
+        compiler.trigger_variables();
+    }
+    let block = compiler.outer_block()?;
+    let Compiler { variables, scopes, .. } = compiler;
+    Ok(Program { block, variables, scopes, conflict, found, arguments })
+}
+
+impl<'t> Compiler<'t, '_> {
+    /// `#variable_conflict …` and other options in front of the body.
+    fn options(&mut self) -> Result<NameConflict> {
+        let mut conflict = NameConflict::Error;
+        while self.parser.accept_operator("#") {
+            let option = self.parser.label()?.text;
+            let value = self.parser.label()?.text;
+            match (option.as_str(), value.as_str()) {
+                ("variable_conflict", "error") => conflict = NameConflict::Error,
+                ("variable_conflict", "use_variable") => conflict = NameConflict::Variable,
+                ("variable_conflict", "use_column") => conflict = NameConflict::Column,
+                ("print_strict_params", _) => {}
+                _ => return Err(self.parser.unexpected()),
+            }
+        }
+        Ok(conflict)
+    }
+
+    fn arguments(&mut self) -> Result<Vec<usize>> {
+        let mut slots = Vec::new();
+        let mut input = 0;
+        for argument in &self.routine.arguments {
+            let slot = self.value_variable(&argument.name, argument.ty);
+            if argument.mode.is_input() || self.routine.is_procedure {
+                input += 1;
+                self.scopes[0].names.push((format!("${input}"), slot));
+            }
+            slots.push(slot);
+        }
+        Ok(slots)
+    }
+
+    /// Declares a variable in the innermost scope.
+    pub(super) fn declare(&mut self, variable: Variable) -> usize {
+        let slot = self.variables.len();
+        if !variable.name.is_empty() {
+            self.scopes[self.scope].names.push((variable.name.clone(), slot));
+        }
+        self.variables.push(variable);
+        slot
+    }
+
+    pub(super) fn value_variable(&mut self, name: &str, ty: Type) -> usize {
+        let kind = VariableKind::Value { ty, modifier: Modifier::NONE };
+        self.plain_variable(name, kind)
+    }
+
+    pub(super) fn plain_variable(&mut self, name: &str, kind: VariableKind) -> usize {
+        let name = name.to_string();
+        self.declare(Variable { name, kind, is_constant: false, is_not_null: false, default: None })
+    }
+
+    fn trigger_variables(&mut self) {
+        for name in ["new", "old"] {
+            self.plain_variable(name, VariableKind::Row(None));
+        }
+        for name in
+            ["tg_name", "tg_when", "tg_level", "tg_op", "tg_relname", "tg_table_name", "tg_table_schema"]
+        {
+            self.value_variable(name, Type::Text);
+        }
+        self.value_variable("tg_relid", Type::Oid);
+        self.value_variable("tg_nargs", Type::Int4);
+        self.value_variable("tg_argv", Type::array_of(Type::Text));
+    }
+
+    /// Opens a scope; the one before, to be restored by [`leave`](Self::leave).
+    pub(super) fn enter(&mut self, label: Option<String>) -> usize {
+        self.scopes.push(Scope { parent: Some(self.scope), label, names: Vec::new() });
+        std::mem::replace(&mut self.scope, self.scopes.len() - 1)
+    }
+
+    pub(super) fn leave(&mut self, scope: usize) {
+        self.scope = scope;
+    }
+
+    /// The variable of this name, perhaps with a label in front; and how many parts name it.
+    pub(super) fn find(&self, parts: &[&str]) -> Option<(usize, usize)> {
+        find_variable(&self.scopes, self.scope, parts)
+    }
+
+    /// The line of a position.
+    pub(super) fn line(&self) -> u32 {
+        let before = &self.parser.text.as_bytes()[..self.parser.position() as usize];
+        before.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1
+    }
+
+    fn outer_block(&mut self) -> Result<Block> {
+        let label = self.label()?;
+        if !self.parser.is_one_of(&["declare", "begin"]) {
+            return Err(self.parser.unexpected());
+        }
+        let block = self.block(label)?;
+        self.parser.accept_mark(";");
+        self.parser.end_of_text()?;
+        Ok(block)
+    }
+
+    /// `<<label>>`
+    pub(super) fn label(&mut self) -> Result<Option<String>> {
+        if !self.parser.accept_operator("<<") {
+            return Ok(None);
+        }
+        let name = self.parser.label()?.text;
+        self.parser.expect_operator(">>")?;
+        Ok(Some(name))
+    }
+
+    /// `[DECLARE …] BEGIN … [EXCEPTION …] END [label]`.
+    pub(super) fn block(&mut self, label: Option<String>) -> Result<Block> {
+        let outer = self.enter(label.clone());
+        let block = crate::stack::grow(|| self.block_in_scope(label));
+        self.leave(outer);
+        block
+    }
+
+    fn block_in_scope(&mut self, label: Option<String>) -> Result<Block> {
+        let mut declared = Vec::new();
+        while self.parser.accept("declare") {
+            while !self.parser.is_one_of(&["begin", "declare"]) {
+                declared.extend(self.declaration()?);
+            }
+        }
+        self.parser.expect("begin")?;
+        let body = self.statements(&["exception", "end"])?;
+        let mut handlers = Vec::new();
+        let mut error_variables = None;
+        if self.parser.accept("exception") {
+            let outer = self.enter(None);
+            let state = self.value_variable("sqlstate", Type::Text);
+            error_variables = Some((state, self.value_variable("sqlerrm", Type::Text)));
+            while self.parser.accept("when") {
+                handlers.push(self.handler()?);
+            }
+            self.leave(outer);
+        }
+        self.parser.expect("end")?;
+        self.end_label(label.as_deref())?;
+        Ok(Block { label, declared, body, handlers, error_variables })
+    }
+
+    /// The label behind END, which must be the one in front.
+    pub(super) fn end_label(&mut self, label: Option<&str>) -> Result<()> {
+        if self.parser.is_mark(0, ";") || self.parser.is_end() {
+            return Ok(());
+        }
+        let name = self.parser.label()?;
+        match label {
+            Some(label) if label == name.text => Ok(()),
+            Some(label) => {
+                Err(syntax(format!("end label \"{}\" differs from block's label \"{label}\"", name.text)))
+            }
+            None => Err(syntax(format!("end label \"{}\" specified for unlabeled block", name.text))),
+        }
+    }
+
+    fn handler(&mut self) -> Result<Handler> {
+        let mut conditions = Vec::new();
+        loop {
+            if self.parser.accept("sqlstate") {
+                let text = self.parser.string()?;
+                let state = conditions::state_from(&text).ok_or_else(|| syntax("invalid SQLSTATE code"))?;
+                conditions.push(crate::routine::plpgsql::tree::Condition::State(state));
+            } else {
+                conditions.push(conditions::named(&self.parser.label()?.text)?);
+            }
+            if !self.parser.accept("or") {
+                break;
+            }
+        }
+        self.parser.expect("then")?;
+        Ok(Handler { conditions, body: self.statements(&["when", "end"])? })
+    }
+
+    /// Statements up to one of these words.
+    pub(super) fn statements(&mut self, ends: &[&str]) -> Result<Vec<Statement>> {
+        let mut statements = Vec::new();
+        while !self.parser.is_one_of(ends) {
+            if self.parser.is_end() {
+                return Err(self.parser.unexpected());
+            }
+            statements.push(crate::stack::grow(|| self.statement())?);
+        }
+        Ok(statements)
+    }
+
+    /// A declaration; none for an alias.
+    fn declaration(&mut self) -> Result<Option<usize>> {
+        let name = self.parser.label()?.text;
+        if self.scopes[self.scope].names.iter().any(|(known, _)| *known == name) {
+            return Err(syntax(format!("duplicate declaration at or near \"{name}\"")));
+        }
+        if self.parser.accept_words(&["alias", "for"]) {
+            let of = match self.parser.peek(0) {
+                TokenKind::Parameter(number) => {
+                    let name = format!("${number}");
+                    self.parser.advance();
+                    name
+                }
+                _ => self.parser.label()?.text,
+            };
+            let Some((slot, _)) = self.find(&[&of]) else {
+                return Err(SqlError::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("variable \"{of}\" does not exist"),
+                ));
+            };
+            self.scopes[self.scope].names.push((name, slot));
+            self.parser.expect_mark(";")?;
+            return Ok(None);
+        }
+        let is_cursor =
+            self.parser.is_one_of(&["cursor", "scroll"]) || self.parser.is_words(&["no", "scroll"]);
+        if is_cursor {
+            return self.cursor_declaration(name).map(Some);
+        }
+        let is_constant = self.parser.accept("constant");
+        let ty = self.parser.routine_type()?;
+        let kind = self.variable_kind(&ty)?;
+        if self.parser.accept("collate") {
+            self.parser.object_name()?;
+        }
+        let is_not_null = self.parser.accept_words(&["not", "null"]);
+        let has_default = self.parser.accept("default")
+            || self.parser.accept_mark(":=")
+            || self.parser.accept_operator("=");
+        let default = if has_default { Some(self.expression(&[End::Mark(";")])?) } else { None };
+        self.parser.expect_mark(";")?;
+        if is_not_null && default.is_none() {
+            let message =
+                format!("variable \"{name}\" must have a default value, since it's declared NOT NULL");
+            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+        }
+        Ok(Some(self.declare(Variable { name, kind, is_constant, is_not_null, default })))
+    }
+
+    /// `[NO SCROLL] CURSOR [(name type, …)] FOR query`.
+    fn cursor_declaration(&mut self, name: String) -> Result<usize> {
+        self.parser.accept("no");
+        self.parser.accept("scroll");
+        self.parser.expect("cursor")?;
+        let outer = self.enter(None);
+        let mut arguments = Vec::new();
+        if self.parser.accept_mark("(") {
+            loop {
+                let argument = self.parser.label()?.text;
+                let ty = self.parser.routine_type()?;
+                let kind = self.variable_kind(&ty)?;
+                arguments.push(self.plain_variable(&argument, kind));
+                if !self.parser.accept_mark(",") {
+                    break;
+                }
+            }
+            self.parser.expect_mark(")")?;
+        }
+        if !self.parser.accept("for") {
+            self.parser.expect("is")?;
+        }
+        let query = Some(self.whole_statement(&[End::Mark(";")])?);
+        self.parser.expect_mark(";")?;
+        self.leave(outer);
+        Ok(self.plain_variable(&name, VariableKind::Cursor { query, arguments }))
+    }
+
+    /// What a variable of this type holds.
+    fn variable_kind(&mut self, ty: &RoutineType) -> Result<VariableKind> {
+        let parts: Vec<&str> = ty.name.name.parts.iter().map(|part| part.text.as_str()).collect();
+        if ty.is_copied
+            && let Some((slot, used)) = self.find(&parts)
+            && used == parts.len()
+        {
+            return Ok(match &self.variables[slot].kind {
+                VariableKind::Value { ty, modifier } => VariableKind::Value { ty: *ty, modifier: *modifier },
+                VariableKind::Row(columns) => VariableKind::Row(columns.clone()),
+                VariableKind::Cursor { .. } => VariableKind::Cursor { query: None, arguments: Vec::new() },
+            });
+        }
+        if parts == ["refcursor"] && !ty.is_copied {
+            return Ok(VariableKind::Cursor { query: None, arguments: Vec::new() });
+        }
+        let resolved = crate::ddl::routine::resolve_type(self.environment, ty)?;
+        if let Some(table) = resolved.row_of.and_then(|oid| self.environment.catalog.table_by_oid(oid)) {
+            let column = |it: &crate::catalog::Column| ResultColumn {
+                name: it.name.clone(),
+                ty: it.ty,
+                modifier: it.modifier,
+            };
+            return Ok(VariableKind::Row(Some(table.columns.iter().map(column).collect())));
+        }
+        match resolved.ty {
+            Type::Record => Ok(VariableKind::Row(None)),
+            ty if ty.is_polymorphic()
+                || matches!(ty, Type::Void | Type::Trigger | Type::Any | Type::Cstring) =>
+            {
+                let message = format!("variable has pseudo-type {}", ty.display_name());
+                Err(SqlError::unsupported(message))
+            }
+            ty => Ok(VariableKind::Value { ty, modifier: resolved.modifier }),
+        }
+    }
+
+    /// The text up to what ends it, which stays.
+    pub(super) fn text_until(&mut self, ends: &[End]) -> Result<&'t str> {
+        let start = self.parser.position();
+        let mut depth = 0_usize;
+        loop {
+            let is_end = depth == 0
+                && ends.iter().any(|end| match end {
+                    End::Word(word) => self.parser.is_word(0, word),
+                    End::Mark(mark) => self.parser.is_mark(0, mark),
+                });
+            if is_end {
+                return Ok(self.parser.text_since(start));
+            }
+            match self.parser.peek(0) {
+                TokenKind::Mark("(" | "[") => depth += 1,
+                TokenKind::Mark(")" | "]") => depth = depth.saturating_sub(1),
+                TokenKind::Mark(";") | TokenKind::End => return Err(self.parser.unexpected()),
+                _ => {}
+            }
+            self.parser.advance();
+        }
+    }
+
+    /// An expression up to what ends it.
+    pub(super) fn expression(&mut self, ends: &[End]) -> Result<Fragment> {
+        let text = self.text_until(ends)?;
+        if text.trim().is_empty() {
+            return Err(self.parser.unexpected());
+        }
+        self.expression_of(text)
+    }
+
+    pub(super) fn expression_of(&self, text: &str) -> Result<Fragment> {
+        self.fragment(&format!("SELECT {text}"), text)
+    }
+
+    /// A statement up to what ends it.
+    pub(super) fn whole_statement(&mut self, ends: &[End]) -> Result<Fragment> {
+        let text = self.text_until(ends)?;
+        self.fragment(text, text)
+    }
+
+    /// A statement's text as a query of the innermost scope.
+    pub(super) fn fragment(&self, text: &str, shown: &str) -> Result<Fragment> {
+        let mut parsed = parse(text).map_err(SqlError::without_position)?;
+        let (Some(statement), true) = (parsed.pop(), parsed.is_empty()) else {
+            return Err(syntax(format!("syntax error at or near \"{}\"", shown.trim())));
+        };
+        if matches!(statement.statement, Sql::Unsupported { .. }) {
+            return Err(SqlError::unsupported("statements of this kind are not supported in functions"));
+        }
+        Ok(Fragment { query: Query::new(statement.statement, shown), scope: self.scope })
+    }
+
+    /// A variable, a field of one, or an element of an array.
+    pub(super) fn target(&mut self) -> Result<Target> {
+        let mut parts = match self.parser.peek(0) {
+            TokenKind::Parameter(number) => {
+                let name = format!("${number}");
+                self.parser.advance();
+                vec![name]
+            }
+            _ => vec![self.parser.label()?.text],
+        };
+        while self.parser.accept_mark(".") {
+            parts.push(self.parser.label()?.text);
+        }
+        let mut target = self.target_of(&parts)?;
+        while self.parser.accept_mark("[") {
+            target.subscripts.push(self.expression(&[End::Mark("]")])?);
+            self.parser.expect_mark("]")?;
+        }
+        Ok(target)
+    }
+
+    pub(super) fn target_of(&self, parts: &[String]) -> Result<Target> {
+        let names: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let unknown = || syntax(format!("\"{}\" is not a known variable", names.join(".")));
+        let (slot, used) = self.find(&names).ok_or_else(unknown)?;
+        let variable = &self.variables[slot];
+        if variable.is_constant {
+            let message = format!("variable \"{}\" is declared CONSTANT", variable.name);
+            return Err(SqlError::new(SqlState::new("22005"), message));
+        }
+        let field = match (&names[used..], &variable.kind) {
+            ([], _) => None,
+            ([field], VariableKind::Row(_)) => Some((*field).to_string()),
+            _ => return Err(unknown()),
+        };
+        Ok(Target { slot, field, subscripts: Vec::new() })
+    }
+}
+
+/// The variable that a name means from a scope on, and how many parts of the name are the variable's.
+pub(super) fn find_variable(scopes: &[Scope], scope: usize, parts: &[&str]) -> Option<(usize, usize)> {
+    let mut at = Some(scope);
+    while let Some(number) = at {
+        let scope = &scopes[number];
+        let named =
+            |name: &str| scope.names.iter().rev().find(|(known, _)| known == name).map(|(_, slot)| *slot);
+        if let Some(slot) = parts.first().and_then(|name| named(name)) {
+            return Some((slot, 1));
+        }
+        if let [label, name, ..] = parts
+            && scope.label.as_deref() == Some(*label)
+            && let Some(slot) = named(name)
+        {
+            return Some((slot, 2));
+        }
+        at = scope.parent;
+    }
+    None
+}

@@ -1,0 +1,373 @@
+//! Runs PL/pgSQL: blocks, control flow, and the values of variables.
+//!
+//! # Invariants
+//! - A block with handlers takes a savepoint; a handler starts from it. What ends the attempt of the transaction is never
+//!   caught (`conditions::may_be_caught`).
+//! - `at` is the statement that runs: the context of an error names it.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::bind::{NameConflict, Names, VariableRef};
+use crate::catalog::{ResultColumn, Routine};
+use crate::error::{Result, SqlError, SqlState};
+use crate::routine::plpgsql::compile::find_variable;
+use crate::routine::plpgsql::conditions::may_be_caught;
+use crate::routine::plpgsql::cursor::OpenCursor;
+use crate::routine::plpgsql::tree::{Block, Fragment, Kind, Program, Statement, VariableKind};
+use crate::routine::query::{Execution, Frame};
+use crate::routine::value::{convert, record};
+use crate::types::record::RecordField;
+use crate::types::{Environment, Modifier, Type, Value};
+
+/// Where control goes behind a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Flow {
+    Next,
+    /// EXIT and CONTINUE, of the loop with this label or the innermost.
+    Leave {
+        is_continue: bool,
+        label: Option<String>,
+    },
+    Return,
+}
+
+/// A body while it runs.
+pub(super) struct Interpreter<'a, 'b> {
+    pub(super) execution: &'a mut Execution<'b>,
+    pub(super) program: &'a Program,
+    pub(super) routine: &'a Routine,
+    pub(super) values: Vec<Value>,
+    pub(super) cursors: HashMap<usize, OpenCursor>,
+    /// What ROW_COUNT answers.
+    pub(super) row_count: u64,
+    /// The errors whose handlers run, the innermost last.
+    pub(super) errors: Vec<SqlError>,
+    /// The line and the name of the statement that runs.
+    at: (u32, &'static str),
+    pub(super) result: Option<Value>,
+    pub(super) rows: Vec<Value>,
+    /// The columns of the routine's result, if it has several.
+    pub(super) columns: Vec<ResultColumn>,
+    pub(super) fields: Arc<[RecordField]>,
+}
+
+/// The variables as the statements of one scope see them.
+pub(super) struct View<'v> {
+    pub(super) program: &'v Program,
+    pub(super) values: &'v [Value],
+    pub(super) scope: usize,
+}
+
+impl View<'_> {
+    /// The fields of a row variable; an error if it has none yet.
+    fn fields_of(&self, slot: usize) -> Result<Arc<[RecordField]>> {
+        self.shape(slot).ok_or_else(|| {
+            let message = format!("record \"{}\" is not assigned yet", self.program.variables[slot].name);
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .with_detail("The tuple structure of a not-yet-assigned record is indeterminate.")
+        })
+    }
+}
+
+impl Names for View<'_> {
+    fn find(&self, parts: &[&str]) -> Result<Option<(VariableRef, Type)>> {
+        let Some((slot, used)) = find_variable(&self.program.scopes, self.scope, parts) else {
+            return Ok(None);
+        };
+        let whole = VariableRef { slot, field: None };
+        let variable = &self.program.variables[slot];
+        match (&variable.kind, &parts[used..]) {
+            (VariableKind::Value { ty, .. }, []) => Ok(Some((whole, *ty))),
+            (VariableKind::Row(_), []) => Ok(Some((whole, Type::Record))),
+            (VariableKind::Cursor { .. }, []) => Ok(Some((whole, Type::Text))),
+            (VariableKind::Row(_), [name]) => {
+                let fields = self.fields_of(slot)?;
+                let Some(at) = fields.iter().position(|field| *field.name == **name) else {
+                    let message = format!("record \"{}\" has no field \"{name}\"", variable.name);
+                    return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+                };
+                Ok(Some((VariableRef { slot, field: Some(at) }, fields[at].kind)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn fields(&self, parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>> {
+        let Some((slot, used)) = find_variable(&self.program.scopes, self.scope, parts) else {
+            return Ok(None);
+        };
+        if used != parts.len() || !matches!(self.program.variables[slot].kind, VariableKind::Row(_)) {
+            return Ok(None);
+        }
+        let field = |(at, field): (usize, &RecordField)| {
+            (field.name.to_string(), VariableRef { slot, field: Some(at) }, field.kind)
+        };
+        Ok(Some(self.fields_of(slot)?.iter().enumerate().map(field).collect()))
+    }
+
+    fn conflict(&self) -> NameConflict {
+        self.program.conflict
+    }
+}
+
+impl Frame for View<'_> {
+    fn value(&self, variable: &VariableRef) -> Value {
+        match (&self.values[variable.slot], variable.field) {
+            (value, None) => value.clone(),
+            (Value::Record(record), Some(field)) => record.values.get(field).cloned().unwrap_or_default(),
+            (_, Some(_)) => Value::Null,
+        }
+    }
+
+    fn shape(&self, slot: usize) -> Option<Arc<[RecordField]>> {
+        match &self.values[slot] {
+            Value::Record(record) => Some(record.fields.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The fields of columns.
+pub(super) fn fields_of(columns: &[ResultColumn]) -> Arc<[RecordField]> {
+    columns.iter().map(|it| RecordField { name: it.name.as_str().into(), kind: it.ty }).collect()
+}
+
+impl<'a, 'b> Interpreter<'a, 'b> {
+    pub(super) fn new(
+        execution: &'a mut Execution<'b>,
+        program: &'a Program,
+        routine: &'a Routine,
+    ) -> Interpreter<'a, 'b> {
+        let columns = execution.environment.catalog.result_columns(routine);
+        let fields = fields_of(&columns);
+        Interpreter {
+            execution,
+            program,
+            routine,
+            values: vec![Value::Null; program.variables.len()],
+            cursors: HashMap::new(),
+            row_count: 0,
+            errors: Vec::new(),
+            at: (0, "statement block"),
+            result: None,
+            rows: Vec::new(),
+            columns,
+            fields,
+        }
+    }
+
+    /// Runs the body.
+    pub(super) fn run(&mut self) -> Result<()> {
+        self.values[self.program.found] = Value::Bool(false);
+        let flow = self.block(&self.program.block).map_err(|error| self.described(error))?;
+        match flow {
+            Flow::Return | Flow::Next => Ok(()),
+            Flow::Leave { is_continue, .. } => {
+                let what = if is_continue { "CONTINUE" } else { "EXIT" };
+                let message = format!("{what} cannot be used outside a loop");
+                Err(self.described(SqlError::new(SqlState::SYNTAX_ERROR, message)))
+            }
+        }
+    }
+
+    /// The function and the line, as the context of an error names them.
+    pub(super) fn context(&self) -> String {
+        let catalog = &self.execution.environment.catalog;
+        let name = match self.routine.oid {
+            0 => self.routine.name.clone(),
+            _ => self.routine.signature(|ty| catalog.type_display(ty)),
+        };
+        match self.at {
+            (line, "") => {
+                format!(
+                    "PL/pgSQL function {name} line {line} during statement block local variable initialization"
+                )
+            }
+            (line, what) => format!("PL/pgSQL function {name} line {line} at {what}"),
+        }
+    }
+
+    pub(super) fn described(&self, error: SqlError) -> SqlError {
+        error.with_context(self.context())
+    }
+
+    fn block(&mut self, block: &'a Block) -> Result<Flow> {
+        let what = self.at.1;
+        self.at.1 = "";
+        for &slot in &block.declared {
+            self.initialize(slot)?;
+        }
+        self.at.1 = what;
+        let Some((state, message)) = block.error_variables else { return self.statements(&block.body) };
+        let savepoint = self.execution.access.savepoint();
+        match self.statements(&block.body) {
+            Err(error) if may_be_caught(&error) => {
+                let Some(handler) = block
+                    .handlers
+                    .iter()
+                    .find(|handler| handler.conditions.iter().any(|condition| condition.is_met_by(&error)))
+                else {
+                    return Err(error);
+                };
+                self.execution.access.rollback_to(savepoint.as_ref());
+                self.values[state] = Value::text(error.state().as_str());
+                self.values[message] = Value::text(error.message());
+                let error = self.described(error);
+                self.errors.push(error);
+                let flow = self.statements(&handler.body);
+                self.errors.pop();
+                flow
+            }
+            done => done,
+        }
+    }
+
+    /// Gives a declared variable its first value.
+    fn initialize(&mut self, slot: usize) -> Result<()> {
+        let variable = &self.program.variables[slot];
+        if let Some(default) = &variable.default {
+            let (value, ty) = self.evaluate(default)?;
+            return self.assign_variable(slot, value, ty);
+        }
+        self.values[slot] = match &variable.kind {
+            VariableKind::Row(Some(columns)) => record(&fields_of(columns), vec![Value::Null; columns.len()]),
+            _ => Value::Null,
+        };
+        Ok(())
+    }
+
+    pub(super) fn statements(&mut self, statements: &'a [Statement]) -> Result<Flow> {
+        for statement in statements {
+            self.at = (statement.line, statement.kind.name());
+            match crate::stack::grow(|| self.statement(&statement.kind))? {
+                Flow::Next => {}
+                flow => return Ok(flow),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn statement(&mut self, kind: &'a Kind) -> Result<Flow> {
+        match kind {
+            Kind::Block(block) => {
+                return match self.block(block)? {
+                    Flow::Leave { is_continue: false, label: Some(label) }
+                        if block.label.as_ref() == Some(&label) =>
+                    {
+                        Ok(Flow::Next)
+                    }
+                    flow => Ok(flow),
+                };
+            }
+            Kind::If { arms, otherwise } => {
+                for (condition, body) in arms {
+                    if self.holds(condition)? {
+                        return self.statements(body);
+                    }
+                }
+                return self.statements(otherwise);
+            }
+            Kind::Case { operand, arms, otherwise } => {
+                return self.case(operand.as_ref(), arms, otherwise.as_deref());
+            }
+            Kind::Exit { is_continue, label, condition } => {
+                let leaves = match condition {
+                    Some(condition) => self.holds(condition)?,
+                    None => true,
+                };
+                if leaves {
+                    return Ok(Flow::Leave { is_continue: *is_continue, label: label.clone() });
+                }
+            }
+            Kind::Return(value) => {
+                self.return_value(value.as_ref())?;
+                return Ok(Flow::Return);
+            }
+            Kind::Loop { .. }
+            | Kind::ForInteger(_)
+            | Kind::ForRows { .. }
+            | Kind::ForCursor { .. }
+            | Kind::Foreach { .. } => return self.any_loop(kind),
+            _ => self.plain_statement(kind)?,
+        }
+        Ok(Flow::Next)
+    }
+
+    fn plain_statement(&mut self, kind: &'a Kind) -> Result<()> {
+        match kind {
+            Kind::Assign { target, value } => {
+                let (value, ty) = self.evaluate(value)?;
+                self.assign(target, value, ty)
+            }
+            Kind::ReturnNext(value) => self.return_next(value.as_ref()),
+            Kind::ReturnQuery(source) => self.return_query(source),
+            Kind::Raise(raise) => self.raise(raise),
+            Kind::Assert { condition, message } => self.assert(condition, message.as_ref()),
+            Kind::Run { query, into } => self.run_query(query, into.as_ref()),
+            Kind::Call { query, targets } => self.call(query, targets),
+            Kind::Perform(query) => self.perform(query),
+            Kind::Execute { source, into } => self.execute(source, into.as_ref()),
+            Kind::Diagnostics { is_stacked, items } => self.diagnostics(*is_stacked, items),
+            Kind::Open { cursor, source, arguments } => self.open(*cursor, source.as_ref(), arguments),
+            Kind::Fetch { cursor, direction, into } => self.fetch(*cursor, direction, into.as_ref()),
+            Kind::Close(cursor) => self.close(*cursor),
+            Kind::EndTransaction(_) => Err(SqlError::new(
+                SqlState::INVALID_TRANSACTION_TERMINATION,
+                "invalid transaction termination",
+            )
+            .with_hint("A call is one transaction: end it where it was begun.")),
+            _ => Ok(()),
+        }
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&'a (usize, Fragment)>,
+        arms: &'a [(Fragment, Vec<Statement>)],
+        otherwise: Option<&'a [Statement]>,
+    ) -> Result<Flow> {
+        if let Some((slot, value)) = operand {
+            let (value, kind) = self.evaluate(value)?;
+            let fields: Arc<[RecordField]> = Arc::from([RecordField { name: "value".into(), kind }]);
+            self.values[*slot] = record(&fields, vec![value]);
+        }
+        for (condition, body) in arms {
+            if self.holds(condition)? {
+                return self.statements(body);
+            }
+        }
+        match otherwise {
+            Some(body) => self.statements(body),
+            None => Err(SqlError::new(SqlState::CASE_NOT_FOUND, "case not found")
+                .with_hint("CASE statement is missing ELSE part.")),
+        }
+    }
+
+    /// The value of an expression, and its type.
+    pub(super) fn evaluate(&mut self, fragment: &Fragment) -> Result<(Value, Type)> {
+        let view = View { program: self.program, values: &self.values, scope: fragment.scope };
+        fragment.query.evaluate(self.execution, &view)
+    }
+
+    /// The value of an expression as one of a type.
+    pub(super) fn evaluate_as(&mut self, fragment: &Fragment, ty: Type) -> Result<Value> {
+        let (value, from) = self.evaluate(fragment)?;
+        convert(self.execution.environment, value, from, ty, Modifier::NONE)
+    }
+
+    /// Whether a condition is true.
+    pub(super) fn holds(&mut self, fragment: &Fragment) -> Result<bool> {
+        Ok(matches!(self.evaluate_as(fragment, Type::Bool)?, Value::Bool(true)))
+    }
+
+    pub(super) fn set_found(&mut self, found: bool) {
+        self.values[self.program.found] = Value::Bool(found);
+    }
+
+    /// Ends the statement if it was canceled or takes too long.
+    pub(super) fn check_interrupt(&mut self) -> Result<()> {
+        self.execution.environment.check_interrupt()
+    }
+}

@@ -1,0 +1,63 @@
+//! PL/pgSQL: a body is compiled to a tree once, and interpreted; its expressions and statements are plans.
+//!
+//! ```text
+//! compile, statements   text to tree              interpret   blocks and control flow     loops   loops
+//! tree                  the tree                  assign      values into variables       queries statements of SQL
+//! conditions            names of errors           raise       RAISE and diagnostics       cursor  cursors
+//! ```
+
+mod assign;
+mod compile;
+mod conditions;
+mod cursor;
+mod interpret;
+mod loops;
+mod queries;
+mod raise;
+mod statements;
+mod tree;
+
+use crate::catalog::Routine;
+use crate::error::{Result, SqlError, SqlState};
+use crate::routine::plpgsql::interpret::Interpreter;
+use crate::routine::query::Execution;
+use crate::types::{Type, Value};
+
+pub(crate) use compile::compile;
+pub(crate) use tree::Program;
+
+/// Calls a routine: its rows, or its one value.
+///
+/// # Errors
+/// The body's, with the function and the line in their context.
+pub(crate) fn run(
+    program: &Program,
+    execution: &mut Execution<'_>,
+    routine: &Routine,
+    arguments: &[Value],
+) -> Result<Vec<Value>> {
+    let mut body = Interpreter::new(execution, program, routine);
+    let mut given = arguments.iter();
+    for (argument, &slot) in routine.arguments.iter().zip(&program.arguments) {
+        if argument.mode.is_input() || routine.is_procedure {
+            body.values[slot] = given.next().cloned().unwrap_or_default();
+        }
+    }
+    body.run()?;
+    if routine.is_set {
+        return Ok(std::mem::take(&mut body.rows));
+    }
+    if routine.outputs().next().is_some() {
+        return Ok(vec![body.output()]);
+    }
+    match body.result.take() {
+        Some(value) => Ok(vec![value]),
+        None if matches!(routine.result, Type::Void) => Ok(Vec::new()),
+        None => {
+            let message = "control reached end of function without RETURN";
+            let error = SqlError::new(SqlState::new("2F005"), message);
+            let name = routine.signature(|ty| execution.environment.catalog.type_display(ty));
+            Err(error.with_context(format!("PL/pgSQL function {name}")))
+        }
+    }
+}
