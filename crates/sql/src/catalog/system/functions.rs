@@ -94,8 +94,7 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("to_regrole(text) regrole", |c, v| by_name(c, ObjectKind::Role, v)).stable(),
     scalar("pg_table_is_visible(oid) bool", |c, v| of(c, |it| relation_is_visible(it, oid(v)))).stable(),
     scalar("pg_type_is_visible(oid) bool", |c, v| of(c, |it| type_is_visible(it, oid(v)))).stable(),
-    scalar("pg_function_is_visible(oid) bool", |c, v| of(c, |_| is_function(oid(v)).then_some(true)))
-        .stable(),
+    scalar("pg_function_is_visible(oid) bool", |c, v| of(c, |it| function_is_visible(it, oid(v)))).stable(),
     scalar("pg_collation_is_visible(oid) bool", is_built_in).stable(),
     scalar("pg_opclass_is_visible(oid) bool", is_built_in).stable(),
     scalar("pg_opfamily_is_visible(oid) bool", is_built_in).stable(),
@@ -332,6 +331,15 @@ fn type_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
     }
     let found = system.objects().find_type(None, &name, &system.session.path());
     Some(found.is_some_and(|found: &UserType| found.oid() == element.oid()))
+}
+
+fn function_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
+    if is_function(oid) {
+        return Some(true);
+    }
+    let routine = system.objects().routine_by_oid(oid)?;
+    let found = system.objects().find_routines(None, &routine.name, &system.session.path());
+    Some(found.iter().any(|found| found.oid == oid))
 }
 
 /// Whether an object of PostgreSQL's own is visible: always, if it exists.
