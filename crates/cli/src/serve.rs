@@ -36,6 +36,9 @@ pub struct Arguments {
     /// Port to listen on; 0 takes a free one, and prints it
     #[arg(long, conflicts_with = "listen")]
     port: Option<u16>,
+    /// Address and port for metrics, health and the live page by HTTP [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
     /// A settings file (TOML)
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -84,6 +87,9 @@ pub fn run(arguments: &Arguments) -> Result {
             "warning: there are no users, so connections from this machine are trusted under any name",
         );
         output::report(format_args!("         add one: heddle user add {} NAME", directory.display()));
+    }
+    if let Some(http) = server.http_address() {
+        output::report(format_args!("live page http://{http}/"));
     }
     output::report(format_args!("ready {}", server.address()));
     notify("READY=1");
@@ -147,9 +153,10 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     let mut flags = arguments.set.iter().map(|set| flag(set)).collect::<Result<Vec<_>>>()?.join("\n");
     let listen = arguments.listen.or(arguments.port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))));
     let listen = listen.map(|address| ("listen", address.to_string()));
+    let http = arguments.http.map(|address| ("http", address.to_string()));
     let protocol = arguments.protocol.map(|protocol| ("protocol", protocol.to_string()));
     let durability = arguments.durability.map(|durability| ("durability", durability.to_string()));
-    for (key, value) in [listen, protocol, durability].into_iter().flatten() {
+    for (key, value) in [listen, http, protocol, durability].into_iter().flatten() {
         flags.push_str(&format!("\n{key} = {}", toml::Value::String(value)));
     }
     let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;

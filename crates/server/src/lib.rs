@@ -7,8 +7,10 @@
 //! - `registry`: all connections; cancel requests; the end of the server.
 //! - `connection`: one connection, from its first byte to its last.
 //! - `server`: the listener and the threads.
+//! - `http`: metrics, health and the live page.
 
 mod connection;
+mod http;
 mod registry;
 mod scram;
 pub mod server;

@@ -13,13 +13,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use heddle_sql::Sql;
+use heddle_sql::{SlowStatement, Sql};
 use heddledb::Database;
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 
 use crate::connection;
 use crate::connection::failure::Failure;
+use crate::http::Http;
 use crate::registry::{Place, Registry};
 use crate::settings::{Settings, SettingsError, limit};
 use crate::tls;
@@ -65,6 +66,8 @@ pub enum ServerError {
 pub(crate) struct Shared {
     current: RwLock<Current>,
     pub(crate) registry: Arc<Registry>,
+    /// Set when the server shuts down.
+    is_ending: AtomicBool,
     /// From which the salts of unknown users are made.
     pub(crate) secret: [u8; 32],
     /// The database, once it has recovered.
@@ -83,6 +86,18 @@ impl Shared {
     pub(crate) fn current(&self) -> Current {
         self.current.read().clone()
     }
+
+    /// Whether statements are accepted: the database has recovered, and the server does not shut down.
+    pub(crate) fn is_ready(&self) -> bool {
+        // Acquire: partner of the store in `Server::end`.
+        self.served.get().is_some() && !self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// Whether clients from this machine are trusted under any name.
+    pub(crate) fn trusts_everybody(&self) -> heddledb::Result<bool> {
+        let has_rules = !self.current().settings.hosts.is_empty();
+        self.served.get().map_or(Ok(false), |served| Ok(!has_rules && served.users.is_empty()?))
+    }
 }
 
 /// What there is once the database has recovered.
@@ -95,7 +110,7 @@ pub(crate) struct Served {
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    is_ending: Arc<AtomicBool>,
+    http: Option<Http>,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -113,16 +128,21 @@ impl Server {
         let listen = |error| ServerError::Listen { address: asked, error };
         let listener = TcpListener::bind(asked).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let current = RwLock::new(Current { settings: Arc::new(settings), tls });
-        let shared = Shared { current, registry: Registry::new(), secret, served: OnceLock::new() };
-        let shared = Arc::new(shared);
-        let is_ending = Arc::new(AtomicBool::new(false));
+        let http = settings.http;
+        let shared = Arc::new(Shared {
+            current: RwLock::new(Current { settings: Arc::new(settings), tls }),
+            registry: Registry::new(),
+            is_ending: AtomicBool::new(false),
+            secret,
+            served: OnceLock::new(),
+        });
+        let http = http.map(|address| Http::listen(address, shared.clone())).transpose()?;
         let life = {
-            let (shared, is_ending) = (shared.clone(), is_ending.clone());
-            move || accept(&listener, &shared, &is_ending)
+            let shared = shared.clone();
+            move || accept(&listener, &shared)
         };
         let acceptor = thread::Builder::new().name("heddle-accept".to_owned()).spawn(life);
-        Ok(Server { shared, address, is_ending, acceptor: Some(acceptor.map_err(ServerError::Thread)?) })
+        Ok(Server { shared, address, http, acceptor: Some(acceptor.map_err(ServerError::Thread)?) })
     }
 
     /// Serves this database to all that connect from now on. A server serves one database: a second call changes nothing.
@@ -132,7 +152,8 @@ impl Server {
     pub fn serve(&self, database: &Database) -> Result<(), ServerError> {
         let served = Served { users: Users::open(database)?, sql: Sql::new(database)? };
         let settings = self.shared.current().settings;
-        served.sql.set_work_memory_limit(clamped(settings.total_work_mem_bytes));
+        apply(&settings, &served.sql);
+        served.sql.on_slow_statement(log_slow_statement);
         let _ = self.shared.served.set(served);
         Ok(())
     }
@@ -148,7 +169,7 @@ impl Server {
         let restart = current.settings.that_need_a_restart(&settings);
         settings.keep_what_needs_a_restart(&current.settings);
         if let Some(served) = self.shared.served.get() {
-            served.sql.set_work_memory_limit(clamped(settings.total_work_mem_bytes));
+            apply(&settings, &served.sql);
         }
         *current = Current { settings: Arc::new(settings), tls };
         Ok(restart)
@@ -164,8 +185,12 @@ impl Server {
     /// # Errors
     /// The users cannot be read.
     pub fn trusts_everybody(&self) -> heddledb::Result<bool> {
-        let has_rules = !self.shared.current().settings.hosts.is_empty();
-        self.shared.served.get().map_or(Ok(false), |served| Ok(!has_rules && served.users.is_empty()?))
+        self.shared.trusts_everybody()
+    }
+
+    /// Where metrics and the live page are served, if they are.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Http::address)
     }
 
     /// How many connections there are.
@@ -182,11 +207,12 @@ impl Server {
     fn end(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         // Release: the acceptor acquires it after the connection that wakes it up.
-        self.is_ending.store(true, Ordering::Release);
-        let _ = TcpStream::connect_timeout(&loopback(self.address), Duration::from_secs(1));
+        self.shared.is_ending.store(true, Ordering::Release);
+        wake_acceptor(self.address);
         let _ = acceptor.join();
         let patience = self.shared.current().settings.drain_s;
         self.shared.registry.drain(Duration::from_secs(patience));
+        self.http = None;
     }
 }
 
@@ -196,9 +222,28 @@ impl Drop for Server {
     }
 }
 
+/// Puts those settings in force that all sessions share.
+fn apply(settings: &Settings, sql: &Sql) {
+    sql.set_work_memory_limit(clamped(settings.total_work_mem_bytes));
+    sql.set_slow_statement_limit(settings.log_min_duration_ms.map(Duration::from_millis));
+}
+
+/// Logs a statement without its constants: its parameters and passwords appear nowhere.
+fn log_slow_statement(slow: SlowStatement) {
+    let SlowStatement { time, process_id, user, statement } = slow;
+    let milliseconds = time.as_secs_f64() * 1e3;
+    tracing::info!(process_id, user, milliseconds, statement, "slow statement");
+}
+
 /// A number of bytes, however many the settings ask for.
 fn clamped(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Wakes a thread that waits for a connection at this address.
+pub(crate) fn wake_acceptor(address: SocketAddr) {
+    // If it fails, the next client wakes it.
+    let _ = TcpStream::connect_timeout(&loopback(address), Duration::from_secs(1));
 }
 
 /// An address at which this machine reaches a listener.
@@ -211,11 +256,11 @@ fn loopback(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>, is_ending: &AtomicBool) {
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     loop {
         let accepted = listener.accept();
         // Acquire: partner of the store in `Server::end`.
-        if is_ending.load(Ordering::Acquire) {
+        if shared.is_ending.load(Ordering::Acquire) {
             return;
         }
         match accepted {

@@ -74,10 +74,16 @@ pub struct Settings {
     pub tls_client_ca: Option<PathBuf>,
     /// Lets clients on other machines connect without TLS.
     pub allow_unencrypted: bool,
+    /// Where metrics, health and the live page are served by HTTP; nowhere if not set.
+    pub http: Option<SocketAddr>,
+    /// A file with the token that HTTP requests must carry; without one, `http` must be a loopback address.
+    pub http_token_file: Option<PathBuf>,
     /// How log messages are written.
     pub log_format: LogFormat,
     /// The least important messages that are logged.
     pub log_level: LogLevel,
+    /// Statements that take at least this long are logged, in milliseconds; none if not set.
+    pub log_min_duration_ms: Option<u64>,
     /// Which users may connect from where, and how they authenticate; the first rule that fits decides.
     #[serde(rename = "host")]
     pub hosts: Vec<HostRule>,
@@ -160,8 +166,11 @@ impl Default for Settings {
             tls_key: None,
             tls_client_ca: None,
             allow_unencrypted: false,
+            http: None,
+            http_token_file: None,
             log_format: LogFormat::default(),
             log_level: LogLevel::default(),
+            log_min_duration_ms: None,
             hosts: Vec::new(),
         }
     }
@@ -219,6 +228,8 @@ impl Settings {
             ("protocol", self.protocol != newer.protocol),
             ("durability", self.durability != newer.durability),
             ("max_row_bytes", self.max_row_bytes != newer.max_row_bytes),
+            ("http", self.http != newer.http),
+            ("http_token_file", self.http_token_file != newer.http_token_file),
             ("log_format", self.log_format != newer.log_format),
         ];
         differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
@@ -231,6 +242,8 @@ impl Settings {
         self.protocol.clone_from(&running.protocol);
         self.durability.clone_from(&running.durability);
         self.max_row_bytes = running.max_row_bytes;
+        self.http = running.http;
+        self.http_token_file.clone_from(&running.http_token_file);
         self.log_format = running.log_format;
     }
 
@@ -253,6 +266,7 @@ impl Settings {
                 "work_mem_bytes must be at least 65536, and total_work_mem_bytes at least work_mem_bytes",
             );
         }
+        self.validate_http()?;
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             return refuse("tls_certificate and tls_key belong together: give both or neither");
         }
@@ -281,6 +295,23 @@ impl Settings {
                 rule.address
             ))),
         })
+    }
+
+    fn validate_http(&self) -> Result<(), SettingsError> {
+        let Some(http) = self.http else { return Ok(()) };
+        if http.ip().is_loopback() {
+            return Ok(());
+        }
+        if self.http_token_file.is_none() {
+            return Err(SettingsError::new("http is not a loopback address: give http_token_file"));
+        }
+        if self.tls_certificate.is_none() && !self.allow_unencrypted {
+            return Err(SettingsError::new(
+                "http is not a loopback address, and there is no TLS: give tls_certificate and tls_key, or set \
+                 allow_unencrypted = true",
+            ));
+        }
+        Ok(())
     }
 
     /// How this user proves itself from this address. `has_users`: whether any user was added to the database.
@@ -436,6 +467,19 @@ mod tests {
         assert!(load("tls_certificate = 'c'", &[], "").is_err());
         assert!(load("tls_client_ca = 'c'", &[], "").is_err());
         assert!(load("max_message_bytes = 1", &[], "").is_err());
+    }
+
+    #[test]
+    fn http_beyond_this_machine_needs_a_token_and_tls() {
+        assert!(load("http = '127.0.0.1:9090'", &[], "").is_ok());
+        let message = load("http = '0.0.0.0:9090'", &[], "").expect_err("open to the world");
+        assert!(message.contains("http_token_file"), "{message}");
+        let message = load("http = '0.0.0.0:9090'\nhttp_token_file = 't'", &[], "").expect_err("unencrypted");
+        assert!(message.contains("allow_unencrypted"), "{message}");
+        assert!(
+            load("http = '[::]:9090'\nhttp_token_file = 't'\ntls_certificate = 'c'\ntls_key = 'k'", &[], "")
+                .is_ok()
+        );
     }
 
     #[test]

@@ -1,0 +1,124 @@
+//! The statistics in Prometheus's text format, version 0.0.4.
+//!
+//! # Invariants
+//! A metric is the statistic of the same name: counters end in `_total`, times are in seconds.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+
+use heddle_sql::{LatencyReport, Sql, Statistic, StatisticKind};
+
+use crate::server::Shared;
+
+/// The bounds of the histogram: 1 µs to 134 s, each twice the one before.
+const OCTAVES: std::ops::RangeInclusive<u32> = 0..=27;
+
+/// All metrics. Before the database has recovered there are few.
+pub(super) fn text(shared: &Shared) -> String {
+    let mut text = String::new();
+    let mut metrics = Metrics(&mut text);
+    metrics.one(
+        "heddle_ready",
+        "gauge",
+        "whether the server accepts statements",
+        u8::from(shared.is_ready()),
+    );
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    metrics.head("heddle_build_info", "gauge", "the server's version");
+    metrics.line("heddle_build_info", &version, 1);
+    metrics.one(
+        "heddle_connections",
+        "gauge",
+        "connections, unauthenticated ones included",
+        shared.registry.connections(),
+    );
+    if let Some(served) = shared.served.get() {
+        metrics.of_database(&served.sql);
+    }
+    text
+}
+
+struct Metrics<'t>(&'t mut String);
+
+impl Metrics<'_> {
+    // Writing to a text cannot fail.
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        let labels: Vec<String> =
+            labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.head(name, kind, help);
+        self.line(name, &[], value);
+    }
+
+    fn of_database(&mut self, sql: &Sql) {
+        sql.statistics().iter().filter(|it| !is_in_histogram(it)).for_each(|it| self.statistic(it));
+        self.histogram("heddle_statement_seconds", &sql.latency());
+        self.head("heddle_errors_total", "counter", "statements that have failed, by SQLSTATE");
+        for (state, count) in sql.errors() {
+            self.line("heddle_errors_total", &[("sqlstate", &state)], count);
+        }
+        let mut states = BTreeMap::<&str, u64>::new();
+        sql.sessions().iter().for_each(|session| *states.entry(session.state).or_insert(0) += 1);
+        self.head("heddle_sessions_by_state", "gauge", "sessions by what they do");
+        for (state, count) in states {
+            self.line("heddle_sessions_by_state", &[("state", state)], count);
+        }
+    }
+
+    fn statistic(&mut self, statistic: &Statistic) {
+        let Statistic { name, value, unit, description, kind } = *statistic;
+        let (kind, ending) = match kind {
+            StatisticKind::Counter => ("counter", "_total"),
+            StatisticKind::Gauge => ("gauge", ""),
+        };
+        if unit == "microseconds" {
+            self.one(&format!("heddle_{name}_seconds{ending}"), kind, description, value as f64 / 1e6);
+        } else {
+            self.one(&format!("heddle_{name}{ending}"), kind, description, value);
+        }
+    }
+
+    fn histogram(&mut self, name: &str, latency: &LatencyReport) {
+        self.head(name, "histogram", "how long statements took, waits included, failed ones too");
+        let bucket = format!("{name}_bucket");
+        for octave in OCTAVES {
+            let bound = (1_u64 << octave) as f64 / 1e6;
+            self.line(&bucket, &[("le", &bound.to_string())], latency.below(octave));
+        }
+        self.line(&bucket, &[("le", "+Inf")], latency.count());
+        self.line(&format!("{name}_sum"), &[], latency.total().as_secs_f64());
+        self.line(&format!("{name}_count"), &[], latency.count());
+    }
+}
+
+/// Whether the histogram says it already.
+fn is_in_histogram(statistic: &Statistic) -> bool {
+    ["statements", "statement_time"].contains(&statistic.name)
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_each_metric_has_its_help_and_type() {
+        let mut text = String::new();
+        let mut metrics = Metrics(&mut text);
+        metrics.one("a", "gauge", "help", 1);
+        metrics.line("b", &[("x", "q\"\\\n"), ("y", "z")], 0.5);
+        assert_eq!(text, "# HELP a help\n# TYPE a gauge\na 1\nb{x=\"q\\\"\\\\\\n\",y=\"z\"} 0.5\n");
+    }
+}
