@@ -10,6 +10,7 @@ use crossbeam_epoch::{Guard, pin};
 use crate::error::{Error, Result};
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::show_key;
+use crate::storage::foreign_keys::{Link, SchemaLinks, index_table};
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::{RangeScan, TableCore};
@@ -44,9 +45,13 @@ pub(crate) fn check_snapshot(
     for table in &tables {
         steps.total += steps_of(table)?;
     }
+    let links = SchemaLinks::of(&snapshot.engine().store().user_tables())?;
     for table in tables {
         report.tables += 1;
         report.rows += view.check_rows(&table, &mut steps)?;
+        for link in links.table(table.id()).iter().flat_map(|links| &links.outgoing) {
+            view.check_foreign_key(link, &mut steps)?;
+        }
         for (position, secondary) in table.secondary().iter().enumerate() {
             report.index_entries += view.check_index(&table, position, &secondary.table, &mut steps)?;
         }
@@ -75,14 +80,16 @@ impl Steps<'_> {
     }
 }
 
-/// About how many records the check of a table looks at: each row once for itself and once for each index, and each entry.
+/// About how many records the check of a table looks at: each row once for itself and
+/// once for each index and foreign key, and each entry.
 fn steps_of(table: &TableCore) -> Result<u64> {
     let mut records = 0;
     each_page(table, |page, _| {
         records += page.len() as u64;
         Ok(())
     })?;
-    Ok(records * (1 + 2 * table.secondary().len() as u64))
+    let looks = 1 + 2 * table.secondary().len() + table.definition().foreign_keys().len();
+    Ok(records * looks as u64)
 }
 
 /// Runs `visit` on every page of a table; nothing is pinned in between.
@@ -182,6 +189,33 @@ impl View<'_> {
                 _ => self.wrong(table, record.key(), "a scan finds it, a look-up by its key does not"),
             }
         })
+    }
+
+    fn check_foreign_key(&self, link: &Link, steps: &mut Steps<'_>) -> Result<()> {
+        let (child, (parent, index)) = (&*link.child, (&*link.parent, link.parent_index.0));
+        let referenced = index_table(parent, index);
+        self.each_row(child, steps, |record, words, guard| {
+            // SAFETY: the row was just read, and the thread is pinned.
+            let value = |&column: &usize| unsafe { child.layout().value(words, column) };
+            let values: Vec<ValueRef<'_>> = link.columns.iter().map(value).collect();
+            if values.iter().any(|value| value.is_null()) {
+                return Ok(());
+            }
+            let key = link.parent_key(&values)?;
+            let is_there = match referenced.find(referenced.hash(&key), &key, guard) {
+                Lookup::Found(found) => self.read(found, &mut vec![0; referenced.layout().words()])?,
+                Lookup::Missing(_) => false,
+            };
+            match is_there {
+                true => Ok(()),
+                false => self.wrong(
+                    child,
+                    record.key(),
+                    &format!("foreign key {:?} leads nowhere", link.key.name()),
+                ),
+            }
+        })?;
+        Ok(())
     }
 
     fn check_index(

@@ -1,5 +1,7 @@
 //! Everything that can go wrong, as one enum.
 
+mod sqlstate;
+
 use std::fmt;
 
 mod application;
@@ -80,6 +82,40 @@ pub enum Error {
         constraint: String,
         /// The row's values, as text.
         row: String,
+    },
+    /// A row that refers to one which does not exist.
+    #[error("table {table:?} violates the foreign key {constraint:?}: {detail}; insert that first")]
+    NoReferencedRow {
+        /// The table of the row that refers.
+        table: String,
+        /// The foreign key.
+        constraint: String,
+        /// Which row refers to which one.
+        detail: String,
+    },
+    /// A row that others refer to is to be deleted, or to get other values.
+    #[error(
+        "rows of table {table:?} refer by the foreign key {constraint:?} to {row}, which is to go; delete or change those first"
+    )]
+    StillReferenced {
+        /// The table whose rows refer.
+        table: String,
+        /// The foreign key.
+        constraint: String,
+        /// The row that is referred to, as text.
+        row: String,
+    },
+    /// A change of a table that a foreign key of another table does not allow.
+    #[error(
+        "table {table:?} cannot be changed so: the foreign key {constraint:?} of table {referring:?} refers to it; drop that first"
+    )]
+    TableReferenced {
+        /// The table that is referred to.
+        table: String,
+        /// The foreign key.
+        constraint: String,
+        /// The table that it belongs to.
+        referring: String,
     },
     /// There is no such constraint.
     #[error("table {table:?} has no constraint {constraint:?}; its constraints are: {known}")]
@@ -695,71 +731,6 @@ impl Error {
                 | Error::LogNotExtended { .. }
                 | Error::SnapshotTooOld { .. }
         )
-    }
-
-    /// The five-letter code that PostgreSQL's clients know this kind of error by.
-    pub fn sqlstate(&self) -> &'static str {
-        match self {
-            Error::WrongType { .. } | Error::WrongRead { .. } | Error::WrongOperation { .. } => "42804",
-            Error::Overflow { .. } | Error::Inexact { .. } => "22003",
-            Error::Unparsable { .. } | Error::InvalidValue { .. } => "22P02",
-            Error::DivisionByZero { .. } => "22012",
-            Error::CheckViolation { .. } => "23514",
-            Error::NullValue { .. } => "23502",
-            Error::DuplicateKey { .. } | Error::NotUnique { .. } => "23505",
-            Error::TableChanged { .. } | Error::TableNewer { .. } => "55000",
-            Error::MissingKey { .. } => "02000",
-            Error::UnknownTable { .. } | Error::ForeignTable { .. } | Error::TableDropped { .. } => "42P01",
-            Error::TableExists { .. } | Error::TableDiffers { .. } => "42P07",
-            Error::UnknownColumn { .. } => "42703",
-            Error::UnknownIndex { .. } | Error::UnknownConstraint { .. } => "42704",
-            Error::Conflict => "40001",
-            Error::UnknownSequence { .. } => "42P01",
-            Error::SequenceExists { .. } => "42P07",
-            Error::InvalidSequence { .. } => "22023",
-            Error::SequenceExhausted { .. } => "2200H",
-            Error::Deadlock => "40P01",
-            Error::TimedOut { what: Timeout::Wait } => "55P03",
-            Error::TimedOut { what: Timeout::Transaction } => "25P04",
-            Error::TimedOut { what: Timeout::Idle } => "25P03",
-            Error::Canceled => "57014",
-            Error::NoTransaction => "25P01",
-            Error::TransactionOpen => "25001",
-            Error::UnknownSavepoint => "3B001",
-            Error::RowTooLarge { .. } => "54000",
-            Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
-            Error::ThreadRefused { .. } | Error::TooManyFiles { .. } => "53000",
-            Error::MemoryFull { .. } | Error::OutOfMemory { .. } => "53200",
-            Error::SnapshotTooOld { .. } => "72000",
-            Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
-            Error::LogFailed { .. } | Error::LogNotExtended { .. } | Error::Io { .. } => "58030",
-            Error::NotWritable { .. } | Error::NotReadable { .. } => "42501",
-            Error::MissingFile { .. } => "58P01",
-            Error::ReadOnly => "25006",
-            Error::Failed { .. } | Error::Application { .. } => "P0001",
-            Error::Closed => "57P01",
-            Error::Malformed { .. } | Error::Inconsistent { .. } | Error::Damaged { .. } => "XX001",
-            Error::InvalidType { .. } => "42704",
-            Error::InvalidDefinition { .. } => "42P16",
-            Error::InvalidProcedure { .. } => "42P13",
-            Error::WrongKey { .. } | Error::WrongRow { .. } => "42601",
-            Error::WrongArguments { .. } => "42883",
-            Error::OutsideFootprint { .. } => "2F003",
-            Error::NoOrderedIndex { .. } | Error::ValueNotSet { .. } => "55000",
-            Error::Nested { .. } => "25001",
-            Error::Panicked { .. } => "38000",
-            Error::InvalidOption { .. } => "22023",
-            Error::InUse { .. } => "55006",
-            Error::NotADatabase { .. } => "3D000",
-            Error::NotEmpty { .. } => "58P02",
-            Error::NewerFormat { .. } => "0A000",
-            Error::ForeignFile { .. } | Error::ForeignLog { .. } | Error::ForeignCheckpoints { .. } => {
-                "55000"
-            }
-            Error::DatabaseLost { .. } => "08006",
-            Error::FollowerFailed { .. } => "58000",
-            Error::Broken { .. } => "XX000",
-        }
     }
 
     /// What went wrong, without the way out: for an error that follows from this one, and has a way out of its own.

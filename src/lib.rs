@@ -108,7 +108,8 @@ pub use sequence::{Sequence, SequenceDefinition};
 pub use session::{Canceler, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{
-    CheckDefinition, ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition,
+    CheckDefinition, ColumnDefinition, ForeignKey, IndexDefinition, PrimaryIndex, ReferentialAction,
+    TableDefinition,
 };
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;

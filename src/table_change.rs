@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::storage::definition::{ColumnDefinition, TableDefinition};
+use crate::storage::definition::{ColumnDefinition, ForeignKey, TableDefinition};
 use crate::types::{DataType, Value, assignment};
 
 /// Makes a column's new value from its old one.
@@ -31,6 +31,7 @@ enum Step {
     DropIndex(String),
     RenameIndex(String, String),
     AddCheck(String, String),
+    AddForeignKey(ForeignKey),
     DropConstraint(String),
     RenameConstraint(String, String),
 }
@@ -65,7 +66,7 @@ impl TableChange {
         self.step(Step::AddColumn(name.into(), data_type, default.into()))
     }
 
-    /// Drops a column, and the indexes and checks that contain it. The primary key's columns cannot be dropped.
+    /// Drops a column, and the indexes, checks and foreign keys that contain it. The primary key's columns cannot be dropped.
     pub fn drop_column(self, name: impl Into<String>) -> TableChange {
         self.step(Step::DropColumn(name.into()))
     }
@@ -143,12 +144,17 @@ impl TableChange {
         self.step(Step::AddCheck(name.into(), condition.into()))
     }
 
-    /// Drops a check.
+    /// Adds a foreign key (see [`TableDefinition::foreign_key`]); existing rows must have their referenced rows.
+    pub fn add_foreign_key(self, foreign_key: ForeignKey) -> TableChange {
+        self.step(Step::AddForeignKey(foreign_key))
+    }
+
+    /// Drops a check or a foreign key. The index of a foreign key stays.
     pub fn drop_constraint(self, name: impl Into<String>) -> TableChange {
         self.step(Step::DropConstraint(name.into()))
     }
 
-    /// Gives a check another name.
+    /// Gives a check or a foreign key another name.
     pub fn rename_constraint(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
         self.step(Step::RenameConstraint(name.into(), new_name.into()))
     }
@@ -159,7 +165,7 @@ impl TableChange {
     /// A column or index that does not exist; what a definition can be refused for.
     pub(crate) fn apply(self, definition: &TableDefinition) -> Result<Changed> {
         let sources = (0..definition.columns.len()).map(Source::Old).collect();
-        let mut changed = Changed { definition: definition.clone(), sources };
+        let mut changed = Changed { definition: definition.clone(), sources, renamed: Vec::new() };
         self.steps.into_iter().try_for_each(|step| changed.step(step))?;
         changed.definition = changed.definition.settled()?;
         Ok(changed)
@@ -182,16 +188,28 @@ enum Source {
     New(Value),
 }
 
+/// A constraint of a definition, by position.
+enum Constraint {
+    Check(usize),
+    ForeignKey(usize),
+}
+
+fn rename(columns: &mut [String], name: &str, new_name: &str) {
+    columns.iter_mut().filter(|column| *column == name).for_each(|column| new_name.clone_into(column));
+}
+
 /// A changed definition.
 pub(crate) struct Changed {
     pub(crate) definition: TableDefinition,
     sources: Vec<Source>,
+    /// Columns that have other names, in order: the old and the new one.
+    renamed: Vec<(String, String)>,
 }
 
 impl Changed {
     fn step(&mut self, step: Step) -> Result<()> {
         match step {
-            Step::RenameTable(name) => self.definition.name = name,
+            Step::RenameTable(name) => self.rename_table(name),
             Step::AddColumn(name, data_type, default) => self.add_column(name, data_type, default),
             Step::DropColumn(name) => self.drop_column(&name)?,
             Step::RenameColumn(name, new_name) => self.rename_column(&name, new_name)?,
@@ -212,14 +230,15 @@ impl Changed {
                 let definition = std::mem::replace(&mut self.definition, TableDefinition::new(""));
                 self.definition = definition.check(name, &condition);
             }
-            Step::DropConstraint(name) => {
-                let position = self.check(&name)?;
-                self.definition.checks.remove(position);
-            }
-            Step::RenameConstraint(name, new_name) => {
-                let position = self.check(&name)?;
-                self.definition.checks[position].name = new_name;
-            }
+            Step::AddForeignKey(foreign_key) => self.definition.foreign_keys.push(foreign_key),
+            Step::DropConstraint(name) => match self.constraint(&name)? {
+                Constraint::Check(position) => drop(self.definition.checks.remove(position)),
+                Constraint::ForeignKey(position) => drop(self.definition.foreign_keys.remove(position)),
+            },
+            Step::RenameConstraint(name, new_name) => match self.constraint(&name)? {
+                Constraint::Check(position) => self.definition.checks[position].name = new_name,
+                Constraint::ForeignKey(position) => self.definition.foreign_keys[position].name = new_name,
+            },
             Step::DropIndex(name) => {
                 let position = self.index(&name)?;
                 self.definition.indexes.remove(position);
@@ -237,16 +256,47 @@ impl Changed {
         Ok(&mut self.definition.columns[position])
     }
 
-    fn check(&self, name: &str) -> Result<usize> {
-        let checks = &self.definition.checks;
-        checks.iter().position(|check| check.name == name).ok_or_else(|| Error::UnknownConstraint {
+    fn constraint(&self, name: &str) -> Result<Constraint> {
+        let checks = self.definition.checks.iter().map(|check| check.name.as_str());
+        let foreign_keys = self.definition.foreign_keys.iter().map(|key| key.name.as_str());
+        if let Some(position) = checks.clone().position(|check| check == name) {
+            return Ok(Constraint::Check(position));
+        }
+        let found = foreign_keys.clone().position(|key| key == name).map(Constraint::ForeignKey);
+        found.ok_or_else(|| Error::UnknownConstraint {
             table: self.definition.name.clone(),
             constraint: name.to_string(),
-            known: checks.iter().map(|check| check.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: checks.chain(foreign_keys).collect::<Vec<_>>().join(", "),
         })
     }
 
+    fn rename_table(&mut self, new_name: String) {
+        let name = std::mem::replace(&mut self.definition.name, new_name.clone());
+        let own = self.definition.foreign_keys.iter_mut().filter(|key| key.table == name);
+        own.for_each(|key| key.table.clone_from(&new_name));
+    }
+
+    /// Has a foreign key of another table refer to what this table and its columns are called now.
+    pub(crate) fn follow(&self, key: &mut ForeignKey) {
+        key.table.clone_from(&self.definition.name);
+        for (name, new_name) in &self.renamed {
+            rename(&mut key.referenced, name, new_name);
+        }
+    }
+
+    /// Whether rows have the values in this column that they had before, in some column.
+    pub(crate) fn keeps_values(&self, column: usize) -> bool {
+        matches!(self.sources[column], Source::Old(_))
+    }
+
     fn rename_column(&mut self, name: &str, new_name: String) -> Result<()> {
+        for key in &mut self.definition.foreign_keys {
+            rename(&mut key.columns, name, &new_name);
+            if key.table == self.definition.name {
+                rename(&mut key.referenced, name, &new_name);
+            }
+        }
+        self.renamed.push((name.to_string(), new_name.clone()));
         for check in &mut self.definition.checks {
             check.condition = check.condition.renamed(name, &new_name);
         }
@@ -289,6 +339,7 @@ impl Changed {
         self.sources.remove(position);
         definition.indexes.retain(|index| !index.columns.contains(&position));
         definition.checks.retain(|check| !check.condition.names(name));
+        definition.foreign_keys.retain(|key| !key.columns.iter().any(|column| column == name));
         let key = definition.key.iter_mut().chain(&mut definition.routing);
         let indexed = definition.indexes.iter_mut().flat_map(|index| &mut index.columns);
         key.chain(indexed).filter(|at| **at > position).for_each(|at| *at -= 1);

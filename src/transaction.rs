@@ -8,6 +8,7 @@ use crate::protocol::attempt::{Attempt, KeyRange, Target};
 use crate::protocol::footprint::Reference;
 use crate::range::Range;
 use crate::row::Row;
+use crate::storage::foreign_keys::Link;
 use crate::storage::record::Record;
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
@@ -54,6 +55,11 @@ impl<'t, 'a> Tx<'t, 'a> {
     }
 
     /// Changes the schema when the transaction commits.
+    /// Refuses a row, with this key and these values, whose foreign key leads nowhere.
+    pub(crate) fn check_row_refers(&self, link: &Link, key: &[u8], row: &[ValueRef<'_>]) -> Result<()> {
+        self.attempt.check_row_refers(link, key, row)
+    }
+
     pub(crate) fn change_schema(&self, change: SchemaChange) {
         self.attempt.change_schema(change);
     }

@@ -498,7 +498,7 @@ fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
         let pause = ProcedureDefinition::new("pause").phase([Action::read(&table)
             .key(|_, key| key.push(2))
             .body(move |action| {
-                action.exists()?;
+                action.get()?;
                 let _ = begun.send(());
                 let _ = may_go.lock().recv();
                 Ok(())
@@ -516,6 +516,30 @@ fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
             let rival = Blocked::start(scope, &db, |tx| add(tx, &table, 2, 1));
             go.send(()).expect("it waits");
             rival.result();
+        });
+    });
+}
+
+#[test]
+fn whether_a_row_exists_conflicts_with_its_delete_and_its_insert_only() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 3);
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &db, |tx| tx.exists(&table, key![0]).map(drop));
+            db.run(|tx| add(tx, &table, 0, 1)).expect("it does not wait");
+            let rival = Blocked::start(scope, &db, |tx| tx.delete(&table, key![0]));
+            holder.end();
+            assert!(rival.result());
+            let holder = Holder::start(scope, &db, |tx| tx.exists(&table, key![0]).map(drop));
+            let rival = Blocked::start(scope, &db, |tx| tx.insert(&table, row![0, 1]));
+            holder.end();
+            rival.result();
+            let holder = Holder::start(scope, &db, |tx| add(tx, &table, 1, 1));
+            assert!(db.run(|tx| tx.exists(&table, key![1])).expect("it does not wait"));
+            let rival = Blocked::start(scope, &db, |tx| tx.get(&table, key![1]).map(|row| row.is_some()));
+            holder.end();
+            assert!(rival.result());
         });
     });
 }

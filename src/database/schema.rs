@@ -11,13 +11,14 @@
 
 use std::sync::Arc;
 
+use super::foreign_keys::{self, Followers};
 use super::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::range::Range;
 use crate::storage::catalog::RESERVED_PREFIX;
 use crate::storage::checks::Checks;
-use crate::storage::definition::TableDefinition;
+use crate::storage::definition::{ForeignKey, TableDefinition};
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
 use crate::table::Table;
@@ -38,12 +39,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
+    /// [`Error::UnknownTable`]; [`Error::TableReferenced`]; inside a transaction [`Error::Nested`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         nesting::check("a schema change")?;
         let _one_at_a_time = self.shared.lock_schema()?;
         let table = self.own_table(name)?;
         let store = self.engine().store();
+        foreign_keys::check_unreferenced(store, &table, &[])?;
         self.run(|tx| {
             catalog_rows::mark_dropped(store, tx, table.id())?;
             tx.change_schema(SchemaChange::Drop(table.clone()));
@@ -54,12 +56,14 @@ impl Database {
     /// Removes all rows of these tables, at one moment. It takes as long for many rows as for few.
     ///
     /// # Errors
-    /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
+    /// [`Error::UnknownTable`]; [`Error::TableReferenced`] by a table that is not one of these; inside a transaction
+    /// [`Error::Nested`].
     pub fn truncate(&self, names: &[&str]) -> Result<()> {
         nesting::check("a schema change")?;
         let _one_at_a_time = self.shared.lock_schema()?;
         let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
         let store = self.engine().store();
+        tables.iter().try_for_each(|table| foreign_keys::check_unreferenced(store, table, &tables))?;
         let emptied: Vec<_> = tables
             .iter()
             .map(|table| store.make_table(store.next_table_id(), table.definition().clone()))
@@ -97,8 +101,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::UnknownTable`], [`Error::UnknownColumn`], [`Error::UnknownIndex`]; what a definition can be refused for; rows that do not
-    /// fit the new definition ([`Error::NullValue`], [`Error::NotUnique`], [`Error::DuplicateKey`], …), which then stays
-    /// as it was; inside a transaction [`Error::Nested`].
+    /// fit the new definition ([`Error::NullValue`], [`Error::NotUnique`], [`Error::DuplicateKey`],
+    /// [`Error::NoReferencedRow`], …), which then stays as it was; [`Error::TableReferenced`]; inside a transaction [`Error::Nested`].
     pub fn change_table(&self, name: &str, change: TableChange) -> Result<Table> {
         nesting::check("a schema change")?;
         let _one_at_a_time = self.shared.lock_schema()?;
@@ -111,16 +115,22 @@ impl Database {
                 return Err(Error::TableExists { table: new_name.to_string() });
             }
         }
+        let followers = Followers::of(self.engine().store(), &table, &changed)?;
         let new = if changed.keeps_records(table.definition()) {
-            self.redefine(&table, changed.definition)?
+            self.redefine(&table, changed.definition, &followers)?
         } else {
-            self.rebuild(&table, &changed)?
+            self.rebuild(&table, &changed, &followers)?
         };
         Ok(Table::new(new))
     }
 
     /// Gives a table's records another definition.
-    fn redefine(&self, table: &Arc<TableCore>, definition: TableDefinition) -> Result<Arc<TableCore>> {
+    fn redefine(
+        &self,
+        table: &Arc<TableCore>,
+        definition: TableDefinition,
+        followers: &Followers,
+    ) -> Result<Arc<TableCore>> {
         let columns = &table.definition().columns;
         let refuses_null: Vec<usize> = (0..columns.len())
             .filter(|&at| definition.columns[at].not_null && !columns[at].not_null)
@@ -137,8 +147,11 @@ impl Database {
                 // The columns are read as a transaction reads them, so a split phase that hides them ends first.
                 check_rows(tx, table, &refuses_null, &added, checks.as_ref())?;
             }
+            let is_new = |key: &ForeignKey| !refers_alike(table.definition(), key);
+            foreign_keys::check_own(store, tx, table, &definition, is_new)?;
             catalog_rows::rewrite(store, tx, table, &definition)?;
             let new = Arc::new(new);
+            followers.write(store, tx, &new)?;
             made.push(new.clone());
             tx.change_schema(SchemaChange::Replace { old: table.clone(), new, empty });
             Ok(())
@@ -147,7 +160,12 @@ impl Database {
     }
 
     /// Copies a table's rows into a new one with another definition.
-    fn rebuild(&self, table: &Arc<TableCore>, changed: &Changed) -> Result<Arc<TableCore>> {
+    fn rebuild(
+        &self,
+        table: &Arc<TableCore>,
+        changed: &Changed,
+        followers: &Followers,
+    ) -> Result<Arc<TableCore>> {
         let store = self.engine().store();
         let id = store.next_table_id();
         let old = Table::new(table.clone());
@@ -164,6 +182,8 @@ impl Database {
                 let values = changed.row(row?.to_values())?;
                 tx.insert(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
             }
+            foreign_keys::check_own(store, tx, &core, &changed.definition, |_| true)?;
+            followers.write(store, tx, &core)?;
             tx.change_schema(replacement(table, &core));
             Ok(())
         })?;
@@ -175,6 +195,14 @@ impl Database {
         check_name(name)?;
         self.engine().store().table_by_name(name)
     }
+}
+
+/// Whether a definition has a foreign key whose rows are checked already, under whatever names.
+fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bool {
+    let is_alike = |own: &ForeignKey| {
+        (&own.columns, &own.table, &own.referenced) == (&key.columns, &key.table, &key.referenced)
+    };
+    definition.foreign_keys.iter().any(is_alike)
 }
 
 fn replacement(old: &Arc<TableCore>, new: &Arc<TableCore>) -> SchemaChange {

@@ -81,6 +81,7 @@ impl Database {
     /// Creates a table, of whose name there is none. The caller holds the lock of schema changes.
     fn add_table(&self, definition: TableDefinition) -> Result<Table> {
         let store = self.engine().store();
+        super::foreign_keys::check_definition(store, &definition)?;
         let id = store.next_table_id();
         let table = store.make_table(id, definition);
         self.run(|tx| {

@@ -54,7 +54,7 @@ impl Mode {
     }
 
     /// Whether a holder of this mode needs nothing more to have the other one.
-    pub(super) fn covers(self, other: Mode) -> bool {
+    pub(crate) fn covers(self, other: Mode) -> bool {
         self.supremum(other) == self
     }
 

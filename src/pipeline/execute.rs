@@ -290,7 +290,10 @@ pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) ->
 
 #[inline(always)]
 pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>) -> Verdict {
-    let failure = attempt.take_fault().or(failure);
+    let mut failure = attempt.take_fault().or(failure);
+    if attempt.has_deferred() && failure.is_none() {
+        failure = attempt.check_deferred().err().map(Box::new);
+    }
     if let Some(failure) = failure {
         return conclude_failed(engine, attempt, failure);
     }

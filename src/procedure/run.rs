@@ -19,6 +19,7 @@ use crate::procedure::repeat::Repeating;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference, Routed};
 use crate::schedule::reference::{Form, References, Scalar};
+use crate::storage::foreign_keys::Reach;
 use crate::storage::record::Record;
 use crate::types::{Args, DataType, Value, assignment};
 
@@ -180,6 +181,7 @@ pub(super) fn refer(
     into.hash = if into.whole { table.hash(&into.key) } else { 0 };
     into.mode = action.mode;
     into.routing = Routed::of(table, &into.key, columns, first);
+    into.reach = if action.mode == Mode::Write { table.reach() } else { Reach::Nothing };
     into.has_secondary_indexes = !table.secondary().is_empty();
     into.resolved_ahead = false;
     into.validated = false;
@@ -451,6 +453,8 @@ pub(super) fn lead_to(
         (None, Some(key)) => key(args, values, builder),
         (None, None) => Ok(()),
     })?;
+    // What was locked for the transaction is what it declared.
+    led_to.reach = declared.reach;
     if declared.resolved_ahead || led_to.key.starts_with(&declared.key) {
         return Ok(led_to);
     }

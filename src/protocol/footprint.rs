@@ -3,6 +3,7 @@
 //! Made from a procedure's actions and a call's arguments; everything that wants to know beforehand comes from it:
 //! which partitions a call needs, which keys to look up and prefetch together, what a body may reach.
 
+use crate::storage::foreign_keys::Reach;
 use crate::storage::index::hash::hash_key;
 use crate::storage::table::{TableCore, TableId};
 use crate::types::key::EncodedKey;
@@ -72,6 +73,8 @@ pub(crate) struct Reference {
     pub(crate) table: TableId,
     /// The key, or the beginning of the keys; empty: the whole table.
     pub(crate) key: EncodedKey,
+    /// What its writes lead to by foreign keys, in rows that are not declared.
+    pub(crate) reach: Reach,
     /// Whether `key` is a whole key.
     pub(crate) whole: bool,
     /// The hash of a whole key.
@@ -104,6 +107,14 @@ pub(crate) struct Footprint {
     pub(crate) instances: Vec<Instance>,
     /// Whether one of them is more than read.
     pub(crate) writes: bool,
+}
+
+impl Footprint {
+    /// What the writes lead to by foreign keys, in rows that are not declared.
+    #[inline]
+    pub(crate) fn reach(&self) -> Reach {
+        self.references.iter().map(|reference| reference.reach).max().unwrap_or_default()
+    }
 }
 
 impl Footprint {

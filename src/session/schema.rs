@@ -144,6 +144,7 @@ impl Session {
     /// As there; as [`lock_schema`](Self::lock_schema).
     pub fn create_table(&mut self, definition: TableDefinition) -> Result<Table> {
         let definition = Database::checked(definition)?;
+        check_unlinked(&definition, None)?;
         self.lock_schema()?;
         let shared = self.shared.clone();
         let store = shared.engine().store();
@@ -191,6 +192,7 @@ impl Session {
     pub fn change_table(&mut self, name: &str, change: TableChange) -> Result<Table> {
         let old = self.own_table(name)?;
         let changed = change.apply(&old.definition)?;
+        check_unlinked(&changed.definition, None)?;
         let new_name = changed.definition.name();
         if new_name != name {
             check_name(new_name)?;
@@ -236,7 +238,9 @@ impl Session {
         check_name(name)?;
         self.lock_schema()?;
         let shared = self.shared.clone();
-        self.access()?.schema.find(shared.engine().store(), name)
+        let found = self.access()?.schema.find(shared.engine().store(), name)?;
+        check_unlinked(&found.definition, Some(&found.core))?;
+        Ok(found)
     }
 
     /// Forgets the rows of a table that is none any more, unless a savepoint may bring it back.
@@ -313,6 +317,17 @@ impl Session {
         let rows = snapshot.scan(&Table::new(base.clone()), Range::all())?;
         rows.into_iter().try_for_each(|row| check.row(&row?.row()))
     }
+}
+
+/// Refuses to change, inside a transaction, a table that has a foreign key of the engine's, or that one refers to.
+fn check_unlinked(definition: &TableDefinition, core: Option<&TableCore>) -> Result<()> {
+    if definition.foreign_keys().is_empty() && !core.is_some_and(TableCore::is_linked) {
+        return Ok(());
+    }
+    let detail = "tables with foreign keys are created, changed and dropped outside of transactions: call the database \
+                  instead of the session"
+        .to_string();
+    Err(Error::InvalidDefinition { table: definition.name().to_string(), detail })
 }
 
 /// Looks at a table's rows before it gets another definition.

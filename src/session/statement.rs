@@ -221,7 +221,15 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
         let epoch = attempt.store().epochs().current();
         let Some(access) = self.access.take() else { return Err(Error::Closed) };
         attempt.enter_session(access);
-        let ran = catch_unwind(AssertUnwindSafe(|| (self.body)(&Tx::new(attempt))));
+        let body = || {
+            let value = (self.body)(&Tx::new(attempt))?;
+            // While it is the session's, so that what is read is claimed.
+            if self.is_single && attempt.has_deferred() {
+                attempt.check_deferred()?;
+            }
+            Ok(value)
+        };
+        let ran = catch_unwind(AssertUnwindSafe(body));
         let Some(mut access) = attempt.leave_session() else { return Err(Error::Closed) };
         let ran = ran.unwrap_or_else(|panic| Err(panicked(&*panic)));
         let ran = attempt.take_fault().map_or(ran, |fault| Err(*fault));

@@ -1,6 +1,6 @@
-//! The catalog: which tables and sequences there are, kept in six ordinary tables.
+//! The catalog: which tables and sequences there are, kept in seven ordinary tables.
 //!
-//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check` and `heddle_routing` are written by the transaction that creates a
+//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key` and `heddle_routing` are written by the transaction that creates a
 //! table, logged and recovered like any other rows; so is `heddle_sequence`, which `crate::sequence` reads and writes.
 //! Only their own definitions are fixed, here.
 
@@ -9,7 +9,8 @@ use crossbeam_epoch::Guard;
 use crate::error::{Error, Result};
 use crate::expression::parse::parse;
 use crate::storage::definition::{
-    CheckDefinition, ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition,
+    CheckDefinition, ColumnDefinition, ForeignKey, IndexDefinition, PrimaryIndex, ReferentialAction,
+    TableDefinition,
 };
 use crate::storage::index::Lookup;
 use crate::storage::table::{TableCore, TableId};
@@ -29,6 +30,8 @@ pub(crate) const ROUTING: TableId = 4;
 pub(crate) const SEQUENCES: TableId = 5;
 /// The table of checks.
 pub(crate) const CHECKS: TableId = 6;
+/// The table of foreign keys, with a row for each of their columns.
+pub(crate) const FOREIGN_KEYS: TableId = 7;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -39,7 +42,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 6] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 7] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -106,7 +109,30 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 6] {
         (ROUTING, routing),
         (SEQUENCES, sequences),
         (CHECKS, checks),
+        (FOREIGN_KEYS, foreign_key_table()),
     ]
+}
+
+fn foreign_key_table() -> TableDefinition {
+    TableDefinition::new("heddle_foreign_key")
+        .column("table_id", DataType::Int64)
+        .column("position", DataType::Int64)
+        .column("place", DataType::Int64)
+        .column("name", DataType::Text)
+        .not_null()
+        .column("column", DataType::Text)
+        .not_null()
+        .column("referenced_table", DataType::Text)
+        .not_null()
+        .column("referenced_column", DataType::Text)
+        .column("on_delete", DataType::Text)
+        .not_null()
+        .column("on_update", DataType::Text)
+        .not_null()
+        .column("deferred", DataType::Bool)
+        .not_null()
+        .primary_key(["table_id", "position", "place"])
+        .primary_index(PrimaryIndex::Ordered)
 }
 
 /// The catalog rows of a table: for each, the catalog table and the values.
@@ -149,10 +175,52 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
         let condition = Value::Text(check.condition.to_string());
         rows.push((CHECKS, vec![number.clone(), position(at), text(&check.name), condition]));
     }
+    rows.extend(foreign_key_rows(id, definition).map(|row| (FOREIGN_KEYS, row)));
     for (at, &column) in definition.routing.iter().enumerate() {
         rows.push((ROUTING, vec![number.clone(), position(at), position(column)]));
     }
     Ok(rows)
+}
+
+fn foreign_key_rows(id: TableId, definition: &TableDefinition) -> impl Iterator<Item = Vec<Value>> + '_ {
+    let text = |text: &str| Value::Text(text.to_string());
+    definition.foreign_keys.iter().enumerate().flat_map(move |(at, key)| {
+        key.columns.iter().enumerate().map(move |(place, column)| {
+            vec![
+                Value::Int(i64::from(id)),
+                Value::Int(at as i64),
+                Value::Int(place as i64),
+                text(&key.name),
+                text(column),
+                text(&key.table),
+                key.referenced.get(place).map_or(Value::Null, |column| text(column)),
+                text(key.on_delete.name()),
+                text(key.on_update.name()),
+                Value::Bool(key.is_deferred),
+            ]
+        })
+    })
+}
+
+/// The inverse of `foreign_key_rows`. None: an action is unknown.
+fn foreign_keys_of(rows: Vec<Vec<Value>>) -> Option<Vec<ForeignKey>> {
+    let mut keys: Vec<ForeignKey> = Vec::new();
+    for mut row in rows {
+        let mut field = |index: usize| std::mem::replace(&mut row[index], Value::Null);
+        if field(2) == Value::Int(0) {
+            let mut key = ForeignKey::new(text(field(3)), [], text(field(5)));
+            key.on_delete = ReferentialAction::from_name(&text(field(7)))?;
+            key.on_update = ReferentialAction::from_name(&text(field(8)))?;
+            key.is_deferred = field(9) == Value::Bool(true);
+            keys.push(key);
+        }
+        let key = keys.last_mut()?;
+        key.columns.push(text(field(4)));
+        if let Value::Text(referenced) = field(6) {
+            key.referenced.push(referenced);
+        }
+    }
+    Some(keys)
 }
 
 fn default_to_bytes(column: &ColumnDefinition) -> Result<Value> {
@@ -183,7 +251,7 @@ fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
 /// Rows that don't describe a table: the catalog is damaged.
 pub(crate) fn read_definition(
     id: TableId,
-    [tables, columns, indexes, routing, checks]: [&TableCore; 5],
+    [tables, columns, indexes, routing, checks, foreign_keys]: [&TableCore; 6],
     guard: &Guard,
 ) -> Result<TableDefinition> {
     let damaged =
@@ -237,6 +305,8 @@ pub(crate) fn read_definition(
         let condition = condition.map_err(|_| damaged("a check that cannot be read"))?;
         definition.checks.push(CheckDefinition { name: text(row.remove(2)), condition });
     }
+    definition.foreign_keys = foreign_keys_of(read_rows(foreign_keys, id, guard)?)
+        .ok_or_else(|| damaged("a foreign key with an unknown action"))?;
     definition.validate()?;
     Ok(definition)
 }

@@ -235,7 +235,7 @@ fn commit_any<T: WriteLocking>(
             }
             install_all::<T>(store, workspace, &pending, stamp, guard);
             if !workspace.schema.is_empty() {
-                store.change_schema(workspace.schema.drain(..), stamp.epoch());
+                store.change_schema(workspace.schema.drain(..), stamp.epoch(), guard);
             }
             published.leave();
         }

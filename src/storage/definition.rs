@@ -5,12 +5,15 @@
 
 mod check_definition;
 mod difference;
+mod foreign_key;
 
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::types::{DataType, Value, assignment};
 
 pub(crate) use self::check_definition::ColumnLimit;
+pub(crate) use self::foreign_key::KeyIndex;
+pub use self::foreign_key::{ForeignKey, ReferentialAction};
 
 /// The most columns that a table may have.
 pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
@@ -27,7 +30,7 @@ pub struct ColumnDefinition {
     /// What a row gets here when it is inserted without a value.
     pub default: Value,
     /// The table whose primary key this column refers to. It is kept as knowledge about the data (the scheduler's
-    /// domains come from it); it is not enforced.
+    /// domains come from it); what is enforced is a [`ForeignKey`].
     pub references: Option<String>,
     /// The domain that this column shares with others, where no reference says so.
     pub domain: Option<String>,
@@ -104,6 +107,7 @@ pub struct TableDefinition {
     pub(crate) primary_index: PrimaryIndex,
     pub(crate) indexes: Vec<IndexDefinition>,
     pub(crate) checks: Vec<CheckDefinition>,
+    pub(crate) foreign_keys: Vec<ForeignKey>,
     /// The columns by which rows are divided among executors; empty: the key's first.
     pub(crate) routing: Vec<usize>,
     /// The first thing that was wrong while it was built; `validate` reports it.
@@ -120,6 +124,7 @@ impl TableDefinition {
             primary_index: PrimaryIndex::default(),
             indexes: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
             routing: Vec::new(),
             problem: None,
         }
@@ -159,7 +164,8 @@ impl TableDefinition {
         self.change_last("default", |column| column.default = value.into())
     }
 
-    /// The column named last refers to this table's primary key. Kept as knowledge, not enforced.
+    /// The column named last refers to this table's primary key. Kept as knowledge, not enforced: see
+    /// [`foreign_key`](Self::foreign_key).
     #[must_use]
     pub fn references(self, table: impl Into<String>) -> Self {
         self.change_last("references", |column| column.references = Some(table.into()))
@@ -329,11 +335,12 @@ impl TableDefinition {
             }
         }
         self.validate_keys()?;
-        self.validate_checks()
+        self.validate_checks()?;
+        self.validate_foreign_keys()
     }
 
-    /// The same definition with each default as its column holds it: an integer for a decimal column is one with its
-    /// scale. So the catalog gives back what it was given.
+    /// The same definition with the indexes that its foreign keys need, and with each default as its column holds it: an
+    /// integer for a decimal column is one with its scale. So the catalog gives back what it was given.
     ///
     /// # Errors
     /// As [`validate`](Self::validate).
@@ -348,6 +355,7 @@ impl TableDefinition {
         if self.routing[..] == self.key[..1] {
             self.routing.clear();
         }
+        self.index_foreign_keys()?;
         Ok(self)
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod checks;
 pub(crate) mod commit;
 pub(crate) mod definition;
 pub(crate) mod epoch;
+pub(crate) mod foreign_keys;
 pub(crate) mod fuzzy_scan;
 pub(crate) mod index;
 pub(crate) mod private_schema;

@@ -73,10 +73,17 @@ fn fill(
 impl Store {
     /// Makes the schema changes of a transaction of this epoch visible. The caller has closed the gate, and has installed the
     /// rows.
-    pub(crate) fn change_schema(&self, changes: impl Iterator<Item = SchemaChange>, epoch: u64) {
+    pub(crate) fn change_schema(
+        &self,
+        changes: impl Iterator<Item = SchemaChange>,
+        epoch: u64,
+        guard: &Guard,
+    ) {
         let mut only_adds = true;
         for change in changes {
-            only_adds &= matches!(change, SchemaChange::Add(_));
+            // A table that comes concerns no transaction that is under way, unless it refers to others.
+            only_adds &=
+                matches!(&change, SchemaChange::Add(table) if table.definition().foreign_keys.is_empty());
             match change {
                 SchemaChange::Add(table) => {
                     table.begin(epoch);
@@ -94,7 +101,9 @@ impl Store {
                 }
             }
         }
-        // A table that comes concerns no transaction that is under way.
+        if let Err(error) = self.resolve_foreign_keys(guard) {
+            debug_assert!(false, "a schema change has left a foreign key that cannot be resolved: {error}");
+        }
         if !only_adds {
             self.epochs().next_generation();
         }

@@ -118,6 +118,8 @@ struct TableBuffer {
     core: Arc<TableCore>,
     /// Whether a key that comes in is one that a rival may want: not in an index whose keys end with the primary key.
     has_contended_keys: bool,
+    /// How many foreign keys had come to concern it when the transaction used it first.
+    foreign_keys: u32,
     entries: BTreeMap<Key, Entry>,
     ranges: Vec<RangeRead>,
     /// How many entries have writes.
@@ -146,11 +148,17 @@ impl SessionBuffer {
         self.tables.iter().map(|table| &table.core)
     }
 
+    /// Whether a foreign key concerns one of them that did not when it was used first: what was done may violate it.
+    pub(crate) fn misses_foreign_keys(&self) -> bool {
+        self.tables.iter().any(|table| table.foreign_keys != table.core.foreign_keys_added())
+    }
+
     /// Puts another definition of the same records in a table's place.
     pub(crate) fn redefine(&mut self, core: &Arc<TableCore>) {
         let is_it = |own: &TableCore| !own.is_internal() && own.id() == core.id();
         if let Some(table) = self.tables.iter_mut().find(|table| is_it(&table.core)) {
             table.core = core.clone();
+            table.foreign_keys = core.foreign_keys_added();
         }
     }
 
@@ -166,6 +174,7 @@ impl SessionBuffer {
     /// Gives a table a number. `has_contended_keys`: whether rivals may insert the same keys into it.
     pub(crate) fn add_table(&mut self, core: Arc<TableCore>, has_contended_keys: bool) -> u32 {
         let table = TableBuffer {
+            foreign_keys: core.foreign_keys_added(),
             core,
             has_contended_keys,
             entries: BTreeMap::new(),

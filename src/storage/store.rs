@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
+use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks};
 use crate::storage::slab::Slabs;
 use crate::storage::split_columns::Splits;
 use crate::storage::table::{TableCore, TableId};
@@ -29,6 +30,8 @@ pub(crate) struct Store {
     worker_contexts: WorkerContexts,
     splits: Splits,
     versions: Versions,
+    /// The foreign keys of the schema in force.
+    foreign_keys: Resolution,
     /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     /// Those that schema changes have superseded or dropped: no table is freed before the store is.
@@ -57,6 +60,7 @@ impl Store {
             worker_contexts: WorkerContexts::new(worker_contexts),
             splits: Splits::default(),
             versions: Versions::default(),
+            foreign_keys: Resolution::default(),
             tables: RwLock::new(tables),
             retired: Mutex::default(),
             last_table: Mutex::default(),
@@ -133,6 +137,34 @@ impl Store {
     #[inline]
     pub(crate) fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    /// The foreign keys of the schema in force.
+    #[inline]
+    pub(crate) fn foreign_keys(&self) -> &Resolution {
+        &self.foreign_keys
+    }
+
+    /// Resolves the foreign keys of the schema in force: while no other thread has the store, or behind the closed gate.
+    ///
+    /// # Errors
+    /// One of them cannot be resolved, which no schema change allows: the catalog is damaged.
+    pub(crate) fn resolve_foreign_keys(&self, guard: &Guard) -> Result<()> {
+        let tables = self.user_tables();
+        let has_keys = |table: &Arc<TableCore>| !table.definition().foreign_keys().is_empty();
+        if self.foreign_keys.current(guard).is_none() && !tables.iter().any(has_keys) {
+            return Ok(());
+        }
+        let links = SchemaLinks::of(&tables)?;
+        let before = self.foreign_keys.current(guard);
+        for table in &tables {
+            let before = before.and_then(|links| links.table(table.id()));
+            let now = links.table(table.id());
+            let has_more = now.is_some_and(|now| now.has_more_than(before));
+            table.set_reach(now.map(TableLinks::reach).unwrap_or_default(), has_more);
+        }
+        self.foreign_keys.replace(links, guard);
+        Ok(())
     }
 
     /// Whether commits write redo.
@@ -230,7 +262,7 @@ impl Store {
                 self.put_table(redefined);
             }
         }
-        Ok(())
+        self.resolve_foreign_keys(guard)
     }
 
     /// Adds a table whose catalog rows have been committed.
@@ -268,14 +300,16 @@ impl Store {
     }
 
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
-        let [tables, columns, indexes, routing, checks] = [
+        let [tables, columns, indexes, routing, checks, foreign_keys] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
             self.catalog_table(catalog::ROUTING)?,
             self.catalog_table(catalog::CHECKS)?,
+            self.catalog_table(catalog::FOREIGN_KEYS)?,
         ];
-        catalog::read_definition(id, [&*tables, &*columns, &*indexes, &*routing, &*checks], guard)
+        let tables = [&*tables, &*columns, &*indexes, &*routing, &*checks, &*foreign_keys];
+        catalog::read_definition(id, tables, guard)
     }
 
     fn catalog_table(&self, id: TableId) -> Result<Arc<TableCore>> {

@@ -44,6 +44,7 @@ use crate::protocol::local::OwnerId;
 use crate::protocol::local::local_lock::{LocalLock, is_index_read, partition_hash_of};
 use crate::protocol::local::partition_map::{PartitionMap, Route};
 use crate::protocol::local::wait_edges::Entry;
+use crate::storage::foreign_keys::Reach;
 use crate::types::Value;
 use crate::types::values::Values;
 
@@ -176,7 +177,8 @@ pub(super) struct Phase {
     /// Whether its actions run one after another, on one fragment.
     pub(super) is_serial: bool,
     steps: Vec<Step>,
-    /// Whether the attempt has locked everything at all executors.
+    /// Whether the attempt has locked everything at all executors: the last resort against starvation, and where foreign keys
+    /// change rows that are not declared.
     pub(super) runs_alone: bool,
     /// Whether the attempt was parked in an earlier phase.
     was_parked: bool,
@@ -218,9 +220,11 @@ impl Phase {
         version: u64,
         map: &PartitionMap,
     ) -> Arc<Phase> {
-        let runs_alone = attempt > MAX_OPTIMISTIC_ATTEMPTS;
+        let reach = flow.incoming.footprint.reach();
+        let runs_alone = attempt > MAX_OPTIMISTIC_ATTEMPTS || reach == Reach::Writes;
         let entry = Arc::new(EntryLocks::new(&flow, runs_alone, map));
-        let is_serial = is_serial || runs_alone;
+        // Foreign keys are followed by one fragment, which has all that the transaction has written.
+        let is_serial = is_serial || runs_alone || reach != Reach::Nothing;
         let mut before = Phase::before(flow, OwnerId::new(), attempt, is_serial, version, entry);
         before.runs_alone = runs_alone;
         before.begin(map)
@@ -235,6 +239,7 @@ impl Phase {
         let (flow, entry, attempt) = (self.flow.clone(), self.entry.clone(), self.attempt + 1);
         let mut before = Phase::before(flow, self.owner, attempt, self.is_serial, self.version, entry);
         before.has_entered = true;
+        before.runs_alone = self.runs_alone;
         before.involved = self.involved.clone();
         before.was_parked = self.was_parked();
         Some(before.begin(map))

@@ -6,6 +6,7 @@
 //! # Invariants
 //! - What a fragment points to stays in memory, because the executors that found it keep a pin for the transaction
 //!   ([`pins`](super::pins)).
+//! - A transaction commits in the generation of the schema in which all of it ran.
 //! - The fragments of a transaction have written different records, because each executor has written its own.
 
 use std::mem::swap;
@@ -24,6 +25,8 @@ pub(super) struct Fragment {
     placeholders: Vec<Placeholder>,
     reads: ReadSet,
     seen: Stamp,
+    /// The oldest generation of the schema in which a part of it ran, if any.
+    generation: Option<u64>,
 }
 
 impl Fragment {
@@ -38,6 +41,7 @@ impl Fragment {
     pub(super) fn put_into(mut self, attempt: &Attempt<'_>) -> Fragment {
         self.exchange(attempt);
         attempt.highest_seen().set(self.seen);
+        attempt.age(self.generation.take());
         self
     }
 
@@ -45,6 +49,7 @@ impl Fragment {
     pub(super) fn take_from(mut self, attempt: &Attempt<'_>) -> Fragment {
         self.exchange(attempt);
         self.seen = attempt.seen();
+        self.generation = Some(attempt.generation());
         self
     }
 
@@ -69,7 +74,13 @@ impl Fragment {
             joined.placeholders.append(&mut fragment.placeholders);
             joined.reads.append(&mut fragment.reads);
             joined.seen = joined.seen.max(fragment.seen);
+            joined.generation = older(joined.generation, fragment.generation);
         }
         (joined, fits)
     }
+}
+
+/// The older one of two generations, if there are any.
+fn older(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }

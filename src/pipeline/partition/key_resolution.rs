@@ -27,6 +27,7 @@ use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::local::local_lock::{is_index_read, partition_hash_of};
 use crate::protocol::{Held, Try};
+use crate::storage::foreign_keys::Reach;
 use crate::storage::worker_context::{Memory, SlotGuard};
 use crate::types::Args;
 use crate::types::values::Values;
@@ -121,7 +122,7 @@ impl KeyResolver<'_, '_> {
 /// values.
 fn first_phase(routine: &dyn Routine, footprint: &Footprint) -> Option<Range<usize>> {
     let parts = routine.parts();
-    if parts.phases() < 2 {
+    if parts.phases() < 2 || footprint.reach() == Reach::Writes {
         return None;
     }
     let range = parts.references(footprint, 0);

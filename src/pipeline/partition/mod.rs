@@ -59,6 +59,7 @@ use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::protocol::local::local_lock::{is_index_read, partition_hash_of};
 use crate::protocol::local::partition_map::PartitionMap;
 use crate::protocol::local::wait_edges::LocalWaits;
+use crate::storage::foreign_keys::Reach;
 use crate::types::Args;
 
 /// Transactions of workers' groups in flight, for each executor: four groups of 32, one that runs and some that wait.
@@ -119,8 +120,12 @@ impl Executors {
     /// only, rows of other executors that it reads by their whole keys are marked to be validated instead of locked, so that
     /// it need not wait for those executors.
     fn executor_of_all(&self, footprint: &mut Footprint) -> Option<usize> {
+        let reach = footprint.reach();
         let references = &mut footprint.references;
         references.iter_mut().for_each(|one| one.validated = false);
+        if reach == Reach::Writes {
+            return None;
+        }
         if let Some(executor) = self.common_owner(references) {
             return Some(executor);
         }

@@ -26,6 +26,7 @@ use crate::pipeline::call::{Gathered, Output};
 use crate::pipeline::execute::{Body, Outcome, Verdict, conclude, run_body, wait_for_log_space};
 use crate::protocol::Try;
 use crate::protocol::attempt::Attempt;
+use crate::storage::foreign_keys::Reach;
 use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
 use crate::storage::worker_context::{Counters, Memory};
 use crate::types::Value;
@@ -246,6 +247,7 @@ impl Executor<'_> {
         let fragment = fragment.put_into(&attempt);
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
+        attempt.set_deferred(phase.footprint.reach() != Reach::Nothing);
         let verdict = conclude(engine, &attempt, failure);
         protocol.end(&attempt);
         (verdict, fragment.take_from(&attempt))

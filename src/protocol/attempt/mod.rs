@@ -9,6 +9,7 @@
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
 
 mod constraints;
+mod foreign_keys;
 mod own_row;
 mod read;
 mod scan;
@@ -50,8 +51,10 @@ pub(crate) enum Claim {
     Read,
     /// Whether there is a row is read.
     Presence,
-    /// It is changed or deleted.
+    /// It is changed.
     Write,
+    /// It is deleted.
+    Delete,
     /// It comes in.
     Insert,
 }
@@ -137,6 +140,10 @@ pub(crate) struct Attempt<'a> {
     updates_refused: Option<&'a Error>,
     /// Whether it may use tables of the session's transaction that it runs for.
     sees_private: Cell<bool>,
+    /// The rows that the running access has changed, while their foreign keys are followed.
+    cascade: Cell<Option<Vec<foreign_keys::Change<'a>>>>,
+    /// Whether it has written something whose foreign keys are checked at the end.
+    has_deferred: Cell<bool>,
 }
 
 impl<'a> Attempt<'a> {
@@ -173,6 +180,8 @@ impl<'a> Attempt<'a> {
             near: Cell::new(Near::nowhere()),
             updates_refused,
             sees_private: Cell::new(false),
+            cascade: Cell::new(None),
+            has_deferred: Cell::new(false),
         }
     }
 
@@ -357,6 +366,14 @@ impl<'a> Attempt<'a> {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.workspace.borrow().generation
+    }
+
+    /// Has the attempt count as one of an older generation, in which a part of its transaction ran.
+    pub(crate) fn age(&self, generation: Option<u64>) {
+        let mut workspace = self.workspace.borrow_mut();
+        // One that must not commit has no generation that ever comes: it counts as older than all.
+        let generation = generation.map_or(u64::MAX, |generation| generation % u64::MAX);
+        workspace.generation = workspace.generation.min(generation);
     }
 
     /// Changes the schema when the attempt commits.

@@ -40,6 +40,11 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Read)?;
+        self.is_present(target)
+    }
+
+    /// As `exists`, whatever the action declares.
+    pub(super) fn is_present(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.claim(target.table, target.key, Claim::Presence)?;
         Ok(self.find_present(target)?.is_some())
     }

@@ -136,6 +136,7 @@ impl SessionAccess {
                 .buffer
                 .cores()
                 .all(|core| self.schema.is_own(core.id()) || store.shared_table(core).is_some())
+                && !self.buffer.misses_foreign_keys()
     }
 
     /// The keys that the attempt has accessed, in order.
@@ -260,7 +261,7 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
     if session.control.is_stopped() {
         return Err(Error::Canceled);
     }
-    if matches!(what, Claim::Write | Claim::Insert) {
+    if matches!(what, Claim::Write | Claim::Delete | Claim::Insert) {
         session.write()?;
     }
     let number = session.number_of(attempt.store, table)?;
@@ -607,8 +608,15 @@ impl<'a> Attempt<'a> {
         let mut carried = HashMap::default();
         for (table, key, writes) in buffer.writes().filter(|(table, ..)| is_live(table)) {
             let table = self.hold(table)?;
-            let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
-            let what = if is_insert { Claim::Insert } else { Claim::Write };
+            let is_delete = |write: &CarriedWrite| matches!(write, CarriedWrite::Delete);
+            let what = match writes.first() {
+                Some(CarriedWrite::Insert(_)) => Claim::Insert,
+                _ if writes.iter().any(is_delete) => Claim::Delete,
+                _ => Claim::Write,
+            };
+            if table.is_linked() {
+                self.set_deferred(true);
+            }
             self.claim_below_session(table, key, what)?;
             self.carry_in(table, key, writes, &mut carried)?;
         }
@@ -618,6 +626,7 @@ impl<'a> Attempt<'a> {
     /// Forgets what it has written: the session keeps it.
     pub(crate) fn drop_writes(&self) {
         self.workspace.borrow_mut().writes.clear();
+        self.set_deferred(false);
     }
 
     /// Has the attempt retried in the next joined phase.

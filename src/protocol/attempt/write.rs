@@ -9,6 +9,7 @@ use super::{Attempt, Claim, Target};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::footprint::Mode;
+use crate::storage::foreign_keys::TableLinks;
 use crate::storage::index::Lookup;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
@@ -26,6 +27,11 @@ impl<'a> Attempt<'a> {
     pub(crate) fn insert(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
+        let concerns = |links: &TableLinks| !links.outgoing.is_empty();
+        self.with_foreign_keys(target, Claim::Insert, concerns, || self.insert_row(target, values))
+    }
+
+    fn insert_row(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
         let table = target.table;
         let layout = table.layout();
         if values.len() != layout.len() {
@@ -81,6 +87,15 @@ impl<'a> Attempt<'a> {
     pub(crate) fn update(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> Result<()> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
+        self.update_row(target, changes)
+    }
+
+    /// As `update`, whatever the action declares.
+    pub(super) fn update_row(
+        &self,
+        target: &Target<'_, 'a>,
+        changes: &[(usize, ValueRef<'_>)],
+    ) -> Result<()> {
         let table = target.table;
         let layout = table.layout();
         let mut checked = SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
@@ -96,15 +111,22 @@ impl<'a> Attempt<'a> {
         if checked.iter().any(|&(_, value)| byte_length(value) > INLINE_BYTES) {
             table.slabs().budget().admit()?;
         }
+        let concerns = |links: &TableLinks| checked.iter().any(|&(column, _)| links.concern(column));
+        self.with_foreign_keys(target, Claim::Write, concerns, || self.update_checked(target, &checked))
+    }
+
+    /// Buffers values that fit their columns.
+    fn update_checked(&self, target: &Target<'_, 'a>, checked: &[(usize, ValueRef<'_>)]) -> Result<()> {
+        let table = target.table;
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
-        self.check_update(table, target, &checked)?;
+        self.check_update(table, target, checked)?;
         self.all_or_nothing(|| {
             if checked.iter().any(|&(column, _)| table.is_indexed(column)) {
-                self.move_index_records(table, target, &checked)?;
+                self.move_index_records(table, target, checked)?;
             }
             let mut workspace = self.workspace.borrow_mut();
-            for &(column, value) in &checked {
+            for &(column, value) in checked {
                 workspace.writes.reserve(0, byte_length(value))?;
                 workspace.writes.set(table, record.pointer(), column, value);
             }
@@ -116,8 +138,18 @@ impl<'a> Attempt<'a> {
     pub(crate) fn delete(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
+        self.delete_row(target)
+    }
+
+    /// As `delete`, whatever the action declares.
+    pub(super) fn delete_row(&self, target: &Target<'_, 'a>) -> Result<bool> {
+        let concerns = |links: &TableLinks| !links.incoming.is_empty();
+        self.with_foreign_keys(target, Claim::Delete, concerns, || self.delete_present(target))
+    }
+
+    fn delete_present(&self, target: &Target<'_, 'a>) -> Result<bool> {
         let table = target.table;
-        self.claim(table, target.key, Claim::Write)?;
+        self.claim(table, target.key, Claim::Delete)?;
         let record =
             if table.secondary().is_empty() { self.find_present(target)? } else { self.find_row(target)? };
         let Some(record) = record else { return Ok(false) };
@@ -163,7 +195,10 @@ impl<'a> Attempt<'a> {
                 _ => checked,
             };
         }
-        self.operate_on_indexed(table, record, target, column, operation, operand)
+        let concerns = |links: &TableLinks| links.concern(column);
+        self.with_foreign_keys(target, Claim::Write, concerns, || {
+            self.operate_on_indexed(table, record, target, column, operation, operand)
+        })
     }
 
     /// Tries what a session has buffered since the mark; where it fails it is taken back.
@@ -219,7 +254,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Runs several buffered writes; if one fails, none of them stays.
-    fn all_or_nothing<T>(&self, writes: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(super) fn all_or_nothing<T>(&self, writes: impl FnOnce() -> Result<T>) -> Result<T> {
         let mark = self.mark();
         let result = writes();
         if result.is_err() {
@@ -338,7 +373,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<()> {
         let key = table.index_key(position, primary_key, value_of)?;
         let index: &'a TableCore = &table.secondary()[position].table;
-        self.claim(index, &key, Claim::Write)?;
+        self.claim(index, &key, Claim::Delete)?;
         let target = Target { table: index, key: &key, hash: index.hash(&key), found: None, declared: false };
         if let Some(record) = self.find_present(&target)? {
             self.workspace.borrow_mut().writes.delete(index, record.pointer());

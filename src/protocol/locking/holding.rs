@@ -14,6 +14,13 @@ use crate::lock::{Denied, LockManager, LockName, Locks, Mode, OnConflict, Taken}
 use crate::storage::index::hash::hash_key;
 use crate::storage::table::{TableCore, TableId};
 
+/// The lock of a transaction that has only looked whether a row is there. Of all modes on a record, only that of an insert or
+/// a delete conflicts with it.
+const PRESENCE: Mode = Mode::IntentionShared;
+/// The lock of a transaction that changes a row: it goes with those that only look whether the row is there, and with no
+/// reader and no other writer.
+const CHANGE: Mode = Mode::SharedIntentionExclusive;
+
 /// See the module's description.
 #[derive(Default)]
 pub(in crate::protocol) struct Holding {
@@ -70,17 +77,20 @@ impl Holding {
 
     /// Whether a claim is one of a writer: also of one that reads first what it is going to write.
     pub(super) fn is_writers(&self, table: &TableCore, key: &[u8], what: Claim) -> bool {
-        self.mode(table, hash_key(key), what) == Mode::Exclusive
+        self.mode(table, hash_key(key), what).covers(CHANGE)
     }
 
     fn mode(&self, table: &TableCore, hash: u64, what: Claim) -> Mode {
         match what {
-            // A thread that reads what it is going to write takes it alone at once: two that first read it together
+            // A thread that reads what it is going to write locks it as a writer at once: two that first read it together
             // could but wait for each other then.
-            Claim::Read | Claim::Presence if self.written.binary_search(&(table.id(), hash)).is_err() => {
-                Mode::Shared
+            Claim::Read | Claim::Presence if self.written.binary_search(&(table.id(), hash)).is_ok() => {
+                CHANGE
             }
-            Claim::Read | Claim::Presence | Claim::Write | Claim::Insert => Mode::Exclusive,
+            Claim::Presence => PRESENCE,
+            Claim::Read => Mode::Shared,
+            Claim::Write => CHANGE,
+            Claim::Delete | Claim::Insert => Mode::Exclusive,
         }
     }
 

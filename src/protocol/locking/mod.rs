@@ -7,10 +7,15 @@
 //!
 //! | claim | on the record | on the key ranges of its table or index | on table and database |
 //! | --- | --- | --- | --- |
-//! | a key is read | S (X where the call has declared that it writes it) | | IS (IX) |
-//! | a key is changed or deleted | X | | IX |
+//! | whether a key has a row | IS (SIX where the call has declared that it writes it) | | IS (IX) |
+//! | a key is read | S (likewise) | | IS (IX) |
+//! | a key is changed | SIX | | IX |
+//! | a key is deleted | X | | IX |
 //! | a key comes in | X | its point, first | IX |
 //! | a range is read | S, as its keys are met | the range | IS |
+//!
+//! Nothing is below a record, so the matrix says there only what goes together: IS with all but X, SIX with IS. So whether a
+//! row is there conflicts with its insert and its delete only.
 //!
 //! A record's name is its table and the hash of its key, so it can be locked before it is there, and after it has gone.
 //! Secondary indexes are locked like tables.

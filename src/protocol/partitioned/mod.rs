@@ -2,12 +2,14 @@
 //!
 //! An executor runs a procedure's actions after it has granted their declared keys in its own lock table
 //! ([`local`](super::local), `pipeline/partition`), and the locks last until the transaction's writes are installed. So
-//! actions read without validation, with three exceptions, whose reads are validated at the commit as under `optimistic`:
+//! actions read without validation, with four exceptions, whose reads are validated at the commit as under `optimistic`:
 //!
 //! - **Secondary indexes.** Index records belong to no executor and are not locked. Where a table of the transaction has
 //!   secondary indexes, all its reads are validated: a transaction that counts by an index and inserts by the count aborts
 //!   if another did the same meanwhile.
 //! - **Rows of another executor** that a transaction which writes at one executor only reads, by their whole keys.
+//! - **Foreign keys.** A procedure that writes a table which has some, or which some refer to, reads rows of other executors.
+//!   If one of them changes other rows, the procedure has locked everything at all executors.
 //! - **Closures** declare nothing. They read on the caller's thread; at the commit they acquire the local locks of the rows
 //!   that they write, at all executors at once, and validate while they hold them.
 //!
@@ -36,11 +38,12 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 
 use super::attempt::{Attempt, DIRECT, TRACKED};
-use super::footprint::Footprint;
+use super::footprint::{Footprint, Reference};
 use super::local::local_lock::LocalLock;
 use super::local::{Denied, ExternalLocks, Grant};
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, LockedWrites};
+use crate::storage::foreign_keys::Reach;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::Counters;
 use crate::storage::write_set::{WriteSet, WriteView};
@@ -114,7 +117,9 @@ impl Protocol for Partitioned {
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
         let is_direct = footprint.is_some_and(|footprint| {
-            footprint.references.iter().all(|one| !one.has_secondary_indexes && !one.validated)
+            let is_locked =
+                |one: &Reference| !one.has_secondary_indexes && !one.validated && one.reach == Reach::Nothing;
+            footprint.references.iter().all(is_locked)
         });
         attempt.set_access(if is_direct { &DIRECT } else { &TRACKED });
         let is_closure = footprint.is_none();

@@ -12,7 +12,8 @@
 //!   releases them, locks every partition exclusively, and validates. If something it read has changed, it is retried
 //!   with every partition exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
 //!   runs wrote has every partition exclusive at once.
-//! - Where there are several partitions, what reaches records through a secondary index takes all of them, because index
+//! - Where there are several partitions, a procedure that writes a table with foreign keys takes all of them: shared, if
+//!   they are only checked, and exclusive, if they change other rows. What reaches records through a secondary index takes all of them, because index
 //!   records are not divided among partitions.
 //!
 //! Why it is serializable: a thread that commits holds exclusively every partition that it writes and at least shared every
@@ -34,6 +35,7 @@ use super::footprint::{Footprint, Mode, Reference, Routed};
 use super::{Held, Hold, Protocol, Settings, Try};
 use crate::error::{Error, Result};
 use crate::storage::commit::{CommitFailure, Excluded};
+use crate::storage::foreign_keys::Reach;
 use crate::storage::word::Stamp;
 
 /// The three ways of serial execution that the paper develops, for comparison.
@@ -125,6 +127,11 @@ impl Serial {
         if self.partitions.len() == 1 {
             wanted.push((0, naive || !footprint.is_read_only()));
             return wanted;
+        }
+        let reach = footprint.reach();
+        if reach != Reach::Nothing {
+            let alone = naive || reach == Reach::Writes;
+            (0..self.partitions.len()).for_each(|number| want(&mut wanted, number, alone));
         }
         for reference in &footprint.references {
             let alone = naive || reference.mode != Mode::Read;

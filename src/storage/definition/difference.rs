@@ -3,7 +3,7 @@
 //! Invariant: two settled definitions have no difference exactly if they are equal, so that a definition never passes
 //! for another one.
 
-use super::{ColumnDefinition, IndexDefinition, TableDefinition};
+use super::{ColumnDefinition, ForeignKey, IndexDefinition, TableDefinition};
 
 impl TableDefinition {
     /// How this definition, a stored one, differs from another one of the same name; `None` if they are equal. Both are
@@ -42,6 +42,12 @@ impl TableDefinition {
                 check.map_or("absent".to_string(), |check| format!("{:?} ({})", check.name, check.condition))
             };
             differs(&format!("check {}", position + 1), &describe(self), &describe(given));
+        }
+        for position in 0..self.foreign_keys.len().max(given.foreign_keys.len()) {
+            let describe = |of: &TableDefinition| {
+                of.foreign_keys.get(position).map_or("absent".to_string(), ForeignKey::describe)
+            };
+            differs(&format!("foreign key {}", position + 1), &describe(self), &describe(given));
         }
         if differences.is_empty() {
             // A property that has no description here still distinguishes the definitions.

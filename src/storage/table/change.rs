@@ -11,8 +11,9 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{Secondary, TableCore};
-use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::storage::definition::TableDefinition;
+use crate::storage::foreign_keys::Reach;
 
 /// In [`Change::dropped`]: the table belongs to a session's transaction, and is no table to others yet.
 const PRIVATE: u64 = u64::MAX;
@@ -29,6 +30,10 @@ pub(super) struct Change {
     dropped: AtomicU64,
     /// Whether its records are another definition's to free.
     has_moved: AtomicBool,
+    /// The [`Reach`] of its writes.
+    reach: AtomicU32,
+    /// How often foreign keys have come to concern it.
+    foreign_keys_added: AtomicU32,
 }
 
 impl TableCore {
@@ -142,6 +147,37 @@ impl TableCore {
     pub(crate) fn is_private(&self) -> bool {
         // Relaxed: an access that misses the change is caught at commit.
         self.change.dropped.load(Ordering::Relaxed) == PRIVATE
+    }
+
+    /// What of other rows its writes lead to by foreign keys, in the schema in force.
+    #[inline]
+    pub(crate) fn reach(&self) -> Reach {
+        // Relaxed: an access that misses a change is of an older generation, and does not commit.
+        match self.change.reach.load(Ordering::Relaxed) {
+            0 => Reach::Nothing,
+            1 => Reach::Reads,
+            _ => Reach::Writes,
+        }
+    }
+
+    /// Whether it has a foreign key, or one refers to it.
+    #[inline]
+    pub(crate) fn is_linked(&self) -> bool {
+        self.reach() != Reach::Nothing
+    }
+
+    /// Sets what its writes lead to, and whether more foreign keys concern it than before: behind the closed gate, or before
+    /// any other thread has it.
+    pub(crate) fn set_reach(&self, reach: Reach, has_more: bool) {
+        // Relaxed: the generation, which is published afterwards, says that they have changed.
+        self.change.reach.store(reach as u32, Ordering::Relaxed);
+        self.change.foreign_keys_added.fetch_add(u32::from(has_more), Ordering::Relaxed);
+    }
+
+    /// How often foreign keys have come to concern it.
+    pub(crate) fn foreign_keys_added(&self) -> u32 {
+        // Relaxed: a session asks in an attempt, which does not commit if the generation changes.
+        self.change.foreign_keys_added.load(Ordering::Relaxed)
     }
 
     /// Whether another table frees its records.

@@ -1,0 +1,392 @@
+//! Foreign keys: what a change of a row leads to in other rows, as accesses of the same attempt.
+//!
+//! Whether there is a row that is referred to, or one that refers, is looked up, and referring rows are changed or deleted,
+//! as the body itself could: so whatever the protocol does about reads and writes makes it serializable. That a referenced
+//! row exists is read as existence only, and conflicts with its insert and its delete.
+//!
+//! An access is a statement here: it is followed by its referential actions, which may lead to more of them, and then by
+//! the checks of all rows that have changed. Where one fails, nothing of the access stays. What is deferred is checked when
+//! the transaction ends, by its writes: what each row is now, compared with what it was before.
+//!
+//! # Invariants
+//! - Enforcement begins behind what the running action may reach ([`Reach`](crate::storage::foreign_keys::Reach)): its footprint has been made for that.
+//! - Actions are applied one after another from a list, not by recursion: a chain of rows of any length cascades.
+//!
+//! # Source
+//! ISO/IEC 9075-2, 4.18 and 11.8; the order of actions and checks is PostgreSQL's: refusals (RESTRICT) first, then actions
+//! that change rows, then checks.
+
+use std::ops::Bound;
+
+use smallvec::SmallVec;
+
+use super::write::show_key;
+use super::{Attempt, Claim, KeyRange, Target};
+use crate::error::{Error, Result};
+use crate::protocol::footprint::Mode;
+use crate::storage::definition::ReferentialAction;
+use crate::storage::foreign_keys::{Link, SchemaLinks, TableLinks, index_table};
+use crate::storage::record::Record;
+use crate::storage::table::TableCore;
+use crate::storage::word::ABSENT;
+use crate::types::ValueRef;
+use crate::types::key::prefix_end;
+
+/// The values of a foreign key, in its order.
+type KeyValues<'a> = SmallVec<[ValueRef<'a>; 4]>;
+
+/// A row that has changed in the running access.
+#[derive(Clone, Copy)]
+pub(super) struct Change<'a> {
+    table: &'a TableCore,
+    key: &'a [u8],
+    /// The row before; none: it came in.
+    before: Option<&'a [u64]>,
+}
+
+/// What is left to be checked at the end of the running access.
+enum Check<'a> {
+    /// Whether a row refers to one that there is.
+    Refers(&'a Link, &'a TableCore, &'a [u8]),
+    /// Whether no row refers to these values, unless a row has them.
+    Referred(&'a Link, KeyValues<'a>),
+}
+
+impl<'a> Attempt<'a> {
+    /// Runs a write to a row, and what it leads to by foreign keys. `what`: which write it is; `concerns`: whether it can
+    /// lead to anything.
+    #[inline]
+    pub(super) fn with_foreign_keys<T>(
+        &self,
+        target: &Target<'_, 'a>,
+        what: Claim,
+        concerns: impl Fn(&TableLinks) -> bool,
+        write: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if target.table.is_linked() { self.enforce(target, what, &concerns, write) } else { write() }
+    }
+
+    #[inline(never)]
+    fn enforce<T>(
+        &self,
+        target: &Target<'_, 'a>,
+        what: Claim,
+        concerns: &dyn Fn(&TableLinks) -> bool,
+        write: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let links = self.schema_links().and_then(|links| links.table(target.table.id()));
+        let Some(links) = links.filter(|links| concerns(links)) else { return write() };
+        self.check_reach(target.table, links)?;
+        let before = match what {
+            // Otherwise the insert fails.
+            Claim::Insert => None,
+            _ => {
+                // First: what is read to be written is claimed as such.
+                self.claim(target.table, target.key, what)?;
+                self.row_of_target(target)?
+            }
+        };
+        let change = Change { table: target.table, key: self.arena.alloc_slice_copy(target.key), before };
+        if let Some(mut changes) = self.cascade.take() {
+            // It is one of the access that is being followed.
+            let written = write();
+            changes.push(change);
+            self.cascade.set(Some(changes));
+            return written;
+        }
+        let scope = self.scope.take();
+        let done = self.all_or_nothing(|| {
+            let written = write()?;
+            self.cascade.set(Some(vec![change]));
+            let followed = self.follow_changes();
+            self.cascade.set(None);
+            followed.map(|()| written)
+        });
+        self.scope.set(scope);
+        done
+    }
+
+    /// Refuses an access for whose consequences the footprint was not made: the foreign key is younger than it, or the
+    /// action declares only operations.
+    fn check_reach(&self, table: &TableCore, links: &TableLinks) -> Result<()> {
+        match self.scope.get() {
+            Some(scope) if scope.mode == Mode::Commute => {
+                let name = table.definition().name();
+                let what = format!(
+                    "an operation on a column of a foreign key of {name:?}, which reads other rows; declare the action as a \
+                     write"
+                );
+                Err(Error::OutsideFootprint { what })
+            }
+            Some(scope) if scope.reach < links.reach() => {
+                Err(Error::TableChanged { table: table.definition().name().to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn schema_links(&self) -> Option<&'a SchemaLinks> {
+        self.store.foreign_keys().current(self.guard)
+    }
+
+    /// Follows the changes of the running access, and what they lead to, to the end; then checks what is left.
+    fn follow_changes(&self) -> Result<()> {
+        let (mut next, mut checks) = (0, Vec::new());
+        loop {
+            let changes = self.cascade.take();
+            let change = changes.as_ref().and_then(|changes| changes.get(next).copied());
+            self.cascade.set(changes);
+            let Some(change) = change else { break };
+            next += 1;
+            self.follow_change(change, &mut checks)?;
+        }
+        checks.into_iter().try_for_each(|check| self.check_foreign_key(check))
+    }
+
+    fn follow_change(&self, change: Change<'a>, checks: &mut Vec<Check<'a>>) -> Result<()> {
+        let Change { table, key, before } = change;
+        let Some(links) = self.schema_links().and_then(|links| links.table(table.id())) else {
+            return Ok(());
+        };
+        let after = self.row_of_key(table, key)?;
+        if links.are_deferred() {
+            self.has_deferred.set(true);
+        }
+        let gone = |link: &Link| {
+            let values = values_of(table, before?, &link.referenced)?;
+            let is_still =
+                after.and_then(|row| values_of(table, row, &link.referenced)).as_ref() == Some(&values);
+            (!is_still).then_some(values)
+        };
+        for link in &links.incoming {
+            let action = if after.is_some() { link.key.on_update } else { link.key.on_delete };
+            let Some(values) = gone(link) else { continue };
+            match action {
+                ReferentialAction::Restrict if self.is_referred_to(link, &values)? => {
+                    return Err(still_referenced(link, &values));
+                }
+                ReferentialAction::NoAction if !link.key.is_deferred => {
+                    checks.push(Check::Referred(link, values));
+                }
+                ReferentialAction::Restrict | ReferentialAction::NoAction => {}
+                _ => self.act(link, action, &values, after)?,
+            }
+        }
+        for link in links.outgoing.iter().filter(|link| !link.key.is_deferred) {
+            let Some(values) = after.and_then(|row| values_of(table, row, &link.columns)) else { continue };
+            let was = before.and_then(|row| values_of(table, row, &link.columns));
+            if was.as_ref() != Some(&values) {
+                checks.push(Check::Refers(link, table, key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies an action to all rows that refer to these values.
+    fn act(
+        &self,
+        link: &'a Link,
+        action: ReferentialAction,
+        values: &KeyValues<'a>,
+        after: Option<&'a [u64]>,
+    ) -> Result<()> {
+        let child = self.hold(&link.child)?;
+        let new: Vec<(usize, ValueRef<'_>)> = match (action, after) {
+            (ReferentialAction::SetNull, _) => {
+                link.columns.iter().map(|&column| (column, ValueRef::Null)).collect()
+            }
+            (ReferentialAction::SetDefault, _) => {
+                let columns = child.definition().columns();
+                link.columns
+                    .iter()
+                    .map(|&column| (column, ValueRef::from(&columns[column].default)))
+                    .collect()
+            }
+            (_, Some(row)) => {
+                let parent = self.hold(&link.parent)?;
+                let referenced = link.referenced.iter().map(|&column| value_of(parent, row, column));
+                link.columns.iter().copied().zip(referenced).collect()
+            }
+            (_, None) => Vec::new(),
+        };
+        for key in self.referring_keys(link, values)? {
+            let target = Target { table: child, key, hash: child.hash(key), found: None, declared: false };
+            if new.is_empty() {
+                self.delete_row(&target)?;
+            } else {
+                self.update_row(&target, &new)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_foreign_key(&self, check: Check<'a>) -> Result<()> {
+        match check {
+            Check::Refers(link, table, key) => {
+                // Another action of the same access may have changed the row again.
+                let Some(row) = self.row_of_key(table, key)? else { return Ok(()) };
+                self.check_reference(link, table, key, row)
+            }
+            Check::Referred(link, values) => self.check_referred(link, &values),
+        }
+    }
+
+    /// Refuses a row that refers to one which is not there.
+    fn check_reference(&self, link: &Link, table: &TableCore, key: &[u8], row: &'a [u64]) -> Result<()> {
+        let Some(values) = values_of(table, row, &link.columns) else { return Ok(()) };
+        if self.is_there(link, &values)? {
+            return Ok(());
+        }
+        Err(no_referenced_row(link, table, key, &values))
+    }
+
+    /// Refuses that rows refer to values which no row has any more.
+    fn check_referred(&self, link: &Link, values: &KeyValues<'a>) -> Result<()> {
+        if self.is_there(link, values)? || !self.is_referred_to(link, values)? {
+            return Ok(());
+        }
+        Err(still_referenced(link, values))
+    }
+
+    /// Whether there is a row that has these values in the referenced columns.
+    fn is_there(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
+        let table = index_table(self.hold(&link.parent)?, link.parent_index.0);
+        let key = link.parent_key(values)?;
+        let hash = table.hash(&key);
+        self.is_present(&Target { table, key: &key, hash, found: None, declared: false })
+    }
+
+    /// The rows whose foreign key has these values, by an index: a range of it.
+    fn referring(&self, link: &Link, values: &KeyValues<'_>) -> Result<KeyRange<'a>> {
+        let table = index_table(self.hold(&link.child)?, link.child_index.0);
+        let lower = link.child_prefix(values)?;
+        let upper = prefix_end(&lower).map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(KeyRange::all_of(table, Bound::Included(lower), upper))
+    }
+
+    fn is_referred_to(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
+        Ok(self.next_row(&mut self.referring(link, values)?)?.is_some())
+    }
+
+    /// The primary keys of all rows whose foreign key has these values.
+    fn referring_keys(&self, link: &Link, values: &KeyValues<'_>) -> Result<Vec<&'a [u8]>> {
+        let mut range = self.referring(link, values)?;
+        let mut keys = Vec::new();
+        while let Some((key, row)) = self.next_row(&mut range)? {
+            let index = range.rows_of();
+            match value_of(index, row, 0) {
+                ValueRef::Bytes(primary_key) if index.is_internal() => keys.push(primary_key),
+                _ => keys.push(key),
+            }
+        }
+        Ok(keys)
+    }
+
+    fn row_of_key(&self, table: &'a TableCore, key: &[u8]) -> Result<Option<&'a [u64]>> {
+        self.row_of_target(&Target { table, key, hash: table.hash(key), found: None, declared: false })
+    }
+}
+
+/// The end of a transaction.
+impl<'a> Attempt<'a> {
+    /// Whether something was written whose foreign keys are checked at the end.
+    #[inline]
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.has_deferred.get()
+    }
+
+    /// Has the end look for deferred checks, or not.
+    pub(crate) fn set_deferred(&self, has_deferred: bool) {
+        self.has_deferred.set(has_deferred);
+    }
+
+    /// Checks what is deferred, by all that the transaction has written.
+    ///
+    /// # Errors
+    /// [`Error::NoReferencedRow`], [`Error::StillReferenced`]; what the protocol answers a reader.
+    #[cold]
+    pub(crate) fn check_deferred(&self) -> Result<()> {
+        self.has_deferred.set(false);
+        let Some(schema) = self.schema_links() else { return Ok(()) };
+        let mut written: Vec<(&'a TableCore, Record<'a>, &TableLinks)> = Vec::new();
+        for touched in self.workspace.borrow().writes.touched() {
+            let table = self.hold(touched.table())?;
+            if let Some(links) =
+                schema.table(table.id()).filter(|links| links.are_deferred() && !table.is_internal())
+            {
+                // SAFETY: the attempt is pinned, so every record that it has touched is alive.
+                written.push((table, unsafe { touched.record.as_record() }, links));
+            }
+        }
+        written.into_iter().try_for_each(|(table, record, links)| self.check_written(table, record, links))
+    }
+
+    fn check_written(&self, table: &'a TableCore, record: Record<'a>, links: &TableLinks) -> Result<()> {
+        let row = self.arena.alloc_slice_fill_copy(table.layout().words(), 0);
+        let is_there = self.read_row(record, row)? & ABSENT == 0;
+        let before = is_there.then_some(&*row);
+        let after = self.row_of_key(table, record.key())?;
+        for link in links.incoming.iter().filter(|link| link.key.is_deferred) {
+            let action = if after.is_some() { link.key.on_update } else { link.key.on_delete };
+            let Some(values) = before.and_then(|row| values_of(table, row, &link.referenced)) else {
+                continue;
+            };
+            if action == ReferentialAction::NoAction {
+                self.check_referred(link, &values)?;
+            }
+        }
+        for link in links.outgoing.iter().filter(|link| link.key.is_deferred) {
+            let Some(row) = after else { continue };
+            let was = before.and_then(|row| values_of(table, row, &link.columns));
+            if was.is_none() || was != values_of(table, row, &link.columns) {
+                self.check_reference(link, table, record.key(), row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row of these columns' values has its referenced row: for rows that were there before the foreign key.
+    ///
+    /// # Errors
+    /// [`Error::NoReferencedRow`]; what the protocol answers a reader.
+    pub(crate) fn check_row_refers(&self, link: &Link, key: &[u8], row: &[ValueRef<'_>]) -> Result<()> {
+        let values: KeyValues<'_> = link.columns.iter().map(|&column| row[column]).collect();
+        if values.iter().any(|value| value.is_null()) || self.is_there(link, &values)? {
+            return Ok(());
+        }
+        Err(no_referenced_row(link, &link.child, key, &values))
+    }
+}
+
+fn value_of<'a>(table: &TableCore, row: &'a [u64], column: usize) -> ValueRef<'a> {
+    // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
+    unsafe { table.layout().value(row, column) }
+}
+
+/// The values of these columns; none, if one of them is NULL.
+fn values_of<'a>(table: &TableCore, row: &'a [u64], columns: &[usize]) -> Option<KeyValues<'a>> {
+    let values: KeyValues<'a> = columns.iter().map(|&column| value_of(table, row, column)).collect();
+    (!values.iter().any(|value| value.is_null())).then_some(values)
+}
+
+#[cold]
+fn no_referenced_row(link: &Link, table: &TableCore, key: &[u8], values: &KeyValues<'_>) -> Error {
+    let detail = format!(
+        "row ({}) refers to {}, which does not exist",
+        show_key(table, key),
+        show_referenced(link, values)
+    );
+    let (table, constraint) = (table.definition().name().to_string(), link.key.name.clone());
+    Error::NoReferencedRow { table, constraint, detail }
+}
+
+#[cold]
+fn still_referenced(link: &Link, values: &KeyValues<'_>) -> Error {
+    let (table, constraint) = (link.child.definition().name().to_string(), link.key.name.clone());
+    Error::StillReferenced { table, constraint, row: show_referenced(link, values) }
+}
+
+fn show_referenced(link: &Link, values: &KeyValues<'_>) -> String {
+    let values = values.iter().map(ToString::to_string).collect::<Vec<_>>();
+    format!("row ({}) of {:?}", values.join(", "), link.parent.definition().name())
+}

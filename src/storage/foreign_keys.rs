@@ -1,0 +1,316 @@
+//! Foreign keys as they are enforced: resolved to tables, columns and indexes, for all tables of the schema in force.
+//!
+//! # Invariants
+//! The schema in force always has its own resolution: a schema change that adds, changes or takes away a table which has
+//! foreign keys, or which one refers to, resolves all of them again while the gate is closed, and begins a generation. So an
+//! attempt that was enforcing an older resolution does not commit.
+//!
+//! # Concurrency
+//! Attempts read the resolution without a lock, as long as they are pinned; one that was replaced is freed when every
+//! thread that was pinned then has unpinned.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::Arc;
+
+use crossbeam_epoch::Guard;
+use smallvec::SmallVec;
+
+use crate::base::atomics::{AtomicPtr, Ordering};
+use crate::error::{Error, Result};
+use crate::storage::definition::{ForeignKey, KeyIndex, ReferentialAction, TableDefinition};
+use crate::storage::table::{TableCore, TableId};
+use crate::types::ValueRef;
+use crate::types::key::EncodedKey;
+
+/// What of other rows the writes of a table lead to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum Reach {
+    /// Nothing.
+    #[default]
+    Nothing = 0,
+    /// They are read: whether there is a row that is referred to, or one that refers.
+    Reads = 1,
+    /// They are changed.
+    Writes = 2,
+}
+
+/// A foreign key whose tables, columns and indexes are known by position.
+pub(crate) struct Link<T = Arc<TableCore>> {
+    pub(crate) key: ForeignKey,
+    /// The table whose rows refer.
+    pub(crate) child: T,
+    /// The table that they refer to.
+    pub(crate) parent: T,
+    /// The columns of the child, in the order of the foreign key.
+    pub(crate) columns: Box<[usize]>,
+    /// The columns of the parent, in the same order.
+    pub(crate) referenced: Box<[usize]>,
+    /// The parent's index in which referenced values are unique, and for each of its columns the place in the foreign key.
+    pub(crate) parent_index: (KeyIndex, Box<[usize]>),
+    /// The child's index that begins with the foreign key, and for each of its first columns the place in the foreign key.
+    pub(crate) child_index: (KeyIndex, Box<[usize]>),
+}
+
+impl Link<()> {
+    /// Resolves a foreign key by the definitions of its tables.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDefinition`], [`Error::UnknownColumn`].
+    pub(crate) fn of(
+        key: &ForeignKey,
+        child: &TableDefinition,
+        parent: &TableDefinition,
+    ) -> Result<Link<()>> {
+        let wrong = |detail: String| {
+            let detail = format!("foreign key {:?}: {detail}", key.name);
+            Error::InvalidDefinition { table: child.name().to_string(), detail }
+        };
+        let columns = child.referring_columns(key)?;
+        let referenced = match key.referenced.is_empty() {
+            true => parent.key().to_vec(),
+            false => key.referenced.iter().map(|name| parent.position(name)).collect::<Result<Vec<_>>>()?,
+        };
+        if referenced.len() != columns.len() {
+            return Err(wrong(format!(
+                "it has {} columns, and the primary key of {:?} has {}; name as many",
+                columns.len(),
+                parent.name(),
+                referenced.len()
+            )));
+        }
+        for (&column, &to) in columns.iter().zip(&referenced) {
+            let (column, to) = (&child.columns()[column], &parent.columns()[to]);
+            if column.data_type != to.data_type {
+                return Err(wrong(format!(
+                    "column {:?} is of type {}, and {:?} of {:?} of type {}; give them one type",
+                    column.name,
+                    column.data_type,
+                    to.name,
+                    parent.name(),
+                    to.data_type
+                )));
+            }
+        }
+        let parent_index = parent.unique_index_of(&referenced).ok_or_else(|| {
+            wrong(format!(
+                "no two rows of {:?} may share what it refers to; refer to its primary key or add a unique index",
+                parent.name()
+            ))
+        })?;
+        let child_index = child
+            .index_beginning_with(&columns)
+            .ok_or_else(|| wrong("its columns have no index; add one that begins with them".to_string()))?;
+        let parent_places = places(parent.columns_of(parent_index), &referenced);
+        let child_places = places(&child.columns_of(child_index)[..columns.len()], &columns);
+        Ok(Link {
+            key: key.clone(),
+            child: (),
+            parent: (),
+            parent_index: (parent_index, parent_places),
+            child_index: (child_index, child_places),
+            columns: columns.into(),
+            referenced: referenced.into(),
+        })
+    }
+
+    /// The same between these tables.
+    pub(crate) fn between(self, child: Arc<TableCore>, parent: Arc<TableCore>) -> Link {
+        let Link { key, columns, referenced, parent_index, child_index, .. } = self;
+        Link { key, child, parent, columns, referenced, parent_index, child_index }
+    }
+}
+
+impl Link {
+    /// The key of the row that has these values in the referenced columns, in the index where they are unique.
+    ///
+    /// # Errors
+    /// A value that fits no key.
+    pub(crate) fn parent_key(&self, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
+        let (index, places) = &self.parent_index;
+        let values = in_order(values, places);
+        match *index {
+            KeyIndex::Primary => self.parent.encode_key(&values, true),
+            KeyIndex::Secondary(position) => self.parent.encode_index_prefix(position, &values),
+        }
+    }
+
+    /// The beginning of the keys of all rows that refer to these values, in the child's index.
+    ///
+    /// # Errors
+    /// As [`parent_key`](Self::parent_key).
+    pub(crate) fn child_prefix(&self, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
+        let (index, places) = &self.child_index;
+        let values = in_order(values, places);
+        match *index {
+            KeyIndex::Primary => self.child.encode_key(&values, false),
+            KeyIndex::Secondary(position) => self.child.encode_index_prefix(position, &values),
+        }
+    }
+}
+
+/// The table in which an index has its records.
+pub(crate) fn index_table(table: &TableCore, index: KeyIndex) -> &TableCore {
+    match index {
+        KeyIndex::Primary => table,
+        KeyIndex::Secondary(position) => &table.secondary()[position].table,
+    }
+}
+
+fn in_order<'v>(values: &[ValueRef<'v>], places: &[usize]) -> SmallVec<[ValueRef<'v>; 4]> {
+    places.iter().map(|&place| values[place]).collect()
+}
+
+/// Where each of an index's columns stands among those of a foreign key.
+fn places(indexed: &[usize], columns: &[usize]) -> Box<[usize]> {
+    indexed.iter().filter_map(|of| columns.iter().position(|column| column == of)).collect()
+}
+
+/// The foreign keys that concern one table.
+#[derive(Default)]
+pub(crate) struct TableLinks {
+    /// Its own.
+    pub(crate) outgoing: Vec<Arc<Link>>,
+    /// Those that refer to it.
+    pub(crate) incoming: Vec<Arc<Link>>,
+}
+
+impl TableLinks {
+    /// What its writes lead to.
+    pub(crate) fn reach(&self) -> Reach {
+        let changes = |action: ReferentialAction| action.changes_rows();
+        let cascades =
+            self.incoming.iter().any(|link| changes(link.key.on_delete) || changes(link.key.on_update));
+        if cascades { Reach::Writes } else { Reach::Reads }
+    }
+
+    /// Whether a change of this column is one of a foreign key's.
+    pub(crate) fn concern(&self, column: usize) -> bool {
+        self.outgoing.iter().any(|link| link.columns.contains(&column))
+            || self.incoming.iter().any(|link| link.referenced.contains(&column))
+    }
+
+    /// Whether some of them do not concern it so far.
+    pub(crate) fn has_more_than(&self, before: Option<&TableLinks>) -> bool {
+        let all = |links: &TableLinks| {
+            let all = links.outgoing.iter().chain(&links.incoming);
+            all.map(|link| (link.child.definition().name().to_string(), link.key.clone())).collect::<Vec<_>>()
+        };
+        let before = before.map(all).unwrap_or_default();
+        all(self).iter().any(|link| !before.contains(link))
+    }
+
+    /// Whether one of them is checked at the end of the transaction.
+    pub(crate) fn are_deferred(&self) -> bool {
+        self.outgoing.iter().chain(&self.incoming).any(|link| link.key.is_deferred)
+    }
+}
+
+/// All foreign keys of a schema, by table.
+#[derive(Default)]
+pub(crate) struct SchemaLinks {
+    tables: HashMap<TableId, TableLinks>,
+}
+
+impl SchemaLinks {
+    /// Those of these tables.
+    ///
+    /// # Errors
+    /// One cannot be resolved.
+    pub(crate) fn of(tables: &[Arc<TableCore>]) -> Result<SchemaLinks> {
+        let mut links = SchemaLinks::default();
+        for child in tables {
+            for key in child.definition().foreign_keys() {
+                let parent = tables.iter().find(|table| table.definition().name() == key.table());
+                let parent = parent.ok_or_else(|| unknown_parent(child.definition(), key))?;
+                let link = Link::of(key, child.definition(), parent.definition())?;
+                let link = Arc::new(link.between(child.clone(), parent.clone()));
+                links.tables.entry(child.id()).or_default().outgoing.push(link.clone());
+                links.tables.entry(parent.id()).or_default().incoming.push(link);
+            }
+        }
+        // Rows that refer keep what a refusal would protect until all refusals are known.
+        for links in links.tables.values_mut() {
+            links.incoming.sort_by_key(|link| link.key.on_delete.changes_rows());
+        }
+        Ok(links)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Those that concern a table.
+    pub(crate) fn table(&self, id: TableId) -> Option<&TableLinks> {
+        self.tables.get(&id)
+    }
+}
+
+/// That the table which a foreign key refers to does not exist.
+pub(crate) fn unknown_parent(child: &TableDefinition, key: &ForeignKey) -> Error {
+    let detail = format!(
+        "foreign key {:?} refers to table {:?}, which does not exist; create it first",
+        key.name(),
+        key.table()
+    );
+    Error::InvalidDefinition { table: child.name().to_string(), detail }
+}
+
+/// The resolution in force.
+pub(crate) struct Resolution {
+    /// Null: no table has a foreign key.
+    links: AtomicPtr<SchemaLinks>,
+}
+
+impl Default for Resolution {
+    fn default() -> Resolution {
+        Resolution { links: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+impl Resolution {
+    /// All foreign keys, if there are any.
+    pub(crate) fn current<'g>(&self, _guard: &'g Guard) -> Option<&'g SchemaLinks> {
+        // Acquire pairs with the release in `replace`.
+        let current = self.links.load(Ordering::Acquire);
+        // SAFETY: it is null or came from a box; one that is replaced is dropped only when every thread that was
+        // pinned then has unpinned.
+        unsafe { current.as_ref() }
+    }
+
+    /// Puts another resolution in its place: one thread at a time, that of a schema change.
+    pub(crate) fn replace(&self, links: SchemaLinks, guard: &Guard) {
+        let new = if links.is_empty() { ptr::null_mut() } else { Box::into_raw(Box::new(links)) };
+        // AcqRel: a thread that sees the new one sees what it is made of; the old one is dropped as a whole.
+        let old = self.links.swap(new, Ordering::AcqRel);
+        if !old.is_null() {
+            let old = Retired(old);
+            // SAFETY: it came from a box, it has just been taken out, and only threads that are pinned now can use it.
+            unsafe { guard.defer_unchecked(move || old.free()) };
+        }
+    }
+}
+
+impl Drop for Resolution {
+    fn drop(&mut self) {
+        // Relaxed: no other thread has the store any more.
+        let current = self.links.load(Ordering::Relaxed);
+        if !current.is_null() {
+            Retired(current).free();
+        }
+    }
+}
+
+/// A resolution on its way out.
+struct Retired(*mut SchemaLinks);
+
+// SAFETY: a resolution may be dropped by any thread: it is made of what may be sent.
+unsafe impl Send for Retired {}
+
+impl Retired {
+    fn free(self) {
+        // SAFETY: it came from a box, and only its one owner calls this, when no other thread uses it.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
