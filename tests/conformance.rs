@@ -51,6 +51,11 @@ macro_rules! enter {
             }
 
             #[test]
+            fn random_histories_leave_no_child_without_its_parent() {
+                subjects().iter().for_each(histories::family::random);
+            }
+
+            #[test]
             fn random_histories_are_serializable() {
                 subjects().iter().for_each(histories::random);
             }

@@ -156,3 +156,6 @@ fn check_rows(tx: &Tx<'_, '_>, table: &Arc<TableCore>, link: &Link) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod canary;

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
+#[cfg(test)]
+use crate::base::atomics::AtomicUsize;
 use crate::base::atomics::{AtomicPtr, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::{ForeignKey, KeyIndex, ReferentialAction, TableDefinition};
@@ -261,11 +263,46 @@ pub(crate) fn unknown_parent(child: &TableDefinition, key: &ForeignKey) -> Error
 pub(crate) struct Resolution {
     /// Null: no table has a foreign key.
     links: AtomicPtr<SchemaLinks>,
+    /// How it is broken on purpose.
+    #[cfg(test)]
+    broken: AtomicUsize,
+}
+
+/// Ways to break the enforcement on purpose: for tests of the tests.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Break {
+    /// Nothing: the control, which must pass.
+    Nothing,
+    /// Rows that refer are not checked.
+    SkipsReferring,
+    /// Rows that are referred to go without a look at those that refer.
+    SkipsReferenced,
+    /// That a row exists is looked up, and not noted as read.
+    ForgetsExistence,
+}
+
+#[cfg(test)]
+impl Resolution {
+    /// From here on foreign keys are enforced in this way.
+    pub(crate) fn break_on_purpose(&self, how: Break) {
+        self.broken.store(how as usize, Ordering::SeqCst);
+    }
+
+    /// Whether they are.
+    pub(crate) fn is_broken(&self, how: Break) -> bool {
+        self.broken.load(Ordering::SeqCst) == how as usize
+    }
 }
 
 impl Default for Resolution {
     fn default() -> Resolution {
-        Resolution { links: AtomicPtr::new(ptr::null_mut()) }
+        Resolution {
+            links: AtomicPtr::new(ptr::null_mut()),
+            #[cfg(test)]
+            broken: AtomicUsize::new(Break::Nothing as usize),
+        }
     }
 }
 

@@ -94,6 +94,19 @@ fn actions_and_restrictions_are_not_deferred() {
 }
 
 #[test]
+fn a_child_that_returns_to_a_parent_which_has_gone_is_refused() {
+    for action in [ReferentialAction::SetNull, ReferentialAction::SetDefault] {
+        everywhere(&by_key().deferred().on_delete(action), |rig| {
+            no_parent(rig.db.run(|tx| {
+                tx.delete(&rig.parents, key![1])?;
+                tx.update(&rig.children, key![11], &[("parent", 1.into())])
+            }));
+            assert_eq!(rig.children(), [(11, Some(1)), (12, Some(1))]);
+        });
+    }
+}
+
+#[test]
 fn what_a_savepoint_takes_back_is_not_checked() {
     everywhere(&by_key().deferred(), |rig| {
         rig.db

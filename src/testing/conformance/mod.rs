@@ -8,7 +8,8 @@
 //!    written there, and random scripts answer as the [`model`] does, and as under the reference.
 //! 2. [`anomalies`]: the schedules in `tests/scripts/anomalies`, each of which shows one isolation anomaly where it is
 //!    possible, and random schedules: what is seen must have a serial order ([`oracle`]).
-//! 3. [`histories`]: many random transactions on several threads, checked by their precedence graph.
+//! 3. [`histories`]: many random transactions on several threads, checked by their precedence graph; and transactions on
+//!    parents and children, which a foreign key keeps together.
 //!
 //! Invariants: nothing is judged by time. How fast a thread runs decides which interleaving happens; every
 //! interleaving must be right.

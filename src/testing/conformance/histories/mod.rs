@@ -3,6 +3,7 @@
 //! Each history prints its seed if it fails; `HEDDLE_SEED=<n>` runs that one alone. Which transactions meet depends on
 //! the machine, so a seed says what they do, not when.
 
+pub mod family;
 mod graph;
 pub mod race;
 mod work;
