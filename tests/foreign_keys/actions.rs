@@ -171,7 +171,7 @@ fn a_restriction_refuses_at_once_and_no_action_after_what_else_the_access_does()
     // A toy belongs to a child and to its parent; both go with the parent.
     for (action, goes) in [(ReferentialAction::NoAction, true), (ReferentialAction::Restrict, false)] {
         for options in crate::rig::every_protocol() {
-            let db = Database::in_memory(options).expect("options");
+            let db = Database::in_memory_with(options).expect("options");
             let rig = crate::rig::Rig::new(db, by_key().on_delete(ReferentialAction::Cascade));
             let toys = TableDefinition::new("toy")
                 .column("id", DataType::Int64)

@@ -148,7 +148,7 @@ fn is_a_result(error: &Error) -> bool {
 
 fn run(action: ReferentialAction, is_deferred: bool) {
     for (number, options) in every_protocol().into_iter().enumerate() {
-        let db = Database::in_memory(options.durability(Durability::None)).expect("options");
+        let db = Database::in_memory_with(options.durability(Durability::None)).expect("options");
         let family = Family::new(db, action, is_deferred);
         let done = AtomicU64::new(0);
         thread::scope(|scope| {

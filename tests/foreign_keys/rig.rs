@@ -60,7 +60,7 @@ pub fn every_protocol() -> Vec<Options> {
 /// Runs a test under every protocol, with parents 1, 2 and 9, whose codes are ten times as high, and children 11 and 12 of 1.
 pub fn everywhere(key: &ForeignKey, test: impl Fn(&Rig)) {
     for options in every_protocol() {
-        let rig = Rig::new(Database::in_memory(options).expect("options"), key.clone());
+        let rig = Rig::new(Database::in_memory_with(options).expect("options"), key.clone());
         test(&rig);
         rig.check();
     }

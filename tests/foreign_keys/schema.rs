@@ -61,7 +61,7 @@ fn a_table_that_is_referred_to_stays() {
 #[test]
 fn without_its_children_a_table_can_go() {
     for options in every_protocol() {
-        let rig = Rig::new(Database::in_memory(options).expect("options"), by_key());
+        let rig = Rig::new(Database::in_memory_with(options).expect("options"), by_key());
         rig.db.drop_table("child").expect("nothing refers to it");
         rig.db.run(|tx| tx.delete(&rig.parents, key![1])).expect("nothing refers to it any more");
         rig.db.drop_table("parent").expect("nothing refers to it");
@@ -135,7 +135,7 @@ fn converted_values_are_checked_on_both_sides() {
 fn transactions_under_way_meet_a_foreign_key_that_comes() {
     // A transaction that has deleted a parent before children could refer to it does not commit behind them.
     for options in every_protocol() {
-        let db = Database::in_memory(options).expect("options");
+        let db = Database::in_memory_with(options).expect("options");
         let parents = db.create_table(crate::rig::parents()).expect("parents");
         db.run(|tx| tx.insert(&parents, row![1, 10, 0])).expect("a parent");
         let mut session = db.session().expect("a session");
@@ -153,7 +153,7 @@ fn transactions_under_way_meet_a_foreign_key_that_comes() {
 #[test]
 fn a_procedure_meets_a_foreign_key_that_comes() {
     for options in every_protocol() {
-        let db = Database::in_memory(options).expect("options");
+        let db = Database::in_memory_with(options).expect("options");
         let parents = db.create_table(crate::rig::parents()).expect("parents");
         db.run(|tx| tx.insert(&parents, row![1, 10, 0])).expect("a parent");
         let delete = heddledb::Action::write(&parents).key(|_, key| key.push(1));
@@ -169,7 +169,8 @@ fn a_procedure_meets_a_foreign_key_that_comes() {
 
 #[test]
 fn a_table_differs_by_its_foreign_keys() {
-    let db = Database::in_memory(Options::default().durability(heddledb::Durability::None)).expect("options");
+    let db =
+        Database::in_memory_with(Options::default().durability(heddledb::Durability::None)).expect("options");
     let rig = Rig::new(db, by_key());
     rig.db.open_table(crate::rig::children(by_key())).expect("the same");
     let other = rig.db.open_table(crate::rig::children(by_key().on_delete(ReferentialAction::Cascade)));

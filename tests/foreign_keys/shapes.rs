@@ -13,7 +13,7 @@ fn int(table: TableDefinition, columns: &[&str]) -> TableDefinition {
 #[test]
 fn several_columns_refer_in_any_order_and_one_null_refers_to_nothing() {
     for options in every_protocol() {
-        let db = Database::in_memory(options).expect("options");
+        let db = Database::in_memory_with(options).expect("options");
         let rooms = int(TableDefinition::new("room"), &["house", "floor", "number"]);
         let rooms = db.create_table(rooms.primary_key(["house", "floor", "number"])).expect("rooms");
         let foreign = ForeignKey::new("in_room", ["n", "h", "f"], "room")
@@ -37,7 +37,7 @@ fn several_columns_refer_in_any_order_and_one_null_refers_to_nothing() {
 #[test]
 fn a_tree_refers_to_itself_and_goes_with_its_root() {
     for options in every_protocol() {
-        let db = Database::in_memory(options).expect("options");
+        let db = Database::in_memory_with(options).expect("options");
         let nodes = int(TableDefinition::new("node"), &["id", "above"]).primary_key(["id"]);
         let above = ForeignKey::new("above", ["above"], "node").on_delete(ReferentialAction::Cascade);
         let nodes = db.create_table(nodes.foreign_key(above)).expect("nodes");
@@ -61,7 +61,7 @@ fn a_tree_refers_to_itself_and_goes_with_its_root() {
 #[test]
 fn a_row_that_refers_to_itself_can_go() {
     for options in every_protocol() {
-        let db = Database::in_memory(options).expect("options");
+        let db = Database::in_memory_with(options).expect("options");
         let nodes = int(TableDefinition::new("node"), &["id", "above"]).primary_key(["id"]);
         let nodes =
             db.create_table(nodes.foreign_key(ForeignKey::new("above", ["above"], "node"))).expect("nodes");
@@ -76,7 +76,7 @@ fn a_row_that_refers_to_itself_can_go() {
 fn children_whose_key_begins_with_their_parent_need_no_other_index() {
     for kind in [PrimaryIndex::Both, PrimaryIndex::Ordered, PrimaryIndex::Hash] {
         for options in every_protocol() {
-            let db = Database::in_memory(options).expect("options");
+            let db = Database::in_memory_with(options).expect("options");
             let orders = db.create_table(int(TableDefinition::new("order"), &["id"]).primary_key(["id"]));
             let orders = orders.expect("orders");
             let lines =
@@ -103,7 +103,7 @@ fn an_index_that_begins_with_the_columns_serves() {
         let table = int(TableDefinition::new("child"), &["id", "a", "b", "c"]).primary_key(["id"]);
         table.index("own", index.iter().copied()).foreign_key(ForeignKey::new("key", ["a", "b"], "parent"))
     };
-    let db = Database::in_memory(every_protocol().remove(0)).expect("options");
+    let db = Database::in_memory_with(every_protocol().remove(0)).expect("options");
     db.create_table(int(TableDefinition::new("parent"), &["a", "b"]).primary_key(["a", "b"]))
         .expect("parents");
     for (index, names) in
@@ -119,7 +119,7 @@ fn an_index_that_begins_with_the_columns_serves() {
 
 #[test]
 fn a_definition_that_cannot_hold_is_refused() {
-    let db = Database::in_memory(every_protocol().remove(0)).expect("options");
+    let db = Database::in_memory_with(every_protocol().remove(0)).expect("options");
     let parent = int(TableDefinition::new("parent"), &["id", "n", "code"]).column("name", DataType::Text);
     let parent = parent.primary_key(["id"]).unique_index("code", ["code"]).index("n", ["n"]);
     db.create_table(parent).expect("parents");

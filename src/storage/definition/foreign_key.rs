@@ -60,8 +60,8 @@ impl ReferentialAction {
 /// one (MATCH SIMPLE).
 ///
 /// ```
-/// use heddledb::{DataType, Database, Durability, Error, ForeignKey, Options, ReferentialAction, TableDefinition, key, row};
-/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// use heddledb::{DataType, Database, Error, ForeignKey, ReferentialAction, TableDefinition, key, row};
+/// # let db = Database::in_memory()?;
 /// let customers = db.create_table(
 ///     TableDefinition::new("customer").column("id", DataType::Int64).primary_key(["id"]),
 /// )?;
