@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result {
     let server = Server::listen(settings).map_err(failure)?;
     let db = open(directory, options)?;
     server.serve(&db).map_err(failure)?;
-    if server.trusts_everybody()? {
+    if server.trusts_everybody() {
         output::report(
             "warning: there are no users, so connections from this machine are trusted under any name",
         );
@@ -227,7 +227,8 @@ enum UserCommand {
 pub fn user(arguments: &UserArguments) -> Result {
     let users = |directory: &Path| {
         let db = open(directory, Options::default())?;
-        Ok::<_, Failure>((Users::open(&db)?, db))
+        let users = Users::open(&db).map_err(|error| Failure::Failed(error.message().to_owned()))?;
+        Ok::<_, Failure>((users, db))
     };
     match &arguments.command {
         UserCommand::Add { directory, name, superuser } => {
@@ -242,7 +243,7 @@ pub fn user(arguments: &UserArguments) -> Result {
         }
         UserCommand::List { directory } => {
             let (users, db) = users(directory)?;
-            for user in users.list()? {
+            for user in users.list() {
                 let kind = if user.is_superuser { "superuser" } else { "user" };
                 output::print(format_args!("{}\t{kind}", user.name))?;
             }
@@ -253,8 +254,7 @@ pub fn user(arguments: &UserArguments) -> Result {
 
 fn user_failure(error: UserError) -> Failure {
     match error {
-        UserError::Engine(error) => error.into(),
-        UserError::Random(_) => Failure::Failed(error.to_string()),
+        UserError::Sql(_) => Failure::Failed(error.to_string()),
         other => Failure::Usage(other.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256: verifiers of passwords, and the server's side of the exchange.
+//! SCRAM-SHA-256: the server's side of the exchange.
 //!
 //! # Invariants
 //! A password is never kept, only its verifier, from which it cannot be computed. An unknown user gets the same
@@ -9,74 +9,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hmac::{Hmac, Mac};
+use heddle_sql::password::{DIGEST, ITERATIONS, Verifier, hmac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// How often the hash is iterated for new passwords, PostgreSQL's number.
-const ITERATIONS: u32 = 4_096;
-
-/// The mechanism's name.
-pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
-
-const DIGEST: usize = 32;
-
-/// What is known of a password.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verifier {
-    iterations: u32,
-    salt: Vec<u8>,
-    stored_key: [u8; DIGEST],
-    server_key: [u8; DIGEST],
-}
-
-impl Verifier {
-    /// Of a new password, with a random salt.
-    pub(crate) fn new(password: &str) -> Result<Verifier, getrandom::Error> {
-        let mut salt = [0; 16];
-        getrandom::fill(&mut salt)?;
-        Ok(Self::derive(password, &salt, ITERATIONS))
-    }
-
-    fn derive(password: &str, salt: &[u8], iterations: u32) -> Verifier {
-        // A password that SASLprep refuses is taken as it is, as PostgreSQL does.
-        let password = stringprep::saslprep(password).unwrap_or(password.into());
-        let mut salted = [0; DIGEST];
-        pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut salted);
-        let stored_key = Sha256::digest(hmac(&salted, &[b"Client Key"])).into();
-        let server_key = hmac(&salted, &[b"Server Key"]);
-        Verifier { iterations, salt: salt.to_vec(), stored_key, server_key }
-    }
-
-    /// What stands in for the verifier of a user that does not exist.
-    fn mock(user: &str, secret: &[u8; DIGEST]) -> Verifier {
-        let salt = hmac(secret, &[b"salt", user.as_bytes()])[..16].to_vec();
-        let key = hmac(secret, &[b"key", user.as_bytes()]);
-        Verifier { iterations: ITERATIONS, salt, stored_key: key, server_key: key }
-    }
-
-    /// Reads the text that [`Display`](std::fmt::Display) writes.
-    pub(crate) fn parse(text: &str) -> Option<Verifier> {
-        let rest = text.strip_prefix(MECHANISM)?.strip_prefix('$')?;
-        let (parameters, keys) = rest.split_once('$')?;
-        let (iterations, salt) = parameters.split_once(':')?;
-        let (stored, server) = keys.split_once(':')?;
-        let key = |text: &str| BASE64.decode(text).ok()?.try_into().ok();
-        Some(Verifier {
-            iterations: iterations.parse().ok().filter(|iterations| *iterations > 0)?,
-            salt: BASE64.decode(salt).ok()?,
-            stored_key: key(stored)?,
-            server_key: key(server)?,
-        })
-    }
-}
-
-impl std::fmt::Display for Verifier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [salt, stored, server] =
-            [&self.salt[..], &self.stored_key, &self.server_key].map(|bytes| BASE64.encode(bytes));
-        write!(f, "{MECHANISM}${}:{salt}${stored}:{server}", self.iterations)
-    }
+/// What stands in for the verifier of a user that does not exist.
+fn mock(user: &str, secret: &[u8; DIGEST]) -> Verifier {
+    let salt = hmac(secret, &[b"salt", user.as_bytes()])[..16].to_vec();
+    let key = hmac(secret, &[b"key", user.as_bytes()]);
+    Verifier { iterations: ITERATIONS, salt, stored_key: key, server_key: key }
 }
 
 /// Why an exchange ended without a user.
@@ -120,7 +61,7 @@ impl Exchange {
         getrandom::fill(&mut random).map_err(|_| Refused::Malformed)?;
         let nonce = format!("{nonce}{}", BASE64.encode(random));
         let exists = verifier.is_some();
-        let verifier = verifier.unwrap_or_else(|| Verifier::mock(user, secret));
+        let verifier = verifier.unwrap_or_else(|| mock(user, secret));
         let answer = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
         let signed = format!("{bare},{answer}");
         let header = BASE64.encode(&first[..3]);
@@ -148,13 +89,6 @@ impl Exchange {
         }
         Ok(format!("v={}", BASE64.encode(hmac(&self.verifier.server_key, &message))))
     }
-}
-
-fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; DIGEST] {
-    // A key of any length is a key of HMAC: the constructor never fails.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; DIGEST] };
-    parts.iter().for_each(|part| mac.update(part));
-    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
@@ -220,17 +154,6 @@ mod tests {
                     p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         let answer = exchange.finish(last.as_bytes());
         assert_eq!(answer.as_deref(), Ok("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="));
-    }
-
-    #[test]
-    fn a_verifier_reads_back_as_written_and_never_shows_the_password() {
-        let verifier = Verifier::new("correct horse").expect("random bytes");
-        let text = verifier.to_string();
-        assert_eq!(Verifier::parse(&text).as_ref(), Some(&verifier));
-        assert!(!text.contains("horse"));
-        for broken in ["", "md5abc", "SCRAM-SHA-256$0:AAAA$AAAA:AAAA", "SCRAM-SHA-256$4096:AAAA$x:y"] {
-            assert_eq!(Verifier::parse(broken), None, "{broken}");
-        }
     }
 
     #[test]

@@ -94,15 +94,14 @@ impl Shared {
     }
 
     /// Whether clients from this machine are trusted under any name.
-    pub(crate) fn trusts_everybody(&self) -> heddledb::Result<bool> {
+    pub(crate) fn trusts_everybody(&self) -> bool {
         let has_rules = !self.current().settings.hosts.is_empty();
-        self.served.get().map_or(Ok(false), |served| Ok(!has_rules && served.users.is_empty()?))
+        self.served.get().is_some_and(|served| !has_rules && !served.sql.has_passwords())
     }
 }
 
 /// What there is once the database has recovered.
 pub(crate) struct Served {
-    pub(crate) users: Users,
     pub(crate) sql: Sql,
 }
 
@@ -150,7 +149,7 @@ impl Server {
     /// # Errors
     /// The tables of users and of the SQL catalog cannot be read or made.
     pub fn serve(&self, database: &Database) -> Result<(), ServerError> {
-        let served = Served { users: Users::open(database)?, sql: Sql::new(database)? };
+        let served = Served { sql: Sql::new(database)? };
         let settings = self.shared.current().settings;
         apply(&settings, &served.sql);
         served.sql.on_slow_statement(log_slow_statement);
@@ -180,11 +179,13 @@ impl Server {
         self.address
     }
 
-    /// Whether clients from this machine are trusted under any name, because no user was added.
-    ///
-    /// # Errors
-    /// The users cannot be read.
-    pub fn trusts_everybody(&self) -> heddledb::Result<bool> {
+    /// The users of the served database, once there is one.
+    pub fn users(&self) -> Option<Users> {
+        self.shared.served.get().map(|served| Users::of(&served.sql))
+    }
+
+    /// Whether clients from this machine are trusted under any name, because no role has a password.
+    pub fn trusts_everybody(&self) -> bool {
         self.shared.trusts_everybody()
     }
 

@@ -1,14 +1,11 @@
-//! The users of a database: rows of an ordinary table of the engine, so that they are durable, and part of backups.
+//! The users of a database, as `heddle user` adds, drops and lists them: roles of the SQL catalog that may connect.
 //!
 //! # Invariants
-//! A password is kept as its SCRAM verifier only.
+//! There is one list of users, the SQL catalog's: `heddle user add ada` is `CREATE ROLE ada LOGIN PASSWORD …`. A password
+//! is stored as its SCRAM verifier only.
 
-use heddledb::{DataType, Database, Error, Range, Result, Row, Table, TableDefinition, key, row};
-
-use crate::scram::Verifier;
-
-/// The table's name; names that begin like this are the engine's and the server's own.
-const TABLE: &str = "sql.user";
+use heddle_sql::{ConnectOptions, Sql, SqlError, SqlState};
+use heddledb::Database;
 
 /// What can be wrong with a request for a user.
 #[derive(Debug, thiserror::Error)]
@@ -35,12 +32,9 @@ pub enum UserError {
     /// A password must not be empty.
     #[error("the password is empty: give one of at least one character")]
     EmptyPassword,
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers: {0}")]
-    Random(#[from] getrandom::Error),
-    /// The engine's.
-    #[error(transparent)]
-    Engine(#[from] Error),
+    /// Of the SQL catalog, for example because objects depend on the role.
+    #[error("{}{}", .0.message(), .0.detail().map(|detail| format!(": {}", detail.replace('\n', ", "))).unwrap_or_default())]
+    Sql(#[from] SqlError),
 }
 
 /// A user, as a list shows it.
@@ -55,91 +49,70 @@ pub struct User {
 /// The users of one database.
 #[derive(Clone)]
 pub struct Users {
-    database: Database,
-    table: Table,
+    sql: Sql,
 }
 
 impl Users {
-    /// Opens the table of users, and creates it in a database that has none.
+    /// Opens the SQL catalog of a database that no server serves.
     ///
     /// # Errors
-    /// The database cannot be written.
-    pub fn open(database: &Database) -> Result<Users> {
-        let definition = TableDefinition::new(TABLE)
-            .column("name", DataType::Text)
-            .column("verifier", DataType::Text)
-            .not_null()
-            .column("is_superuser", DataType::Bool)
-            .not_null()
-            .primary_key(["name"]);
-        let table = database.open_table(definition)?;
-        Ok(Users { database: database.clone(), table })
+    /// The database cannot be read.
+    pub fn open(database: &Database) -> Result<Users, SqlError> {
+        Ok(Users { sql: Sql::new(database)? })
     }
 
-    /// Adds a user.
+    /// The users of a database that is in use.
+    pub fn of(sql: &Sql) -> Users {
+        Users { sql: sql.clone() }
+    }
+
+    /// Adds a user. The bootstrap superuser, which is there from the start, gets its password this way.
     ///
     /// # Errors
     /// The name is in use or not valid; the password is empty.
-    pub fn add(&self, name: &str, password: &str, is_superuser: bool) -> std::result::Result<(), UserError> {
+    pub fn add(&self, name: &str, password: &str, is_superuser: bool) -> Result<(), UserError> {
         if name.is_empty() || name.len() > 63 || name.contains('\0') {
             return Err(UserError::InvalidName { name: name.to_owned() });
         }
         if password.is_empty() {
             return Err(UserError::EmptyPassword);
         }
-        let verifier = Verifier::new(password)?.to_string();
-        let added =
-            self.database.run(|tx| tx.insert(&self.table, row![name, verifier.as_str(), is_superuser]));
-        match added {
-            Err(Error::DuplicateKey { .. }) => Err(UserError::Exists { name: name.to_owned() }),
-            added => Ok(added?),
+        let is_known = self.sql.login_role(name).is_some();
+        if is_known && !(is_superuser && self.sql.is_bootstrap_without_password(name)) {
+            return Err(UserError::Exists { name: name.to_owned() });
+        }
+        let verb = if is_known { "ALTER" } else { "CREATE" };
+        let password = password.replace('\'', "''");
+        let superuser = if is_superuser { " SUPERUSER" } else { "" };
+        self.run(&format!("{verb} ROLE {} LOGIN PASSWORD '{password}'{superuser}", quoted(name)))
+    }
+
+    /// Drops a user. Its connections go on.
+    ///
+    /// # Errors
+    /// There is no such user; objects belong to it.
+    pub fn remove(&self, name: &str) -> Result<(), UserError> {
+        match self.run(&format!("DROP ROLE {}", quoted(name))) {
+            Err(UserError::Sql(error)) if error.state() == SqlState::UNDEFINED_OBJECT => {
+                Err(UserError::Unknown { name: name.to_owned() })
+            }
+            done => done,
         }
     }
 
-    /// Removes a user. Its connections go on.
-    ///
-    /// # Errors
-    /// There is no such user.
-    pub fn remove(&self, name: &str) -> std::result::Result<(), UserError> {
-        let removed = self.database.run(|tx| {
-            let exists = tx.exists(&self.table, key![name])?;
-            if exists {
-                tx.delete(&self.table, key![name])?;
-            }
-            Ok(exists)
-        })?;
-        if removed { Ok(()) } else { Err(UserError::Unknown { name: name.to_owned() }) }
-    }
-
     /// All users, by name.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub fn list(&self) -> Result<Vec<User>> {
-        self.database.run(|tx| {
-            tx.scan(&self.table, Range::all())?
-                .map(|row| {
-                    let row = row?;
-                    Ok(User {
-                        name: row.text("name")?.to_owned(),
-                        is_superuser: row.boolean("is_superuser")?,
-                    })
-                })
-                .collect()
-        })
+    pub fn list(&self) -> Vec<User> {
+        let roles = self.sql.login_roles().into_iter();
+        roles.map(|(name, is_superuser)| User { name, is_superuser }).collect()
     }
 
-    /// Whether there is any user.
-    pub(crate) fn is_empty(&self) -> Result<bool> {
-        Ok(self.list()?.is_empty())
+    fn run(&self, statement: &str) -> Result<(), UserError> {
+        let mut connection = self.sql.connect(ConnectOptions::default())?;
+        connection.query(statement)?;
+        Ok(())
     }
+}
 
-    /// A user's verifier, and whether it is a superuser.
-    pub(crate) fn find(&self, name: &str) -> Result<Option<(Verifier, bool)>> {
-        let found = |row: Row<'_>| {
-            let verifier = Verifier::parse(row.text("verifier")?);
-            Ok::<_, Error>(verifier.zip(Some(row.boolean("is_superuser")?)))
-        };
-        self.database.run(|tx| tx.get(&self.table, key![name])?.map_or(Ok(None), found))
-    }
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }

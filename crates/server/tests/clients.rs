@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use heddle_server::server::Server;
 use heddle_server::settings::Settings;
-use heddle_server::users::Users;
 use heddledb::{Database, Durability, Options};
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls};
@@ -144,7 +143,7 @@ fn many_clients_add_to_one_row() {
 fn passwords_are_asked_for_once_there_is_a_user() {
     let running = start();
     drop(running.connect());
-    let users = Users::open(&running.db).expect("the table is there");
+    let users = running.server.users().expect("a database is served");
     users.add("ada", "correct horse", true).expect("added");
     let attempt = |user: &str, password: &str| running.config(user).password(password).connect(NoTls);
     let mut client = attempt("ada", "correct horse").expect("the right password");

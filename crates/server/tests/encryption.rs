@@ -9,7 +9,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heddle_server::users::Users;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -84,7 +83,7 @@ fn serve(authority: &Authority, directory: &Directory, rules: &str) -> Running {
     ];
     let lines: Vec<String> = lines.iter().map(|(name, path)| format!("{name} = '{path}'")).collect();
     let running = Running::with(&format!("{}\n{rules}", lines.join("\n")));
-    let users = Users::open(&running.db).expect("the table is there");
+    let users = running.server.users().expect("a database is served");
     users.add("ada", "a password that is not asked for", true).expect("added");
     running
 }

@@ -116,12 +116,15 @@ states! {
     "23503" FOREIGN_KEY_VIOLATION,
     "23505" UNIQUE_VIOLATION,
     "23514" CHECK_VIOLATION,
+    "0LP01" INVALID_GRANT_OPERATION,
+    "0P000" INVALID_ROLE_SPECIFICATION,
     "24000" INVALID_CURSOR_STATE,
     "25000" INVALID_TRANSACTION_STATE,
     "25001" ACTIVE_SQL_TRANSACTION,
     "25006" READ_ONLY_SQL_TRANSACTION,
     "25P01" NO_ACTIVE_SQL_TRANSACTION,
     "25P02" IN_FAILED_SQL_TRANSACTION,
+    "28000" INVALID_AUTHORIZATION_SPECIFICATION,
     "26000" INVALID_SQL_STATEMENT_NAME,
     "2BP01" DEPENDENT_OBJECTS_STILL_EXIST,
     "2D000" INVALID_TRANSACTION_TERMINATION,
@@ -271,6 +274,12 @@ impl SqlError {
     /// The same error at a position of the statement's text, in characters from 1, unless it has one already.
     pub fn at(mut self, position: u32) -> SqlError {
         self.0.position.get_or_insert(position);
+        self
+    }
+
+    /// Without the detail.
+    pub fn without_detail(mut self) -> SqlError {
+        self.0.detail = None;
         self
     }
 

@@ -25,6 +25,7 @@ pub mod describe;
 pub mod error;
 pub mod functions;
 mod parse;
+pub mod password;
 mod plan;
 mod rewrite;
 mod routine;
@@ -36,8 +37,8 @@ pub mod types;
 
 pub use error::{SqlError, SqlState};
 pub use session::{
-    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, LatencyReport, Notice,
-    Notification, PreparedStatement, ResultSink, SessionReport, Severity, Signals, SlowStatement, Sql,
-    StatementResult, Statistic, StatisticKind, TransactionStatus,
+    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, LatencyReport, LoginRole,
+    Notice, Notification, PreparedStatement, ResultSink, SessionReport, Severity, Signals, SlowStatement,
+    Sql, StatementResult, Statistic, StatisticKind, TransactionStatus,
 };
 pub use types::{Environment, Modifier, Type, Value};

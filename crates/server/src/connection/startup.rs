@@ -9,8 +9,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use heddle_sql::password::MECHANISM;
+
 use super::failure::{Failure, write_fatal};
-use crate::scram::{Exchange, MECHANISM, Refused};
+use crate::scram::{Exchange, Refused};
 use crate::server::{Served, Shared};
 use crate::settings::{Method, Settings};
 use crate::transport::Transport;
@@ -111,9 +113,9 @@ struct Client<'c> {
 }
 
 impl Client<'_> {
-    /// Lets the user in, or refuses; says whether it is a superuser.
+    /// Lets the user in, or refuses; says whether a user that is no role is the bootstrap superuser.
     fn authenticate(&mut self, start: &Start, address: IpAddr) -> Result<bool, Failure> {
-        let has_users = !self.served.users.is_empty()?;
+        let has_users = self.served.sql.has_passwords();
         let refused = || {
             Failure::fatal(
                 "28000",
@@ -133,19 +135,15 @@ impl Client<'_> {
         }
         match method {
             Method::Reject => Err(refused()),
-            Method::Trust if has_users => {
-                Ok(self.served.users.find(&start.user)?.is_none_or(|(_, superuser)| superuser))
-            }
-            Method::Trust => Ok(true),
+            // Without any password, this machine's clients are trusted under any name.
+            Method::Trust => Ok(!has_users),
             Method::Scram => self.scram(&start.user),
             Method::Certificate => self.certificate(&start.user),
         }
     }
 
     fn scram(&mut self, user: &str) -> Result<bool, Failure> {
-        let found = self.served.users.find(user)?;
-        let (verifier, is_superuser) =
-            found.map_or((None, false), |(verifier, superuser)| (Some(verifier), superuser));
+        let verifier = self.served.sql.login_role(user).and_then(|role| role.verifier);
         self.output.authentication_sasl(&[MECHANISM]);
         let answer = self.ask()?;
         let mut fields = Fields::new(&answer);
@@ -169,7 +167,7 @@ impl Client<'_> {
         let proof = self.ask()?;
         let answer = exchange.finish(&proof).map_err(refused)?;
         self.output.authentication_sasl_final(&answer);
-        Ok(is_superuser)
+        Ok(false)
     }
 
     fn certificate(&mut self, user: &str) -> Result<bool, Failure> {
@@ -181,8 +179,10 @@ impl Client<'_> {
         if !names.any(|name| name == user) {
             return Err(failed());
         }
-        let (_, is_superuser) = self.served.users.find(user)?.ok_or_else(failed)?;
-        Ok(is_superuser)
+        if self.served.sql.login_role(user).is_none() {
+            return Err(failed());
+        }
+        Ok(false)
     }
 
     /// Sends what is there, and waits for the client's next step.

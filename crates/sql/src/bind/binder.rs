@@ -4,6 +4,7 @@
 
 use hashbrown::HashMap;
 
+use crate::bind::privileges::Required;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::tree::{
     BoundAggregate, BoundColumn, BoundExpr, BoundRelation, BoundWindow, CteId, RelationId,
@@ -48,6 +49,10 @@ pub(crate) struct Binder<'a> {
     pub foreign_text: bool,
     /// The variables of the routine whose body the statement stands in.
     pub variables: Option<Variables<'a>>,
+    /// The owner of the view that is being expanded, whose privileges count there.
+    pub checked_as: Option<u32>,
+    /// The privileges that the statement needs.
+    pub required: Vec<Required>,
 }
 
 /// A common table expression, as names see it.
@@ -150,6 +155,8 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             foreign_text: false,
             variables: None,
+            checked_as: None,
+            required: Vec::new(),
         }
     }
 
@@ -208,6 +215,7 @@ impl<'a> Binder<'a> {
 
     /// The relation that a name means.
     pub fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
+        self.check_named_schema(name)?;
         let found = self.context.catalog.find(name.schema(), name.last(), &self.path);
         found.ok_or_else(|| self.at(no_relation(&name.to_string()), name.at()))
     }

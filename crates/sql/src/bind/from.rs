@@ -25,6 +25,16 @@ struct Item {
     entries: Vec<Entry>,
 }
 
+impl Item {
+    /// The relation that it is, unless it is a join.
+    fn relation(&self) -> Option<RelationId> {
+        match self.from {
+            BoundFrom::Relation(relation) => Some(relation),
+            BoundFrom::Join { .. } => None,
+        }
+    }
+}
+
 impl Binder<'_> {
     /// The comma list of FROM: its entries become visible in the innermost scope, one item after the other.
     pub fn bind_from(&mut self, items: &[TableRef]) -> Result<Vec<BoundFrom>> {
@@ -165,25 +175,26 @@ impl Binder<'_> {
             Relation::Table(table) => {
                 let table = table.clone();
                 let columns = table_columns(&table);
-                let schema = table.schema.clone();
-                self.relation_item(
-                    name.last(),
-                    Some(&schema),
-                    RelationKind::Table(table),
-                    columns,
-                    false,
-                    alias,
-                )
+                let (oid, schema) = (table.oid, table.schema.clone());
+                let kind = RelationKind::Table(table);
+                let item = self.relation_item(name.last(), Some(&schema), kind, columns, false, alias)?;
+                self.requires_select(oid, item.relation());
+                Ok(item)
             }
             Relation::View(view) => {
                 let view = view.clone();
+                let required = self.requires_select(view.oid, None);
                 let query = self.view_query(&view, name)?;
                 let columns = query.columns.clone();
                 let kind = RelationKind::Query(Box::new(query));
-                self.relation_item(name.last(), Some(&view.schema), kind, columns, false, alias)
+                let item =
+                    self.relation_item(name.last(), Some(&view.schema), kind, columns, false, alias)?;
+                self.required[required].relation = item.relation();
+                Ok(item)
             }
             Relation::Sequence(sequence) => {
                 let (oid, schema) = (sequence.oid, sequence.schema.clone());
+                self.requires_select(oid, None);
                 self.sequence_item(name.last(), &schema, oid, alias)
             }
             Relation::Index { .. } => {
@@ -196,6 +207,9 @@ impl Binder<'_> {
 
     /// A relation of `pg_catalog` or `information_schema`: a call of the function that yields its rows.
     fn system_item(&mut self, relation: &'static SystemRelation, alias: Option<&Alias>) -> Result<Item> {
+        if relation.is_secret() {
+            self.requires_select(relation.oid, None);
+        }
         let Some(function) = crate::functions::functions_named(system::ROWS).next() else {
             return Err(crate::error::SqlError::internal("system relations have no function"));
         };
@@ -245,7 +259,9 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let foreign = std::mem::replace(&mut self.foreign_text, true);
         let path = std::mem::replace(&mut self.path, view.search_path.clone());
+        let checked_as = self.checked_as.replace(view.rights.owner);
         let bound = self.query(&query);
+        self.checked_as = checked_as;
         self.path = path;
         self.foreign_text = foreign;
         self.scopes = scopes;

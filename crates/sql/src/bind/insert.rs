@@ -12,6 +12,7 @@ use crate::bind::tree::{
     BoundExpr, BoundInsert, BoundQuery, BoundStatement, ConflictAction, ConflictTarget, OnConflict,
     QueryBody, RelationId, StatementKind,
 };
+use crate::catalog::rights::{INSERT, UPDATE};
 use crate::catalog::{ColumnOrigin, Index, Table};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{
@@ -37,6 +38,8 @@ impl Binder<'_> {
         let table = written.table.clone();
         let (target, entry) = self.written_entry(&written, insert.alias.as_ref());
         let columns = self.insert_columns(&table, &insert.columns)?;
+        let given = if insert.source.is_some() { &columns[..] } else { &[] };
+        self.requires_write(target, INSERT, Some(given));
         let source = self.new_relation();
         let query = match &insert.source {
             Some(query) => Some(self.insert_source(
@@ -250,6 +253,14 @@ impl Binder<'_> {
         entry: Entry,
     ) -> Result<OnConflict> {
         let conflict = self.conflict_target(clause, table, target)?;
+        match conflict {
+            ConflictTarget::Any => {}
+            ConflictTarget::PrimaryKey => self.requires_key(target, &table.key),
+            ConflictTarget::Index(index) => {
+                let key: Vec<usize> = table.indexes[index].columns.iter().map(|it| it.column).collect();
+                self.requires_key(target, &key);
+            }
+        }
         let Some((sets, filter)) = &clause.update else {
             return Ok(OnConflict { target: conflict, action: ConflictAction::Nothing });
         };
@@ -268,6 +279,7 @@ impl Binder<'_> {
             None => None,
         };
         let changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
+        self.requires_write(target, UPDATE, Some(&changed));
         let generated = self.generated(table, target, Some(&changed))?;
         Ok(OnConflict {
             target: conflict,

@@ -7,6 +7,7 @@
 //! expression, operators, calls, windows, coerce, types   expressions and their types
 //! insert, update, rows                                   statements that write
 //! routines, variables                                    calls of functions of users, and what their bodies name
+//! privileges                                             what a statement needs, and whether the role has it
 //! tree        the bound tree
 //! ```
 
@@ -18,6 +19,7 @@ mod from;
 mod grouping;
 mod insert;
 mod operators;
+pub(crate) mod privileges;
 mod query;
 pub(crate) mod routines;
 mod rows;
@@ -61,9 +63,19 @@ pub(crate) fn bind_inside(
     binder.new_parameters = false;
     binder.variables = Some(Variables { names, used: Vec::new() });
     let mut bound = binder.data_statement(statement)?;
+    binder.check_statement(&bound)?;
     bound.parameters = binder.parameters.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
     let used = binder.variables.map_or_else(Vec::new, |variables| variables.used);
     Ok((bound, used))
+}
+
+/// What is checked when a statement is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checks {
+    /// Whether the current role has the privileges that the statement needs.
+    Privileges,
+    /// Nothing: the statement is our own, or it is not going to run.
+    Nothing,
 }
 
 /// Binds a query or a statement that writes rows. `parameters`: the types that the client gave.
@@ -75,9 +87,13 @@ pub(crate) fn bind(
     environment: &mut dyn Environment,
     statement: &Statement,
     parameters: &[Option<Type>],
+    checks: Checks,
 ) -> Result<BoundStatement> {
     let mut binder = Binder::new(context, environment, parameters);
     let mut bound = binder.data_statement(statement)?;
+    if checks == Checks::Privileges {
+        binder.check_statement(&bound)?;
+    }
     for (number, ty) in binder.parameters.iter().enumerate() {
         bound.parameters.push(ty.ok_or_else(|| indeterminate(number))?);
     }

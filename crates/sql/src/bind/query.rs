@@ -379,6 +379,15 @@ impl Binder<'_> {
                 LockWaitName::SkipLocked => LockWait::SkipLocked,
             };
             let relations = self.locked_relations(clause, bound)?;
+            if let QueryBody::Select(select) = &bound.body {
+                let is_named = |it: &&BoundRelation| {
+                    clause.of.is_empty() || clause.of.iter().any(|of| of.text == it.name)
+                };
+                let views = select.relations.iter().filter(is_named).map(|it| it.id);
+                let all: Vec<RelationId> =
+                    views.filter(|id| !relations.contains(id)).chain(relations.iter().copied()).collect();
+                self.requires_locks(&all);
+            }
             bound.locks.push(RowLock { strength, wait, relations });
         }
         Ok(())

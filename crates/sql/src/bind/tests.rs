@@ -23,6 +23,7 @@ fn column(name: &str, ty: Type, engine: usize) -> Column {
         domain: None,
         engine,
         comment: None,
+        acl: None,
     }
 }
 
@@ -63,6 +64,7 @@ fn catalog() -> Catalog {
         foreign_keys: Vec::new(),
         persistence: Persistence::Permanent,
         comment: None,
+        rights: Default::default(),
         engine: engine("t"),
     };
     let mut other = table.clone();
@@ -80,6 +82,8 @@ fn catalog() -> Catalog {
         query: "select id, v from u".to_string(),
         search_path: vec!["public".to_string()],
         comment: None,
+        rights: Default::default(),
+        column_acls: Vec::new(),
     };
     catalog.put_relation("public", "w", Relation::View(Arc::new(view)));
     catalog
@@ -90,7 +94,13 @@ fn bound(text: &str) -> Result<BoundStatement> {
     let path = ["public".to_string()];
     let context = BindContext { catalog: &catalog, path: &path, text };
     let statements = parse(text)?;
-    bind(context, &mut PlainEnvironment::new(0), &statements[0].statement, &[])
+    bind(
+        context,
+        &mut PlainEnvironment::new(0),
+        &statements[0].statement,
+        &[],
+        crate::bind::Checks::Privileges,
+    )
 }
 
 /// The result's columns as `name type, …`, or the error.

@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
+use crate::bind::privileges::of_merge;
 use crate::bind::rows::always_generated;
 use crate::bind::scope::Clause;
 use crate::bind::tree::{
     BoundCte, BoundDelete, BoundExpr, BoundFrom, BoundMerge, BoundStatement, BoundUpdate, MergeAction,
     MergeArm, RelationId, StatementKind, Subquery, SubqueryKind,
 };
+use crate::catalog::rights::{DELETE, UPDATE};
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{
@@ -75,6 +77,7 @@ impl Binder<'_> {
         let sets = self.assignments(&update.sets, &table)?;
         let filter = self.filter(own, update.filter.as_ref())?;
         let mut changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
+        self.requires_write(target, UPDATE, Some(&changed));
         let generated = self.generated(&table, target, Some(&changed))?;
         changed.extend(generated.iter().map(|(column, _)| *column));
         let checks = self.checks(&table, target, Some(&changed))?;
@@ -97,6 +100,7 @@ impl Binder<'_> {
     fn delete(&mut self, delete: &Delete) -> Result<BoundStatement> {
         let mut ctes = self.with_clause(delete.with.as_ref())?;
         let (table, target, own) = self.add_target(&delete.table, delete.alias.as_ref(), "delete from")?;
+        self.requires_write(target, DELETE, None);
         let from = self.bind_from(&delete.using)?;
         let filter = self.filter(own, delete.filter.as_ref())?;
         let (returning, columns) = self.returning(&delete.returning)?;
@@ -217,6 +221,9 @@ impl Binder<'_> {
             unreachable[usize::from(arm.matched)] = arm.condition.is_none();
             self.scope().entries = if arm.matched { both.clone() } else { source_entries.clone() };
             arms.push(self.merge_arm(arm, &table)?);
+        }
+        for (privilege, columns) in of_merge(&arms) {
+            self.requires_write(target, privilege, columns.as_deref());
         }
         let generated = self.generated(&table, target, None)?;
         let checks = self.checks(&table, target, None)?;

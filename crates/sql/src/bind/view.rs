@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::bind::BindContext;
 use crate::bind::binder::Binder;
 use crate::bind::from::table_columns;
+use crate::bind::privileges::times_named;
 use crate::bind::scope::{Entry, VisibleColumn};
 use crate::bind::tree::walk::{children_mut, walk};
 use crate::bind::tree::{
@@ -77,6 +78,8 @@ struct Parts {
     target: RelationId,
     columns: Vec<BoundExpr>,
     filters: Vec<BoundExpr>,
+    /// The views between.
+    through: Vec<RelationId>,
 }
 
 impl Binder<'_> {
@@ -87,6 +90,7 @@ impl Binder<'_> {
         name: &ObjectName,
         verb: &'static str,
     ) -> Result<Written> {
+        let own = self.requires_select(view.oid, None);
         let query = self.view_query(view, name)?;
         let (sources, modifiers): (Vec<_>, Vec<_>) =
             query.columns.iter().map(|column| (column.source, column.modifier)).unzip();
@@ -103,6 +107,13 @@ impl Binder<'_> {
             modifier,
             source,
         });
+        for (number, required) in self.required[own..].iter_mut().enumerate() {
+            if number == 0 || required.relation.is_some_and(|id| parts.through.contains(&id)) {
+                required.relation = Some(parts.target);
+                (required.privileges, required.selects_if_read, required.as_whole) = (0, true, true);
+                required.named_by_view = times_named(&parts.filters, parts.target);
+            }
+        }
         let columns = columns.collect();
         let written = WrittenView { name: view.name.clone(), schema: view.schema.clone(), columns, verb };
         Ok(Written {
@@ -131,7 +142,9 @@ impl Binder<'_> {
             select.targets.into_iter().take(width).map(|target| target.expr).collect();
         let mut filters: Vec<BoundExpr> = select.filter.into_iter().collect();
         match relation.kind {
-            RelationKind::Table(table) => Ok(Parts { table, target: relation.id, columns, filters }),
+            RelationKind::Table(table) => {
+                Ok(Parts { table, target: relation.id, columns, filters, through: Vec::new() })
+            }
             RelationKind::Query(inner) => {
                 let mut parts = self.take_apart(*inner)?;
                 if columns.iter().chain(&filters).any(has_subquery) {
@@ -142,6 +155,7 @@ impl Binder<'_> {
                     *expr = substituted(expr, &merged);
                 }
                 parts.filters.extend(filters);
+                parts.through.push(relation.id);
                 Ok(Parts { columns, ..parts })
             }
             _ => Err(ONE_RELATION),
@@ -158,6 +172,9 @@ impl Binder<'_> {
         };
         let shown = alias.map_or(own.as_str(), |alias| alias.text.as_str());
         let schema = alias.is_none().then_some(schema.as_str());
+        if view.is_none() {
+            self.requires_target(table.oid, target);
+        }
         let mut entry = Entry::of_relation(shown, schema, target, &table_columns(table));
         if let Some(view) = view {
             entry.columns.clone_from(&view.columns);

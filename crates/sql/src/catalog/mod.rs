@@ -4,9 +4,13 @@
 //! statements that were bound to an older one are bound again. Oids are never used twice. Tables, indexes, views and
 //! sequences share one namespace in each schema; enums and domains another.
 
+mod earlier_users;
 mod environment;
 mod relation;
+pub(crate) mod rights;
+pub(crate) mod role;
 mod routine;
+pub(crate) mod securables;
 pub(crate) mod store;
 pub(crate) mod stored;
 pub(crate) mod system;
@@ -24,6 +28,9 @@ pub(crate) use relation::{
 
 pub(crate) use routine::{Argument, ArgumentMode, Language, ResultColumn, Routine, Stability};
 
+use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, USAGE};
+use crate::catalog::role::{DATABASE_OWNER, Role};
+use crate::catalog::securables::DefaultAcl;
 use crate::error::{SqlError, SqlState};
 use crate::types::{FIRST_USER_OID, Modifier, Type};
 
@@ -48,7 +55,22 @@ pub(crate) struct Catalog {
     /// By schema and name; overloads in the order in which they were made.
     routines: HashMap<String, HashMap<String, Vec<Arc<Routine>>>>,
     routines_by_oid: HashMap<u32, Arc<Routine>>,
+    roles: HashMap<String, Arc<Role>>,
+    role_names: HashMap<u32, String>,
+    /// The database itself.
+    pub database: DatabaseEntry,
+    default_acls: Vec<DefaultAcl>,
 }
+
+/// What the catalog knows of the database itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DatabaseEntry {
+    /// Who owns it, and what was granted on it.
+    pub rights: Rights,
+}
+
+/// The oid of the database.
+pub(crate) const DATABASE_OID: u32 = 5;
 
 /// A schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +81,9 @@ pub(crate) struct Schema {
     pub name: String,
     /// COMMENT ON SCHEMA.
     pub comment: Option<String>,
+    /// Who owns it, and what was granted on it.
+    #[serde(default)]
+    pub rights: Rights,
 }
 
 /// What a name in a schema stands for.
@@ -94,6 +119,9 @@ pub(crate) struct EnumType {
     pub labels: Vec<Arc<str>>,
     /// COMMENT ON TYPE.
     pub comment: Option<String>,
+    /// Who owns it, and what was granted on it.
+    #[serde(default)]
+    pub rights: Rights,
 }
 
 /// A domain.
@@ -119,6 +147,9 @@ pub(crate) struct Domain {
     pub checks: Vec<Check>,
     /// COMMENT ON DOMAIN.
     pub comment: Option<String>,
+    /// Who owns it, and what was granted on it.
+    #[serde(default)]
+    pub rights: Rights,
 }
 
 impl Relation {
@@ -161,6 +192,14 @@ impl UserType {
     }
 }
 
+/// The rights on the schema `public` of a new database, as PostgreSQL 15 has them: every role may use it, and the
+/// database's owner may create in it.
+fn public_rights() -> Rights {
+    let item = |grantee, privileges| AclItem { grantee, grantor: DATABASE_OWNER, privileges, grantable: 0 };
+    let acl = vec![item(DATABASE_OWNER, USAGE | CREATE), item(PUBLIC_ROLE, USAGE)];
+    Rights { owner: DATABASE_OWNER, acl: Some(acl) }
+}
+
 impl Default for Catalog {
     fn default() -> Catalog {
         let mut catalog = Catalog {
@@ -173,11 +212,17 @@ impl Default for Catalog {
             type_names: HashMap::new(),
             routines: HashMap::new(),
             routines_by_oid: HashMap::new(),
+            roles: HashMap::new(),
+            role_names: HashMap::new(),
+            database: DatabaseEntry::default(),
+            default_acls: Vec::new(),
         };
+        catalog.add_built_in_roles();
         catalog.add_schema(Schema {
             oid: PUBLIC_OID,
             name: PUBLIC.to_string(),
             comment: Some("standard public schema".to_string()),
+            rights: public_rights(),
         });
         catalog
     }
@@ -210,8 +255,12 @@ impl Catalog {
         self.schemas.get(name)
     }
 
-    pub fn add_schema(&mut self, schema: Schema) {
+    pub fn add_schema(&mut self, mut schema: Schema) {
         self.reserve_oid(schema.oid);
+        if schema.oid == PUBLIC_OID && schema.rights == Rights::default() {
+            // A definition of before there were rights.
+            schema.rights = public_rights();
+        }
         self.schemas.insert(schema.name.clone(), schema);
     }
 

@@ -4,6 +4,7 @@
 //! the engine's table is [`Column::engine`], because a table without a primary key has a hidden column there. The hidden
 //! columns of partial indexes and of indexes on expressions follow all others in [`Table::columns`].
 
+use crate::catalog::rights::{AclItem, Rights};
 use crate::types::{Modifier, Type};
 
 /// A table.
@@ -34,6 +35,8 @@ pub(crate) struct Table {
     pub persistence: Persistence,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
+    /// Who owns it, and what was granted on it.
+    pub rights: Rights,
     /// Where its rows lie.
     pub engine: heddledb::Table,
 }
@@ -71,6 +74,9 @@ pub(crate) struct Column {
     pub engine: usize,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
+    /// What was granted on it alone.
+    #[serde(default)]
+    pub acl: Option<Vec<AclItem>>,
 }
 
 /// Where a column's value comes from if a statement does not give one. Expressions are SQL text.
@@ -178,6 +184,12 @@ pub(crate) struct View {
     pub search_path: Vec<String>,
     /// COMMENT ON VIEW.
     pub comment: Option<String>,
+    /// Who owns it, and what was granted on it. Its query runs with the owner's rights.
+    #[serde(default)]
+    pub rights: Rights,
+    /// What was granted on single columns.
+    #[serde(default)]
+    pub column_acls: Vec<(usize, Vec<AclItem>)>,
 }
 
 /// A sequence.
@@ -206,6 +218,9 @@ pub(crate) struct Sequence {
     pub cache: i64,
     /// The table and column that own it: it is dropped with them.
     pub owner: Option<(u32, usize)>,
+    /// The role that owns it, and what was granted on it.
+    #[serde(default)]
+    pub rights: Rights,
 }
 
 impl Column {

@@ -10,9 +10,12 @@ use std::sync::Arc;
 use heddledb::{DataType, Database, PrimaryIndex, Range, Session, TableDefinition, ValueRef};
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::rights::Rights;
+use crate::catalog::role::Role;
+use crate::catalog::securables::DefaultAcl;
 use crate::catalog::{
-    Catalog, Check, Column, ColumnOrigin, Domain, EnumType, ForeignKey, Index, Persistence, Relation,
-    Routine, Schema, Sequence, Table, UserType, View,
+    Catalog, Check, Column, ColumnOrigin, DATABASE_OID, DatabaseEntry, Domain, EnumType, ForeignKey, Index,
+    Persistence, Relation, Routine, Schema, Sequence, Table, UserType, View,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
@@ -34,6 +37,9 @@ pub(crate) enum Object {
     Enum(EnumType),
     Domain(Domain),
     Routine(Routine),
+    Role(Role),
+    Database(DatabaseEntry),
+    DefaultAcl(DefaultAcl),
 }
 
 /// A table's definition as it is stored.
@@ -52,6 +58,8 @@ pub(crate) struct StoredTable {
     foreign_keys: Vec<ForeignKey>,
     persistence: Persistence,
     comment: Option<String>,
+    #[serde(default)]
+    rights: Rights,
 }
 
 impl StoredTable {
@@ -70,6 +78,7 @@ impl StoredTable {
             foreign_keys: table.foreign_keys.clone(),
             persistence: table.persistence,
             comment: table.comment.clone(),
+            rights: table.rights.clone(),
         }
     }
 
@@ -87,6 +96,7 @@ impl StoredTable {
             foreign_keys: self.foreign_keys,
             persistence: self.persistence,
             comment: self.comment,
+            rights: self.rights,
             engine: engine.fixed(),
         }
     }
@@ -162,6 +172,7 @@ impl Store {
             store.load(database, &mut catalog, object)?;
         }
         adopt(database, &mut catalog);
+        super::earlier_users::adopt(database, &store, &mut catalog)?;
         Ok((store, catalog))
     }
 
@@ -204,6 +215,9 @@ impl Store {
             Object::Enum(ty) => catalog.put_type(UserType::Enum(Arc::new(ty))),
             Object::Domain(domain) => catalog.put_type(UserType::Domain(Arc::new(domain))),
             Object::Routine(routine) => catalog.put_routine(Arc::new(routine)),
+            Object::Role(role) => catalog.put_role(role),
+            Object::Database(database) => catalog.database = database,
+            Object::DefaultAcl(acl) => catalog.put_default_acl(acl),
             Object::Table(stored) => {
                 catalog.reserve_oid(stored.oid);
                 if stored.persistence == Persistence::Temporary {
@@ -276,6 +290,9 @@ impl Object {
             Object::Enum(ty) => ty.oid,
             Object::Domain(domain) => domain.oid,
             Object::Routine(routine) => routine.oid,
+            Object::Role(role) => role.oid,
+            Object::Database(_) => DATABASE_OID,
+            Object::DefaultAcl(acl) => acl.oid,
         })
     }
 
@@ -320,6 +337,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
             domain: None,
             engine: position,
             comment: None,
+            acl: None,
         });
     }
     let oid = catalog.new_oid();
@@ -349,6 +367,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         foreign_keys: Vec::new(),
         persistence: Persistence::Permanent,
         comment: None,
+        rights: Rights::default(),
         engine: engine.fixed(),
     })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
+use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Column, ColumnOrigin, Relation, Table};
 use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
@@ -203,6 +204,8 @@ impl Connection {
         let mut sequence =
             crate::ddl::objects::new_sequence(oid, &table.schema, &sequence_name, Some(column.ty), options)?;
         sequence.owner = Some((table.oid, position));
+        sequence.rights = self.new_rights(RightsKind::Sequence, &table.schema);
+        sequence.rights.change_owner(table.rights.owner);
         catalog.put_relation(&table.schema, &sequence_name, Relation::Sequence(Arc::new(sequence.clone())));
         self.publish(&[Object::Sequence(sequence)], catalog)?;
         self.redefine(table, |table| {

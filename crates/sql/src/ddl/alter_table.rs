@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
+use crate::bind::Checks;
+use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, IndexColumn, Persistence, Relation, Table};
 use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
@@ -35,6 +37,7 @@ impl Connection {
             }
             Err(error) => return Err(error),
         };
+        self.check_relation_owner(&relation)?;
         if let (
             Relation::View(_) | Relation::Sequence(_) | Relation::Index { .. },
             [AlterAction::RenameTable(to)],
@@ -518,7 +521,7 @@ impl Connection {
             qualified(&other),
             equal.join(" and ")
         );
-        if self.run_internal(&sql)?.is_empty() {
+        if self.run_own(&sql, Checks::Nothing)?.is_empty() {
             return Ok(());
         }
         let message = format!(
@@ -586,6 +589,8 @@ impl Connection {
     pub(crate) fn rename_relation(&mut self, relation: &Relation, to: &str) -> Result<()> {
         let mut catalog = self.catalog_to_change();
         let Some((schema, from)) = catalog.relation_name(relation.oid()).cloned() else { return Ok(()) };
+        self.check_relation_owner(relation)?;
+        self.check_schema(&schema, CREATE)?;
         self.is_free(&schema, to, false)?;
         if matches!(relation, Relation::Table(_) | Relation::View(_))
             && let Some(view) = catalog.views().find(|view| names_relation(view, &schema, &from))
@@ -672,12 +677,18 @@ impl Connection {
         })
     }
 
-    /// Runs a statement of our own, and gives its rows.
+    /// Runs a statement of our own, and gives its rows. What of it the user wrote needs the user's privileges.
     pub(crate) fn run_internal(&mut self, sql: &str) -> Result<Vec<Vec<Value>>> {
+        self.run_own(sql, Checks::Privileges)
+    }
+
+    /// Runs a statement of which the user wrote nothing, and which needs no privileges.
+    fn run_own(&mut self, sql: &str, checks: Checks) -> Result<Vec<Vec<Value>>> {
         let statements = crate::parse::parse(sql)?;
         let mut rows = Vec::new();
         for parsed in &statements {
-            self.collect_rows(&parsed.statement, sql, &mut rows).map_err(SqlError::without_position)?;
+            let collected = self.collect_rows(&parsed.statement, sql, checks, &mut rows);
+            collected.map_err(SqlError::without_position)?;
         }
         Ok(rows)
     }

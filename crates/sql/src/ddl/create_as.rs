@@ -1,5 +1,6 @@
 //! CREATE TABLE … AS and SELECT … INTO.
 
+use crate::catalog::rights::RightsKind;
 use crate::catalog::{Column, ColumnOrigin, Persistence};
 use crate::ddl::create_table::TableDraft;
 use crate::error::{Result, SqlError, SqlState};
@@ -83,6 +84,7 @@ impl Connection {
             PersistenceName::Unlogged => Persistence::Unlogged,
         };
         let mut draft = TableDraft::new(catalog.new_oid(), &schema, create.name.last(), persistence);
+        draft.rights = self.new_rights(RightsKind::Table, &schema);
         for (position, (name, ty, modifier)) in plan.into_iter().enumerate() {
             let name = create.columns.get(position).map_or(name, |name| name.text.clone());
             if draft.columns.iter().any(|column| column.name == name) {
@@ -98,6 +100,7 @@ impl Connection {
                 domain: None,
                 engine: position + 1,
                 comment: None,
+                acl: None,
             });
         }
         let names = draft.columns.iter().map(|column| Name { text: column.name.clone(), at: 0 }).collect();
@@ -113,6 +116,8 @@ impl Connection {
     ) -> Result<Vec<(String, Type, Modifier)>> {
         self.with_binder(text, |binder| {
             let bound = binder.data_statement(query)?;
+            // Privileges are checked where the query runs.
+            binder.required.clear();
             Ok(bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier)).collect())
         })
     }

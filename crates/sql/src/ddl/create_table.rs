@@ -7,6 +7,7 @@ use std::sync::Arc;
 use heddledb::TableDefinition;
 
 use crate::bind::{Clause, NamedType};
+use crate::catalog::rights::{Rights, RightsKind, SELECT};
 use crate::catalog::store::{EngineTable, Object};
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence,
@@ -40,6 +41,7 @@ pub(crate) struct TableDraft {
     pub persistence: Persistence,
     /// Hidden columns of copied indexes, which name them by [`HIDDEN`] and their place in this list.
     hidden: Vec<Column>,
+    pub rights: Rights,
 }
 
 /// The first of the positions that stand for hidden columns, until all other columns are known.
@@ -64,6 +66,7 @@ impl TableDraft {
             sequences: Vec::new(),
             persistence,
             hidden: Vec::new(),
+            rights: Rights::default(),
         }
     }
 
@@ -76,6 +79,7 @@ impl TableDraft {
             key_name: table.key_name.clone(),
             indexes: table.indexes.iter().filter(is_plain).cloned().collect(),
             checks: table.checks.clone(),
+            rights: table.rights.clone(),
             ..TableDraft::new(table.oid, &table.schema, &table.name, table.persistence)
         }
     }
@@ -236,6 +240,7 @@ impl TableDraft {
             foreign_keys,
             persistence: self.persistence,
             comment: None,
+            rights: self.rights,
             engine: engine.fixed(),
         }
     }
@@ -297,6 +302,7 @@ impl Connection {
             PersistenceName::Unlogged => Persistence::Unlogged,
         };
         let mut draft = TableDraft::new(catalog.new_oid(), &schema, create.name.last(), persistence);
+        draft.rights = self.new_rights(RightsKind::Table, &schema);
         self.draft_columns(create, &mut draft, &mut catalog, text)?;
         self.draft_constraints(create, &mut draft)?;
         draft.settle_columns();
@@ -384,6 +390,7 @@ impl Connection {
             let message = format!("column \"{name}\" has pseudo-type {}", named.ty.display_name());
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
+        self.check_type_usage(&named)?;
         let domain = named.domain.as_ref();
         draft.columns.push(Column {
             name: name.clone(),
@@ -394,6 +401,7 @@ impl Connection {
             domain: domain.map(|domain| domain.oid),
             engine: 0,
             comment: None,
+            acl: None,
         });
         let position = draft.columns.len() - 1;
         if let Some(ty) = serial {
@@ -508,6 +516,8 @@ impl Connection {
         let oid = catalog.new_oid();
         let mut sequence = crate::ddl::objects::new_sequence(oid, &draft.schema, &name, Some(ty), options)?;
         sequence.owner = Some((draft.oid, position));
+        sequence.rights = self.new_rights(RightsKind::Sequence, &draft.schema);
+        sequence.rights.change_owner(draft.rights.owner);
         Ok(sequence)
     }
 
@@ -516,6 +526,7 @@ impl Connection {
             let message = format!("\"{}\" is not a table", like.table);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         };
+        self.check_relation(&Relation::Table(source.clone()), SELECT)?;
         let includes =
             |what: &str| like.including.iter().any(|included| included == what || included == "all");
         let first = draft.columns.len();
@@ -623,6 +634,7 @@ impl Connection {
             foreign_keys: Vec::new(),
             persistence: draft.persistence,
             comment: None,
+            rights: draft.rights.clone(),
             engine: self.shared().store.any_table(),
         })
     }

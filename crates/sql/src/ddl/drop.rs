@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
+use crate::catalog::rights::TRUNCATE;
+use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, ColumnOrigin, Relation, Routine, Table, UserType, View};
 use crate::ddl::alter_table::without_column;
@@ -69,7 +71,11 @@ impl Connection {
         let mut plan = Plan::default();
         let mut indexes = Vec::new();
         for name in &drop.names {
-            match self.droppable(drop.kind, name, &catalog)? {
+            let found = self.droppable(drop.kind, name, &catalog)?;
+            if let Some(found) = &found {
+                self.check_dropped(found)?;
+            }
+            match found {
                 Some(Dropped::Relation(Relation::Table(table))) => plan.tables.push(table),
                 Some(Dropped::Relation(Relation::View(view))) => plan.views.push(view),
                 Some(Dropped::Relation(Relation::Sequence(sequence))) => plan.sequences.push(sequence.oid),
@@ -86,6 +92,29 @@ impl Connection {
         complete(&mut plan, &catalog, drop.cascade)?;
         self.carry_out(plan)?;
         Ok(tag(drop.kind))
+    }
+
+    /// Whoever drops an object owns it, or its schema.
+    fn check_dropped(&self, dropped: &Dropped) -> Result<()> {
+        let catalog = self.current_catalog();
+        let owns_schema = |schema: &str| {
+            let schema = catalog.schema(schema);
+            schema.is_some_and(|schema| catalog.is_owner(self.role(), &schema.rights))
+        };
+        match dropped {
+            Dropped::Relation(relation) => match catalog.relation_name(relation.oid()) {
+                Some((schema, _)) if owns_schema(schema) => Ok(()),
+                _ => self.check_relation_owner(relation),
+            },
+            Dropped::Schema(name) => match catalog.schema(name) {
+                Some(schema) => self.check_owner(&schema.rights, "schema", name),
+                None => Ok(()),
+            },
+            Dropped::Type(oid) => match catalog.user_type_by_oid(*oid) {
+                Some(ty) if !owns_schema(ty.schema()) => self.check_owner(ty.rights(), "type", ty.name()),
+                _ => Ok(()),
+            },
+        }
     }
 
     fn droppable(&self, kind: ObjectKind, name: &ObjectName, catalog: &Catalog) -> Result<Option<Dropped>> {
@@ -117,6 +146,29 @@ impl Connection {
                 Ok(Some(Dropped::Relation(relation.clone())))
             }
         }
+    }
+
+    /// Drops these objects, and with CASCADE what depends on them.
+    pub(super) fn drop_securables(&mut self, objects: &[Securable], cascade: bool) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let mut plan = Plan::default();
+        for object in objects {
+            match object {
+                Securable::Relation(oid) => match catalog.relation_by_oid(*oid) {
+                    Some(Relation::Table(table)) => plan.tables.push(table.clone()),
+                    Some(Relation::View(view)) => plan.views.push(view.clone()),
+                    Some(Relation::Sequence(sequence)) if sequence.owner.is_none() => {
+                        plan.sequences.push(sequence.oid);
+                    }
+                    _ => {}
+                },
+                Securable::Schema(name) => plan.schemas.push(name.clone()),
+                Securable::Type(oid) => plan.types.push(*oid),
+                Securable::Column(..) | Securable::Database => {}
+            }
+        }
+        complete(&mut plan, &catalog, cascade)?;
+        self.carry_out(plan)
     }
 
     /// Drops routines, and with CASCADE what calls them.
@@ -263,7 +315,9 @@ impl Connection {
         let catalog = self.current_catalog();
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
-            match self.find_relation(name)? {
+            let relation = self.find_relation(name)?;
+            self.check_relation(&relation, TRUNCATE)?;
+            match relation {
                 Relation::Table(table) => tables.push(table),
                 _ => {
                     let message = format!("\"{}\" is not a table", name.last());
@@ -289,6 +343,7 @@ impl Connection {
                     );
                     return Err(SqlError::unsupported(message).with_detail(detail).with_hint(hint));
                 }
+                self.check_relation(&Relation::Table(other.clone()), TRUNCATE)?;
                 tables.push(other.clone());
             }
             next += 1;

@@ -44,6 +44,7 @@ impl Connection {
             } else {
                 match self.find_relation(&reference.table)? {
                     Relation::Table(table) => {
+                        self.check_references(&Relation::Table(table.clone()), reference)?;
                         (table.oid, table.columns.clone(), table.key.clone(), unique_keys(&table.indexes))
                     }
                     _ => {

@@ -22,6 +22,7 @@ impl Connection {
             let message = format!("cannot create index on relation \"{}\"", create.table);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         };
+        self.check_table_owner(&table)?;
         if let Some(method) = &create.method
             && !matches!(method.text.as_str(), "btree" | "hash")
         {

@@ -139,6 +139,7 @@ impl Connection {
                 domain: None,
                 engine: 0,
                 comment: None,
+                acl: None,
             };
             check_key_column(&column, "index")?;
             self.add_hidden_column(table.oid, column, &value)?;

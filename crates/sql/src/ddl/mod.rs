@@ -3,6 +3,8 @@
 //! ```text
 //! create_table   tables and their constraints        alter_table   ALTER TABLE
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
+//! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
+//! ownership      who may change what; OWNER TO
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! routine        functions and procedures
@@ -27,10 +29,14 @@ mod objects;
 pub(crate) mod routine;
 
 pub(crate) use alter_table::qualified;
+mod ownership;
+mod privileges;
+mod roles;
 
 use std::time::Duration;
 
 use crate::bind::{BindContext, Binder};
+use crate::catalog::rights::{CREATE, USAGE};
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Relation, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
@@ -105,7 +111,9 @@ impl Connection {
             Statement::CreateView(create) => self.create_view(create, text),
             Statement::CreateSequence(create) => self.create_sequence(create),
             Statement::AlterSequence(alter) => self.alter_sequence(alter),
-            Statement::CreateSchema { name, if_not_exists } => self.create_schema(&name.text, *if_not_exists),
+            Statement::CreateSchema { name, owner, if_not_exists } => {
+                self.create_schema(name.as_ref(), owner.as_ref(), *if_not_exists)
+            }
             Statement::CreateEnum { name, labels } => self.create_enum(name, labels),
             Statement::AlterType { name, change } => self.alter_type(name, change),
             Statement::CreateDomain(create) => self.create_domain(create, text),
@@ -115,25 +123,30 @@ impl Connection {
             Statement::Drop(drop) => self.drop_objects(drop),
             Statement::Rename { kind, name, if_exists, to } => self.rename(*kind, name, *if_exists, &to.text),
             Statement::Comment(comment) => self.comment(comment),
+            Statement::Role(role) => self.change_role(role),
+            Statement::Privilege(privilege) => self.change_privileges(privilege),
             _ => Err(SqlError::unsupported("this statement is not supported")),
         }
     }
 
     /// The schema in which an object of this name is to be created.
     pub(crate) fn schema_for(&self, name: &ObjectName, temporary: bool) -> Result<String> {
-        if temporary {
-            return Ok(self.environment().temporary.clone());
-        }
-        match name.schema() {
-            None => self.environment().creation_schema(),
-            Some("pg_temp") => Ok(self.environment().temporary.clone()),
-            Some(schema) if self.environment().catalog.schema(schema).is_some() => Ok(schema.to_string()),
-            Some(schema) => Err(no_schema(schema)),
-        }
+        let schema = match name.schema() {
+            _ if temporary => self.environment().temporary.clone(),
+            None => self.environment().creation_schema()?,
+            Some("pg_temp") => self.environment().temporary.clone(),
+            Some(schema) if self.environment().catalog.schema(schema).is_some() => schema.to_string(),
+            Some(schema) => return Err(no_schema(schema)),
+        };
+        self.check_schema(&schema, CREATE)?;
+        Ok(schema)
     }
 
     /// Resolves a name to a relation, through the search path unless it is qualified.
     pub(crate) fn find_relation(&self, name: &ObjectName) -> Result<Relation> {
+        if let Some(schema) = name.schema() {
+            self.check_schema(schema, USAGE)?;
+        }
         let path = self.environment().path();
         let found = self.environment().catalog.find(name.schema(), name.last(), &path);
         found.cloned().ok_or_else(|| match name.schema() {
@@ -170,7 +183,9 @@ impl Connection {
         let context = BindContext { catalog: &catalog, path: &path, text };
         let mut binder = Binder::new(context, self.environment_mut(), &[]);
         binder.new_parameters = false;
-        bind(&mut binder)
+        let bound = bind(&mut binder)?;
+        binder.check_expressions()?;
+        Ok(bound)
     }
 
     /// Stores definitions in the catalog's tables, and installs the catalog that contains them as the transaction's

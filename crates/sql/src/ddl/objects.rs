@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::bind::Clause;
+use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
 use crate::catalog::{Check, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
 use crate::ddl::create_table::free_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    AlterType, Comment, CreateDomain, CreateView, ObjectKind, ObjectName, SequenceOption, SequenceStatement,
-    Statement,
+    AlterType, Comment, CreateDomain, CreateView, Name, ObjectKind, ObjectName, RoleName, SequenceOption,
+    SequenceStatement, Statement,
 };
 use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::Type;
@@ -34,6 +35,7 @@ pub(crate) fn new_sequence(
         cycle: false,
         cache: 1,
         owner: None,
+        rights: Rights::default(),
     };
     change_sequence(&mut sequence, options, true)?;
     Ok(sequence)
@@ -166,6 +168,7 @@ impl Connection {
         let mut sequence =
             new_sequence(catalog.new_oid(), &schema, create.name.last(), None, &create.options)?;
         sequence.owner = self.sequence_owner(&create.options)?.flatten();
+        sequence.rights = self.new_rights(RightsKind::Sequence, &schema);
         // What a transaction that was rolled back has left of the number.
         shared.sequences.forget(&shared.database, sequence.oid)?;
         let name = sequence.name.clone();
@@ -219,6 +222,7 @@ impl Connection {
             }
             Err(error) => return Err(error),
         };
+        self.check_owner(&sequence.rights, "sequence", &sequence.name)?;
         let mut changed = sequence.as_ref().clone();
         let restart = change_sequence(&mut changed, &alter.options, false)?;
         if let Some(owner) = self.sequence_owner(&alter.options)? {
@@ -234,6 +238,21 @@ impl Connection {
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
         self.publish(&[Object::Sequence(changed)], catalog)?;
         Ok("ALTER SEQUENCE")
+    }
+
+    /// The schemas that the names of a view's query are looked up in: those of the search path that are there, so that
+    /// none that is made later comes before them.
+    fn view_path(&self, temporary: bool) -> Vec<String> {
+        let environment = self.environment();
+        let mut path = environment.path();
+        path.retain(|name| {
+            if *name == environment.temporary {
+                temporary
+            } else {
+                environment.catalog.schema(name).is_some()
+            }
+        });
+        path
     }
 
     pub(crate) fn create_view(&mut self, create: &CreateView, text: &str) -> Result<&'static str> {
@@ -262,8 +281,10 @@ impl Connection {
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
         let existing = catalog.relation(&schema, &name).cloned();
+        let (mut rights, mut column_acls) = (self.new_rights(RightsKind::Table, &schema), Vec::new());
         let oid = match existing {
             Some(Relation::View(view)) if create.or_replace => {
+                self.check_owner(&view.rights, "view", &name)?;
                 if columns.len() < view.columns.len() {
                     return Err(SqlError::new(
                         SqlState::INVALID_TABLE_DEFINITION,
@@ -275,6 +296,7 @@ impl Connection {
                     let hint = "Drop the view and create it again.";
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).with_hint(hint));
                 }
+                (rights, column_acls) = (view.rights.clone(), view.column_acls.clone());
                 view.oid
             }
             Some(_) if create.or_replace => {
@@ -291,16 +313,30 @@ impl Connection {
             name: name.clone(),
             columns,
             query: create.text.clone(),
-            search_path: self.environment().path(),
+            search_path: self.view_path(create.temporary),
             comment: None,
+            rights,
+            column_acls,
         };
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
         Ok("CREATE VIEW")
     }
 
-    pub(crate) fn create_schema(&mut self, name: &str, tolerant: bool) -> Result<&'static str> {
+    pub(crate) fn create_schema(
+        &mut self,
+        name: Option<&Name>,
+        owner: Option<&RoleName>,
+        tolerant: bool,
+    ) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
+        self.check_database(CREATE)?;
+        let owner = match owner {
+            Some(owner) => self.new_owner(owner)?,
+            None => self.role(),
+        };
+        let own_name = self.environment().role_name(owner);
+        let name = name.map_or(own_name.as_str(), |name| name.text.as_str());
         if name.starts_with("pg_") || name == "information_schema" {
             let message = format!("unacceptable schema name \"{name}\"");
             let detail = "The prefix \"pg_\" is reserved for system schemas.";
@@ -315,7 +351,9 @@ impl Connection {
             self.environment_mut().add_notice(Severity::Notice, SqlState::DUPLICATE_SCHEMA, message);
             return Ok("CREATE SCHEMA");
         }
-        let schema = Schema { oid: catalog.new_oid(), name: name.to_string(), comment: None };
+        let mut rights = self.new_rights(RightsKind::Schema, name);
+        rights.change_owner(owner);
+        let schema = Schema { oid: catalog.new_oid(), name: name.to_string(), comment: None, rights };
         catalog.add_schema(schema.clone());
         self.publish(&[Object::Schema(schema)], catalog)?;
         Ok("CREATE SCHEMA")
@@ -350,6 +388,7 @@ impl Connection {
             name: name.last().to_string(),
             labels: labels.iter().map(|label| Arc::from(label.as_str())).collect(),
             comment: None,
+            rights: self.new_rights(RightsKind::Type, &schema),
         };
         catalog.put_type(UserType::Enum(Arc::new(ty.clone())));
         self.publish(&[Object::Enum(ty)], catalog)?;
@@ -364,6 +403,7 @@ impl Connection {
             let message = format!("type \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         };
+        self.check_owner(&ty.rights, "type", &ty.name)?;
         let mut changed = ty.as_ref().clone();
         let place_of = |label: &str| {
             changed.labels.iter().position(|known| known.as_ref() == label).ok_or_else(|| {
@@ -456,6 +496,7 @@ impl Connection {
             not_null: create.not_null || base.is_some_and(|base| base.not_null),
             checks,
             comment: None,
+            rights: self.new_rights(RightsKind::Type, &schema),
         };
         catalog.put_type(UserType::Domain(Arc::new(domain.clone())));
         self.publish(&[Object::Domain(domain)], catalog)?;
@@ -499,6 +540,7 @@ impl Connection {
                 let Some(schema) = catalog.schema(comment.name.last()).cloned() else {
                     return Err(crate::catalog::no_schema(comment.name.last()));
                 };
+                self.check_owner(&schema.rights, "schema", &schema.name)?;
                 let schema = Schema { comment: text, ..schema };
                 catalog.add_schema(schema.clone());
                 Object::Schema(schema)
@@ -510,6 +552,7 @@ impl Connection {
                 else {
                     return Err(SqlError::unsupported("comments on columns of views are not supported"));
                 };
+                self.check_table_owner(&table)?;
                 let mut changed = table.as_ref().clone();
                 let found =
                     changed.columns.iter_mut().find(|known| known.name == column.text).ok_or_else(|| {
@@ -526,6 +569,7 @@ impl Connection {
             }
             ObjectKind::Table | ObjectKind::View => match self.find_relation(&comment.name)? {
                 Relation::Table(table) => {
+                    self.check_table_owner(&table)?;
                     let mut changed = table.as_ref().clone();
                     changed.comment = text;
                     let changed = Arc::new(changed);
@@ -533,6 +577,7 @@ impl Connection {
                     Object::table(&changed)
                 }
                 Relation::View(view) => {
+                    self.check_owner(&view.rights, "view", &view.name)?;
                     let mut changed = view.as_ref().clone();
                     changed.comment = text;
                     let (schema, name) = (changed.schema.clone(), changed.name.clone());

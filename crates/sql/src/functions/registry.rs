@@ -14,7 +14,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     super::moments::FUNCTIONS,
     super::json::FUNCTIONS,
     &[super::arrays::FUNCTIONS],
-    &[system::OBJECTS, system::SESSION, system::PRIVILEGES],
+    &[system::OBJECTS, system::SESSION, crate::catalog::system::privileges::PRIVILEGES],
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     AlterAction, AlterRoutine, AlterTable, AlterType, Comment, CreateDomain, CreateIndex, CreateView, Drop,
-    IndexElement, ObjectKind, ObjectName, PersistenceName, RoutineChange, SequenceOption, SequenceStatement,
-    Statement,
+    IndexElement, ObjectKind, ObjectName, PersistenceName, RoleName, RoleStatement, RoutineChange,
+    SequenceOption, SequenceStatement, Statement, TargetKind,
 };
 
 impl Parser<'_> {
@@ -43,6 +43,8 @@ impl Parser<'_> {
             () if self.accept("domain") => self.create_domain(),
             () if self.accept("function") => self.create_routine(or_replace, false),
             () if self.accept("procedure") => self.create_routine(or_replace, true),
+            () if self.accept("role") || self.accept("group") => self.create_role(false),
+            () if self.accept("user") => self.create_role(true),
             () => self.create_unsupported(at),
         }
     }
@@ -56,9 +58,12 @@ impl Parser<'_> {
                 Some("The functions of common extensions, such as gen_random_uuid(), are built in."),
             ),
             ("policy", None),
-            ("role", None),
-            ("user", None),
-            ("database", Some("A directory holds one database; open another directory.")),
+            (
+                "database",
+                Some(
+                    "A server serves one database: start another server on another directory, or let tests use this database.",
+                ),
+            ),
             ("aggregate", None),
             ("operator", None),
             ("cast", None),
@@ -252,17 +257,17 @@ impl Parser<'_> {
 
     fn create_schema(&mut self) -> Result<Statement> {
         let if_not_exists = self.accept_words(&["if", "not", "exists"]);
-        if self.accept("authorization") {
-            return Ok(Statement::CreateSchema { name: self.name()?, if_not_exists });
-        }
-        let name = self.name()?;
-        if self.accept("authorization") {
-            self.label()?;
-        }
+        let own_name = if self.is_word(0, "authorization") { None } else { Some(self.name()?) };
+        let owner = if self.accept("authorization") { Some(self.role_name()?) } else { None };
+        let name = match (own_name, &owner) {
+            (Some(name), _) => Some(name),
+            (None, Some(RoleName::Named(name))) => Some(name.clone()),
+            _ => None,
+        };
         if !self.is_mark(0, ";") && !self.is_end() {
             return Err(self.refused("elements inside CREATE SCHEMA are not supported"));
         }
-        Ok(Statement::CreateSchema { name, if_not_exists })
+        Ok(Statement::CreateSchema { name, owner, if_not_exists })
     }
 
     fn create_type(&mut self, at: u32) -> Result<Statement> {
@@ -324,12 +329,9 @@ impl Parser<'_> {
             () if self.is_one_of(&[
                 "trigger",
                 "extension",
-                "role",
-                "user",
                 "rule",
                 "policy",
                 "aggregate",
-                "owned",
                 "collation",
                 "cast",
                 "operator",
@@ -352,6 +354,12 @@ impl Parser<'_> {
     pub fn drop(&mut self) -> Result<Statement> {
         let at = self.position();
         self.expect("drop")?;
+        if self.accept("role") || self.accept("user") || self.accept("group") {
+            return self.drop_role();
+        }
+        if self.accept("owned") {
+            return self.drop_owned();
+        }
         let start = self.position();
         let kind = self.object_kind()?;
         let what = format!("DROP {}", self.text_since(start).to_uppercase());
@@ -376,6 +384,12 @@ impl Parser<'_> {
     pub fn comment(&mut self) -> Result<Statement> {
         let at = self.position();
         self.expect_words(&["comment", "on"])?;
+        if self.accept("role") {
+            let name = self.role_name()?;
+            self.expect("is")?;
+            let text = if self.accept("null") { None } else { Some(self.string()?) };
+            return Ok(Statement::Role(Box::new(RoleStatement::Comment { name, text })));
+        }
         let kind = self.object_kind()?;
         if kind == ObjectKind::Other {
             self.skip_statement();
@@ -432,6 +446,9 @@ impl Parser<'_> {
             () if self.accept("function") => self.alter_routine(ObjectKind::Function),
             () if self.accept("procedure") => self.alter_routine(ObjectKind::Procedure),
             () if self.accept("routine") => self.alter_routine(ObjectKind::Routine),
+            () if self.accept("role") || self.accept("user") || self.accept("group") => self.alter_role(),
+            () if self.accept_words(&["default", "privileges"]) => self.default_privileges(),
+            () if self.is_words(&["database"]) => self.alter_database(at),
             () if self.is_one_of(&["index", "view", "schema", "domain"])
                 || self.is_words(&["materialized", "view"]) =>
             {
@@ -454,7 +471,10 @@ impl Parser<'_> {
             let to = self.name()?;
             return Ok(Statement::Rename { kind: ObjectKind::Sequence, name, if_exists: tolerant, to });
         }
-        if let Some(statement) = self.owner_or_schema(&name, tolerant, "ALTER SEQUENCE")? {
+        if let Some(statement) = self.owner_to(TargetKind::Sequence, &name, tolerant, "ALTER SEQUENCE")? {
+            return Ok(statement);
+        }
+        if let Some(statement) = self.to_schema(&name, tolerant)? {
             return Ok(statement);
         }
         let options = self.sequence_options()?;
@@ -469,17 +489,19 @@ impl Parser<'_> {
         })))
     }
 
-    /// `OWNER TO role` without effect, and `SET SCHEMA name`.
-    fn owner_or_schema(
-        &mut self,
-        name: &ObjectName,
-        if_exists: bool,
-        tag: &'static str,
-    ) -> Result<Option<Statement>> {
-        if self.accept_words(&["owner", "to"]) {
-            self.label()?;
-            return Ok(Some(Statement::NoEffect { tag }));
+    /// ALTER DATABASE: OWNER TO.
+    fn alter_database(&mut self, at: u32) -> Result<Statement> {
+        self.advance();
+        let name = self.object_name()?;
+        if let Some(statement) = self.owner_to(TargetKind::Database, &name, false, "ALTER DATABASE")? {
+            return Ok(statement);
         }
+        self.skip_statement();
+        Ok(Statement::Unsupported { what: "ALTER DATABASE".to_string(), hint: None, at })
+    }
+
+    /// `SET SCHEMA name`, if it is there.
+    fn to_schema(&mut self, name: &ObjectName, if_exists: bool) -> Result<Option<Statement>> {
         if self.accept_words(&["set", "schema"]) {
             let actions = vec![AlterAction::SetSchema(self.name()?)];
             let name = name.clone();
@@ -508,22 +530,20 @@ impl Parser<'_> {
             }
             () if self.accept_words(&["rename", "to"]) => AlterType::Rename(self.name()?),
             () => {
-                return match self.owner_or_schema(&name, false, "ALTER TYPE")? {
-                    Some(statement @ Statement::NoEffect { .. }) => Ok(statement),
-                    _ => Err(self.refused("ALTER TYPE of this kind is not supported")),
-                };
+                let owner = self.owner_to(TargetKind::Type, &name, false, "ALTER TYPE")?;
+                return owner.ok_or_else(|| self.refused("ALTER TYPE of this kind is not supported"));
             }
         };
         Ok(Statement::AlterType { name, change })
     }
 
-    /// ALTER INDEX, VIEW, SCHEMA, DOMAIN: RENAME TO; OWNER and storage parameters without effect.
+    /// ALTER INDEX, VIEW, SCHEMA, DOMAIN: RENAME TO and OWNER TO; storage parameters without effect.
     fn alter_other(&mut self, at: u32) -> Result<Statement> {
-        let (kind, tag) = match () {
-            () if self.accept("index") => (ObjectKind::Index, "ALTER INDEX"),
-            () if self.accept("view") => (ObjectKind::View, "ALTER VIEW"),
-            () if self.accept("schema") => (ObjectKind::Schema, "ALTER SCHEMA"),
-            () if self.accept("domain") => (ObjectKind::Domain, "ALTER DOMAIN"),
+        let (kind, target, tag) = match () {
+            () if self.accept("index") => (ObjectKind::Index, TargetKind::Index, "ALTER INDEX"),
+            () if self.accept("view") => (ObjectKind::View, TargetKind::View, "ALTER VIEW"),
+            () if self.accept("schema") => (ObjectKind::Schema, TargetKind::Schema, "ALTER SCHEMA"),
+            () if self.accept("domain") => (ObjectKind::Domain, TargetKind::Domain, "ALTER DOMAIN"),
             () => {
                 self.skip_statement();
                 let what = "ALTER MATERIALIZED VIEW".to_string();
@@ -535,9 +555,8 @@ impl Parser<'_> {
         if self.accept_words(&["rename", "to"]) {
             return Ok(Statement::Rename { kind, name, if_exists, to: self.name()? });
         }
-        if self.accept_words(&["owner", "to"]) {
-            self.label()?;
-            return Ok(Statement::NoEffect { tag });
+        if let Some(statement) = self.owner_to(target, &name, if_exists, tag)? {
+            return Ok(statement);
         }
         if self.accept("set") && self.is_mark(0, "(") {
             self.storage_parameters()?;

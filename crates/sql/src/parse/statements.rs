@@ -57,7 +57,8 @@ impl Parser<'_> {
             "grant" | "revoke" => self.privilege(&word),
             "do" => self.do_block(),
             "call" => self.call_statement(),
-            "refresh" | "security" | "import" | "load" | "reassign" => self.unsupported(&word),
+            "refresh" | "security" | "import" | "load" => self.unsupported(&word),
+            "reassign" => self.reassign_owned(),
             _ => Err(self.unexpected()),
         }
     }
@@ -85,10 +86,5 @@ impl Parser<'_> {
             }
             self.advance();
         }
-    }
-
-    fn privilege(&mut self, word: &str) -> Result<Statement> {
-        self.skip_statement();
-        Ok(Statement::NoEffect { tag: if word == "grant" { "GRANT" } else { "REVOKE" } })
     }
 }

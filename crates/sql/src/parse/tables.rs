@@ -6,7 +6,7 @@ use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnConstraint, ColumnConstraintKind, ColumnDefinition, CreateTable,
     CreateTableAs, LikeClause, Name, OnCommit, PersistenceName, Reference, ReferenceAction, Statement,
-    TableConstraint, TableConstraintKind, TextExpr,
+    TableConstraint, TableConstraintKind, TargetKind, TextExpr,
 };
 
 impl Parser<'_> {
@@ -380,6 +380,9 @@ impl Parser<'_> {
         self.accept("only");
         let name = self.object_name()?;
         self.accept_operator("*");
+        if let Some(statement) = self.owner_to(TargetKind::Table, &name, if_exists, "ALTER TABLE")? {
+            return Ok(statement);
+        }
         let actions = self.list(Self::alter_action)?;
         Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })))
     }
@@ -400,7 +403,7 @@ impl Parser<'_> {
             () if self.accept_words(&["set", "unlogged"]) => {
                 Ok(AlterAction::SetPersistence(PersistenceName::Unlogged))
             }
-            () if self.accept_words(&["owner", "to"]) || self.accept_words(&["set", "tablespace"]) => {
+            () if self.accept_words(&["set", "tablespace"]) => {
                 self.label()?;
                 Ok(AlterAction::Ignored)
             }

@@ -15,6 +15,7 @@ use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::deferred::Deferred;
 use crate::session::environment::{Random, SessionEnvironment, now};
+use crate::session::identity::admit;
 use crate::session::notifications::Pending;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
 use crate::session::plan_cache::Templates;
@@ -32,9 +33,10 @@ use crate::types::{Modifier, Type, Value};
 /// The user and the database of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// The role; it is the user's schema in the search path, too.
+    /// The role.
     pub user: String,
-    /// Whether the role may do everything.
+    /// Whether a user that is no role of the database connects as its bootstrap superuser, under its own name. If not,
+    /// it cannot connect.
     pub is_superuser: bool,
     /// The name by which the database is known.
     pub database: String,
@@ -91,9 +93,17 @@ pub struct Connection {
 impl Connection {
     pub(super) fn new(shared: Arc<Shared>, options: ConnectOptions, number: i32) -> Result<Connection> {
         let canceled = Arc::new(AtomicBool::new(false));
+        let limit = admit(&shared, &options.user, options.is_superuser)?;
+        let catalog = shared.catalog();
+        let role = catalog.role(&options.user).cloned();
         let mut settings = Settings::new();
-        settings.set_default("session_authorization", &options.user)?;
-        settings.set_default("is_superuser", if options.is_superuser { "on" } else { "off" })?;
+        settings.set_fixed("session_authorization", &options.user)?;
+        let is_superuser = role.as_ref().is_none_or(|role| role.superuser);
+        settings.set_fixed("is_superuser", if is_superuser { "on" } else { "off" })?;
+        for (name, value) in role.iter().flat_map(|role| &role.settings) {
+            // A value that is no longer valid does not keep the role from connecting.
+            let _ = settings.set_default(name, value);
+        }
         let start = now();
         let transaction = Transaction::new(shared.database.session()?);
         let session = transaction.session.number();
@@ -101,7 +111,7 @@ impl Connection {
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         let environment = SessionEnvironment {
             settings,
-            catalog: shared.catalog(),
+            catalog,
             shared: shared.clone(),
             routines: Default::default(),
             sequences: shared.sequences.clone(),
@@ -109,6 +119,7 @@ impl Connection {
             number,
             acquired: Vec::new(),
             user: options.user,
+            is_bootstrap: role.is_none(),
             database: options.database,
             process_id: number,
             sessions: shared.sessions.clone(),
@@ -132,6 +143,11 @@ impl Connection {
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
         };
         shared.sessions.enter(activity.clone());
+        if limit.is_some_and(|limit| shared.sessions.count_of(&activity.user) > limit) {
+            shared.sessions.leave(number);
+            let message = format!("too many connections for role \"{}\"", activity.user);
+            return Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message));
+        }
         Ok(Connection {
             shared,
             environment,
@@ -241,6 +257,7 @@ impl Connection {
     /// A statement has failed: so has the transaction that it was in.
     pub(super) fn failed(&mut self, error: SqlError) -> SqlError {
         self.shared.sessions.count_error(error.state());
+        let error = self.hide_unreadable(error);
         self.environment.set_values.clear();
         self.fail_transaction();
         let error = self.explain_timeout(error);
@@ -280,8 +297,11 @@ impl Connection {
     /// Sets a parameter when the connection starts: RESET returns to it.
     ///
     /// # Errors
-    /// 42704 for an unknown one, 22023 for a wrong value.
+    /// 42704 for an unknown one, 22023 for a wrong value, 55P02 for one that clients cannot set.
     pub fn set_parameter(&mut self, name: &str, value: &str) -> Result<()> {
+        if name.eq_ignore_ascii_case("role") {
+            return self.environment.set_setting(name, Some(value), false, false);
+        }
         self.environment.settings.set_default(name, value)
     }
 

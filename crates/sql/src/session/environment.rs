@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
+use crate::catalog::rights::{SELECT, UPDATE, USAGE};
+use crate::catalog::role::READ_ALL_STATS;
 use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
@@ -45,7 +47,10 @@ pub(crate) struct SessionEnvironment {
     pub number: i32,
     /// Advisory locks that the present attempt of the statement has acquired: another attempt begins without them.
     pub acquired: Vec<AdvisoryLock>,
+    /// The user that connected.
     pub user: String,
+    /// Whether that user is no role of the database, and stands for its bootstrap superuser.
+    pub is_bootstrap: bool,
     pub database: String,
     pub process_id: i32,
     pub sessions: Arc<Sessions>,
@@ -102,19 +107,19 @@ impl SessionEnvironment {
 
     /// Whether the user may see keys of rows and other users' statements: superusers may.
     pub fn sees_all(&self) -> bool {
-        self.settings.is_on("is_superuser")
+        self.catalog.has_privileges_of(self.role_oid(), READ_ALL_STATS)
     }
 
     /// The schemas in which names are looked up: temporary tables first.
     pub fn path(&self) -> Vec<String> {
         let mut path = vec![self.temporary.clone()];
-        path.extend(self.settings.search_path(&self.user));
+        path.extend(self.named_path());
         path
     }
 
     /// The schema in which objects are created: the first of the path that exists.
     pub fn creation_schema(&self) -> Result<String> {
-        let path = self.settings.search_path(&self.user);
+        let path = self.named_path();
         path.into_iter().find(|schema| self.catalog.schema(schema).is_some()).ok_or_else(|| {
             SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
         })
@@ -140,7 +145,8 @@ impl SessionEnvironment {
             return printing.clone();
         }
         let (formats, catalog) = (self.settings.formats.clone(), self.catalog.clone());
-        let printing = Arc::new(Printing { formats, catalog, path: self.path(), user: self.user.clone() });
+        let printing =
+            Arc::new(Printing { formats, catalog, path: self.path(), bootstrap: self.bootstrap_name() });
         self.printing = Some((version, printing.clone()));
         printing
     }
@@ -155,7 +161,8 @@ pub(crate) struct Printing {
     formats: FormatSettings,
     catalog: Arc<Catalog>,
     path: Vec<String>,
-    user: String,
+    /// The name of the bootstrap superuser.
+    bootstrap: String,
 }
 
 impl Environment for Printing {
@@ -180,12 +187,18 @@ impl Environment for Printing {
     }
 
     fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
-        object_name(&self.catalog, &self.path, &self.user, kind, oid)
+        object_name(&self.catalog, &self.path, &self.bootstrap, kind, oid)
     }
 }
 
-fn object_name(catalog: &Catalog, path: &[String], user: &str, kind: ObjectKind, oid: u32) -> Option<String> {
-    if let Some(name) = system::name_of(catalog, path, user, kind, oid) {
+fn object_name(
+    catalog: &Catalog,
+    path: &[String],
+    bootstrap: &str,
+    kind: ObjectKind,
+    oid: u32,
+) -> Option<String> {
+    if let Some(name) = system::name_of(catalog, path, bootstrap, kind, oid) {
         return Some(name);
     }
     match kind {
@@ -254,11 +267,13 @@ impl Environment for SessionEnvironment {
     }
 
     fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
-        object_name(&self.catalog, &self.path(), &self.user, kind, oid)
+        object_name(&self.catalog, &self.path(), &self.bootstrap_name(), kind, oid)
     }
 
     fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {
-        if let Some(oid) = system::oid_by_name(&self.catalog, &self.path(), &self.user, kind, name)? {
+        if let Some(oid) =
+            system::oid_by_name(&self.catalog, &self.path(), &self.bootstrap_name(), kind, name)?
+        {
             return Ok(Some(oid));
         }
         match kind {
@@ -282,6 +297,7 @@ impl Environment for SessionEnvironment {
 
     fn next_value(&mut self, sequence: u32) -> Result<i64> {
         let sequence = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&sequence, USAGE | UPDATE)?;
         let known =
             self.given.get(self.replayed).filter(|(oid, _)| *oid == sequence.oid).map(|(_, value)| *value);
         let value = match known {
@@ -304,11 +320,14 @@ impl Environment for SessionEnvironment {
     }
 
     fn sequence_state(&mut self, sequence: u32) -> Result<(i64, bool)> {
+        let known = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&known, SELECT)?;
         self.sequences.state(sequence).inspect_err(|_| self.shortage = Some(sequence))
     }
 
     fn current_value(&mut self, sequence: u32) -> Result<i64> {
         let sequence = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&sequence, USAGE | SELECT)?;
         self.current_values.get(&sequence.oid).copied().ok_or_else(|| {
             let message =
                 format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
@@ -362,16 +381,16 @@ impl Environment for SessionEnvironment {
             self.add_notice(Severity::Warning, SqlState::WARNING, message);
             return Ok(false);
         };
-        if activity.user != self.user && !self.settings.is_on("is_superuser") {
-            let what = if terminate { "terminate process" } else { "cancel query" };
-            let message = format!("must be a superuser or the session's own user to {what}");
-            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-        }
+        self.check_signal(&activity.user, terminate)?;
         activity.signal(terminate);
         Ok(true)
     }
 
     fn last_value(&mut self) -> Result<i64> {
+        if let Some(last) = self.last_sequence {
+            let sequence = sequence_of(&self.catalog, last)?;
+            self.check_sequence(&sequence, USAGE | SELECT)?;
+        }
         let last = self.last_sequence.and_then(|sequence| self.current_values.get(&sequence).copied());
         last.ok_or_else(|| {
             let message = "lastval is not yet defined in this session";
@@ -381,6 +400,7 @@ impl Environment for SessionEnvironment {
 
     fn set_value(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
         let sequence = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&sequence, UPDATE)?;
         crate::session::sequences::check_bounds(&sequence, value)?;
         self.set_values.push((sequence.oid, value, is_called));
         if is_called {
@@ -394,12 +414,20 @@ impl Environment for SessionEnvironment {
     }
 
     fn change_setting(&mut self, name: &str, value: &str, is_local: bool) -> Result<String> {
-        self.settings.set(name, Some(value), is_local, true)?;
+        self.set_setting(name, Some(value), is_local, true)?;
         Ok(self.settings.get(name).unwrap_or_default().to_string())
     }
 
     fn user(&self) -> &str {
-        &self.user
+        &self.settings.derived.current_user
+    }
+
+    fn session_user(&self) -> &str {
+        &self.settings.derived.session_user
+    }
+
+    fn role(&self) -> u32 {
+        self.role_oid()
     }
 
     fn database(&self) -> &str {
@@ -408,7 +436,7 @@ impl Environment for SessionEnvironment {
 
     fn schemas(&self, with_implicit: bool) -> Vec<String> {
         let mut schemas = if with_implicit { vec!["pg_catalog".to_string()] } else { Vec::new() };
-        let path = self.settings.search_path(&self.user);
+        let path = self.named_path();
         schemas.extend(path.into_iter().filter(|schema| self.catalog.schema(schema).is_some()));
         schemas
     }

@@ -7,7 +7,7 @@
 //! copy         COPY in text, CSV and binary         explain       EXPLAIN
 //! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
 //! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
-//! notifications LISTEN, NOTIFY
+//! notifications LISTEN, NOTIFY                      identity      the session's user and role
 //! environment  the session as functions see it      result        rows, tags, notices
 //! plan_cache   plans by texts without literals       statements    statistics by such texts
 //! latency      histograms of statements' times                  report, slow  statistics, sessions, slow statements
@@ -23,6 +23,7 @@ mod cursor;
 mod deferred;
 mod environment;
 mod explain;
+mod identity;
 mod latency;
 mod notifications;
 mod pipeline;
@@ -58,6 +59,7 @@ use crate::session::statements::StatementStatistics;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::SessionEnvironment;
+pub use identity::LoginRole;
 pub use latency::LatencyReport;
 pub use prepared::PreparedStatement;
 pub use report::{SessionReport, Statistic, StatisticKind};

@@ -38,7 +38,7 @@ const TEMPLATES_MAX: usize = 512;
 
 /// A template with its plan.
 pub(crate) struct Template {
-    /// The template, a zero, a letter for the type of each literal, and the role.
+    /// The template, a zero, and a letter for the type of each literal.
     key: Box<str>,
     /// The catalog's version, and the settings that binding depends on.
     version: u64,
@@ -122,7 +122,6 @@ impl Connection {
         let length = key.len();
         key.push('\0');
         key.extend(literals.iter().map(Literal::letter));
-        key.push_str(&self.environment.user);
         let settings = self.environment.settings.derived.binding.clone();
         let hash = hashing().hash_one((key.as_str(), settings.as_ref()));
         if let Some(known) = self.templates.used.get(&hash)

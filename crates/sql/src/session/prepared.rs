@@ -487,6 +487,7 @@ impl Connection {
         binder.enter();
         let bound = binder.expr(expr)?;
         let bound = binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, expr.at)?;
+        binder.check_expressions()?;
         self.evaluate(bound)
     }
 

@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 
 use crate::access;
 use crate::bind::tree::StatementKind;
-use crate::bind::{BindContext, bind};
+use crate::bind::{BindContext, Checks, bind};
+use crate::catalog::rights::{RightsKind, SELECT};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Do, Statement};
 use crate::plan::{Planned, plan};
@@ -63,17 +64,27 @@ pub(crate) struct PlanCache {
 }
 
 impl Connection {
-    /// Binds and plans a statement.
+    /// Binds and plans a statement, for the current role.
     pub(super) fn plan(
         &mut self,
         statement: &Statement,
         text: &str,
         parameters: &[Option<Type>],
     ) -> Result<Arc<Plan>> {
+        self.plan_with(statement, text, parameters, Checks::Privileges)
+    }
+
+    fn plan_with(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        parameters: &[Option<Type>],
+        checks: Checks,
+    ) -> Result<Arc<Plan>> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
-        let mut bound = bind(context, &mut self.environment, statement, parameters)?;
+        let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
         fold_statement(&mut bound)?;
         let known = KnownNow { shared: &self.shared, catalog: &catalog };
         let planned = plan(&bound, &known)?;
@@ -203,7 +214,7 @@ impl Connection {
                     if self.transaction.is_idle() && !self.environment.acquired.is_empty() {
                         self.shared.advisory.release_all(self.environment.number, true);
                     }
-                    let count = done?;
+                    let count = done.map_err(|error| self.hide_unreadable(error))?;
                     self.finish_sequences()?;
                     return Ok(count);
                 }
@@ -255,6 +266,30 @@ impl Connection {
             if let Some(table) = environment.catalog.table_by_oid(oid) {
                 self.shared.statistics.get(&self.shared.database, table);
             }
+        }
+    }
+
+    /// The error of a violated constraint, without values of a table that the current role may not read.
+    pub(super) fn hide_unreadable(&self, error: SqlError) -> SqlError {
+        let (Some(detail), Some(name), "23") = (error.detail(), error.table(), error.state().class()) else {
+            return error;
+        };
+        let environment = &self.environment;
+        let schema = error.schema().unwrap_or_default();
+        let found = environment.catalog.relation(schema, name);
+        let rights = found.and_then(|relation| relation.rights());
+        let is_readable = rights.is_some_and(|rights| {
+            environment.catalog.may(environment.role_oid(), rights, RightsKind::Table, SELECT)
+        });
+        if is_readable {
+            return error;
+        }
+        // What is left of `Key (a)=(1) is not present in table "t".`
+        let rest = [" is not present in table ", " is still referenced from table "];
+        let rest = rest.iter().find_map(|text| detail.rfind(text).map(|at| format!("Key{}", &detail[at..])));
+        match rest {
+            Some(rest) if error.state() == SqlState::FOREIGN_KEY_VIOLATION => error.with_detail(rest),
+            _ => error.without_detail(),
         }
     }
 
@@ -322,7 +357,7 @@ impl Connection {
                     self.shared.sequences.refill(&self.shared.database, &sequence)?;
                 }
                 (done, _) => {
-                    let count = done?;
+                    let count = done.map_err(|error| self.hide_unreadable(error))?;
                     self.finish_sequences()?;
                     return Ok(count);
                 }
@@ -341,9 +376,10 @@ impl Connection {
         &mut self,
         statement: &Statement,
         text: &str,
+        checks: Checks,
         into: &mut Vec<Vec<Value>>,
     ) -> Result<()> {
-        let plan = self.plan(statement, text, &[])?;
+        let plan = self.plan_with(statement, text, &[], checks)?;
         self.run_plan(&plan, &[], &mut |row| {
             into.push(row.to_vec());
             Ok(())

@@ -298,6 +298,11 @@ impl Sessions {
         self.all.lock().values().cloned().collect()
     }
 
+    /// How many sessions a user has.
+    pub fn count_of(&self, user: &str) -> usize {
+        self.all.lock().values().filter(|activity| activity.user == user).count()
+    }
+
     pub fn by_process(&self, process_id: i32) -> Option<Arc<Activity>> {
         self.all.lock().values().find(|activity| activity.process_id() == process_id).cloned()
     }

@@ -77,14 +77,14 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("maintenance_work_mem", "64MB", Kind::Size, false),
     ("max_identifier_length", "63", Kind::Fixed, false),
     ("max_index_keys", "32", Kind::Fixed, false),
-    ("role", "none", Kind::Text, false),
+    ("role", NO_ROLE, Kind::Fixed, false),
     ("row_security", "on", Kind::Bool, false),
     ("search_path", "\"$user\", public", Kind::Text, false),
     ("seed", "unavailable", Kind::Text, false),
     ("server_encoding", "UTF8", Kind::Fixed, true),
     ("server_version", "15.8", Kind::Fixed, true),
     ("server_version_num", "150008", Kind::Fixed, false),
-    ("session_authorization", "heddle", Kind::Text, true),
+    ("session_authorization", "heddle", Kind::Fixed, true),
     ("session_replication_role", "origin", Kind::Words(&["origin", "replica", "local"]), false),
     ("standard_conforming_strings", "on", Kind::Words(&["on"]), true),
     ("statement_timeout", "0", Kind::Duration, false),
@@ -124,8 +124,13 @@ pub(crate) struct Settings {
 /// What every statement asks of the settings, kept so that it costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Derived {
-    /// What binding depends on: names are looked up along the path, literals read by the formats.
+    /// What binding depends on: names are looked up along the path, literals read by the formats, privileges those of
+    /// the current role.
     pub binding: Arc<str>,
+    /// The session's user: the one who connected, or that of SET SESSION AUTHORIZATION.
+    pub session_user: Arc<str>,
+    /// The role whose privileges count: that of SET ROLE, or the session's user.
+    pub current_user: Arc<str>,
     /// In milliseconds.
     pub statement_timeout: Option<u64>,
     /// In bytes.
@@ -133,6 +138,14 @@ pub(crate) struct Derived {
     pub read_only: bool,
     /// Rises with every change.
     pub version: u64,
+}
+
+/// The value of `role` without SET ROLE.
+pub(crate) const NO_ROLE: &str = "none";
+
+/// Whether a setting is a role, which is set by `Connection::set_role` and its kin only.
+pub(crate) fn is_role(name: &str) -> bool {
+    name.eq_ignore_ascii_case("role") || name.eq_ignore_ascii_case("session_authorization")
 }
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
@@ -153,8 +166,11 @@ impl Settings {
             .filter(|(.., reported)| *reported)
             .map(|(name, ..)| name.to_lowercase())
             .collect();
+        let nothing: Arc<str> = Arc::from("");
         let derived = Derived {
-            binding: Arc::from(""),
+            binding: nothing.clone(),
+            session_user: nothing.clone(),
+            current_user: nothing,
             statement_timeout: None,
             work_mem: MEMORY_BYTES_DEFAULT,
             read_only: false,
@@ -176,9 +192,16 @@ impl Settings {
     /// Computes what follows from the values.
     fn derive(&mut self) {
         let of = |name| self.get(name).unwrap_or_default();
-        let binding =
-            format!("{}|{}|{}|{}", of("search_path"), of("timezone"), of("datestyle"), of("intervalstyle"));
+        let session_user = of("session_authorization");
+        let current_user = Some(of("role")).filter(|role| *role != NO_ROLE).unwrap_or(session_user);
+        let settings = ["search_path", "timezone", "datestyle", "intervalstyle"].map(of).join("|");
+        let binding = format!("{settings}|{current_user}");
+        let user = |name: &str, known: &Arc<str>| {
+            if **known == *name { known.clone() } else { Arc::from(name) }
+        };
         self.derived = Derived {
+            session_user: user(session_user, &self.derived.session_user),
+            current_user: user(current_user, &self.derived.current_user),
             binding: binding.into(),
             statement_timeout: self.milliseconds("statement_timeout"),
             work_mem: self.get("work_mem").and_then(parse_size).unwrap_or(MEMORY_BYTES_DEFAULT),
@@ -187,9 +210,19 @@ impl Settings {
         };
     }
 
-    /// Overrides a setting's default for this session, from its connection options or startup message.
+    /// Overrides a setting's default for this session, from its role or its startup message.
     pub fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
+        let (name, value) = self.checked(name, value, false)?;
+        self.store_default(name, value)
+    }
+
+    /// Overrides the default of a setting that no client may change.
+    pub fn set_fixed(&mut self, name: &str, value: &str) -> Result<()> {
         let (name, value) = self.checked(name, value, true)?;
+        self.store_default(name, value)
+    }
+
+    fn store_default(&mut self, name: String, value: String) -> Result<()> {
         self.defaults.insert(name.clone(), value.clone());
         self.store(&name, Some(value))
     }
@@ -240,11 +273,38 @@ impl Settings {
         self.store(&name, value)
     }
 
-    /// RESET ALL.
+    /// Changes the session's user and role, which the caller has checked; the end of the transaction takes it back as
+    /// it does other settings.
+    pub fn set_roles(
+        &mut self,
+        (session_user, role): (&str, &str),
+        is_superuser: bool,
+        local: bool,
+        in_block: bool,
+    ) -> Result<()> {
+        let is_superuser = if is_superuser { "on" } else { "off" };
+        let roles = [("session_authorization", session_user), ("role", role), ("is_superuser", is_superuser)];
+        for (name, value) in roles {
+            let old = self.values.get(name).cloned();
+            if old.as_deref() == Some(value) {
+                continue;
+            }
+            if local {
+                self.local.push((name.to_string(), old));
+            } else if in_block {
+                self.transaction.push((name.to_string(), old));
+            }
+            self.store(name, Some(value.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// RESET ALL, which leaves the session's roles as they are.
     pub fn reset_all(&mut self, in_block: bool) -> Result<()> {
         let names: Vec<String> = self.values.keys().cloned().collect();
         for name in names {
             if self.values.get(&name) != self.defaults.get(&name)
+                && !is_role(&name)
                 && !matches!(known(&name), Some((.., Kind::Fixed, _)))
             {
                 self.set(&name, None, false, in_block)?;

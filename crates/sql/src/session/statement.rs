@@ -4,8 +4,10 @@ use crate::bind::plain_query;
 use crate::bind::tree::{
     BoundExpr, BoundSelect, BoundStatement, BoundTarget, Distinct, QueryBody, RelationId, StatementKind,
 };
+use crate::catalog::rights::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
+use crate::catalog::role::CHECKPOINTER;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{SetScope, SetValue, Statement};
+use crate::parse::syntax::{ObjectName, SetScope, SetValue, Statement};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink, Severity};
@@ -78,14 +80,15 @@ impl Connection {
             Statement::Reset(name) => {
                 let in_block = !self.transaction.is_idle();
                 match name {
-                    Some(name) => self.environment.settings.set(name, None, false, in_block)?,
+                    Some(name) => self.environment.set_setting(name, None, false, in_block)?,
                     None => self.environment.settings.reset_all(in_block)?,
                 }
                 "RESET"
             }
             Statement::Discard(what) => self.discard(what)?,
-            Statement::LockTable { tables, .. } => {
+            Statement::LockTable { tables, mode, .. } => {
                 self.check_relations(tables)?;
+                self.check_lockable(tables, mode)?;
                 if !self.transaction.is_explicit() {
                     let message = "LOCK TABLE can only be used in transaction blocks";
                     return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
@@ -95,18 +98,24 @@ impl Connection {
             }
             Statement::Vacuum { tables, analyze } => {
                 self.check_no_block("VACUUM")?;
-                self.check_relations(tables)?;
-                if *analyze {
-                    self.forget_statistics(tables)?;
+                let own = self.maintained(tables, "vacuum")?;
+                if *analyze && own.len() == tables.len() {
+                    self.forget_statistics(&own)?;
                 }
                 "VACUUM"
             }
             Statement::Analyze { tables } => {
-                self.check_relations(tables)?;
-                self.forget_statistics(tables)?;
+                let own = self.maintained(tables, "analyze")?;
+                if own.len() == tables.len() || !own.is_empty() {
+                    self.forget_statistics(&own)?;
+                }
                 "ANALYZE"
             }
             Statement::Checkpoint => {
+                if !self.environment.catalog.has_privileges_of(self.role(), CHECKPOINTER) {
+                    let message = "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT";
+                    return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+                }
                 if self.shared.database.log_directory().is_some() {
                     self.shared.database.checkpoint()?;
                 }
@@ -150,7 +159,7 @@ impl Connection {
             ),
             SetValue::Values(values) => Some(values.join(", ")),
         };
-        self.environment.settings.set(name, text.as_deref(), local, in_block)?;
+        self.environment.set_setting(name, text.as_deref(), local, in_block)?;
         Ok("SET")
     }
 
@@ -162,6 +171,7 @@ impl Connection {
                 self.portals.clear();
                 self.cursors.clear();
                 (self.plans, self.templates) = Default::default();
+                self.environment.set_setting("session_authorization", None, false, false)?;
                 self.environment.settings.reset_all(false)?;
                 self.unlisten(None);
                 self.drop_temporary()?;
@@ -186,6 +196,38 @@ impl Connection {
     fn check_relations(&self, names: &[crate::parse::syntax::ObjectName]) -> Result<()> {
         for name in names {
             self.find_relation(name)?;
+        }
+        Ok(())
+    }
+
+    /// The tables that the current role owns, which it may maintain; a warning for the others.
+    fn maintained(&mut self, names: &[ObjectName], verb: &str) -> Result<Vec<ObjectName>> {
+        let mut own = Vec::with_capacity(names.len());
+        for name in names {
+            let relation = self.find_relation(name)?;
+            if self.check_relation_owner(&relation).is_ok() {
+                own.push(name.clone());
+                continue;
+            }
+            let message = format!("permission denied to {verb} \"{}\", skipping it", name.last());
+            self.environment.add_notice(Severity::Warning, SqlState::WARNING, message);
+        }
+        Ok(own)
+    }
+
+    /// LOCK TABLE needs a privilege by which the table could be locked otherwise.
+    fn check_lockable(&self, names: &[ObjectName], mode: &str) -> Result<()> {
+        let enough = match mode.to_ascii_lowercase().as_str() {
+            "access share" => vec![SELECT],
+            "row exclusive" => vec![INSERT, UPDATE, DELETE, TRUNCATE],
+            _ => vec![UPDATE, DELETE, TRUNCATE],
+        };
+        for name in names {
+            let relation = self.find_relation(name)?;
+            if !enough.iter().any(|privilege| self.check_relation(&relation, *privilege).is_ok()) {
+                let name = name.last();
+                return Err(crate::bind::privileges::denied(relation.kind(), name));
+            }
         }
         Ok(())
     }

@@ -457,6 +457,8 @@ impl Statement {
             | Statement::Drop(_)
             | Statement::Rename { .. }
             | Statement::Comment(_)
+            | Statement::Role(_)
+            | Statement::Privilege(_)
             | Statement::Truncate { .. } => true,
             _ => false,
         }

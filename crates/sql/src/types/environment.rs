@@ -267,9 +267,19 @@ pub trait Environment {
         Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
     }
 
-    /// The role.
+    /// The role whose privileges count.
     fn user(&self) -> &str {
         "heddle"
+    }
+
+    /// The session's user.
+    fn session_user(&self) -> &str {
+        self.user()
+    }
+
+    /// The oid of the role whose privileges count; the bootstrap superuser's outside of a session.
+    fn role(&self) -> u32 {
+        10
     }
 
     /// The database's name.

@@ -181,6 +181,12 @@ impl Session {
         Answer { rows, sqlstate: sqlstate.to_string() }
     }
 
+    /// The message of the last error.
+    pub fn last_message(&mut self) -> String {
+        let text = self.send("\\echo :LAST_ERROR_MESSAGE\n");
+        text.rsplit_once('\x1b').map_or(String::new(), |(message, _)| message.trim_end().to_string())
+    }
+
     /// The names and types of a statement's columns.
     pub fn describe(&mut self, statement: &str) -> Result<Vec<(String, String)>, String> {
         let text = self.send(&format!("{statement}\n\\gdesc\n"));

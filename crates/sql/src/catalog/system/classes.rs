@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::definitions::{default_text, index_columns};
+use super::privileges::{acl_of, acl_value};
 use super::row::{Output, list, row, vector};
 use super::types::{TypeFacts, operator_class, type_facts};
 use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, PG_CATALOG, PG_CATALOG_OID, SystemCatalog,
     derived_oid, relations,
 };
-use crate::bind::{BindContext, bind};
+use crate::bind::{BindContext, Checks, bind};
+use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, RightsKind, SELECT, USAGE};
 use crate::catalog::{
     Catalog, CatalogEnvironment, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table,
     View,
@@ -93,11 +95,17 @@ pub(super) fn schemas(system: &SystemCatalog<'_>) -> Vec<(u32, String)> {
 
 pub(super) fn namespaces(system: &SystemCatalog<'_>, out: &mut Output) {
     for (oid, name) in schemas(system) {
-        // Everybody may use and owners may create in the public schema, as initdb grants it.
-        let user = crate::parse::quote_identifier(&system.session.user);
-        let granted = (name == crate::catalog::PUBLIC)
-            .then(|| list(Type::Text, [format!("{user}=UC/{user}"), format!("=U/{user}")]));
-        row!(out, oid = oid, nspname = name, nspowner = OWNER, nspacl = granted.unwrap_or(Value::Null));
+        let rights = system.objects().schema(&name).map(|schema| &schema.rights);
+        let (owner, acl) = match rights {
+            Some(rights) => (rights.owner, acl_of(system, rights)),
+            None if [PG_CATALOG, INFORMATION_SCHEMA].contains(&name.as_str()) => {
+                let item =
+                    |grantee, privileges| AclItem { grantee, grantor: OWNER, privileges, grantable: 0 };
+                (OWNER, acl_value(system, &[item(OWNER, USAGE | CREATE), item(PUBLIC_ROLE, USAGE)]))
+            }
+            None => (OWNER, Value::Null),
+        };
+        row!(out, oid = oid, nspname = name, nspowner = owner, nspacl = acl);
     }
 }
 
@@ -133,15 +141,16 @@ fn persistence(table: &Table) -> char {
 pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
     for relation in relations() {
-        class(
-            out,
-            relation.oid,
-            relation.name,
-            schema_oid(catalog, relation.schema),
-            relation.kind,
-            'p',
-            relation.columns.len(),
-        );
+        let acl = match relation.is_secret() {
+            true => Vec::new(),
+            false => vec![AclItem { grantee: PUBLIC_ROLE, grantor: OWNER, privileges: SELECT, grantable: 0 }],
+        };
+        let owned =
+            AclItem { grantee: OWNER, grantor: OWNER, privileges: RightsKind::Table.all(), grantable: 0 };
+        let acl = acl_value(system, &[vec![owned], acl].concat());
+        let of = Of { owner: OWNER, acl, persistence: 'p' };
+        let schema = schema_oid(catalog, relation.schema);
+        class(out, (relation.oid, relation.name, schema), relation.kind, of, relation.columns.len());
     }
     for table in tables(catalog) {
         let schema = schema_oid(catalog, &table.schema);
@@ -152,7 +161,8 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             oid = table.oid,
             relname = &table.name,
             relnamespace = schema,
-            relowner = OWNER,
+            relowner = table.rights.owner,
+            relacl = acl_of(system, &table.rights),
             relam = HEAP,
             relfilenode = table.oid,
             reltuples = -1.0_f32,
@@ -167,25 +177,43 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         );
         for index in indexes_of(table) {
             let natts = index.columns.len() + index.included.len();
-            class(out, index.oid, index.name, schema, 'i', persistence(table), natts);
+            let of = Of { owner: table.rights.owner, acl: Value::Null, persistence: persistence(table) };
+            class(out, (index.oid, index.name, schema), 'i', of, natts);
         }
     }
     for view in views(catalog) {
         let schema = schema_oid(catalog, &view.schema);
-        class(out, view.oid, &view.name, schema, 'v', 'p', view.columns.len());
+        let of = Of::of(system, &view.rights);
+        class(out, (view.oid, &view.name, schema), 'v', of, view.columns.len());
     }
     for sequence in sequences(catalog) {
-        class(out, sequence.oid, &sequence.name, schema_oid(catalog, &sequence.schema), 'S', 'p', 3);
+        let schema = schema_oid(catalog, &sequence.schema);
+        class(out, (sequence.oid, &sequence.name, schema), 'S', Of::of(system, &sequence.rights), 3);
     }
 }
 
-fn class(out: &mut Output, oid: u32, name: &str, schema: u32, kind: char, persistence: char, columns: usize) {
+/// What a row of `pg_class` says of a relation's owner and its life.
+struct Of {
+    owner: u32,
+    acl: Value,
+    persistence: char,
+}
+
+impl Of {
+    /// A permanent relation with these rights.
+    fn of(system: &SystemCatalog<'_>, rights: &Rights) -> Of {
+        Of { owner: rights.owner, acl: acl_of(system, rights), persistence: 'p' }
+    }
+}
+
+fn class(out: &mut Output, (oid, name, schema): (u32, &str, u32), kind: char, of: Of, columns: usize) {
     row!(
         out,
         oid = oid,
         relname = name,
         relnamespace = schema,
-        relowner = OWNER,
+        relowner = of.owner,
+        relacl = of.acl,
         relam = match kind {
             'i' => BTREE,
             'r' => HEAP,
@@ -193,7 +221,7 @@ fn class(out: &mut Output, oid: u32, name: &str, schema: u32, kind: char, persis
         },
         relfilenode = if kind == 'v' { 0 } else { oid },
         reltuples = if kind == 'r' { -1.0_f32 } else { 0.0 },
-        relpersistence = persistence,
+        relpersistence = of.persistence,
         relkind = kind,
         relnatts = columns as i16,
         relhasrules = kind == 'v',
@@ -213,10 +241,11 @@ struct Attribute<'a> {
     modifier: Modifier,
     not_null: bool,
     origin: &'a ColumnOrigin,
+    acl: Value,
 }
 
 impl Attribute<'_> {
-    fn write(&self, out: &mut Output) {
+    fn write(self, out: &mut Output) {
         let facts: TypeFacts = type_facts(self.ty);
         let (identity, generated) = match self.origin {
             ColumnOrigin::Identity { always: true, .. } => ("a", ""),
@@ -244,6 +273,7 @@ impl Attribute<'_> {
             attgenerated = generated,
             attislocal = true,
             attcollation = facts.collation,
+            attacl = self.acl,
         );
     }
 }
@@ -257,7 +287,8 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     for table in tables(catalog) {
         for (at, column) in table.visible().iter().enumerate() {
-            of_table(table, at, column).write(out);
+            let acl = column.acl.as_ref().map_or(Value::Null, |acl| acl_value(system, acl));
+            Attribute { acl, ..of_table(table, at, column) }.write(out);
         }
         for index in indexes_of(table) {
             for (at, &position) in index_columns(&index).iter().enumerate() {
@@ -268,7 +299,9 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     for view in views(catalog) {
         for (at, (name, ty, modifier)) in view_columns(catalog, view).iter().enumerate() {
-            plain(view.oid, at, name, *ty, *modifier, false).write(out);
+            let granted = view.column_acls.iter().find(|(column, _)| *column == at);
+            let acl = granted.map_or(Value::Null, |(_, acl)| acl_value(system, acl));
+            Attribute { acl, ..plain(view.oid, at, name, *ty, *modifier, false) }.write(out);
         }
     }
     for sequence in sequences(catalog) {
@@ -297,6 +330,7 @@ fn plain(
         modifier,
         not_null,
         origin: &ColumnOrigin::Nothing,
+        acl: Value::Null,
     }
 }
 
@@ -318,7 +352,8 @@ pub(super) fn view_columns(catalog: &Catalog, view: &View) -> Vec<(String, Type,
     let Ok(query) = crate::parse::parse_query(&view.query) else { return Vec::new() };
     let context = BindContext { catalog, path: &view.search_path, text: &view.query };
     let statement = Statement::Query(Box::new(query));
-    let Ok(bound) = bind(context, &mut CatalogEnvironment::new(catalog), &statement, &[]) else {
+    let mut environment = CatalogEnvironment::new(catalog);
+    let Ok(bound) = bind(context, &mut environment, &statement, &[], Checks::Nothing) else {
         return Vec::new();
     };
     let typed = bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier));

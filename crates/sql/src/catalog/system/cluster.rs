@@ -1,44 +1,128 @@
 //! What is outside of the database's objects: roles, databases, tablespaces, settings, sessions.
-//!
-//! The database knows one role, the session's, which owns everything.
 
-use super::row::{Output, row};
+use super::privileges::{acl_of, acl_value};
+use super::row::{Output, list, row};
 use super::{DATABASE, OWNER, SystemCatalog};
-use crate::types::Value;
+use crate::catalog::role::Role;
+use crate::types::{Type, Value};
 
 /// The tablespace of everything.
 const DEFAULT_TABLESPACE: u32 = 1663;
 /// PostgreSQL's number of UTF-8.
 pub(super) const UTF8: i32 = 6;
 
-pub(super) fn roles(system: &SystemCatalog<'_>, out: &mut Output) {
-    let superuser = system.session.settings.is_on("is_superuser");
-    row!(
-        out,
-        oid = OWNER,
-        rolname = &system.session.user,
-        rolsuper = superuser,
-        rolinherit = true,
-        rolcreaterole = superuser,
-        rolcreatedb = superuser,
-        rolcanlogin = true,
-        rolreplication = superuser,
-        rolconnlimit = -1_i32,
-        rolbypassrls = superuser,
-    );
+fn valid_until(role: &Role) -> Value {
+    role.valid_until.map_or(Value::Null, Value::Timestamptz)
 }
 
+fn configuration(role: &Role) -> Value {
+    if role.settings.is_empty() {
+        return Value::Null;
+    }
+    list(Type::Text, role.settings.iter().map(|(name, value)| format!("{name}={value}")))
+}
+
+/// `pg_roles`, which shows no password, and `pg_authid`, which only superusers may read.
+pub(super) fn roles(system: &SystemCatalog<'_>, out: &mut Output) {
+    role_rows(system, out, |_| Value::text("********"));
+}
+
+pub(super) fn authorizations(system: &SystemCatalog<'_>, out: &mut Output) {
+    role_rows(system, out, |role| role.verifier.as_deref().map_or(Value::Null, Value::text));
+}
+
+fn role_rows(system: &SystemCatalog<'_>, out: &mut Output, password: fn(&Role) -> Value) {
+    for role in system.objects().roles() {
+        row!(
+            out,
+            oid = role.oid,
+            rolname = system.session.role_name(role.oid),
+            rolsuper = role.superuser,
+            rolinherit = role.inherit,
+            rolcreaterole = role.create_role,
+            rolcreatedb = role.create_db,
+            rolcanlogin = role.login,
+            rolreplication = role.replication,
+            rolconnlimit = role.connection_limit,
+            rolpassword = password(role),
+            rolvaliduntil = valid_until(role),
+            rolbypassrls = role.bypass_rls,
+            rolconfig = configuration(role),
+        );
+    }
+}
+
+/// `pg_user`, which shows no password, and `pg_shadow`, which only superusers may read.
 pub(super) fn users(system: &SystemCatalog<'_>, out: &mut Output) {
-    let superuser = system.session.settings.is_on("is_superuser");
-    row!(
-        out,
-        usename = &system.session.user,
-        usesysid = OWNER,
-        usecreatedb = superuser,
-        usesuper = superuser,
-        userepl = superuser,
-        usebypassrls = superuser,
-    );
+    user_rows(system, out, |_| Value::text("********"));
+}
+
+pub(super) fn shadow(system: &SystemCatalog<'_>, out: &mut Output) {
+    user_rows(system, out, |role| role.verifier.as_deref().map_or(Value::Null, Value::text));
+}
+
+fn user_rows(system: &SystemCatalog<'_>, out: &mut Output, password: fn(&Role) -> Value) {
+    for role in system.objects().roles().into_iter().filter(|role| role.login) {
+        row!(
+            out,
+            usename = system.session.role_name(role.oid),
+            usesysid = role.oid,
+            usecreatedb = role.create_db,
+            usesuper = role.superuser,
+            userepl = role.replication,
+            usebypassrls = role.bypass_rls,
+            passwd = password(role),
+            valuntil = valid_until(role),
+            useconfig = configuration(role),
+        );
+    }
+}
+
+pub(super) fn groups(system: &SystemCatalog<'_>, out: &mut Output) {
+    let roles = system.objects().roles();
+    for group in roles.iter().filter(|role| !role.login) {
+        let is_member = |role: &&&std::sync::Arc<Role>| {
+            role.memberships.iter().any(|membership| membership.role == group.oid)
+        };
+        let members = list(Type::Oid, roles.iter().filter(is_member).map(|role| role.oid));
+        row!(out, groname = &group.name, grosysid = group.oid, grolist = members);
+    }
+}
+
+pub(super) fn memberships(system: &SystemCatalog<'_>, out: &mut Output) {
+    for role in system.objects().roles() {
+        for membership in &role.memberships {
+            row!(
+                out,
+                roleid = membership.role,
+                member = role.oid,
+                grantor = membership.grantor,
+                admin_option = membership.admin,
+            );
+        }
+    }
+}
+
+pub(super) fn role_settings(system: &SystemCatalog<'_>, out: &mut Output) {
+    for role in system.objects().roles().into_iter().filter(|role| !role.settings.is_empty()) {
+        row!(out, setdatabase = 0_u32, setrole = role.oid, setconfig = configuration(role));
+    }
+}
+
+pub(super) fn default_acls(system: &SystemCatalog<'_>, out: &mut Output) {
+    for entry in system.objects().default_acls() {
+        row!(
+            out,
+            oid = entry.oid,
+            defaclrole = entry.role,
+            defaclnamespace = entry.schema.unwrap_or(0),
+            defaclobjtype = match entry.kind.letter() {
+                's' => 'S',
+                letter => letter,
+            },
+            defaclacl = acl_value(system, &entry.acl),
+        );
+    }
 }
 
 pub(super) fn databases(system: &SystemCatalog<'_>, out: &mut Output) {
@@ -46,7 +130,7 @@ pub(super) fn databases(system: &SystemCatalog<'_>, out: &mut Output) {
         out,
         oid = DATABASE,
         datname = &system.session.database,
-        datdba = OWNER,
+        datdba = system.objects().database.rights.owner,
         encoding = UTF8,
         datlocprovider = 'c',
         datallowconn = true,
@@ -54,6 +138,7 @@ pub(super) fn databases(system: &SystemCatalog<'_>, out: &mut Output) {
         dattablespace = DEFAULT_TABLESPACE,
         datcollate = system.session.settings.get("lc_collate").unwrap_or_default(),
         datctype = system.session.settings.get("lc_ctype").unwrap_or_default(),
+        datacl = acl_of(system, &system.objects().database.rights),
     );
 }
 
@@ -89,26 +174,29 @@ pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
 
 pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
     let session = system.session;
+    let catalog = system.objects();
+    let role = session.role_oid();
     let sees_all = session.sees_all();
     for activity in session.sessions.list() {
         let (query, application) = activity.texts();
-        // Other users' statements are for superusers, as in PostgreSQL.
-        let is_visible = sees_all || activity.user == session.user;
+        // What other users do is for superusers and the members of pg_read_all_stats, as in PostgreSQL.
+        let user = session.oid_of(&activity.user).unwrap_or(OWNER);
+        let is_visible = sees_all || catalog.has_privileges_of(role, user);
         let query = if is_visible { query.as_str() } else { "<insufficient privilege>" };
         row!(
             out,
             datid = DATABASE,
             datname = &activity.database,
             pid = activity.process_id(),
-            usesysid = OWNER,
+            usesysid = user,
             usename = &activity.user,
             application_name = &application,
-            backend_start = Value::Timestamptz(activity.started),
-            query_start = Value::Timestamptz(activity.statement_start()),
-            state_change = Value::Timestamptz(activity.state_change()),
+            backend_start = is_visible.then_some(Value::Timestamptz(activity.started)),
+            query_start = is_visible.then_some(Value::Timestamptz(activity.statement_start())),
+            state_change = is_visible.then_some(Value::Timestamptz(activity.state_change())),
             state = is_visible.then(|| activity.doing().name()),
             query = query,
-            backend_type = "client backend",
+            backend_type = is_visible.then_some("client backend"),
         );
     }
 }

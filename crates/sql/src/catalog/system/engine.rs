@@ -114,7 +114,7 @@ pub(super) fn statements(system: &SystemCatalog<'_>, out: &mut Output) {
     let session = system.session;
     let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     for statement in session.shared().statements.report() {
-        let is_visible = session.sees_all() || statement.user == session.user;
+        let is_visible = session.sees_all() || statement.user == *session.settings.derived.session_user;
         let totals = statement.totals;
         row!(
             out,

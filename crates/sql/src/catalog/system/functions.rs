@@ -2,7 +2,6 @@
 //!
 //! # Invariants
 //! - A function that finds no object answers NULL, as PostgreSQL's do.
-//! - One role owns everything, so every `has_…_privilege` of it answers true.
 
 use super::cluster::UTF8;
 use super::definitions::{constraint_definition, index_definition, view_definition};
@@ -47,6 +46,7 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_viewdef(oid, bool) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_viewdef(oid, int4) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
+    set("pg_options_to_table(text[]) setof record option_name text; option_value text", options).stable(),
     scalar("pg_get_userbyid(oid) name", user_by_oid).stable(),
     scalar("pg_get_serial_sequence(text, text) text", serial_sequence).stable(),
     scalar("pg_get_function_result(oid) text", |c, v| of(c, |it| function_result(it, oid(v)))).stable(),
@@ -119,7 +119,7 @@ pub(crate) const SESSION: &[Definition] = &[
     })
     .stable(),
     scalar("current_user() name", |c, _| Ok(Value::text(c.environment.user()))).stable(),
-    scalar("session_user() name", |c, _| Ok(Value::text(c.environment.user()))).stable(),
+    scalar("session_user() name", |c, _| Ok(Value::text(c.environment.session_user()))).stable(),
     scalar("current_database() name", |c, _| Ok(Value::text(c.environment.database()))).stable(),
     scalar("current_catalog() name", |c, _| Ok(Value::text(c.environment.database()))).stable(),
     scalar("version() text", version).stable(),
@@ -151,72 +151,6 @@ pub(crate) const SESSION: &[Definition] = &[
     scalar("pg_tablespace_location(oid) text", |_, _| Ok(Value::text(""))).stable(),
 ];
 
-/// The functions that ask for privileges: of the session's role or of a named one, of objects by name or by oid.
-pub(crate) const PRIVILEGES: &[Definition] = &[
-    scalar("pg_has_role(name, text) bool", yes).stable(),
-    scalar("pg_has_role(oid, text) bool", yes).stable(),
-    scalar("pg_has_role(name, name, text) bool", yes).stable(),
-    scalar("pg_has_role(name, oid, text) bool", yes).stable(),
-    scalar("pg_has_role(oid, oid, text) bool", yes).stable(),
-    set("pg_options_to_table(text[]) setof record option_name text; option_value text", options).stable(),
-    scalar("acldefault(char, oid) text[]", default_privileges).stable(),
-    scalar("has_table_privilege(text, text) bool", yes).stable(),
-    scalar("has_table_privilege(oid, text) bool", yes).stable(),
-    scalar("has_table_privilege(name, text, text) bool", yes).stable(),
-    scalar("has_table_privilege(name, oid, text) bool", yes).stable(),
-    scalar("has_any_column_privilege(text, text) bool", yes).stable(),
-    scalar("has_any_column_privilege(oid, text) bool", yes).stable(),
-    scalar("has_any_column_privilege(name, oid, text) bool", yes).stable(),
-    scalar("has_column_privilege(text, text, text) bool", yes).stable(),
-    scalar("has_column_privilege(oid, text, text) bool", yes).stable(),
-    scalar("has_column_privilege(oid, int2, text) bool", yes).stable(),
-    scalar("has_sequence_privilege(text, text) bool", yes).stable(),
-    scalar("has_sequence_privilege(oid, text) bool", yes).stable(),
-    scalar("has_schema_privilege(text, text) bool", yes).stable(),
-    scalar("has_schema_privilege(oid, text) bool", yes).stable(),
-    scalar("has_schema_privilege(name, text, text) bool", yes).stable(),
-    scalar("has_schema_privilege(name, oid, text) bool", yes).stable(),
-    scalar("has_database_privilege(text, text) bool", yes).stable(),
-    scalar("has_database_privilege(oid, text) bool", yes).stable(),
-    scalar("has_database_privilege(name, text, text) bool", yes).stable(),
-    scalar("has_function_privilege(oid, text) bool", yes).stable(),
-    scalar("has_type_privilege(oid, text) bool", yes).stable(),
-    scalar("has_tablespace_privilege(oid, text) bool", yes).stable(),
-    scalar("has_tablespace_privilege(text, text) bool", yes).stable(),
-    scalar("has_language_privilege(oid, text) bool", yes).stable(),
-];
-
-/// The privileges that an object has where nothing was granted: the owner's, and for some kinds everybody's.
-fn default_privileges(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
-    let kind = values[0].str().chars().next().unwrap_or_default();
-    let (public, owner) = match kind {
-        'r' => ("", "arwdDxt"),
-        's' => ("", "rwU"),
-        'd' => ("Tc", "CTc"),
-        'f' => ("X", "X"),
-        'l' | 'T' => ("U", "U"),
-        'L' => ("", "rw"),
-        'n' => ("", "UC"),
-        't' => ("", "C"),
-        'F' | 'S' => ("", "U"),
-        'p' => ("", "sA"),
-        'c' => ("", ""),
-        _ => {
-            let message = format!("unrecognized object type abbreviation: {kind}");
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-        }
-    };
-    let user = quote_identifier(context.environment.user());
-    let granted = [("", public), (user.as_str(), owner)];
-    let items = granted.iter().filter(|(_, privileges)| !privileges.is_empty());
-    let items = items.map(|(grantee, privileges)| Value::text(format!("{grantee}={privileges}/{user}")));
-    Ok(Value::array(ArrayValue::list(Type::Text, items.collect())))
-}
-
-fn yes(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
-    Ok(Value::Bool(true))
-}
-
 fn none(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
     Ok(Value::Null)
 }
@@ -239,6 +173,11 @@ fn of<T: super::row::Cell>(
 
 fn system_rows(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
     let system = context.environment.system_catalog();
+    let is_secret = relation_by_oid(oid(values)).is_some_and(|relation| relation.is_secret());
+    if is_secret && system.as_ref().is_some_and(|system| !system.session.is_superuser()) {
+        let name = relation_by_oid(oid(values)).map_or("", |relation| relation.name);
+        return Err(crate::bind::privileges::denied("table", name));
+    }
     let rows = system.map_or(Vec::new(), |system| system.rows(oid(values)));
     Ok(Box::new(RowsOf(rows.into_iter().map(Ok))))
 }

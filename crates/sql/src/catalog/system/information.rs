@@ -23,17 +23,23 @@ fn yes_or_no(yes: bool) -> &'static str {
 
 pub(super) fn schemata(system: &SystemCatalog<'_>, out: &mut Output) {
     for (_, name) in all_schemas(system) {
+        let owner = system.objects().schema(&name).map_or(super::OWNER, |schema| schema.rights.owner);
         row!(
             out,
             catalog_name = &system.session.database,
             schema_name = name,
-            schema_owner = &system.session.user,
+            schema_owner = system.session.role_name(owner),
         );
     }
 }
 
 pub(super) fn enabled_roles(system: &SystemCatalog<'_>, out: &mut Output) {
-    row!(out, role_name = &system.session.user);
+    let own = system.session.role_oid();
+    for role in system.objects().roles() {
+        if system.objects().has_privileges_of(own, role.oid) {
+            row!(out, role_name = system.session.role_name(role.oid));
+        }
+    }
 }
 
 pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {

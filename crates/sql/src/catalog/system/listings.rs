@@ -13,13 +13,12 @@ pub(super) const PG_NAMESPACE: u32 = 2615;
 
 pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
-    let owner = &system.session.user;
     for relation in super::relations().iter().filter(|relation| relation.kind == 'r') {
         row!(
             out,
             schemaname = relation.schema,
             tablename = relation.name,
-            tableowner = owner,
+            tableowner = system.session.role_name(super::OWNER),
             hasindexes = false,
             hasrules = false,
             hastriggers = false,
@@ -31,7 +30,7 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
             out,
             schemaname = &table.schema,
             tablename = &table.name,
-            tableowner = owner,
+            tableowner = system.session.role_name(table.rights.owner),
             hasindexes = !indexes_of(table).is_empty(),
             hasrules = false,
             hastriggers = !table.foreign_keys.is_empty(),
@@ -46,7 +45,7 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
             out,
             schemaname = &view.schema,
             viewname = &view.name,
-            viewowner = &system.session.user,
+            viewowner = system.session.role_name(view.rights.owner),
             definition = view_text(system, view),
         );
     }
@@ -89,7 +88,7 @@ pub(super) fn sequence_list(system: &SystemCatalog<'_>, out: &mut Output) {
             out,
             schemaname = &sequence.schema,
             sequencename = &sequence.name,
-            sequenceowner = &system.session.user,
+            sequenceowner = system.session.role_name(sequence.rights.owner),
             data_type = sequence.ty.oid(),
             start_value = sequence.start,
             min_value = sequence.minimum,

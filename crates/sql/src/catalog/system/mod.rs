@@ -8,6 +8,7 @@
 //! information    information_schema                             definitions  objects as statements of SQL
 //! engine         heddle_*, pg_stat_statements
 //! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
+//! privileges     has_table_privilege, …
 //! ```
 //!
 //! The binder reads a system relation as a call of [`ROWS`] with the relation's oid, so the planner and the executor
@@ -30,6 +31,7 @@ mod information;
 mod information_constraints;
 mod listings;
 mod names;
+pub(crate) mod privileges;
 mod procedures;
 mod routines;
 mod row;
@@ -60,9 +62,9 @@ const PG_CATALOG_OID: u32 = 11;
 /// The oid of `information_schema`.
 const INFORMATION_SCHEMA_OID: u32 = 13207;
 /// The oid of the database.
-const DATABASE: u32 = 5;
-/// The oid of the role that owns everything.
-const OWNER: u32 = 10;
+const DATABASE: u32 = crate::catalog::DATABASE_OID;
+/// The oid of the role that owns what the system has.
+const OWNER: u32 = crate::catalog::role::BOOTSTRAP;
 
 /// A relation of the system's.
 pub(crate) struct SystemRelation {
@@ -108,15 +110,19 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_am", types::access_methods),
     ("pg_attrdef", classes::defaults),
     ("pg_attribute", classes::attributes),
-    ("pg_authid", cluster::roles),
+    ("pg_auth_members", cluster::memberships),
+    ("pg_authid", cluster::authorizations),
     ("pg_cast", procedures::casts),
     ("pg_class", classes::classes),
     ("pg_collation", types::collations),
     ("pg_constraint", constraints::rows),
     ("pg_database", cluster::databases),
+    ("pg_db_role_setting", cluster::role_settings),
+    ("pg_default_acl", cluster::default_acls),
     ("pg_depend", dependencies::dependencies),
     ("pg_description", listings::descriptions),
     ("pg_enum", types::labels),
+    ("pg_group", cluster::groups),
     ("pg_index", classes::indexes),
     ("pg_indexes", listings::indexes),
     ("pg_language", types::languages),
@@ -131,7 +137,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_sequence", listings::sequences),
     ("pg_sequences", listings::sequence_list),
     ("pg_settings", cluster::settings),
-    ("pg_shadow", cluster::users),
+    ("pg_shadow", cluster::shadow),
     ("pg_stat_activity", cluster::activity),
     ("pg_stat_statements", engine::statements),
     ("pg_tables", listings::tables),
@@ -185,6 +191,13 @@ impl SystemRelation {
         let field = |it: &SystemColumn| RecordField { name: it.name.into(), kind: it.ty };
         let fields = columns.iter().map(field).collect();
         Some(SystemRelation { oid, schema, name, kind, columns, fields })
+    }
+}
+
+impl SystemRelation {
+    /// Whether it shows what only superusers may know: passwords' verifiers.
+    pub fn is_secret(&self) -> bool {
+        ["pg_authid", "pg_shadow"].contains(&self.name)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::types::environment::ObjectKind;
 pub(crate) fn name_of(
     catalog: &Catalog,
     path: &[String],
-    user: &str,
+    bootstrap: &str,
     kind: ObjectKind,
     oid: u32,
 ) -> Option<String> {
@@ -34,7 +34,8 @@ pub(crate) fn name_of(
             INFORMATION_SCHEMA_OID => Some(INFORMATION_SCHEMA.to_string()),
             _ => None,
         },
-        ObjectKind::Role => (oid == OWNER).then(|| quote_identifier(user)),
+        ObjectKind::Role if oid == OWNER => Some(quote_identifier(bootstrap)),
+        ObjectKind::Role => catalog.role_by_oid(oid).map(|role| quote_identifier(&role.name)),
         ObjectKind::Function => match catalog.routine_by_oid(oid) {
             Some(routine) => Some(quote_identifier(&routine.name)),
             None => function_name(oid).map(str::to_string),
@@ -57,7 +58,7 @@ pub(crate) fn name_of(
 pub(crate) fn oid_by_name(
     catalog: &Catalog,
     path: &[String],
-    user: &str,
+    bootstrap: &str,
     kind: ObjectKind,
     name: &str,
 ) -> Result<Option<u32>> {
@@ -69,7 +70,10 @@ pub(crate) fn oid_by_name(
             INFORMATION_SCHEMA => Some(INFORMATION_SCHEMA_OID),
             _ => None,
         },
-        ObjectKind::Role => (parts.last() == user).then_some(OWNER),
+        ObjectKind::Role => match catalog.role(parts.last()) {
+            Some(role) => Some(role.oid),
+            None => (parts.last() == bootstrap).then_some(OWNER),
+        },
         ObjectKind::Function => {
             let routines = catalog.find_routines(parts.schema(), parts.last(), path);
             routines.first().map_or_else(|| function_oid(parts.last()), |routine| Some(routine.oid))

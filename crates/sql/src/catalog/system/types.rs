@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::classes::schema_oid;
 use super::definitions::default_text;
+use super::privileges::acl_of;
 use super::row::{Output, row};
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog, derived_oid};
 use crate::catalog::Language;
@@ -173,7 +174,8 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
         match ty {
             UserType::Enum(ty) => {
                 let schema = schema_oid(catalog, &ty.schema);
-                user_enum(out, ty.oid, &ty.name, schema);
+                let acl = acl_of(system, &ty.rights);
+                user_enum(out, (ty.oid, &ty.name, schema), ty.rights.owner, acl);
             }
             UserType::Domain(domain) => {
                 let facts = type_facts(domain.ty);
@@ -182,7 +184,8 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
                     oid = domain.oid,
                     typname = &domain.name,
                     typnamespace = schema_oid(catalog, &domain.schema),
-                    typowner = OWNER,
+                    typowner = domain.rights.owner,
+                    typacl = acl_of(system, &domain.rights),
                     typlen = domain.ty.length(),
                     typbyval = facts.by_value,
                     typtype = 'd',
@@ -205,13 +208,14 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 /// An enum and its array type.
-fn user_enum(out: &mut Output, oid: u32, name: &str, schema: u32) {
+fn user_enum(out: &mut Output, (oid, name, schema): (u32, &str, u32), owner: u32, acl: crate::types::Value) {
     row!(
         out,
         oid = oid,
         typname = name,
         typnamespace = schema,
-        typowner = OWNER,
+        typowner = owner,
+        typacl = acl,
         typlen = 4_i16,
         typbyval = true,
         typtype = 'e',
@@ -232,7 +236,7 @@ fn user_enum(out: &mut Output, oid: u32, name: &str, schema: u32) {
         oid = oid + 1,
         typname = format!("_{name}"),
         typnamespace = schema,
-        typowner = OWNER,
+        typowner = owner,
         typlen = -1_i16,
         typtype = 'b',
         typcategory = 'A',

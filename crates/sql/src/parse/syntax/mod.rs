@@ -8,6 +8,7 @@ mod dml;
 mod expression;
 mod query;
 mod routine;
+mod security;
 mod statement;
 
 pub(crate) use ddl::*;
@@ -15,4 +16,5 @@ pub(crate) use dml::*;
 pub(crate) use expression::*;
 pub(crate) use query::*;
 pub(crate) use routine::*;
+pub(crate) use security::*;
 pub(crate) use statement::*;

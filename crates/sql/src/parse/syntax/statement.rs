@@ -3,7 +3,8 @@
 use crate::parse::syntax::{
     AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain, CreateIndex,
     CreateRoutine, CreateTable, CreateTableAs, CreateView, Delete, Do, Drop, DropRoutines, Expr, Insert,
-    Merge, Name, ObjectKind, ObjectName, Query, SequenceStatement, TypeName, Update,
+    Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, RoleName, RoleStatement,
+    SequenceStatement, TypeName, Update,
 };
 
 /// A statement.
@@ -23,7 +24,10 @@ pub(crate) enum Statement {
     CreateSequence(Box<SequenceStatement>),
     AlterSequence(Box<SequenceStatement>),
     CreateSchema {
-        name: Name,
+        /// None: that of the owner.
+        name: Option<Name>,
+        /// AUTHORIZATION.
+        owner: Option<RoleName>,
         if_not_exists: bool,
     },
     CreateEnum {
@@ -122,7 +126,11 @@ pub(crate) enum Statement {
     },
     /// `None`: UNLISTEN *.
     Unlisten(Option<Name>),
-    /// GRANT, REVOKE, ALTER … OWNER TO: accepted, without effect where there are no roles to tell apart.
+    /// CREATE, ALTER and DROP ROLE; GRANT of a role.
+    Role(Box<RoleStatement>),
+    /// GRANT, REVOKE, ALTER DEFAULT PRIVILEGES, ALTER … OWNER TO.
+    Privilege(Box<PrivilegeStatement>),
+    /// Accepted, because there is nothing that it could change.
     NoEffect {
         tag: &'static str,
     },

@@ -76,6 +76,7 @@ impl Fixture {
                 domain: None,
                 engine: at + hidden,
                 comment: None,
+                acl: None,
             });
         }
         let position = |name: &str| all.iter().position(|column| column.name == name.trim()).unwrap();
@@ -120,6 +121,7 @@ impl Fixture {
             foreign_keys: Vec::new(),
             persistence: Persistence::Permanent,
             comment: None,
+            rights: Default::default(),
             engine,
         };
         self.catalog.put_table(Arc::new(table));
@@ -159,7 +161,7 @@ impl Fixture {
         let path = ["public".to_string()];
         let context = BindContext { catalog: &self.catalog, path: &path, text };
         let parsed = parse(text)?;
-        bind(context, &mut environment, &parsed[0].statement, &[])
+        bind(context, &mut environment, &parsed[0].statement, &[], crate::bind::Checks::Privileges)
     }
 
     /// Runs a statement in a transaction: the rows that it returns, as text, or how many it has written.

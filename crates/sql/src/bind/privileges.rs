@@ -1,0 +1,326 @@
+//! Which privileges a statement needs, and whether the role has them: checked when it is bound, so that running a plan
+//! costs nothing more.
+//!
+//! # Invariants
+//! - Every table, view and sequence that a statement reads or writes is on the list, with the role that needs the
+//!   privileges: the current role, or for what a view reads the view's owner.
+//! - Which columns are read is taken from the bound tree, so a column that is named in whatever way counts.
+//! - What a table itself needs of its columns (generated columns, checks, defaults) needs no privilege to read them.
+//!
+//! Source: PostgreSQL 15, `ExecCheckRTEPerms` in `execMain.c`, `rewriteTargetView` in `rewriteHandler.c`.
+
+use hashbrown::HashMap;
+
+use crate::bind::binder::Binder;
+use crate::bind::tree::walk::{walk, walk_ctes, walk_from, walk_query, walk_relations};
+use crate::bind::tree::{
+    BoundCte, BoundExpr, BoundQuery, BoundStatement, ConflictAction, CteBody, MergeAction, MergeArm,
+    QueryBody, RelationId, StatementKind,
+};
+use crate::catalog::rights::{DELETE, INSERT, Privileges, RightsKind, SELECT, UPDATE, USAGE};
+use crate::catalog::securables::Securable;
+use crate::catalog::{Catalog, Relation};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::ObjectName;
+
+/// What a statement needs on one relation.
+#[derive(Clone, Debug)]
+pub(crate) struct Required {
+    /// The relation of the statement whose columns count.
+    pub relation: Option<RelationId>,
+    /// The relation's oid.
+    pub oid: u32,
+    /// Who needs it.
+    pub role: u32,
+    /// What is needed in any case.
+    pub privileges: Privileges,
+    /// Whether SELECT is needed if a column is read, for what a statement writes.
+    pub selects_if_read: bool,
+    /// The columns that INSERT and UPDATE give values.
+    pub written: Vec<(Privileges, Vec<usize>)>,
+    /// Whether privileges on single columns do not count: the columns of `relation` are others than this relation's.
+    pub as_whole: bool,
+    /// How many times the conditions of a written view name columns: these are read with the owner's rights.
+    pub named_by_view: usize,
+}
+
+/// `permission denied for …` (42501).
+pub(crate) fn denied(kind: &str, name: &str) -> SqlError {
+    SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for {kind} {name}"))
+}
+
+/// The columns of each relation that a statement reads, and how many times it names any.
+type Reads = HashMap<RelationId, (Vec<usize>, usize)>;
+
+impl Binder<'_> {
+    /// The role whose privileges count here.
+    pub fn role(&self) -> u32 {
+        self.checked_as.unwrap_or_else(|| self.environment.role())
+    }
+
+    /// Whether the role may use the schema that a name gives. The names in a view were looked up when it was made.
+    pub fn check_named_schema(&self, name: &ObjectName) -> Result<()> {
+        let Some(schema) = name.schema().filter(|_| self.views.is_empty()) else { return Ok(()) };
+        let Some(found) = self.context.catalog.schema(schema) else { return Ok(()) };
+        if self.context.catalog.may(self.role(), &found.rights, RightsKind::Schema, USAGE) {
+            return Ok(());
+        }
+        Err(self.at(denied("schema", schema), name.at()))
+    }
+
+    /// Notes that a relation is read: which of its columns is seen at the end. The number of the note.
+    pub fn requires_select(&mut self, oid: u32, relation: Option<RelationId>) -> usize {
+        let role = self.role();
+        self.required.push(Required {
+            relation,
+            oid,
+            role,
+            privileges: SELECT,
+            selects_if_read: false,
+            written: Vec::new(),
+            as_whole: false,
+            named_by_view: 0,
+        });
+        self.required.len() - 1
+    }
+
+    /// Notes that a table is what a statement writes.
+    pub fn requires_target(&mut self, oid: u32, target: RelationId) {
+        let note = self.requires_select(oid, Some(target));
+        let required = &mut self.required[note];
+        (required.privileges, required.selects_if_read) = (0, true);
+    }
+
+    /// Notes what a statement does to what it writes, also to the relations below a view.
+    pub fn requires_write(&mut self, target: RelationId, privilege: Privileges, columns: Option<&[usize]>) {
+        for required in self.required.iter_mut().filter(|it| it.relation == Some(target)) {
+            match columns {
+                Some(columns) => required.written.push((privilege, columns.to_vec())),
+                None => required.privileges |= privilege,
+            }
+        }
+    }
+
+    /// Notes that the rows of these relations are locked, which is an UPDATE in advance.
+    pub fn requires_locks(&mut self, relations: &[RelationId]) {
+        for relation in relations {
+            self.requires_write(*relation, UPDATE, Some(&[]));
+        }
+    }
+
+    /// Notes that a column that is written is also read, as a key of ON CONFLICT is.
+    pub fn requires_key(&mut self, target: RelationId, columns: &[usize]) {
+        for required in self.required.iter_mut().filter(|it| it.relation == Some(target)) {
+            required.written.push((SELECT, columns.to_vec()));
+        }
+    }
+
+    /// Checks what a statement needs.
+    ///
+    /// # Errors
+    /// 42501.
+    pub fn check_statement(&self, statement: &BoundStatement) -> Result<()> {
+        if self.needs_nothing() {
+            return Ok(());
+        }
+        let mut reads = Reads::new();
+        walk_statement(statement, &mut |expr| note(&mut reads, expr));
+        self.check_required(Some(&reads))
+    }
+
+    /// Checks what an expression outside of statements needs: the relations of its subqueries as a whole.
+    ///
+    /// # Errors
+    /// 42501.
+    pub fn check_expressions(&self) -> Result<()> {
+        if self.needs_nothing() { Ok(()) } else { self.check_required(None) }
+    }
+
+    fn needs_nothing(&self) -> bool {
+        self.required.iter().all(|required| self.context.catalog.is_superuser(required.role))
+    }
+
+    fn check_required(&self, reads: Option<&Reads>) -> Result<()> {
+        for required in &self.required {
+            let read = required.relation.and_then(|relation| reads?.get(&relation));
+            check(self.context.catalog, required, read, reads.is_none())?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks what is needed on one relation.
+fn check(
+    catalog: &Catalog,
+    required: &Required,
+    read: Option<&(Vec<usize>, usize)>,
+    reads_unknown: bool,
+) -> Result<()> {
+    if catalog.is_superuser(required.role) {
+        return Ok(());
+    }
+    let Some(relation) = catalog.relation_by_oid(required.oid) else {
+        // A relation of the system's that shows secrets.
+        let found = crate::catalog::system::relation_by_oid(required.oid);
+        let kind = if found.is_some_and(|it| it.kind == 'v') { "view" } else { "table" };
+        return Err(denied(kind, found.map_or("", |it| it.name)));
+    };
+    let Some(rights) = relation.rights() else { return Ok(()) };
+    let kind = relation.rights_kind();
+    let error = || {
+        let name = catalog.relation_name(required.oid).map_or("", |(_, name)| name.as_str());
+        denied(relation.kind(), name)
+    };
+    let named = read.map_or(0, |(_, named)| *named);
+    let is_read = reads_unknown || named > required.named_by_view;
+    let selects = required.privileges & SELECT != 0 || (required.selects_if_read && is_read);
+    let whole = required.privileges & !SELECT;
+    if !catalog.may(required.role, rights, kind, whole) {
+        return Err(error());
+    }
+    let columns = ColumnCheck { catalog, relation, required };
+    if selects && !catalog.may(required.role, rights, kind, SELECT) {
+        let read = read.map_or(&[][..], |(columns, _)| columns);
+        if reads_unknown || !columns.may(SELECT, read) {
+            return Err(error());
+        }
+    }
+    for (privilege, written) in &required.written {
+        if !catalog.may(required.role, rights, kind, *privilege) && !columns.may(*privilege, written) {
+            return Err(error());
+        }
+    }
+    Ok(())
+}
+
+/// Privileges on the columns of a relation, where those on the whole do not suffice.
+struct ColumnCheck<'c> {
+    catalog: &'c Catalog,
+    relation: &'c Relation,
+    required: &'c Required,
+}
+
+impl ColumnCheck<'_> {
+    /// Whether a privilege is there on each of these columns; if there are none, on any column.
+    fn may(&self, privilege: Privileges, columns: &[usize]) -> bool {
+        if self.required.as_whole {
+            return false;
+        }
+        if columns.is_empty() {
+            return (0..self.relation.column_names().len()).any(|column| self.may_on(privilege, column));
+        }
+        columns.iter().all(|column| self.may_on(privilege, *column))
+    }
+
+    fn may_on(&self, privilege: Privileges, column: usize) -> bool {
+        let rights = self.catalog.rights(&Securable::Column(self.required.oid, column));
+        rights.is_some_and(|(_, rights)| {
+            self.catalog.may(self.required.role, &rights, RightsKind::Column, privilege)
+        })
+    }
+}
+
+fn note(reads: &mut Reads, expr: &BoundExpr) {
+    if let BoundExpr::Column { relation, column, .. } = expr {
+        let (columns, named) = reads.entry(*relation).or_default();
+        *named += 1;
+        if !columns.contains(column) {
+            columns.push(*column);
+        }
+    }
+}
+
+/// How many times expressions name columns of a relation.
+pub(crate) fn times_named(exprs: &[BoundExpr], of: RelationId) -> usize {
+    let mut times = 0;
+    for expr in exprs {
+        walk(expr, &mut |part| {
+            times += usize::from(matches!(part, BoundExpr::Column { relation, .. } if *relation == of));
+        });
+    }
+    times
+}
+
+/// Calls `visit` for every expression of a statement but those that its table adds.
+fn walk_statement<'b>(statement: &'b BoundStatement, visit: &mut dyn FnMut(&'b BoundExpr)) {
+    match &statement.kind {
+        StatementKind::Query(query) => walk_whole_query(query, visit),
+        StatementKind::Insert(insert) => {
+            walk_with(&insert.ctes, visit);
+            insert.query.iter().for_each(|query| walk_whole_query(query, visit));
+            insert.values.iter().for_each(|value| walk(value, visit));
+            if let Some(conflict) = &insert.on_conflict
+                && let ConflictAction::Update { sets, filter, .. } = &conflict.action
+            {
+                sets.iter().for_each(|(_, value)| walk(value, visit));
+                filter.iter().for_each(|filter| walk(filter, visit));
+            }
+            insert.returning.iter().for_each(|target| walk(&target.expr, visit));
+        }
+        StatementKind::Update(update) => {
+            walk_with(&update.ctes, visit);
+            walk_relations(&update.relations, visit);
+            update.from.iter().for_each(|from| walk_from(from, visit));
+            update.filter.iter().for_each(|filter| walk(filter, visit));
+            update.sets.iter().for_each(|(_, value)| walk(value, visit));
+            update.returning.iter().for_each(|target| walk(&target.expr, visit));
+        }
+        StatementKind::Delete(delete) => {
+            walk_with(&delete.ctes, visit);
+            walk_relations(&delete.relations, visit);
+            delete.from.iter().for_each(|from| walk_from(from, visit));
+            delete.filter.iter().for_each(|filter| walk(filter, visit));
+            delete.returning.iter().for_each(|target| walk(&target.expr, visit));
+        }
+        StatementKind::Merge(merge) => {
+            walk_with(&merge.ctes, visit);
+            walk_relations(&merge.relations, visit);
+            walk_from(&merge.source, visit);
+            walk(&merge.on, visit);
+            for arm in &merge.arms {
+                arm.condition.iter().for_each(|condition| walk(condition, visit));
+                match &arm.action {
+                    MergeAction::Update(sets) => sets.iter().for_each(|(_, value)| walk(value, visit)),
+                    MergeAction::Insert(values) => values.iter().for_each(|value| walk(value, visit)),
+                    MergeAction::Nothing | MergeAction::Delete => {}
+                }
+            }
+        }
+    }
+}
+
+/// Common table expressions, those that write included.
+fn walk_with<'b>(ctes: &'b [BoundCte], visit: &mut dyn FnMut(&'b BoundExpr)) {
+    walk_ctes(ctes, visit);
+    walk_written(ctes, visit);
+}
+
+/// The statements that write among common table expressions.
+fn walk_written<'b>(ctes: &'b [BoundCte], visit: &mut dyn FnMut(&'b BoundExpr)) {
+    for cte in ctes {
+        if let CteBody::Statement(statement) = &cte.body {
+            walk_statement(statement, visit);
+        }
+    }
+}
+
+/// A query with the statements that write in its WITH, which stand at its top only.
+fn walk_whole_query<'b>(query: &'b BoundQuery, visit: &mut dyn FnMut(&'b BoundExpr)) {
+    walk_query(query, visit);
+    walk_written(&query.ctes, visit);
+    if let QueryBody::Set { left, right, .. } = &query.body {
+        walk_written(&left.ctes, visit);
+        walk_written(&right.ctes, visit);
+    }
+}
+
+/// The privileges that MERGE needs for what its clauses do.
+pub(crate) fn of_merge(arms: &[MergeArm]) -> Vec<(Privileges, Option<Vec<usize>>)> {
+    let needed = |arm: &MergeArm| match &arm.action {
+        MergeAction::Nothing => None,
+        MergeAction::Delete => Some((DELETE, None)),
+        MergeAction::Update(sets) => Some((UPDATE, Some(sets.iter().map(|(column, _)| *column).collect()))),
+        MergeAction::Insert(_) => Some((INSERT, None)),
+    };
+    arms.iter().filter_map(needed).collect()
+}
