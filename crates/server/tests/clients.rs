@@ -11,7 +11,8 @@ use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls};
 
 struct Running {
-    db: Database,
+    /// Closed when the server has ended.
+    _db: Database,
     server: Server,
 }
 
@@ -25,7 +26,7 @@ fn start() -> Running {
         Database::in_memory_with(Options::default().durability(Durability::None)).expect("options are right");
     let server = Server::listen(settings()).expect("a port is free");
     server.serve(&db).expect("the catalog can be made");
-    Running { db, server }
+    Running { _db: db, server }
 }
 
 impl Running {

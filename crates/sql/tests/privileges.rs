@@ -424,8 +424,6 @@ const GRANTORS: &[(&str, &str)] = &[
         "postgres",
         "select relname, relowner::regrole::text from pg_class where relname like 'serial%' order by 1",
     ),
-    ("postgres", "revoke temporary on database postgres from public"),
-    ("worker", "create temp table mine2 (a int)"),
     ("postgres", "grant pg_read_all_data to worker"),
     ("worker", "select count(*) from t"),
     ("worker", "insert into t values (50)"),

@@ -30,7 +30,7 @@ pub(crate) struct Required {
     pub relation: Option<RelationId>,
     /// The relation's oid.
     pub oid: u32,
-    /// Who needs it.
+    /// The role that needs it.
     pub role: u32,
     /// What is needed in any case.
     pub privileges: Privileges,

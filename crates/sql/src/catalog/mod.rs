@@ -65,7 +65,7 @@ pub(crate) struct Catalog {
 /// What the catalog knows of the database itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DatabaseEntry {
-    /// Who owns it, and what was granted on it.
+    /// Its owner, and what was granted on it.
     pub rights: Rights,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Schema {
     pub name: String,
     /// COMMENT ON SCHEMA.
     pub comment: Option<String>,
-    /// Who owns it, and what was granted on it.
+    /// Its owner, and what was granted on it.
     #[serde(default)]
     pub rights: Rights,
 }
@@ -119,7 +119,7 @@ pub(crate) struct EnumType {
     pub labels: Vec<Arc<str>>,
     /// COMMENT ON TYPE.
     pub comment: Option<String>,
-    /// Who owns it, and what was granted on it.
+    /// Its owner, and what was granted on it.
     #[serde(default)]
     pub rights: Rights,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Domain {
     pub checks: Vec<Check>,
     /// COMMENT ON DOMAIN.
     pub comment: Option<String>,
-    /// Who owns it, and what was granted on it.
+    /// Its owner, and what was granted on it.
     #[serde(default)]
     pub rights: Rights,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Table {
     pub persistence: Persistence,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
-    /// Who owns it, and what was granted on it.
+    /// Its owner, and what was granted on it.
     pub rights: Rights,
     /// Where its rows lie.
     pub engine: heddledb::Table,
@@ -184,7 +184,7 @@ pub(crate) struct View {
     pub search_path: Vec<String>,
     /// COMMENT ON VIEW.
     pub comment: Option<String>,
-    /// Who owns it, and what was granted on it. Its query runs with the owner's rights.
+    /// Its owner, and what was granted on it. Its query runs with the owner's rights.
     #[serde(default)]
     pub rights: Rights,
     /// What was granted on single columns.

@@ -132,7 +132,7 @@ pub(crate) struct AclItem {
     pub grantable: Privileges,
 }
 
-/// Who owns an object, and what was granted on it.
+/// The owner of an object, and what was granted on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rights {
     /// The role that owns it.

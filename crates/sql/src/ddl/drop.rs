@@ -94,7 +94,7 @@ impl Connection {
         Ok(tag(drop.kind))
     }
 
-    /// Whoever drops an object owns it, or its schema.
+    /// Only the owner of an object, or of its schema, drops it.
     fn check_dropped(&self, dropped: &Dropped) -> Result<()> {
         let catalog = self.current_catalog();
         let owns_schema = |schema: &str| {

@@ -1,7 +1,8 @@
-//! Who may create, change and drop what; OWNER TO, REASSIGN OWNED, DROP OWNED.
+//! Ownership: which roles may create, change and drop objects; OWNER TO, REASSIGN OWNED, DROP OWNED.
 //!
 //! # Invariants
-//! - Whoever changes or drops an object has the privileges of its owner; whoever creates one may create in its schema.
+//! - Only a role with the privileges of the owner changes or drops an object; only one that may create in a schema
+//!   creates objects there.
 //! - A sequence that belongs to a column has the owner of the column's table.
 //!
 //! Source: PostgreSQL 15, `aclcheck_error` and `object_ownercheck` in `aclchk.c`, `pg_shdepend.c`.

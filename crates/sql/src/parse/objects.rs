@@ -474,7 +474,7 @@ impl Parser<'_> {
         if let Some(statement) = self.owner_to(TargetKind::Sequence, &name, tolerant, "ALTER SEQUENCE")? {
             return Ok(statement);
         }
-        if let Some(statement) = self.to_schema(&name, tolerant)? {
+        if let Some(statement) = self.set_schema(&name, tolerant)? {
             return Ok(statement);
         }
         let options = self.sequence_options()?;
@@ -501,7 +501,7 @@ impl Parser<'_> {
     }
 
     /// `SET SCHEMA name`, if it is there.
-    fn to_schema(&mut self, name: &ObjectName, if_exists: bool) -> Result<Option<Statement>> {
+    fn set_schema(&mut self, name: &ObjectName, if_exists: bool) -> Result<Option<Statement>> {
         if self.accept_words(&["set", "schema"]) {
             let actions = vec![AlterAction::SetSchema(self.name()?)];
             let name = name.clone();

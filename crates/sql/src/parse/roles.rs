@@ -6,6 +6,9 @@ use crate::error::{Result, SqlState};
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{GrantRole, RoleName, RoleOption, RoleStatement, SetValue, Statement};
 
+/// An attribute that is on or off.
+type Flag = fn(bool) -> RoleOption;
+
 impl Parser<'_> {
     /// A role, or the word that stands for one.
     pub fn role_name(&mut self) -> Result<RoleName> {
@@ -89,7 +92,7 @@ impl Parser<'_> {
     }
 
     fn role_option(&mut self, creates: bool) -> Result<RoleOption> {
-        const FLAGS: [(&str, &str, fn(bool) -> RoleOption); 7] = [
+        const FLAGS: [(&str, &str, Flag); 7] = [
             ("superuser", "nosuperuser", RoleOption::Superuser),
             ("inherit", "noinherit", RoleOption::Inherit),
             ("createrole", "nocreaterole", RoleOption::CreateRole),
@@ -120,9 +123,7 @@ impl Parser<'_> {
                 let error = self.error(self.position(), SqlState::FEATURE_NOT_SUPPORTED, message);
                 Err(error.with_hint("Remove UNENCRYPTED to store the password in encrypted form instead."))
             }
-            () if creates && self.accept_words(&["in", "role"])
-                || creates && self.accept_words(&["in", "group"]) =>
-            {
+            () if creates && (self.accept_words(&["in", "role"]) || self.accept_words(&["in", "group"])) => {
                 Ok(RoleOption::InRole(self.list(Self::role_name)?))
             }
             () if creates && (self.accept("role") || self.accept("user")) => {

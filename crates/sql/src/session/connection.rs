@@ -15,7 +15,7 @@ use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::deferred::Deferred;
 use crate::session::environment::{Random, SessionEnvironment, now};
-use crate::session::identity::admit;
+use crate::session::identity::{admit, enter, settings_of};
 use crate::session::notifications::Pending;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
 use crate::session::plan_cache::Templates;
@@ -23,7 +23,6 @@ use crate::session::prepared::Portals;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::run::PlanCache;
 use crate::session::sessions::Activity;
-use crate::session::settings::Settings;
 use crate::session::statements::KnownCounters;
 use crate::session::transaction::Transaction;
 use crate::types::binary::from_binary;
@@ -96,14 +95,7 @@ impl Connection {
         let limit = admit(&shared, &options.user, options.is_superuser)?;
         let catalog = shared.catalog();
         let role = catalog.role(&options.user).cloned();
-        let mut settings = Settings::new();
-        settings.set_fixed("session_authorization", &options.user)?;
-        let is_superuser = role.as_ref().is_none_or(|role| role.superuser);
-        settings.set_fixed("is_superuser", if is_superuser { "on" } else { "off" })?;
-        for (name, value) in role.iter().flat_map(|role| &role.settings) {
-            // A value that is no longer valid does not keep the role from connecting.
-            let _ = settings.set_default(name, value);
-        }
+        let settings = settings_of(role.as_deref(), &options.user)?;
         let start = now();
         let transaction = Transaction::new(shared.database.session()?);
         let session = transaction.session.number();
@@ -142,12 +134,7 @@ impl Connection {
             memory: Arc::new(SessionMemory(shared.memory.clone())),
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
         };
-        shared.sessions.enter(activity.clone());
-        if limit.is_some_and(|limit| shared.sessions.count_of(&activity.user) > limit) {
-            shared.sessions.leave(number);
-            let message = format!("too many connections for role \"{}\"", activity.user);
-            return Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message));
-        }
+        enter(&shared, &activity, limit)?;
         Ok(Connection {
             shared,
             environment,

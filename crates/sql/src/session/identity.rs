@@ -18,7 +18,8 @@ use crate::catalog::{ColumnOrigin, Relation, Sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::connection::Connection;
 use crate::session::environment::SessionEnvironment;
-use crate::session::settings::{NO_ROLE, is_role};
+use crate::session::sessions::Activity;
+use crate::session::settings::{NO_ROLE, Settings, is_role};
 use crate::session::{Shared, Sql};
 
 /// No role's oid.
@@ -91,6 +92,30 @@ pub(super) fn admit(shared: &Shared, user: &str, is_superuser: bool) -> Result<O
     Ok(is_limited.then_some(role.connection_limit as usize))
 }
 
+/// The settings with which a session of this user begins.
+pub(super) fn settings_of(role: Option<&Role>, user: &str) -> Result<Settings> {
+    let mut settings = Settings::new();
+    settings.set_fixed("session_authorization", user)?;
+    let is_superuser = role.is_none_or(|role| role.superuser);
+    settings.set_fixed("is_superuser", if is_superuser { "on" } else { "off" })?;
+    for (name, value) in role.iter().flat_map(|role| &role.settings) {
+        // A value that is no longer valid does not keep the role from connecting.
+        let _ = settings.set_default(name, value);
+    }
+    Ok(settings)
+}
+
+/// Lists a session, unless its user has too many.
+pub(super) fn enter(shared: &Shared, activity: &Arc<Activity>, limit: Option<usize>) -> Result<()> {
+    shared.sessions.enter(activity.clone());
+    if limit.is_none_or(|limit| shared.sessions.count_of(&activity.user) <= limit) {
+        return Ok(());
+    }
+    shared.sessions.leave(activity.number);
+    let message = format!("too many connections for role \"{}\"", activity.user);
+    Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message))
+}
+
 impl SessionEnvironment {
     /// The oid of the current role.
     pub fn role_oid(&self) -> u32 {
@@ -148,8 +173,8 @@ impl SessionEnvironment {
         path
     }
 
-    /// Whether the current role has one of these privileges on a sequence. Whoever inserts into a table takes values of
-    /// its identity columns' sequences, too.
+    /// Whether the current role has one of these privileges on a sequence. A role that inserts into a table
+    /// takes values of its identity columns' sequences, too.
     pub fn check_sequence(&self, sequence: &Sequence, any_of: Privileges) -> Result<()> {
         let (catalog, role) = (&self.catalog, self.role_oid());
         if catalog.granted(role, &sequence.rights, RightsKind::Sequence, any_of) != 0 {

@@ -148,7 +148,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         let owned =
             AclItem { grantee: OWNER, grantor: OWNER, privileges: RightsKind::Table.all(), grantable: 0 };
         let acl = acl_value(system, &[vec![owned], acl].concat());
-        let of = Of { owner: OWNER, acl, persistence: 'p' };
+        let of = ClassFacts { owner: OWNER, acl, persistence: 'p' };
         let schema = schema_oid(catalog, relation.schema);
         class(out, (relation.oid, relation.name, schema), relation.kind, of, relation.columns.len());
     }
@@ -177,36 +177,43 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         );
         for index in indexes_of(table) {
             let natts = index.columns.len() + index.included.len();
-            let of = Of { owner: table.rights.owner, acl: Value::Null, persistence: persistence(table) };
+            let of =
+                ClassFacts { owner: table.rights.owner, acl: Value::Null, persistence: persistence(table) };
             class(out, (index.oid, index.name, schema), 'i', of, natts);
         }
     }
     for view in views(catalog) {
         let schema = schema_oid(catalog, &view.schema);
-        let of = Of::of(system, &view.rights);
+        let of = ClassFacts::of(system, &view.rights);
         class(out, (view.oid, &view.name, schema), 'v', of, view.columns.len());
     }
     for sequence in sequences(catalog) {
         let schema = schema_oid(catalog, &sequence.schema);
-        class(out, (sequence.oid, &sequence.name, schema), 'S', Of::of(system, &sequence.rights), 3);
+        class(out, (sequence.oid, &sequence.name, schema), 'S', ClassFacts::of(system, &sequence.rights), 3);
     }
 }
 
 /// What a row of `pg_class` says of a relation's owner and its life.
-struct Of {
+struct ClassFacts {
     owner: u32,
     acl: Value,
     persistence: char,
 }
 
-impl Of {
+impl ClassFacts {
     /// A permanent relation with these rights.
-    fn of(system: &SystemCatalog<'_>, rights: &Rights) -> Of {
-        Of { owner: rights.owner, acl: acl_of(system, rights), persistence: 'p' }
+    fn of(system: &SystemCatalog<'_>, rights: &Rights) -> ClassFacts {
+        ClassFacts { owner: rights.owner, acl: acl_of(system, rights), persistence: 'p' }
     }
 }
 
-fn class(out: &mut Output, (oid, name, schema): (u32, &str, u32), kind: char, of: Of, columns: usize) {
+fn class(
+    out: &mut Output,
+    (oid, name, schema): (u32, &str, u32),
+    kind: char,
+    of: ClassFacts,
+    columns: usize,
+) {
     row!(
         out,
         oid = oid,

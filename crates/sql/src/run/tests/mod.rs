@@ -47,6 +47,21 @@ impl Known for Fixture {
     }
 }
 
+/// A column of a table that is made by hand.
+fn plain_column(name: &str, ty: Type, not_null: bool, engine: usize) -> Column {
+    Column {
+        name: name.to_string(),
+        ty,
+        modifier: Modifier::NONE,
+        not_null,
+        origin: ColumnOrigin::Nothing,
+        domain: None,
+        engine,
+        comment: None,
+        acl: None,
+    }
+}
+
 impl Fixture {
     pub(super) fn new() -> Fixture {
         let options = Options::default().durability(heddledb::Durability::None);
@@ -67,17 +82,7 @@ impl Fixture {
             let not_null = ty.ends_with('!');
             let ty = Type::from_name(ty.trim_end_matches('!')).unwrap();
             definition = definition.column(column, engine_type(ty, Modifier::NONE));
-            all.push(Column {
-                name: column.to_string(),
-                ty,
-                modifier: Modifier::NONE,
-                not_null,
-                origin: ColumnOrigin::Nothing,
-                domain: None,
-                engine: at + hidden,
-                comment: None,
-                acl: None,
-            });
+            all.push(plain_column(column, ty, not_null, at + hidden));
         }
         let position = |name: &str| all.iter().position(|column| column.name == name.trim()).unwrap();
         let key: Vec<usize> = key.split(',').filter(|name| !name.is_empty()).map(position).collect();
