@@ -1,4 +1,4 @@
-//! Privileges, compared with PostgreSQL: what a role may do with which privileges, and what it is told where it may not.
+//! Privileges, compared with PostgreSQL: what each allows a role to do, and the errors where it does not.
 
 mod support;
 
