@@ -12,9 +12,12 @@ mod phases;
 mod placing;
 pub(crate) mod schema;
 mod tables;
+mod transaction_builder;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::check::{CheckReport, check_snapshot};
 use crate::diagnostics::access_trace::AccessTrace;
@@ -42,6 +45,7 @@ pub(crate) use open::Shared;
 pub use partitions::Partition;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};
 pub use placing::Placing;
+pub use transaction_builder::{Cancellation, TransactionBuilder, TransactionReport};
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///
@@ -70,6 +74,15 @@ impl Database {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         nesting::check("opening a database")?;
         Ok(Database { shared: Shared::open(Some(path.as_ref()), options)? })
+    }
+
+    /// Opens the database in a directory for reading only: nothing on disk is changed, and every write fails with
+    /// [`Error::ReadOnly`].
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
+        Self::open(path, Options::default().read_only(true))
     }
 
     /// A database without files, which is gone with its last handle.
@@ -134,6 +147,24 @@ impl Database {
         }
     }
 
+    /// As [`run`](Self::run); `log_wait` becomes how long it has waited for the log.
+    fn run_measuring<T>(
+        &self,
+        log_wait: &mut Duration,
+        body: impl FnMut(&Tx<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut closure = Closure { body, value: None };
+        let outcome = self.execute_body(&mut closure).map_err(|error| *error)?;
+        let executed = Instant::now();
+        let failure = self.release(outcome);
+        *log_wait = executed.elapsed();
+        match (failure, closure.value) {
+            (Some(error), _) => Err(*error),
+            (None, Some(value)) => Ok(value),
+            (None, None) => Err(Error::Closed),
+        }
+    }
+
     /// As [`run`](Self::run), for bodies with an error type of the application's own, which arrives as it is. The engine's errors
     /// become one of it by `From`, also inside of the body, by `?`.
     ///
@@ -182,14 +213,27 @@ impl Database {
 
     /// Runs a body until it has ended and its result may be released. The error that it ended in, if it did.
     fn run_body(&self, body: &mut dyn Body) -> Option<Box<Error>> {
+        match self.execute_body(body) {
+            Ok(outcome) => self.release(outcome),
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Runs a body until it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Nested`], [`Error::Closed`]: it has not run.
+    #[inline]
+    fn execute_body(&self, body: &mut dyn Body) -> Result<Outcome, Box<Error>> {
+        nesting::check("a transaction").and_then(|()| self.shared.check_open())?;
+        let outcome = execute_here(self.engine(), body, false);
+        Ok(if outcome.stashed { self.run_again_when_joined(body) } else { outcome })
+    }
+
+    /// Waits until an outcome may be told. The error that it is, if it is one.
+    #[inline]
+    fn release(&self, outcome: Outcome) -> Option<Box<Error>> {
         let engine = self.engine();
-        if let Err(error) = nesting::check("a transaction").and_then(|()| self.shared.check_open()) {
-            return Some(Box::new(error));
-        }
-        let mut outcome = execute_here(engine, body, false);
-        if outcome.stashed {
-            outcome = self.run_again_when_joined(body);
-        }
         if outcome.wrote {
             engine.ring_log();
         }
@@ -454,6 +498,18 @@ impl Database {
     pub fn close(self) -> Result<()> {
         nesting::check("closing the database")?;
         self.shared.close()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables: Vec<_> = self.engine().store().user_tables();
+        let names: Vec<_> = tables.iter().map(|table| table.definition().name()).collect();
+        formatter
+            .debug_struct("Database")
+            .field("log", &self.shared.log_path())
+            .field("tables", &names)
+            .finish()
     }
 }
 

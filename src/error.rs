@@ -422,9 +422,7 @@ pub enum Error {
     #[error("the transaction was rolled back to resolve a deadlock between sessions; run it again")]
     Deadlock,
     /// The session's transaction took longer than it may.
-    #[error(
-        "{what} timed out: the transaction was rolled back; run it again, or raise the session's timeout"
-    )]
+    #[error("{what} timed out: the transaction was rolled back; run it again, or raise the timeout")]
     TimedOut {
         /// What took too long.
         what: Timeout,

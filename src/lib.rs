@@ -41,9 +41,12 @@
 //! `expression` (the language of checks) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the
 //! picture.
 
+#![warn(missing_debug_implementations)]
+
 mod base;
 mod check;
 mod database;
+mod debug;
 mod diagnostics;
 mod durability;
 pub mod error;
@@ -64,6 +67,7 @@ mod storage;
 mod table;
 mod table_change;
 #[doc(hidden)]
+#[allow(missing_debug_implementations)]
 pub mod testing;
 mod transaction;
 mod types;
@@ -76,7 +80,10 @@ extern crate self as heddledb;
 pub use check::CheckReport;
 #[doc(hidden)]
 pub use database::Placing;
-pub use database::{Database, HotRecord, Partition, PhaseReport, SessionLock, SplitOperation, SplitReport};
+pub use database::{
+    Cancellation, Database, HotRecord, Partition, PhaseReport, SessionLock, SplitOperation, SplitReport, TransactionBuilder,
+    TransactionReport,
+};
 pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use diagnostics::time_samples::TimeSamples;
 pub use durability::backup::FilesReport;

@@ -400,6 +400,7 @@ pub(crate) fn index_position(table: &TableCore, index: &str) -> Result<usize> {
 ///
 /// An error ends the scan, and the transaction with it: it is raised again when the transaction would commit, so that a
 /// body which ignores it (`scan.count()` counts it, `scan.flatten()` skips it) commits nothing.
+#[must_use = "a scan reads rows as they are asked for, and does nothing by itself"]
 pub struct Scan<'t, 'a> {
     attempt: &'t Attempt<'a>,
     key_range: KeyRange<'a>,

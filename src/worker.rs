@@ -92,6 +92,7 @@ impl GroupMember for Member<'_> {
 }
 
 /// A call that has run, and whose result is released when everything that it wrote and read is durable.
+#[must_use = "the result, and whether it is durable, is known once it was waited for"]
 pub struct Executed<'db> {
     shared: &'db Shared,
     epoch: u64,

@@ -288,6 +288,7 @@ pub(crate) fn wake(mut sleepers: Vec<(Arc<Answer>, Thread)>) {
 /// A call that was submitted: a handle for its result, and a future of it.
 ///
 /// Dropping the handle does not cancel the call.
+#[must_use = "the result, and whether it is durable, is known once it was waited for"]
 pub struct Submitted {
     answer: Arc<Answer>,
 }

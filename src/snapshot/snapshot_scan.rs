@@ -15,6 +15,7 @@ use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Rows;
 
 /// The rows of a range in a snapshot, one after the other.
+#[must_use = "a scan reads rows as they are asked for, and does nothing by itself"]
 pub struct SnapshotScan {
     view: Arc<View>,
     table: Arc<TableCore>,

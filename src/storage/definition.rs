@@ -99,6 +99,7 @@ impl PrimaryIndex {
 ///     .index("account_by_branch", ["branch"]);
 /// assert_eq!(accounts.columns().len(), 3);
 /// ```
+#[must_use = "it says what is to be done, and does nothing by itself"]
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDefinition {
     pub(crate) name: String,

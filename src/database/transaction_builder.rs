@@ -1,0 +1,181 @@
+//! Transactions with a time limit, a way to cancel them, and a report of how they went.
+//!
+//! Invariants: limits are looked at before each attempt and before the commit. A transaction that has begun to commit ends as if it
+//! had none: its outcome is never in doubt.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Database;
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::error::{Error, Result, Timeout, kept_aside, or_kept};
+use crate::transaction::Tx;
+
+/// A transaction that is going to run: see [`Database::transaction`].
+#[derive(Clone, Debug)]
+#[must_use = "it runs with run, try_run or run_reporting"]
+pub struct TransactionBuilder<'db> {
+    db: &'db Database,
+    deadline: Option<Instant>,
+    cancellation: Option<Cancellation>,
+}
+
+/// How a transaction went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransactionReport {
+    /// How often the body ran: 1 if it met no rival.
+    pub attempts: u32,
+    /// How long the transaction took as a whole.
+    pub elapsed: Duration,
+    /// How long the result was waited for until it was durable, of that.
+    pub log_wait: Duration,
+}
+
+impl TransactionReport {
+    /// How often it was retried.
+    pub fn retries(&self) -> u32 {
+        self.attempts.saturating_sub(1)
+    }
+}
+
+/// Cancels transactions from other threads: those that were given it, or a clone, by [`TransactionBuilder::cancel_by`].
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation {
+    is_canceled: Arc<AtomicBool>,
+}
+
+impl Cancellation {
+    /// One that has not been canceled.
+    pub fn new() -> Cancellation {
+        Cancellation::default()
+    }
+
+    /// Ends the transactions that were given it, and those that will be, with [`Error::Canceled`], before their next attempt or
+    /// their commit.
+    pub fn cancel(&self) {
+        // Relaxed: a flag that publishes nothing else.
+        self.is_canceled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was canceled.
+    pub fn is_canceled(&self) -> bool {
+        // Relaxed: as in `cancel`.
+        self.is_canceled.load(Ordering::Relaxed)
+    }
+}
+
+impl Database {
+    /// A transaction with a time limit, a way to cancel it, or a report.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use heddledb::Cancellation;
+    /// # use heddledb::{DataType, Database, Error, TableDefinition, row};
+    /// # let db = Database::in_memory()?;
+    /// # let hits = db.create_table(TableDefinition::new("hit").column("id", DataType::Int64).column("n", DataType::Int64)
+    /// #     .primary_key(["id"]))?;
+    /// # db.run(|tx| tx.insert(&hits, row![7, 0]))?;
+    /// let cancellation = Cancellation::new();
+    /// let limited = db.transaction().timeout(Duration::from_secs(5)).cancel_by(&cancellation);
+    /// let (result, report) = limited.clone().run_reporting(|tx| tx.add(&hits, 7, "n", 1));
+    /// assert_eq!((result, report.attempts, report.retries()), (Ok(()), 1, 0));
+    /// cancellation.cancel();
+    /// assert_eq!(limited.run(|tx| tx.add(&hits, 7, "n", 1)), Err(Error::Canceled));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    pub fn transaction(&self) -> TransactionBuilder<'_> {
+        TransactionBuilder { db: self, deadline: None, cancellation: None }
+    }
+
+    /// As [`run`](Self::run), without blocking the thread for the log or for a row that a session has reserved. The body runs on
+    /// the thread that polls.
+    ///
+    /// ```
+    /// # use heddledb::{Database, Result, Table, row};
+    /// async fn add_visitor(db: &Database, visitors: &Table, name: &str) -> Result<()> {
+    ///     db.run_async(|tx| tx.insert(visitors, row![name])).await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_async<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        self.session()?.run_async(body).await
+    }
+}
+
+impl TransactionBuilder<'_> {
+    /// Fails with [`Error::TimedOut`] once this time has passed from now on.
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.deadline = Instant::now().checked_add(time);
+        self
+    }
+
+    /// Fails with [`Error::TimedOut`] from this moment on.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Fails with [`Error::Canceled`] once this was canceled.
+    pub fn cancel_by(mut self, cancellation: &Cancellation) -> Self {
+        self.cancellation = Some(cancellation.clone());
+        self
+    }
+
+    /// Runs it, as [`Database::run`] does.
+    ///
+    /// # Errors
+    /// As there; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
+    pub fn run<T>(self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        self.run_reporting(body).0
+    }
+
+    /// Runs it, as [`Database::try_run`] does.
+    ///
+    /// # Errors
+    /// As there; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
+    pub fn try_run<T, E: From<Error>>(
+        self,
+        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut own = None;
+        let result = self.run(|tx| {
+            own = None;
+            body(tx).map_err(|error| kept_aside(&mut own, error))
+        });
+        or_kept(result, own)
+    }
+
+    /// Runs it, and says how it went.
+    pub fn run_reporting<T>(
+        self,
+        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T>,
+    ) -> (Result<T>, TransactionReport) {
+        let begin = Instant::now();
+        let mut report = TransactionReport::default();
+        let result = self.db.run_measuring(&mut report.log_wait, |tx| {
+            report.attempts += 1;
+            self.check()?;
+            let value = body(tx)?;
+            self.check()?;
+            Ok(value)
+        });
+        report.elapsed = begin.elapsed();
+        (result, report)
+    }
+
+    /// Whether it may go on.
+    fn check(&self) -> Result<()> {
+        if self.cancellation.as_ref().is_some_and(Cancellation::is_canceled) {
+            return Err(Error::Canceled);
+        }
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => {
+                Err(Error::TimedOut { what: Timeout::Transaction })
+            }
+            _ => Ok(()),
+        }
+    }
+}
