@@ -24,6 +24,12 @@ macro_rules! debug {
     )*};
 }
 
+impl<T> Debug for Scan<'_, '_, T> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
+        formatter.debug_struct("Scan").finish_non_exhaustive()
+    }
+}
+
 debug! {
     Session: this => "Session" state: this.state();
     Canceler: _this => "Canceler";
@@ -31,7 +37,6 @@ debug! {
     Executed<'_>: this => "Executed" epoch: this.epoch(), attempts: this.attempts(), failed: this.failed();
     Worker<'_>: this => "Worker" durable_epoch: this.durable_epoch();
     Tx<'_, '_>: _this => "Tx";
-    Scan<'_, '_>: _this => "Scan";
     Action: this => "Action" table: this.table.definition().name(), mode: this.mode;
     EachAction: _this => "EachAction";
     ProcedureDefinition: this => "ProcedureDefinition" name: this.name, parameters: this.parameters, phases: this.phases;

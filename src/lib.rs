@@ -70,6 +70,7 @@ mod table_change;
 #[allow(missing_debug_implementations)]
 pub mod testing;
 mod transaction;
+mod typed;
 mod types;
 mod worker;
 
@@ -90,6 +91,8 @@ pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{ApplicationError, Error, Result, Timeout};
+#[cfg(feature = "derive")]
+pub use heddledb_derive::Table;
 pub use options::{
     CheckpointOptions, DiagnosticOptions, Durability, LockingOptions, LogOptions, MemoryOptions, Options,
     PartitionedOptions, PhasedOptions, PredictOptions, ProtocolOptions, QueueOptions, ScheduleOptions,
@@ -121,6 +124,7 @@ pub use storage::definition::{
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
 pub use transaction::{Savepoint, Scan, Tx, fail};
+pub use typed::{ColumnType, IntoRow, RowShape, StoredType, TableHandle, TableOf, TableRow};
 pub use types::{
     Args, AsValue, DataType, Date, Decimal, IntoKey, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value,
     ValueRef,

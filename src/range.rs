@@ -32,7 +32,6 @@ use crate::types::{Value, ValueRef};
 /// })?;
 /// # Ok::<(), heddledb::Error>(())
 /// ```
-#[must_use = "it says what is to be done, and does nothing by itself"]
 #[derive(Clone, Debug, Default)]
 pub struct Range {
     prefix: Vec<Value>,

@@ -99,6 +99,18 @@ impl<'tx> Row<'tx> {
         self.read_at(position(self.table, column)?)
     }
 
+    /// The table that it is of.
+    #[inline]
+    pub(crate) fn table(&self) -> &'tx TableCore {
+        self.table
+    }
+
+    /// The integer at this position, if there is one.
+    #[inline]
+    pub(crate) fn int_at(&self, position: usize) -> Option<i64> {
+        self.table.layout().int(self.words, position)
+    }
+
     #[inline]
     pub(crate) fn read_at<T: TryFrom<ValueRef<'tx>, Error = Error>>(&self, position: usize) -> Result<T> {
         let value = self.value(position);

@@ -30,6 +30,7 @@ use crate::storage::table::TableCore;
 use crate::storage::versions::{Found, Met, Rows};
 use crate::table::Table;
 use crate::transaction::index_position;
+use crate::typed::TableHandle;
 use crate::types::IntoKey;
 
 /// A read-only view of all tables as of one moment.
@@ -125,8 +126,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// A key that does not fit the table; [`Error::SnapshotTooOld`]; [`Error::LogFailed`] where the row never became durable.
-    pub fn get<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<OwnedRow>> {
-        let core = self.core(table)?;
+    pub fn get<'k, T: TableHandle>(&self, table: &T, key: impl IntoKey<'k>) -> Result<Option<T::OwnedRow>> {
+        let core = self.core(table.as_table())?;
         let key = core.encode_key(key.into_key().as_ref(), true)?;
         let mut rows = Rows::new(core.clone());
         let met = {
@@ -140,7 +141,7 @@ impl Snapshot {
             }
         };
         self.view.release(met)?;
-        Ok((rows.len() > 0).then(|| OwnedRow::new(Arc::new(rows), 0)))
+        (rows.len() > 0).then(|| T::owned_row(OwnedRow::new(Arc::new(rows), 0))).transpose()
     }
 
     /// Whether there is a row of this key.
@@ -170,8 +171,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`]; values that do not fit the key.
-    pub fn scan(&self, table: &Table, range: impl Into<Range>) -> Result<SnapshotScan> {
-        let (core, range) = (self.core(table)?, range.into());
+    pub fn scan<T: TableHandle>(&self, table: &T, range: impl Into<Range>) -> Result<SnapshotScan<T>> {
+        let (core, range) = (self.core(table.as_table())?, range.into());
         let scan = range_scan(core, &range)?;
         Ok(SnapshotScan::new(&self.view, core, None, scan, range.row_limit()))
     }
@@ -181,13 +182,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`snapshot_scan`](Self::scan).
-    pub fn scan_parts(
+    pub fn scan_parts<T: TableHandle>(
         &self,
-        table: &Table,
+        table: &T,
         range: impl Into<Range>,
         parts: usize,
-    ) -> Result<Vec<SnapshotScan>> {
-        let (core, range) = (self.core(table)?, range.into());
+    ) -> Result<Vec<SnapshotScan<T>>> {
+        let (core, range) = (self.core(table.as_table())?, range.into());
         let scans = range_scan(core, &range)?.split(core, parts, &pin());
         let scan = |scan| SnapshotScan::new(&self.view, core, None, scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
@@ -197,8 +198,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]; values that do not fit the indexed columns.
-    pub fn scan_index(&self, table: &Table, index: &str, range: impl Into<Range>) -> Result<SnapshotScan> {
-        let (core, range) = (self.core(table)?, range.into());
+    pub fn scan_index<T: TableHandle>(
+        &self,
+        table: &T,
+        index: &str,
+        range: impl Into<Range>,
+    ) -> Result<SnapshotScan<T>> {
+        let (core, range) = (self.core(table.as_table())?, range.into());
         let (number, scan) = index_scan(core, index, &range)?;
         Ok(SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit()))
     }
@@ -207,14 +213,14 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`scan_index`](Self::scan_index).
-    pub fn scan_index_parts(
+    pub fn scan_index_parts<T: TableHandle>(
         &self,
-        table: &Table,
+        table: &T,
         index: &str,
         range: impl Into<Range>,
         parts: usize,
-    ) -> Result<Vec<SnapshotScan>> {
-        let (core, range) = (self.core(table)?, range.into());
+    ) -> Result<Vec<SnapshotScan<T>>> {
+        let (core, range) = (self.core(table.as_table())?, range.into());
         let (number, scan) = index_scan(core, index, &range)?;
         let scans = scan.split(&core.secondary()[number].table, parts, &pin());
         let scan = |scan| SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit());

@@ -1,5 +1,7 @@
 //! What a transaction's body works with.
 
+use std::marker::PhantomData;
+
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -14,6 +16,7 @@ use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
 use crate::storage::write_set::Mark;
 use crate::table::{ColumnName, Table, position};
+use crate::typed::{IntoRow, TableHandle, TableOf, TableRow};
 use crate::types::IntoKey;
 use crate::types::key::EncodedKey;
 use crate::types::{DataType, OrderedTuple, TupleType, ValueRef};
@@ -83,8 +86,9 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is retried).
-    pub fn get<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<Row<'a>>> {
-        self.at(table, key, |target| get(self.attempt, target))
+    pub fn get<'k, T: TableHandle>(&self, table: &T, key: impl IntoKey<'k>) -> Result<Option<T::Row<'a>>> {
+        let row = self.at(table.as_table(), key, |target| get(self.attempt, target))?;
+        row.map(T::row).transpose()
     }
 
     /// As [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the row
@@ -94,11 +98,16 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn get_for_update<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<Option<Row<'a>>> {
-        self.at(table, key, |target| {
+    pub fn get_for_update<'k, T: TableHandle>(
+        &self,
+        table: &T,
+        key: impl IntoKey<'k>,
+    ) -> Result<Option<T::Row<'a>>> {
+        let row = self.at(table.as_table(), key, |target| {
             self.attempt.reserve(target)?;
             get(self.attempt, target)
-        })
+        })?;
+        row.map(T::row).transpose()
     }
 
     /// Reserves a row for a thread that is going to change it, as [`get_for_update`](Self::get_for_update) does, without a
@@ -168,13 +177,13 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get); what `each` fails with.
-    pub fn get_each<'k, K: IntoKey<'k>>(
+    pub fn get_each<'k, T: TableHandle, K: IntoKey<'k>>(
         &self,
-        table: &Table,
+        table: &T,
         keys: impl IntoIterator<Item = K>,
-        mut each: impl FnMut(Option<Row<'a>>) -> Result<()>,
+        mut each: impl FnMut(Option<T::Row<'a>>) -> Result<()>,
     ) -> Result<()> {
-        let core = self.attempt.hold(table.core())?;
+        let core = self.attempt.hold(table.as_table().core())?;
         let mut keys = keys.into_iter();
         let mut wanted = SmallVec::<[Wanted<'a>; AT_ONCE]>::new();
         loop {
@@ -190,7 +199,8 @@ impl<'t, 'a> Tx<'t, 'a> {
             }
             let is_last = wanted.len() < AT_ONCE;
             for Wanted { key, hash, found } in wanted.drain(..) {
-                each(get(self.attempt, &Target { table: core, key: &key, hash, found, declared: false })?)?;
+                let target = Target { table: core, key: &key, hash, found, declared: false };
+                each(get(self.attempt, &target)?.map(T::row).transpose()?)?;
             }
             if is_last {
                 return Ok(());
@@ -210,8 +220,43 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`]; a value that does not fit its column.
-    pub fn insert<'k>(&self, table: &Table, row: impl AsRef<[ValueRef<'k>]>) -> Result<()> {
-        insert(self.attempt, table.core(), row.as_ref(), None)
+    pub fn insert<'k, T: TableHandle>(&self, table: &T, row: impl IntoRow<'k, T>) -> Result<()> {
+        let table = table.as_table();
+        insert(self.attempt, table.core(), row.into_row(table)?.as_ref(), None)
+    }
+
+    /// Gives all columns of a row, but those of its primary key, the values of this struct.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub fn update_row<R: TableRow>(&self, table: &TableOf<R>, row: &R) -> Result<()> {
+        self.update_values(table, IntoRow::<TableOf<R>>::into_row(row, table)?.as_ref())
+    }
+
+    /// Inserts a row, or gives the row with its key the values of this struct. Whether it was inserted.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert) and [`update`](Self::update).
+    pub fn put<R: TableRow>(&self, table: &TableOf<R>, row: &R) -> Result<bool> {
+        let values = IntoRow::<TableOf<R>>::into_row(row, table)?;
+        let (core, values) = (table.core(), values.as_ref());
+        let key = core.encode_key_of_row(values)?;
+        let (hash, core) = (core.hash(&key), self.attempt.hold(core)?);
+        let target = Target { table: core, key: &key, hash, found: None, declared: false };
+        if self.attempt.exists(&target)? {
+            return self.update_values(table, values).map(|()| false);
+        }
+        insert(self.attempt, core, values, None).map(|()| true)
+    }
+
+    fn update_values(&self, table: &Table, values: &[ValueRef<'_>]) -> Result<()> {
+        let core = self.attempt.hold(table.core())?;
+        let key = core.encode_key_of_row(values)?;
+        let of_key = core.definition().key();
+        let changes: SmallVec<[(usize, ValueRef<'_>); 8]> =
+            values.iter().copied().enumerate().filter(|(position, _)| !of_key.contains(position)).collect();
+        let target = Target { table: core, key: &key, hash: core.hash(&key), found: None, declared: false };
+        self.attempt.update(&target, &changes)
     }
 
     /// Inserts a row by its columns' names; columns that are not named get their defaults.
@@ -350,12 +395,12 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`].
-    pub fn scan(&self, table: &Table, range: impl Into<Range>) -> Result<Scan<'t, 'a>> {
-        let (core, range) = (self.attempt.hold(table.core())?, range.into());
+    pub fn scan<T: TableHandle>(&self, table: &T, range: impl Into<Range>) -> Result<Scan<'t, 'a, T>> {
+        let (core, range) = (self.attempt.hold(table.as_table().core())?, range.into());
         let (prefix, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
         self.attempt.check_range(core, &prefix, false)?;
         let key_range = KeyRange::primary(core, lower, upper, range.is_backward())?;
-        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit() })
+        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit(), rows: PhantomData })
     }
 
     /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
@@ -366,13 +411,18 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
-    pub fn scan_index(&self, table: &Table, index: &str, range: impl Into<Range>) -> Result<Scan<'t, 'a>> {
-        let (core, range) = (self.attempt.hold(table.core())?, range.into());
+    pub fn scan_index<T: TableHandle>(
+        &self,
+        table: &T,
+        index: &str,
+        range: impl Into<Range>,
+    ) -> Result<Scan<'t, 'a, T>> {
+        let (core, range) = (self.attempt.hold(table.as_table().core())?, range.into());
         let number = index_position(core, index)?;
         let (prefix, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
         self.attempt.check_range(core, &prefix, true)?;
         let key_range = KeyRange::secondary(core, number, lower, upper, range.is_backward());
-        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit() })
+        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit(), rows: PhantomData })
     }
 
     /// A point to which [`rollback_to`](Self::rollback_to) can go back.
@@ -401,23 +451,24 @@ pub(crate) fn index_position(table: &TableCore, index: &str) -> Result<usize> {
 /// An error ends the scan, and the transaction with it: it is raised again when the transaction would commit, so that a
 /// body which ignores it (`scan.count()` counts it, `scan.flatten()` skips it) commits nothing.
 #[must_use = "a scan reads rows as they are asked for, and does nothing by itself"]
-pub struct Scan<'t, 'a> {
+pub struct Scan<'t, 'a, T = Table> {
     attempt: &'t Attempt<'a>,
     key_range: KeyRange<'a>,
     left: usize,
+    rows: PhantomData<fn() -> T>,
 }
 
-impl<'a> Iterator for Scan<'_, 'a> {
-    type Item = Result<Row<'a>>;
+impl<'a, T: TableHandle> Iterator for Scan<'_, 'a, T> {
+    type Item = Result<T::Row<'a>>;
 
-    fn next(&mut self) -> Option<Result<Row<'a>>> {
+    fn next(&mut self) -> Option<Result<T::Row<'a>>> {
         if self.left == 0 {
             return None;
         }
         match self.attempt.next_row(&mut self.key_range) {
             Ok(Some((_, row))) => {
                 self.left -= 1;
-                Some(Ok(Row::new(self.key_range.rows_of(), row)))
+                Some(T::row(Row::new(self.key_range.rows_of(), row)))
             }
             Ok(None) => None,
             Err(error) => {

@@ -363,7 +363,7 @@ fn with_none_nothing_is_written_and_what_was_there_is_read() {
 
 #[test]
 fn in_memory_is_said_to_be_without_durability() {
-    let refused = Database::in_memory_with(heddledb::Options::default()).err().expect("group is the default");
+    let refused = Database::in_memory_with(heddledb::Options::default()).expect_err("group is the default");
     assert!(
         refused.to_string().contains("durability") && refused.to_string().contains("Durability::None"),
         "{refused}"

@@ -22,7 +22,6 @@ pub(crate) type ActionBody = Box<dyn Fn(&ActionContext<'_, '_>) -> Result<()> + 
 /// What a procedure does to one table: which rows, in which mode, and how.
 ///
 /// Without [`key`](Self::key) it is the whole table.
-#[must_use = "it says what is to be done, and does nothing by itself"]
 pub struct Action {
     pub(crate) table: Arc<TableCore>,
     pub(crate) mode: Mode,
@@ -144,7 +143,6 @@ impl Action {
 /// db.call(&count, args![7])?;
 /// # Ok::<(), heddledb::Error>(())
 /// ```
-#[must_use = "it says what is to be done, and does nothing by itself"]
 pub struct ProcedureDefinition {
     pub(crate) name: String,
     pub(crate) parameters: Vec<(String, DataType)>,

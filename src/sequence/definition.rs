@@ -14,7 +14,6 @@ const CACHE_MAX: u32 = 1 << 20;
 /// let tickets = SequenceDefinition::new("ticket").start(1_000).increment(10).max(9_990).cycle(true);
 /// assert_eq!(tickets.name(), "ticket");
 /// ```
-#[must_use = "it says what is to be done, and does nothing by itself"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceDefinition {
     pub(super) name: String,

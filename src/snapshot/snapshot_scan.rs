@@ -4,6 +4,7 @@
 //! thread to thread.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crossbeam_epoch::pin;
@@ -13,10 +14,12 @@ use crate::error::Result;
 use crate::row::OwnedRow;
 use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Rows;
+use crate::table::Table;
+use crate::typed::TableHandle;
 
 /// The rows of a range in a snapshot, one after the other.
 #[must_use = "a scan reads rows as they are asked for, and does nothing by itself"]
-pub struct SnapshotScan {
+pub struct SnapshotScan<T = Table> {
     view: Arc<View>,
     table: Arc<TableCore>,
     /// Which secondary index is read, if one is.
@@ -28,16 +31,17 @@ pub struct SnapshotScan {
     next: usize,
     /// How many rows may still come.
     left: usize,
+    handle: PhantomData<fn() -> T>,
 }
 
-impl SnapshotScan {
+impl<T> SnapshotScan<T> {
     pub(super) fn new(
         view: &Arc<View>,
         table: &Arc<TableCore>,
         index: Option<usize>,
         scan: RangeScan,
         limit: usize,
-    ) -> SnapshotScan {
+    ) -> SnapshotScan<T> {
         SnapshotScan {
             view: view.clone(),
             table: table.clone(),
@@ -47,6 +51,7 @@ impl SnapshotScan {
             rows: Arc::new(Rows::new(table.clone())),
             next: 0,
             left: limit,
+            handle: PhantomData,
         }
     }
 
@@ -69,10 +74,10 @@ impl SnapshotScan {
     }
 }
 
-impl Iterator for SnapshotScan {
-    type Item = Result<OwnedRow>;
+impl<T: TableHandle> Iterator for SnapshotScan<T> {
+    type Item = Result<T::OwnedRow>;
 
-    fn next(&mut self) -> Option<Result<OwnedRow>> {
+    fn next(&mut self) -> Option<Result<T::OwnedRow>> {
         if self.left == 0 {
             return None;
         }
@@ -87,11 +92,11 @@ impl Iterator for SnapshotScan {
         }
         self.left -= 1;
         self.next += 1;
-        Some(Ok(OwnedRow::new(self.rows.clone(), self.next - 1)))
+        Some(T::owned_row(OwnedRow::new(self.rows.clone(), self.next - 1)))
     }
 }
 
-impl fmt::Debug for SnapshotScan {
+impl<T> fmt::Debug for SnapshotScan<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SnapshotScan").field("table", &self.table.definition().name()).finish()
     }

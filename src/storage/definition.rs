@@ -99,7 +99,6 @@ impl PrimaryIndex {
 ///     .index("account_by_branch", ["branch"]);
 /// assert_eq!(accounts.columns().len(), 3);
 /// ```
-#[must_use = "it says what is to be done, and does nothing by itself"]
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDefinition {
     pub(crate) name: String,
@@ -143,6 +142,22 @@ impl TableDefinition {
             domain: None,
         });
         self
+    }
+
+    /// Adds a column of a type that is given as text: `decimal(12, 2)`, `top_k(100; int64; text)`.
+    ///
+    /// ```
+    /// use heddledb::{DataType, TableDefinition};
+    /// let items = TableDefinition::new("item").column_of("id", "int64").column_of("price", "decimal(12, 2)");
+    /// assert_eq!(items.columns()[1].data_type, DataType::Decimal { precision: 12, scale: 2 });
+    /// ```
+    #[must_use]
+    pub fn column_of(mut self, name: impl Into<String>, data_type: &str) -> Self {
+        let data_type = data_type.parse().unwrap_or_else(|error| {
+            self.problem.get_or_insert(error);
+            DataType::Bool
+        });
+        self.column(name, data_type)
     }
 
     fn change_last(mut self, what: &str, change: impl FnOnce(&mut ColumnDefinition)) -> Self {

@@ -15,7 +15,8 @@ const FOREIGN_PLACES: &[&str] = &[
 
 /// Each crate, and the crates of this workspace that it may depend on.
 const MAY_DEPEND: &[(&str, &[&str])] = &[
-    ("Cargo.toml", &[]),
+    ("Cargo.toml", &["heddledb-derive"]),
+    ("crates/derive/Cargo.toml", &[]),
     ("crates/workloads/Cargo.toml", &["heddledb"]),
     ("crates/models/Cargo.toml", &["heddle-model-doors"]),
     ("crates/models/doors/Cargo.toml", &[]),

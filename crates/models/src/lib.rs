@@ -56,6 +56,7 @@ mod engine {
     pub(crate) mod table_change;
     pub(crate) mod testing;
     pub(crate) mod transaction;
+    pub(crate) mod typed;
     pub(crate) mod types;
     pub(crate) mod worker;
 }

@@ -1,0 +1,42 @@
+//! `#[derive(Table)]`: makes a struct the row of a table. Use it through the crate `heddledb`, which re-exports it.
+//!
+//! `attributes` reads what stands in `#[table(…)]`, `expand` writes the implementation. What cannot be read is an error at the
+//! attribute, which says what would do; what makes no sense as a table (an unknown column in an index, a default of the wrong type)
+//! is found by the engine, when the table is opened.
+
+mod attributes;
+mod expand;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Makes a struct with named fields the row of a table: implements `heddledb::TableRow`, so that `db.table_of::<Row>()` opens the
+/// table, and transactions read and write its rows as structs.
+///
+/// Each field is a column of its name; a field of type `Option` may be NULL, others may not. On fields:
+///
+/// - `#[table(key)]`: the column belongs to the primary key; several do in the order of the fields. At least one is needed.
+/// - `#[table(index)]`, `#[table(unique)]`: a secondary index of this column alone, called `TABLE_COLUMN`.
+/// - `#[table(default = 0)]`: what the column gets where it is not given (`Tx::insert_columns`).
+/// - `#[table(check = "stock >= 0")]`: a condition that every row must pass, called `TABLE_COLUMN_check`.
+/// - `#[table(references = "customer")]`: the column refers to this table's key. Kept as knowledge, not enforced.
+/// - `#[table(data_type = "decimal(12, 2)")]`: the column's type, where the field's does not say it (decimals, tuples, top-K sets), or
+///   another one is wanted.
+/// - `#[table(name = "kind")]`: the column's name.
+///
+/// On the struct:
+///
+/// - `#[table(name = "orders")]`: the table's name; unless said, the struct's in snake case.
+/// - `#[table(key(a, b))]`: the primary key, in another order than the fields'.
+/// - `#[table(index(by_day(day, shop)))]`, `#[table(unique(by_code(code)))]`: a secondary index of several columns.
+/// - `#[table(check(in_stock = "stock >= 0"))]`: a condition with a name.
+/// - `#[table(routing(shop))]`: the columns by which rows are partitioned.
+/// - `#[table(hash)]`, `#[table(ordered)]`: only this primary index, instead of both.
+#[proc_macro_derive(Table, attributes(table))]
+pub fn derive_table(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    attributes::read(&input)
+        .map(|table| expand::expand(&input, &table))
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}

@@ -1,0 +1,147 @@
+//! Which types the fields of a row may have, and which column they are unless said.
+
+use std::time::SystemTime;
+
+use crate::error::Result;
+use crate::row::Row;
+use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid};
+
+/// A type of a field. Decimals, ordered tuples and top-K sets need `#[table(data_type = "…")]` besides: see [`ColumnType`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a column of a table",
+    label = "use an integer, float, bool, `String`, `Vec<u8>`, a time, a type of heddledb's, or an `Option` of one"
+)]
+pub trait StoredType: Sized {
+    /// The column at this position of a row.
+    ///
+    /// # Errors
+    /// The value does not fit the type.
+    #[doc(hidden)]
+    fn read(row: &Row<'_>, position: usize) -> Result<Self>;
+}
+
+/// A type of a field that says which type its column has.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which type its column has",
+    label = "add `#[table(data_type = \"decimal(12, 2)\")]`, or the type that it is, to the field"
+)]
+pub trait ColumnType: StoredType {
+    /// The column's type.
+    fn data_type() -> DataType;
+}
+
+/// Fields that are read as any value is.
+macro_rules! stored {
+    ($($source:ty $(=> $data_type:expr)?;)*) => {$(
+        impl StoredType for $source {
+            #[inline]
+            fn read(row: &Row<'_>, position: usize) -> Result<Self> {
+                row.read_at(position)
+            }
+        }
+
+        impl StoredType for Option<$source> {
+            #[inline]
+            fn read(row: &Row<'_>, position: usize) -> Result<Self> {
+                row.read_at(position)
+            }
+        }
+
+        $(
+            impl ColumnType for $source {
+                fn data_type() -> DataType {
+                    $data_type
+                }
+            }
+
+            impl ColumnType for Option<$source> {
+                fn data_type() -> DataType {
+                    $data_type
+                }
+            }
+        )?
+    )*};
+}
+
+stored! {
+    bool => DataType::Bool;
+    i8 => DataType::Int32;
+    i16 => DataType::Int32;
+    isize => DataType::Int64;
+    u8 => DataType::Int32;
+    u16 => DataType::Int32;
+    u32 => DataType::Int64;
+    u64 => DataType::Int64;
+    usize => DataType::Int64;
+    f32 => DataType::Float64;
+    f64 => DataType::Float64;
+    String => DataType::Text;
+    Vec<u8> => DataType::Bytes;
+    Date => DataType::Date;
+    Timestamp => DataType::Timestamp;
+    Uuid => DataType::Uuid;
+    SystemTime => DataType::Timestamp;
+    jiff::Timestamp => DataType::Timestamp;
+    jiff::civil::Date => DataType::Date;
+    Decimal;
+    OrderedTuple;
+    TopK;
+}
+
+#[cfg(feature = "chrono")]
+stored! {
+    chrono::DateTime<chrono::Utc> => DataType::Timestamp;
+    chrono::NaiveDate => DataType::Date;
+}
+
+#[cfg(feature = "uuid")]
+stored! {
+    uuid::Uuid => DataType::Uuid;
+}
+
+#[cfg(feature = "rust_decimal")]
+stored! {
+    rust_decimal::Decimal;
+}
+
+/// Fields that are integers as they are stored: read without a look at the column's type.
+macro_rules! integers {
+    ($($source:ty => $data_type:ident;)*) => {$(
+        impl StoredType for $source {
+            #[inline]
+            fn read(row: &Row<'_>, position: usize) -> Result<Self> {
+                match row.int_at(position).and_then(|int| int.try_into().ok()) {
+                    Some(int) => Ok(int),
+                    None => row.read_at(position),
+                }
+            }
+        }
+
+        impl StoredType for Option<$source> {
+            #[inline]
+            fn read(row: &Row<'_>, position: usize) -> Result<Self> {
+                match row.int_at(position).and_then(|int| int.try_into().ok()) {
+                    Some(int) => Ok(Some(int)),
+                    None => row.read_at(position),
+                }
+            }
+        }
+
+        impl ColumnType for $source {
+            fn data_type() -> DataType {
+                DataType::$data_type
+            }
+        }
+
+        impl ColumnType for Option<$source> {
+            fn data_type() -> DataType {
+                DataType::$data_type
+            }
+        }
+    )*};
+}
+
+integers! {
+    i32 => Int32;
+    i64 => Int64;
+}
