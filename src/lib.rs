@@ -82,8 +82,8 @@ pub use check::CheckReport;
 #[doc(hidden)]
 pub use database::Placing;
 pub use database::{
-    Cancellation, Database, HotRecord, Partition, PhaseReport, SessionLock, SplitOperation, SplitReport, TransactionBuilder,
-    TransactionReport,
+    Cancellation, Database, HotRecord, Partition, PhaseReport, SessionLock, SplitOperation, SplitReport,
+    TransactionBuilder, TransactionReport,
 };
 pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use diagnostics::time_samples::TimeSamples;

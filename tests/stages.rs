@@ -121,7 +121,7 @@ fn a_full_disk_stops_neither_reads_nor_the_closing() {
 #[test]
 fn one_worker_is_what_it_takes() {
     let refused = |options: Options| {
-        let error = Database::in_memory_with(options.durability(Durability::None)).err().expect("refused");
+        let error = Database::in_memory_with(options.durability(Durability::None)).expect_err("refused");
         assert!(matches!(error, Error::InvalidOption { option: "threads.stages", .. }), "{error}");
     };
     refused(Options::default().threads(|threads| threads.stages(Stages::Single)).workers(2));

@@ -85,7 +85,7 @@ fn a_copy_is_refused_before_it_removes_the_originals_parts() {
         elsewhere(&disk),
         plain(&disk).checkpoints(|checkpoints| checkpoints.directory("another")),
     ] {
-        let refused = Database::open("copy", options).err().expect("it is a copy");
+        let refused = Database::open("copy", options).expect_err("it is a copy");
         let expected =
             Error::ForeignCheckpoints { path: "elsewhere".to_string(), owner: DIRECTORY.to_string() };
         assert_eq!(refused, expected);
@@ -129,7 +129,7 @@ fn a_database_that_was_moved_takes_its_parts_along() {
     moved.checkpoint().expect("whole");
     moved.close().expect("durable");
     copy(&disk, "moved", DIRECTORY);
-    let refused = Database::open(DIRECTORY, elsewhere(&disk)).err().expect("it is a copy now");
+    let refused = Database::open(DIRECTORY, elsewhere(&disk)).expect_err("it is a copy now");
     assert!(matches!(refused, Error::ForeignCheckpoints { owner, .. } if owner == "moved"));
 }
 
@@ -186,7 +186,7 @@ fn a_damaged_mark_is_refused_by_its_name() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1;
         disk.put_bytes(&path, bytes).expect("there");
-        let refused = Database::open(DIRECTORY, elsewhere(&disk)).err().expect("it is damaged");
+        let refused = Database::open(DIRECTORY, elsewhere(&disk)).expect_err("it is damaged");
         assert!(refused.to_string().contains(&mark), "{at}: {refused}");
     }
 }
@@ -286,7 +286,7 @@ fn a_database_whose_path_is_no_text_claims_nothing() {
     let before = list(&disk, "elsewhere");
     for path in [one, other] {
         let refused =
-            Database::open(path, elsewhere(&disk)).err().expect("it could not be distinguished from others");
+            Database::open(path, elsewhere(&disk)).expect_err("it could not be distinguished from others");
         assert!(refused.to_string().contains("not valid UTF-8"), "{refused}");
         assert!(events(&Database::open(path, plain(&disk).read_only(true)).expect("readable")).is_ok());
     }

@@ -181,6 +181,6 @@ fn a_log_that_is_shorter_than_the_checkpoint_knows_is_damaged() {
     let last = log.chunks(4096).rposition(|page| page.iter().any(|byte| *byte != 0)).expect("a page");
     log[last * 4096..(last + 1) * 4096].fill(0);
     disk.put_bytes(&path, log).expect("there");
-    let error = Database::open(DIRECTORY, plain(&disk)).err().expect("a group is missing");
+    let error = Database::open(DIRECTORY, plain(&disk)).expect_err("a group is missing");
     assert!(matches!(&error, Error::Damaged { path, .. } if path.ends_with("00000001.log")), "{error}");
 }

@@ -130,7 +130,7 @@ fn options_out_of_range_are_refused() {
         (plain(&disk).checkpoints(|checkpoints| checkpoints.threads(0)), "checkpoints.threads"),
         (plain(&disk).checkpoints(|checkpoints| checkpoints.threads(65)), "checkpoints.threads"),
     ] {
-        let error = heddledb::Database::open(DIRECTORY, options).err().expect("out of range");
+        let error = heddledb::Database::open(DIRECTORY, options).expect_err("out of range");
         assert!(matches!(error, Error::InvalidOption { option, .. } if option == named), "{error}");
     }
 }

@@ -87,7 +87,7 @@ fn a_newer_format_is_refused_by_name_and_nothing_is_changed() {
         forged.put(&path, bytes.clone());
         for read_only in [true, false] {
             let plain = options(&forged.disk, ProtocolKind::default()).read_only(read_only);
-            let refused = Database::open(DIRECTORY, plain).err().expect("a newer version");
+            let refused = Database::open(DIRECTORY, plain).expect_err("a newer version");
             assert!(
                 matches!(&refused, Error::NewerFormat { path: named, found, supported }
                     if Path::new(named) == path && (*found, *supported) == (known + 1, known)),

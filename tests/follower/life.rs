@@ -167,7 +167,7 @@ fn a_socket_that_is_in_use_or_makes_no_sense_is_refused() {
     let (disk, place) = (SimulatedDisk::new(), Place::new());
     let journal = Journal::create(place.with(plain(&disk)));
     let refused = |options: Options| {
-        let error = Database::open("another", options).err().expect("refused");
+        let error = Database::open("another", options).expect_err("refused");
         assert!(
             matches!(error, Error::InvalidOption { option: "checkpoints.follower_socket", .. }),
             "{error}"
