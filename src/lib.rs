@@ -121,6 +121,7 @@ pub use storage::definition::{
     CheckDefinition, ColumnDefinition, ForeignKey, IndexDefinition, PrimaryIndex, ReferentialAction,
     TableDefinition,
 };
+pub use storage::table::TableMemory;
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
 pub use transaction::{Savepoint, Scan, Tx, fail};

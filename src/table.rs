@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
-use crate::storage::table::TableCore;
+use crate::storage::table::{TableCore, TableMemory};
 
 /// A handle of a table: cheap to clone, good for as long as its database. It follows schema changes: after one it is a
 /// handle of the table as it is then. A dropped table's handle refuses every access.
@@ -72,6 +72,11 @@ impl Table {
     /// which ask often: nothing is counted.
     pub fn estimated_rows(&self) -> Option<u64> {
         self.core.estimated_len()
+    }
+
+    /// What it takes of memory. It walks over all rows, beside transactions: not for planners.
+    pub fn memory(&self) -> TableMemory {
+        self.core().memory()
     }
 
     /// A handle of a column, which finds it faster than its name does.

@@ -16,6 +16,7 @@ use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
+use crate::storage::garbage;
 use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::{Counters, Memory, SlotGuard, SlotUse};
@@ -102,6 +103,7 @@ pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool
         if !outcome.wrote && !engine.progress().is_released(outcome.epoch) && body.is_whole() {
             Counters::count(&worker_context.counters.readers_waited);
         }
+        garbage::collect(&guard);
         outcome
     })
 }

@@ -85,6 +85,9 @@ pub struct Statistics {
     /// Bytes of memory that rows take now, as [`MemoryOptions::limit`](crate::MemoryOptions::limit) counts them;
     /// long values are counted only where there is a limit.
     pub memory_bytes: u64,
+    /// Bytes of memory that the nodes of all indexes take now; [`Table::memory`](crate::Table::memory) tells what each table's
+    /// rows and indexes take.
+    pub index_bytes: u64,
     /// Snapshots that were opened; callers that ask at one time share one.
     pub snapshots_opened: u64,
     /// Snapshots that are open now.
@@ -145,6 +148,7 @@ impl Sub for Statistics {
             went_parallel: self.went_parallel - before.went_parallel,
             went_serial: self.went_serial - before.went_serial,
             memory_bytes: self.memory_bytes,
+            index_bytes: self.index_bytes,
             snapshots_opened: self.snapshots_opened - before.snapshots_opened,
             snapshots_open: self.snapshots_open,
             snapshots_failed: self.snapshots_failed - before.snapshots_failed,

@@ -20,6 +20,7 @@ use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
+use crate::storage::garbage;
 use crate::storage::worker_context::{Counters, SlotGuard};
 use crate::types::Args;
 
@@ -71,6 +72,7 @@ pub(crate) fn execute_group<P: Pending>(
     }
     held.in_group = false;
     engine.protocol().end_group(held);
+    garbage::collect(&guard);
     guard.repin();
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod definition;
 pub(crate) mod epoch;
 pub(crate) mod foreign_keys;
 pub(crate) mod fuzzy_scan;
+pub(crate) mod garbage;
 pub(crate) mod index;
 pub(crate) mod private_schema;
 pub(crate) mod read_set;

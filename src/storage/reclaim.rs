@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use crate::base::atomics::Ordering;
+use crate::storage::garbage;
 use crate::storage::index::Lookup;
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
@@ -115,7 +116,7 @@ fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Gua
     let retired = Retired { layout, slabs, pointer: record.pointer() };
     // SAFETY: the record is in no index any more, so only those that are pinned now can have it, and only the thread
     // that won the swap above comes here.
-    unsafe { guard.defer_unchecked(move || retired.free()) };
+    unsafe { garbage::retire(guard, move || retired.free()) };
 }
 
 /// Takes every absent record of a table out at once: recovery does so, when no other thread uses the table.
@@ -154,7 +155,7 @@ impl Retired {
 pub(crate) fn retire_block(word: u64, guard: &Guard) {
     // SAFETY: the caller has just replaced the block in the only row that had it, so that only those that are pinned
     // now can still read it.
-    unsafe { guard.defer_unchecked(move || free_block(word)) };
+    unsafe { garbage::retire(guard, move || free_block(word)) };
 }
 
 #[cfg(test)]

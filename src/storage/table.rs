@@ -32,9 +32,11 @@ use crate::types::{DataType, ValueRef};
 mod bulk;
 mod change;
 mod range_scan;
+mod table_memory;
 pub(crate) use bulk::{FreshRecords, FreshRow};
 use change::Change;
 pub(crate) use range_scan::RangeScan;
+pub use table_memory::TableMemory;
 
 /// A table's number: never used again once given.
 pub(crate) type TableId = u32;

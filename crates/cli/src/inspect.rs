@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
-use heddledb::{Database, Range};
+use heddledb::Database;
 
 use crate::failure::Result;
 use crate::output;
@@ -22,32 +22,42 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
     let db = crate::check::open(&arguments.directory)?;
-    output::print(tables(&db)?)?;
+    output::print(tables(&db))?;
     output::print(log(&db))?;
     Ok(db.close()?)
 }
 
-fn tables(db: &Database) -> Result<Table> {
+fn tables(db: &Database) -> Table {
     let mut shown = Table::new();
-    shown.load_style(UTF8_FULL_CONDENSED).set_header(["table", "columns", "key", "rows"]);
+    shown.load_style(UTF8_FULL_CONDENSED).set_header([
+        "table",
+        "columns",
+        "key",
+        "rows",
+        "bytes per row",
+        "of indexes",
+    ]);
     for table in db.tables() {
         let definition = table.definition();
         let names: Vec<&str> = definition.columns().iter().map(|column| column.name.as_str()).collect();
         let key: Vec<&str> = definition.key().iter().filter_map(|place| names.get(*place).copied()).collect();
-        let rows = db.run(|tx| {
-            let mut rows: u64 = 0;
-            for row in tx.scan(&table, Range::all())? {
-                row?;
-                rows += 1;
-            }
-            Ok(rows)
-        })?;
-        shown.add_row([table.name(), &names.join(", "), &key.join(", "), &rows.to_string()]);
+        let memory = table.memory();
+        let per_row = |bytes| format!("{:.0}", memory.per_row(bytes));
+        shown.add_row([
+            table.name(),
+            &names.join(", "),
+            &key.join(", "),
+            &memory.rows.to_string(),
+            &per_row(memory.all_row_bytes()),
+            &per_row(memory.index_bytes()),
+        ]);
     }
-    if let Some(rows) = shown.column_mut(3) {
-        rows.set_cell_alignment(CellAlignment::Right);
+    for column in 3..=5 {
+        if let Some(numbers) = shown.column_mut(column) {
+            numbers.set_cell_alignment(CellAlignment::Right);
+        }
     }
-    Ok(shown)
+    shown
 }
 
 fn log(db: &Database) -> Table {

@@ -11,7 +11,7 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "workload",
     "protocol",
     "schedule",
@@ -36,6 +36,7 @@ const KEYS: [&str; 25] = [
     "stage_busy",
     "locks_per_100",
     "time_share",
+    "bytes_per_row",
     "peak_rss_bytes",
 ];
 
@@ -91,6 +92,10 @@ fn debit_credit_reports_the_described_keys_and_no_others() {
     assert!(number(&object, "/log/flushes") >= number(&object, "/log/groups"));
     assert!(!object["throughput_over_time"].as_array().unwrap().is_empty());
     assert!(number(&object, "/peak_rss_bytes") > 1e6);
+    for (table, bytes) in object["bytes_per_row"].as_object().unwrap() {
+        let has_rows = bytes["row"].is_number();
+        assert_eq!(bytes["indexes"].is_number(), has_rows, "{table}: {bytes}");
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ use crate::pipeline::execute::{Body, Outcome, Verdict, conclude, run_body, wait_
 use crate::protocol::Try;
 use crate::protocol::attempt::Attempt;
 use crate::storage::foreign_keys::Reach;
+use crate::storage::garbage;
 use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
 use crate::storage::worker_context::{Counters, Memory};
 use crate::types::Value;
@@ -269,6 +270,7 @@ impl Executor<'_> {
         if self.engine.store().slabs().budget().is_limited() {
             hand_over_garbage(context, workspace, &guard);
         }
+        garbage::collect(&guard);
     }
 
     fn end(&mut self, phase: &Phase, outcome: Outcome, rows: Vec<Vec<Value>>) {

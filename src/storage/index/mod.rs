@@ -4,6 +4,7 @@
 
 pub(crate) mod hash;
 pub(crate) mod ordered;
+mod pool;
 
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::record::Record;

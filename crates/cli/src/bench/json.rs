@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
 use heddle_workloads::workload::Rejected;
-use heddledb::{CheckpointStatus, PhaseReport, Recovery, ScheduleKind, ScheduleReport};
+use heddledb::{CheckpointStatus, PhaseReport, Recovery, ScheduleKind, ScheduleReport, TableMemory};
 use serde_json::{Map, Value, json};
 
 use super::partitions::{partitions, plans};
@@ -104,6 +104,7 @@ fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     if report.statistics.time.total() > 0 {
         put("time_share", time_shares(report));
     }
+    put("bytes_per_row", findings.memory.iter().map(bytes_per_row).collect::<Map<_, _>>().into());
     put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
     if let Some(rate) = settings.rate {
         put("offered_rate", rate.into());
@@ -273,6 +274,16 @@ fn time_shares(report: &Report) -> Value {
     shares.map(|(name, share)| (name.to_owned(), share.into())).collect::<Map<_, _>>().into()
 }
 
+/// What a row of a table takes of memory, and its share of the table's indexes. Of a table without rows: nothing.
+fn bytes_per_row((table, memory): &(String, TableMemory)) -> (String, Value) {
+    let per_row = |bytes: u64| (memory.rows > 0).then(|| memory.per_row(bytes));
+    let value = json!({
+        "row": per_row(memory.all_row_bytes()),
+        "indexes": per_row(memory.index_bytes()),
+    });
+    (table.clone(), value)
+}
+
 /// The share of the interval that each stage was busy.
 fn busy(findings: &Findings<'_>) -> Value {
     stages(findings)
@@ -295,9 +306,22 @@ pub fn peak_memory() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use heddledb::Error;
+    use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition, row};
 
     use super::*;
+
+    #[test]
+    fn bytes_per_row_are_those_of_rows_and_of_indexes() {
+        let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+        let definition = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
+        let table = db.create_table(definition).unwrap();
+        let of = || bytes_per_row(&("t".to_owned(), table.memory()));
+        assert_eq!(of(), ("t".to_owned(), json!({ "row": null, "indexes": null })));
+        db.run(|tx| tx.insert(&table, row![7])).unwrap();
+        let (_, one) = of();
+        assert!(one["row"].as_f64().is_some_and(|bytes| (24.0..100.0).contains(&bytes)), "{one}");
+        assert!(one["indexes"].as_f64().is_some_and(|bytes| bytes > 16.0), "{one}");
+    }
 
     #[test]
     fn a_failed_checkpoint_is_reported_with_its_reason() {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use heddle_workloads::catalog;
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
-use heddledb::{CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport};
+use heddledb::{
+    CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport, TableMemory,
+};
 
 use super::disk::{Files, Peak};
 use super::flash_sale::{Audits, audited};
@@ -48,6 +50,8 @@ pub struct Findings<'a> {
     pub audits: Option<Audits>,
     /// What each executor owned at the end, if the protocol has any.
     pub partitions: Vec<Partition>,
+    /// What each table took of memory at the end.
+    pub memory: Vec<(String, TableMemory)>,
 }
 
 impl Findings<'_> {
@@ -131,7 +135,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     })?;
     let (report, audits) = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
-    let (schedule, partitions) = (db.schedule(), db.partitions());
+    let (schedule, partitions, memory) = (db.schedule(), db.partitions(), memory_of_tables(&db));
     let max_in_flight = (plan.options.max_in_flight == Some(Limit::Auto)).then(|| db.max_in_flight());
     // Whatever holds on to the database has to let go before it can be closed.
     drop(bound);
@@ -169,7 +173,13 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         max_in_flight,
         audits,
         partitions,
+        memory,
     })
+}
+
+/// What each table takes of memory.
+fn memory_of_tables(db: &Database) -> Vec<(String, TableMemory)> {
+    db.tables().iter().map(|table| (table.name().to_owned(), table.memory())).collect()
 }
 
 /// Opens the database, with a follower if one is wanted.
@@ -219,6 +229,7 @@ fn measure_contender<'a>(
         max_in_flight: None,
         audits: None,
         partitions: Vec::new(),
+        memory: Vec::new(),
     })
 }
 

@@ -8,7 +8,7 @@
 //! The version word: bit 0 locked (a writer is in its few instructions), bit 1 frozen (the segment is being split:
 //! writers wait, readers go on), bit 2 moved (the entries live elsewhere now, forever), the rest a counter.
 
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
@@ -17,6 +17,7 @@ use super::entry;
 use crate::base::atomics::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::diagnostics::activity::snooze;
 use crate::storage::index::NodeVersion;
+use crate::storage::index::pool::Pool;
 use crate::storage::record::{Record, RecordPointer};
 
 const LOCKED: u64 = 1;
@@ -34,7 +35,7 @@ pub(super) struct Bucket {
     /// In overflow buckets it is not used.
     version: AtomicU64,
     entries: [AtomicU64; ENTRIES],
-    /// Null, or a bucket that this one owns.
+    /// Null, or a bucket that this one owns, in the index's memory.
     overflow: AtomicPtr<Bucket>,
 }
 
@@ -75,8 +76,8 @@ impl Bucket {
     fn next(&self) -> Option<&Bucket> {
         // Acquire pairs with the release in `put_in_overflow`: the new bucket's content is seen.
         let next = self.overflow.load(Ordering::Acquire);
-        // SAFETY: an overflow bucket is linked whole, and freed only by the drop of the bucket that owns it, which
-        // needs that one exclusively; here it is borrowed.
+        // SAFETY: an overflow bucket is linked whole, and freed only with the segment of the bucket that owns it, which
+        // is borrowed here.
         unsafe { next.as_ref() }
     }
 
@@ -237,33 +238,33 @@ impl Bucket {
     }
 
     /// Links one more overflow bucket, with the entry in it; only while locked or not yet shared.
-    fn put_in_overflow(&self, new: u64) {
+    fn put_in_overflow(&self, new: u64, pool: &Pool) {
         let bucket = Bucket::new();
         bucket.entries[0].store(new, Ordering::Relaxed);
         let last = self.chain().last().unwrap_or(self);
         // Release pairs with the acquire in `chain`.
-        last.overflow.store(Box::into_raw(Box::new(bucket)), Ordering::Release);
+        last.overflow.store(pool.put(bucket).as_ptr(), Ordering::Release);
     }
 
     /// Stores the entry in a bucket that is not shared yet; says whether that took an overflow bucket.
-    pub(super) fn put_unshared(&mut self, new: u64) -> bool {
+    pub(super) fn put_unshared(&mut self, new: u64, pool: &Pool) -> bool {
         let fits = self.put(new);
         if !fits {
-            self.put_in_overflow(new);
+            self.put_in_overflow(new, pool);
         }
         !fits
     }
-}
 
-impl Drop for Bucket {
     /// Frees the overflow buckets, one after another: a long chain must not use up the stack.
-    fn drop(&mut self) {
+    pub(super) fn free_overflow(&mut self, pool: &Pool) {
         let mut next = std::mem::replace(self.overflow.get_mut(), ptr::null_mut());
-        while !next.is_null() {
-            // SAFETY: it was made by `put_in_overflow` from a box, and only its owner, which we hold exclusively,
-            // pointed to it.
-            let mut bucket = unsafe { Box::from_raw(next) };
-            next = std::mem::replace(bucket.overflow.get_mut(), ptr::null_mut());
+        while let Some(bucket) = NonNull::new(next) {
+            // SAFETY: `put_in_overflow` put it into the pool, and only its owner, which is borrowed exclusively, pointed
+            // to it.
+            unsafe {
+                next = bucket.as_ref().overflow.load(Ordering::Relaxed);
+                pool.take_out(bucket);
+            }
         }
     }
 }
@@ -294,8 +295,8 @@ impl BucketLock<'_> {
     }
 
     /// Puts the entry in a new overflow bucket.
-    pub(super) fn put_in_overflow(&mut self, new: u64) {
-        self.bucket.put_in_overflow(new);
+    pub(super) fn put_in_overflow(&mut self, new: u64, pool: &Pool) {
+        self.bucket.put_in_overflow(new, pool);
         self.changed = true;
     }
 

@@ -4,9 +4,12 @@
 //! with its s bits. Segments are aligned to cache lines, so the place's low six bits hold the segment's depth: a
 //! lookup learns it without a look at the segment.
 
+use std::ptr::NonNull;
+
 use super::entry;
 use super::hash_segment::Segment;
 use crate::base::atomics::{AtomicPtr, Ordering};
+use crate::storage::index::pool::Pool;
 
 const DEPTH_MASK: usize = 63;
 const _: () = assert!(align_of::<Segment>() > DEPTH_MASK && entry::DEPTH_MAX as usize <= DEPTH_MASK);
@@ -30,14 +33,13 @@ pub(super) struct Located<'g> {
 
 impl Directory {
     /// A directory of depth zero.
-    pub(super) fn new(segment: Box<Segment>) -> Box<Self> {
-        Box::new(Directory { depth: 0, places: Box::new([AtomicPtr::new(place(Box::into_raw(segment), 0))]) })
+    pub(super) fn new(segment: NonNull<Segment>) -> Box<Self> {
+        Box::new(Directory { depth: 0, places: Box::new([AtomicPtr::new(place(segment, 0))]) })
     }
 
     /// A directory of this depth, with a segment of its own in each place.
-    pub(super) fn of_segments(depth: u32) -> Box<Self> {
-        let places =
-            (0..1_usize << depth).map(|_| AtomicPtr::new(place(Box::into_raw(Segment::new()), depth)));
+    pub(super) fn of_segments(depth: u32, pool: &Pool) -> Box<Self> {
+        let places = (0..1_usize << depth).map(|_| AtomicPtr::new(place(Segment::new(pool), depth)));
         Box::new(Directory { depth, places: places.collect() })
     }
 
@@ -74,20 +76,20 @@ impl Directory {
         let found = self.places[self.number(hash)].load(Ordering::Acquire);
         // SAFETY: a place always holds a segment; a segment is retired after it left the directory, and a thread that
         // borrows the directory is pinned or owns the index.
-        let segment = unsafe { &*segment_of(found) };
+        let segment = unsafe { segment_of(found).as_ref() };
         Located { segment, depth: depth_of(found) }
     }
 
     /// Puts the two halves into the places of the segment of this hash and depth; answers the old segment.
     ///
     /// Only for the holder of the splits' lock, and with a directory deeper than the segment.
-    pub(super) fn replace(&self, hash: u64, depth: u32, halves: [Box<Segment>; 2]) -> *mut Segment {
+    pub(super) fn replace(&self, hash: u64, depth: u32, halves: [NonNull<Segment>; 2]) -> NonNull<Segment> {
         let places_per_half = 1_usize << (self.depth - depth - 1);
         let first = self.number(hash) & !(2 * places_per_half - 1);
         // Relaxed: only splits change places.
         let old = segment_of(self.places[first].load(Ordering::Relaxed));
         for (half, segment) in halves.into_iter().enumerate() {
-            let new = place(Box::into_raw(segment), depth + 1);
+            let new = place(segment, depth + 1);
             let start = first + half * places_per_half;
             for at in &self.places[start..start + places_per_half] {
                 // Release pairs with the acquire in `locate`.
@@ -100,25 +102,27 @@ impl Directory {
     /// Frees all segments.
     ///
     /// # Safety
-    /// No thread uses the segments any more, and the directory is only dropped afterwards.
-    pub(super) unsafe fn free_segments(&mut self) {
+    /// They were made with this pool, no thread uses them any more, and the directory is only dropped afterwards.
+    pub(super) unsafe fn free_segments(&mut self, pool: &Pool) {
         let mut at = 0;
         while at < self.places.len() {
             let found = *self.places[at].get_mut();
             at += 1 << (self.depth - depth_of(found));
-            // SAFETY: it came from a box, and each segment is met once: the step passes all its places. The rest
-            // is the caller's promise.
-            drop(unsafe { Box::from_raw(segment_of(found)) });
+            // SAFETY: each segment is met once: the step passes all its places. The rest is the caller's promise.
+            unsafe { Segment::free(segment_of(found), pool) };
         }
     }
 }
 
-fn place(segment: *mut Segment, depth: u32) -> *mut Segment {
-    segment.map_addr(|address| address | depth as usize)
+fn place(segment: NonNull<Segment>, depth: u32) -> *mut Segment {
+    segment.as_ptr().map_addr(|address| address | depth as usize)
 }
 
-fn segment_of(place: *mut Segment) -> *mut Segment {
-    place.map_addr(|address| address & !DEPTH_MASK)
+#[inline(always)]
+fn segment_of(place: *mut Segment) -> NonNull<Segment> {
+    let segment = place.map_addr(|address| address & !DEPTH_MASK);
+    // SAFETY: a place holds a segment's address, which is never null.
+    unsafe { NonNull::new_unchecked(segment) }
 }
 
 fn depth_of(place: *mut Segment) -> u32 {

@@ -3,10 +3,13 @@
 //! It keeps true that a record's entry is in the chain of exactly one bucket: the one that the last bits of its
 //! key's hash name, in the segment that the first bits name. A split keeps the bucket's number.
 
+use std::ptr::NonNull;
+
 use super::bucket::Bucket;
 use super::entry;
 use super::key_hash::hash_key;
 use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::storage::index::pool::Pool;
 
 /// Few under test and in models, so that segments split early and often.
 pub(super) const BUCKETS: usize = if cfg!(any(test, heddle_model)) { 4 } else { 128 };
@@ -32,8 +35,20 @@ pub(super) struct Segment {
 
 impl Segment {
     /// A segment without entries.
-    pub(super) fn new() -> Box<Self> {
-        Box::new(Segment { buckets: [const { Bucket::new() }; BUCKETS], overflows: AtomicUsize::new(0) })
+    pub(super) fn new(pool: &Pool) -> NonNull<Self> {
+        pool.put(Segment { buckets: [const { Bucket::new() }; BUCKETS], overflows: AtomicUsize::new(0) })
+    }
+
+    /// Frees a segment and its overflow buckets.
+    ///
+    /// # Safety
+    /// It was made with this pool, no thread uses it any more, and it is freed once.
+    pub(super) unsafe fn free(mut segment: NonNull<Self>, pool: &Pool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            segment.as_mut().buckets.iter_mut().for_each(|bucket| bucket.free_overflow(pool));
+            pool.take_out(segment);
+        }
     }
 
     /// The bucket of this hash.
@@ -85,19 +100,21 @@ impl Segment {
     }
 
     /// Two new frozen segments, with the entries of this frozen one of this depth: the lower and the upper half.
-    pub(super) fn halves(&self, depth: u32) -> [Box<Segment>; 2] {
-        let mut halves = [Segment::new(), Segment::new()];
+    pub(super) fn halves(&self, depth: u32, pool: &Pool) -> [NonNull<Segment>; 2] {
+        let made = [Segment::new(pool), Segment::new(pool)];
+        // SAFETY: they were just made, and are not shared yet.
+        let mut halves = made.map(|mut half| unsafe { half.as_mut() });
         for (number, bucket) in self.buckets.iter().enumerate() {
             for old in bucket.entries() {
                 let half = &mut halves[usize::from(entry::goes_up(old, depth))];
                 let new = if entry::needs_new_tags(depth) { with_new_tag(old, depth + 1) } else { old };
-                if half.buckets[number].put_unshared(new) {
+                if half.buckets[number].put_unshared(new, pool) {
                     half.note_overflow();
                 }
             }
         }
         halves.iter().for_each(|half| half.freeze());
-        halves
+        made
     }
 }
 

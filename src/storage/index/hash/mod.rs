@@ -50,6 +50,8 @@ mod segment_split;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 
@@ -61,6 +63,7 @@ pub(crate) use self::key_hash::hash_key;
 use self::segment_split::Structure;
 use crate::base::atomics::{AtomicPtr, Ordering};
 use crate::base::prefetch::prefetch_line;
+use crate::storage::index::pool::Pool;
 use crate::storage::index::{Insertion, Lookup};
 use crate::storage::record::{Record, RecordPointer};
 
@@ -70,15 +73,24 @@ use crate::storage::record::{Record, RecordPointer};
 pub(crate) struct HashIndex {
     directory: AtomicPtr<Directory>,
     structure: Mutex<Structure>,
+    /// Its segments' and buckets' memory.
+    pool: Arc<Pool>,
 }
 
 impl HashIndex {
     /// An empty index.
     pub(crate) fn new() -> Self {
+        let pool = Arc::<Pool>::default();
         HashIndex {
-            directory: AtomicPtr::new(Box::into_raw(Directory::new(Segment::new()))),
+            directory: AtomicPtr::new(Box::into_raw(Directory::new(Segment::new(&pool)))),
             structure: Mutex::new(Structure { segments: 1 }),
+            pool,
         }
+    }
+
+    /// Bytes of memory that its segments and buckets take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pool.bytes()
     }
 
     /// About how many records there are: the segments, each between just split and about to be.
@@ -168,7 +180,7 @@ impl HashIndex {
                     may_split = self.split(hash, segment, guard);
                     continue;
                 }
-                lock.put_in_overflow(new);
+                lock.put_in_overflow(new, &self.pool);
                 segment.note_overflow();
             }
             let (before, after) = (lock.before(), bucket.node_version(lock.after_change()));
@@ -195,7 +207,7 @@ impl Drop for HashIndex {
         // that it doesn't point to any more are the epoch's.
         unsafe {
             let mut directory = Box::from_raw(*self.directory.get_mut());
-            directory.free_segments();
+            directory.free_segments(&self.pool);
         }
     }
 }

@@ -15,6 +15,7 @@ use super::entry::DEPTH_MAX;
 use super::hash_directory::{Directory, Located};
 use super::hash_segment::{ENTRIES_AT_EASE, Segment};
 use crate::base::atomics::Ordering;
+use crate::storage::garbage;
 
 /// What splits need to know and to hold; its lock is what lets one split happen at a time.
 pub(super) struct Structure {
@@ -39,7 +40,7 @@ impl HashIndex {
         }
         segment.freeze();
         self.between_steps(guard);
-        let halves = segment.halves(depth);
+        let halves = segment.halves(depth, &self.pool);
         let directory = self.directory(guard);
         let old = directory.replace(hash, depth, halves);
         self.between_steps(guard);
@@ -50,9 +51,10 @@ impl HashIndex {
         directory.locate(hash | upper_bit).segment.thaw();
         self.between_steps(guard);
         structure.segments += 1;
-        // SAFETY: the old segment came from a box and has left the directory for good; a thread that still uses it found
-        // it there and is pinned since before.
-        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+        let pool = self.pool.clone();
+        // SAFETY: the old segment was made with this pool and has left the directory for good; a thread that still uses it
+        // found it there and is pinned since before.
+        unsafe { garbage::retire(guard, move || Segment::free(old, &pool)) };
         true
     }
 
@@ -73,19 +75,20 @@ impl HashIndex {
         if !segment.is_empty() {
             return segment.thaw();
         }
-        let directory = Box::into_raw(Directory::of_segments(depth));
+        let directory = Box::into_raw(Directory::of_segments(depth, &self.pool));
         self.between_steps(guard);
         segment.set_moved();
         self.between_steps(guard);
         // AcqRel: release pairs with the acquire in `directory`: the new places and their segments are seen.
         let old = self.directory.swap(directory, Ordering::AcqRel);
         structure.segments = 1 << depth;
-        // SAFETY: both came from boxes and can be found no more; a thread that uses them is pinned since before. The old
+        let pool = self.pool.clone();
+        // SAFETY: the old directory came from a box, its segment from the pool, and both can be found no more; a thread that uses them is pinned since before. The old
         // directory leads to its one segment in all its places.
         unsafe {
             guard.defer_unchecked(move || {
                 let mut old = Box::from_raw(old);
-                old.free_segments();
+                old.free_segments(&pool);
             });
         }
     }

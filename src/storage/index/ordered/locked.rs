@@ -4,11 +4,15 @@
 //! latch, so that unlocking publishes a new version. Slots are stored with release (the partner is the acquire in
 //! `Node::slot`); heads and the count relaxed, for the latch's fences order them.
 
+use std::sync::Arc;
+
 use crossbeam_epoch::Guard;
 
 use super::latch::{Exclusive, Restart};
 use super::node::{Node, head_of};
 use crate::base::atomics::Ordering;
+use crate::storage::garbage;
+use crate::storage::index::pool::Pool;
 
 /// A node whose latch this thread holds; dropping it unlocks.
 pub(super) struct Locked<'g, const FAN_OUT: usize> {
@@ -69,13 +73,14 @@ impl<'g, const FAN_OUT: usize> Locked<'g, FAN_OUT> {
 
     /// Gives the node up, after another has taken its place in the tree: marks it obsolete, and frees it when no
     /// pinned thread can have it any more. What its slots hold lives on elsewhere.
-    pub(super) fn retire(mut self, guard: &Guard) {
+    pub(super) fn retire(mut self, pool: &Arc<Pool>, guard: &Guard) {
         self.exclusive.make_obsolete();
         let bits = std::ptr::from_ref(self.node).expose_provenance() as u64;
         drop(self);
+        let pool = pool.clone();
         // SAFETY: the node came from `into_bits` (all shared nodes do), nothing in the tree leads to it any more,
         // and it is retired once: only the holder of its latch retires it, and an obsolete node is never locked.
         // The closure owns what it touches, and a node may be freed on any thread.
-        unsafe { guard.defer_unchecked(move || drop(Node::<FAN_OUT>::own(bits))) };
+        unsafe { garbage::retire(guard, move || Node::<FAN_OUT>::free(bits, &pool)) };
     }
 }

@@ -69,6 +69,7 @@ mod separators;
 mod tests;
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
@@ -76,6 +77,7 @@ use crossbeam_utils::Backoff;
 pub(crate) use self::descent::Near;
 use self::latch::Restart;
 use self::node::{Fence, Node, Target};
+use super::pool::Pool;
 use super::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::activity::snooze;
@@ -91,6 +93,8 @@ const DEFAULT_FAN_OUT: usize = if cfg!(any(test, heddle_model)) { 4 } else { 64 
 pub(crate) struct OrderedIndex<const FAN_OUT: usize = DEFAULT_FAN_OUT> {
     /// The address of the root node.
     root: AtomicU64,
+    /// Its nodes' memory.
+    pool: Arc<Pool>,
 }
 
 /// What one leaf holds of a scanned range.
@@ -124,8 +128,14 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     /// An empty index with nodes of a size of its own.
     fn with_fan_out() -> Self {
         const { assert!(FAN_OUT >= 4, "a split must leave two entries on each side") };
-        let root = Node::<FAN_OUT>::build(0, Fence::default(), None, &[]);
-        OrderedIndex { root: AtomicU64::new(root.into_bits()) }
+        let pool = Arc::<Pool>::default();
+        let root = Node::<FAN_OUT>::build(0, Fence::default(), None, &[]).into_bits(&pool);
+        OrderedIndex { root: AtomicU64::new(root), pool }
+    }
+
+    /// Bytes of memory that its nodes take, without their fences.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pool.bytes()
     }
 
     /// The record with this key.
@@ -319,15 +329,17 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     ///
     /// # Safety
     /// `bits` is the address of a node of this tree, which no thread uses any more or will free again.
-    unsafe fn free(bits: u64) {
+    unsafe fn free(&self, bits: u64) {
         // SAFETY: the caller's promise.
-        let node = unsafe { Node::<FAN_OUT>::own(bits) };
+        let node = unsafe { Node::<FAN_OUT>::at(bits) };
         if !node.is_leaf() {
             for child in node.entries(0..node.count()) {
-                // SAFETY: each current node is the child of one parent, and the parent is gone now.
-                unsafe { Self::free(child.bits) };
+                // SAFETY: each current node is the child of one parent, which is freed once, below.
+                unsafe { self.free(child.bits) };
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { Node::<FAN_OUT>::free(bits, &self.pool) };
     }
 }
 
@@ -336,6 +348,6 @@ impl<const FAN_OUT: usize> Drop for OrderedIndex<FAN_OUT> {
         // Relaxed: exclusive access came with its own synchronization.
         let root = self.root.load(Ordering::Relaxed);
         // SAFETY: the index is not used any more, and nodes that were taken out of the tree are not reached.
-        unsafe { Self::free(root) };
+        unsafe { self.free(root) };
     }
 }

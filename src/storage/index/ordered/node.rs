@@ -21,11 +21,13 @@
 //!   `count` are zero, so that no slot ever shows what was taken out before the reader came.
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::latch::{Latch, Restart};
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::storage::index::NodeVersion;
+use crate::storage::index::pool::Pool;
 use crate::storage::record::{Record, RecordPointer};
 
 /// A bound of a node's range; a split makes one, and both its sides share it.
@@ -92,9 +94,9 @@ pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
 
 impl<const FAN_OUT: usize> Node<FAN_OUT> {
     /// Makes a node with these entries, which are in order and lie in its range.
-    pub(super) fn build(level: u8, low: Fence, high: Option<Fence>, entries: &[Entry]) -> Box<Self> {
+    pub(super) fn build(level: u8, low: Fence, high: Option<Fence>, entries: &[Entry]) -> Self {
         let prefix = high.as_deref().map_or(0, |high| common_prefix(&low, high));
-        let node = Box::new(Node {
+        let node = Node {
             latch: Latch::new(),
             count: AtomicUsize::new(entries.len()),
             prefix,
@@ -103,7 +105,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
             level,
             heads: [const { AtomicU64::new(0) }; FAN_OUT],
             slots: [const { AtomicU64::new(0) }; FAN_OUT],
-        });
+        };
         for (index, entry) in entries.iter().enumerate() {
             // Only a change of the prefix makes it necessary to go to the key, which is a cache miss.
             let head =
@@ -115,18 +117,19 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         node
     }
 
-    /// The node's address as a slot holds it; the slot owns the node from now on.
-    pub(super) fn into_bits(self: Box<Self>) -> u64 {
-        Box::into_raw(self).expose_provenance() as u64
+    /// Puts the node into the index's memory: its address as a slot holds it; the slot owns the node from now on.
+    pub(super) fn into_bits(self, pool: &Pool) -> u64 {
+        pool.put(self).as_ptr().expose_provenance() as u64
     }
 
-    /// The node at an address, to be freed.
+    /// Frees the node at an address.
     ///
     /// # Safety
-    /// `bits` came from `into_bits`, and no thread uses the node any more or will free it again.
-    pub(super) unsafe fn own(bits: u64) -> Box<Self> {
-        // SAFETY: the caller's promise; `into_bits` exposed the provenance of a box.
-        unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(bits as usize)) }
+    /// `bits` came from `into_bits` with this pool, and no thread uses the node any more or will free it again.
+    pub(super) unsafe fn free(bits: u64, pool: &Pool) {
+        let node = std::ptr::with_exposed_provenance_mut::<Self>(bits as usize);
+        // SAFETY: the caller's promise; such an address is never null, and its provenance was exposed.
+        unsafe { pool.take_out(NonNull::new_unchecked(node)) };
     }
 
     /// The node at an address.

@@ -15,7 +15,7 @@ use crate::base::atomics::Ordering;
 use crate::storage::index::LeafSplit;
 
 /// The two parts of what was divided.
-type Halves<const FAN_OUT: usize> = (Box<Node<FAN_OUT>>, Box<Node<FAN_OUT>>);
+type Halves<const FAN_OUT: usize> = (Node<FAN_OUT>, Node<FAN_OUT>);
 
 /// Makes two nodes of entries that together fill the range from `low` to `high`; `keep` of them go to the left.
 ///
@@ -79,7 +79,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         let keep = Node::<FAN_OUT>::keep_at_split(place + 1 >= node.count());
         let (left, right) = divide(node, Fence::clone(node.low()), node.high().cloned(), &entries, keep);
         let fence = Fence::clone(right.low());
-        let (left, right) = (left.into_bits(), right.into_bits());
+        let (left, right) = (left.into_bits(&self.pool), right.into_bits(&self.pool));
         match parent {
             Some((mut parent, index)) => {
                 parent.replace(index, left);
@@ -90,7 +90,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         let whole = node.version(old.before());
         // SAFETY: they were just made; they may be out of the tree again, but not before this thread was pinned.
         let halves = [left, right].map(|bits| unsafe { Node::<FAN_OUT>::at(bits) }.version(NEW));
-        old.retire(guard);
+        old.retire(&self.pool, guard);
         Ok(LeafSplit { whole, halves })
     }
 
@@ -102,7 +102,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         ];
         let root = Node::<FAN_OUT>::build(level, Fence::default(), None, &entries);
         // Release: publishes the new nodes; the partner is the acquire load in `root`.
-        self.root.store(root.into_bits(), Ordering::Release);
+        self.root.store(root.into_bits(&self.pool), Ordering::Release);
     }
 
     /// Merges whatever is thin on the way to `key`; called after a removal has left a leaf thin.
@@ -143,7 +143,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         // Release: as in `grow`. The child's range is the root's already, so that it can stay as it is; no thread
         // replaces it meanwhile, since that takes its parent's latch.
         self.root.store(child, Ordering::Release);
-        old.retire(guard);
+        old.retire(&self.pool, guard);
         Ok(())
     }
 
@@ -164,15 +164,15 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         let (low, high) = (Fence::clone(left.low()), right.high().cloned());
         if entries.len() <= FAN_OUT {
             let both = Node::<FAN_OUT>::build(left.level(), low, high, &entries);
-            parent.replace(index, both.into_bits());
+            parent.replace(index, both.into_bits(&self.pool));
             parent.remove(index + 1);
         } else {
             let (left, right) = divide(left, low, high, &entries, entries.len() / 2);
-            parent.replace(index, left.into_bits());
-            parent.replace(index + 1, right.into_bits());
+            parent.replace(index, left.into_bits(&self.pool));
+            parent.replace(index + 1, right.into_bits(&self.pool));
         }
         for lock in locks {
-            lock.retire(guard);
+            lock.retire(&self.pool, guard);
         }
         Ok(())
     }
