@@ -206,3 +206,28 @@ fn the_log_is_text_or_json() {
     assert_eq!(object["level"], "INFO");
     assert_eq!(object["message"], "the settings were reloaded");
 }
+
+#[test]
+fn slow_statements_are_logged_without_the_values_in_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let set = ["--set", "log_min_duration_ms=0", "--set", "log_level=debug", "--http", "127.0.0.1:0"];
+    let serving = Serving::start(&directory.path().join("d"), &set, &[]);
+    let mut client = serving.connect().expect("it serves");
+    client.batch_execute("CREATE TABLE t (id int PRIMARY KEY, name text)").expect("made");
+    client.execute("INSERT INTO t VALUES ($1, $2)", &[&1_i32, &"canary"]).expect("inserted");
+    client.batch_execute("UPDATE t SET name = 'canary' WHERE id = 1").expect("updated");
+    for failing in ["ALTER ROLE nobody PASSWORD 'canary'", "SELECT 'canary", "SELECT 'canary'::int"] {
+        assert!(client.batch_execute(failing).is_err());
+    }
+    client.batch_execute("SELECT 'the end' AS finished").expect("run");
+    let mut log = String::new();
+    while !log.contains("AS finished") {
+        log = log + &serving.wait_for("") + "\n";
+    }
+    for statement in
+        ["INSERT INTO t VALUES ($1, $2)", "UPDATE t SET name = $1 WHERE id = $2", "slow statement"]
+    {
+        assert!(log.contains(statement), "{statement}: {log}");
+    }
+    assert!(!log.contains("canary") && !log.contains("the end"), "{log}");
+}

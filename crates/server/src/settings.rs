@@ -459,6 +459,18 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_is_documented() {
+        let manual = include_str!("../../../docs/operating.md");
+        let settings = serde_json::to_value(Settings::default()).expect("paths are UTF-8");
+        for key in settings.as_object().expect("it has keys").keys() {
+            let is_rule = key == "host" && manual.contains("| `[[host]]` |");
+            assert!(is_rule || manual.contains(&format!("`{key}`")), "docs/operating.md lacks {key}");
+        }
+        let file = include_str!("../../../packaging/heddle.toml");
+        assert!(load(file, &[], "").is_ok(), "the packaged settings file is valid");
+    }
+
+    #[test]
     fn an_open_address_needs_tls_or_an_explicit_word() {
         let message = load("listen = '0.0.0.0:5432'", &[], "").expect_err("open to the world");
         assert!(message.contains("allow_unencrypted"), "{message}");
