@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use common::{heddle, succeed};
 
 /// What is asked of each database.
-const QUESTIONS: [&str; 10] = [
+const QUESTIONS: [&str; 11] = [
     "select * from public.person order by id",
     "select * from shop.team order by id",
     "select count(*), min(at), max(at), max(what) from public.temp_log",
     "select * from shop.base order by id",
     "select * from public.over order by n",
+    "select shop.twice(4), id from public.team_of(1)",
     "select column_name, is_nullable, is_identity, identity_generation, is_generated
          from information_schema.columns where table_name in ('person', 'team') order by table_name, ordinal_position",
     "select conname, contype, condeferrable, condeferred from pg_constraint where contype in ('p', 'u', 'f', 'c')

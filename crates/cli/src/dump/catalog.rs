@@ -51,9 +51,11 @@ pub(super) fn read(connection: &mut Connection) -> Result<Script> {
     let mut script = Script::default();
     schemas(connection, &mut script)?;
     types(connection, &mut script)?;
-    // Functions stand here, behind the types that they take and before the tables whose defaults call them.
+    // Defaults and checks of tables call functions; some functions return rows of tables.
+    routines(connection, &mut script, false)?;
     sequences(connection, &mut script)?;
     tables(connection, &mut script)?;
+    routines(connection, &mut script, true)?;
     positions(connection, &mut script)?;
     constraints(connection, &mut script, "u")?;
     indexes(connection, &mut script)?;
@@ -104,6 +106,21 @@ fn types(connection: &mut Connection, script: &mut Script) -> Result {
             text += &format!("\n    CONSTRAINT {} {definition}", quoted(&check));
         }
         script.before.push(text + ";");
+    }
+    Ok(())
+}
+
+/// Functions and procedures: those that return rows of tables, or the others.
+fn routines(connection: &mut Connection, script: &mut Script, of_rows: bool) -> Result {
+    let query = format!(
+        "select pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+         where {OURS} and {of_rows} = exists
+             (select from pg_class c where c.relkind = 'r'
+                  and pg_get_function_result(p.oid) in (c.oid::regclass::text, 'SETOF ' || c.oid::regclass::text))
+         order by p.oid"
+    );
+    for [definition] in lines(connection, &query)? {
+        script.before.push(format!("{};", definition.trim_end()));
     }
     Ok(())
 }

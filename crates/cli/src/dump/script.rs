@@ -22,6 +22,7 @@ const HEAD: &str = "\
 SET statement_timeout = 0;
 SET client_encoding = 'UTF8';
 SET standard_conforming_strings = on;
+SET check_function_bodies = false;
 SELECT pg_catalog.set_config('search_path', '', false);
 SET client_min_messages = warning;
 ";

@@ -251,6 +251,8 @@ impl Store {
         session.run(|tx| {
             for (oid, text) in &rows {
                 let key = [ValueRef::Int(*oid)];
+                // LOCK TABLE reserves definitions.
+                tx.reserve(&self.objects, key)?;
                 if tx.exists(&self.objects, key)? {
                     tx.update(&self.objects, key, &[("definition", ValueRef::Text(text))])?;
                 } else {
@@ -262,14 +264,31 @@ impl Store {
         Ok(())
     }
 
+    /// Reserves a definition for the session's transaction; without `wait`, only if no other session has reserved it.
+    /// Whether it is reserved now.
+    ///
+    /// # Errors
+    /// The engine's: 40P01, 55P03, 57014 of the wait.
+    pub fn reserve(&self, session: &mut Session, oid: u32, wait: bool) -> Result<bool> {
+        let key = [ValueRef::Int(i64::from(oid))];
+        let reserved = session.run(|tx| match wait {
+            true => tx.reserve(&self.objects, key).map(|()| true),
+            false => tx.try_reserve(&self.objects, key),
+        })?;
+        Ok(reserved)
+    }
+
     /// Deletes definitions, in the session's transaction.
     ///
     /// # Errors
     /// The engine's.
     pub fn delete(&self, session: &mut Session, oids: &[u32]) -> Result<()> {
         session.run(|tx| {
-            oids.iter()
-                .try_for_each(|oid| tx.delete(&self.objects, [ValueRef::Int(i64::from(*oid))]).map(|_| ()))
+            oids.iter().try_for_each(|oid| {
+                let key = [ValueRef::Int(i64::from(*oid))];
+                tx.reserve(&self.objects, key)?;
+                tx.delete(&self.objects, key).map(|_| ())
+            })
         })?;
         Ok(())
     }

@@ -352,7 +352,7 @@ impl Connection {
         if *restart_identity {
             for sequence in catalog.sequences() {
                 if sequence.owner.is_some_and(|(table, _)| tables.iter().any(|it| it.oid == table)) {
-                    let change = SequenceChange::Set(sequence.clone(), sequence.start, false);
+                    let change = SequenceChange::Restart(sequence.oid, sequence.start);
                     self.change_sequence_at_commit(change);
                 }
             }

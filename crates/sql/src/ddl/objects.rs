@@ -208,7 +208,6 @@ impl Connection {
     }
 
     pub(crate) fn alter_sequence(&mut self, alter: &SequenceStatement) -> Result<&'static str> {
-        let shared = self.shared().clone();
         let mut catalog = self.catalog_to_change();
         let sequence = match self.find_relation(&alter.name) {
             Ok(Relation::Sequence(sequence)) => sequence,
@@ -228,12 +227,9 @@ impl Connection {
         if let Some(owner) = self.sequence_owner(&alter.options)? {
             changed.owner = owner;
         }
-        let (value, is_called) = match restart {
-            Some(value) => (value, false),
-            None => shared.sequences.last(&shared.database, &sequence)?,
-        };
-        let change = SequenceChange::Set(Arc::new(changed.clone()), value, is_called);
-        self.change_sequence_at_commit(change);
+        if let Some(value) = restart {
+            self.change_sequence_at_commit(SequenceChange::Restart(sequence.oid, value));
+        }
         let (schema, name) = (changed.schema.clone(), changed.name.clone());
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
         self.publish(&[Object::Sequence(changed)], catalog)?;

@@ -127,6 +127,7 @@ impl Connection {
             replayed: 0,
             shortage: None,
             set_values: Vec::new(),
+            restarted: HashMap::new(),
             current_values: HashMap::new(),
             last_sequence: None,
             deferred: Deferred::default(),

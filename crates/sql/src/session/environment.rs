@@ -20,7 +20,7 @@ use crate::session::advisory::AdvisoryLocks;
 use crate::session::deferred::Deferred;
 use crate::session::notifications::Pending;
 use crate::session::result::{Notice, Severity};
-use crate::session::sequences::{SHORTAGE, Sequences, sequence_of};
+use crate::session::sequences::{SHORTAGE, Sequences, Standing, following, sequence_of};
 use crate::session::sessions::Sessions;
 use crate::session::settings::Settings;
 use crate::types::environment::{AdvisoryLock, FormatSettings, ObjectKind};
@@ -74,6 +74,8 @@ pub(crate) struct SessionEnvironment {
     pub shortage: Option<u32>,
     /// `setval` calls of this statement: they are carried out when it has ended.
     pub set_values: Vec<(u32, i64, bool)>,
+    /// Where the sequences stand that the transaction has restarted: only it sees them before its commit.
+    pub restarted: HashMap<u32, Standing>,
     /// The values that `currval` answers.
     pub current_values: HashMap<u32, i64>,
     pub last_sequence: Option<u32>,
@@ -303,11 +305,18 @@ impl Environment for SessionEnvironment {
         let value = match known {
             Some(value) => value,
             None => {
-                let value = self.sequences.next(&sequence).inspect_err(|error| {
-                    if error.state() == SHORTAGE {
-                        self.shortage = Some(sequence.oid);
+                let value = match self.restarted.get_mut(&sequence.oid) {
+                    Some(standing) => {
+                        let value = following(&sequence, standing.0, standing.1)?;
+                        *standing = (value, true);
+                        value
                     }
-                })?;
+                    None => self.sequences.next(&sequence).inspect_err(|error| {
+                        if error.state() == SHORTAGE {
+                            self.shortage = Some(sequence.oid);
+                        }
+                    })?,
+                };
                 self.given.truncate(self.replayed);
                 self.given.push((sequence.oid, value));
                 value
@@ -322,6 +331,9 @@ impl Environment for SessionEnvironment {
     fn sequence_state(&mut self, sequence: u32) -> Result<(i64, bool)> {
         let known = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&known, SELECT)?;
+        if let Some(standing) = self.restarted.get(&sequence) {
+            return Ok(*standing);
+        }
         self.sequences.state(sequence).inspect_err(|_| self.shortage = Some(sequence))
     }
 

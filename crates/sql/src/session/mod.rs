@@ -38,6 +38,7 @@ mod settings;
 mod slow;
 mod statement;
 pub(crate) mod statements;
+mod table_lock;
 mod transaction;
 
 use std::sync::Arc;
@@ -154,16 +155,6 @@ impl Shared {
         let mut kept = current.as_ref().clone();
         kept.skip_oids_of(catalog);
         *current = Arc::new(kept);
-    }
-
-    /// Carries out what a transaction that has committed does to sequences.
-    pub fn change_sequences(&self, changes: &[SequenceChange]) -> Result<()> {
-        changes.iter().try_for_each(|change| match change {
-            SequenceChange::Set(sequence, value, is_called) => {
-                self.sequences.set(&self.database, sequence, *value, *is_called)
-            }
-            SequenceChange::Forget(oid) => self.sequences.forget(&self.database, *oid),
-        })
     }
 }
 

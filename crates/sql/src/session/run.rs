@@ -301,6 +301,10 @@ impl Connection {
     /// Carries out the `setval` calls of a statement that has succeeded.
     fn finish_sequences(&mut self) -> Result<()> {
         for (oid, value, is_called) in std::mem::take(&mut self.environment.set_values) {
+            if let Some(standing) = self.environment.restarted.get_mut(&oid) {
+                *standing = (value, is_called);
+                continue;
+            }
             let sequence = sequence_of(&self.environment.catalog, oid)?;
             self.shared.sequences.set(&self.shared.database, &sequence, value, is_called)?;
         }

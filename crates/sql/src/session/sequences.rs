@@ -1,13 +1,15 @@
 //! Sequences: their next values are given in memory, ahead of what is stored.
 //!
 //! Invariants: a value is given only after a bound beyond it is stored, so that none is given twice, also after a
-//! crash; values between what was given and the bound may be skipped. Storing happens between statements, never inside a
-//! transaction: a statement that runs out of stored values ends with [`Shortage`], and is retried after a refill.
+//! crash; values between what was given and the bound may be skipped. Bounds are raised between statements, never inside a
+//! transaction: a statement that runs out of stored values ends with [`SHORTAGE`], and is retried after a refill. Where
+//! ALTER SEQUENCE … RESTART and TRUNCATE … RESTART IDENTITY put a sequence is stored by their transaction's commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
-use heddledb::{DataType, Database, TableDefinition, ValueRef};
+use heddledb::{DataType, Database, Session, TableDefinition, Tx, ValueRef};
 use parking_lot::Mutex;
 
 use crate::catalog::Sequence;
@@ -38,6 +40,12 @@ struct State {
     /// How many values the next refill stores ahead.
     ahead: i64,
 }
+
+/// Where a sequence stands: its last value, or the first to be given, and whether it was given.
+pub(crate) type Standing = (i64, bool);
+
+/// How long a commit waits for a refill in progress.
+const ORDER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The error by which a statement says that stored values have run out.
 pub(crate) const SHORTAGE: SqlState = SqlState::new("HDSEQ");
@@ -141,18 +149,54 @@ impl Sequences {
     }
 
     fn write(&self, database: &Database, oid: u32, last: i64, is_called: bool) -> Result<()> {
-        database.run(|tx| {
-            let key = [ValueRef::Int(i64::from(oid))];
-            if tx.exists(&self.table, key)? {
-                let values = [("last", ValueRef::Int(last)), ("is_called", ValueRef::Bool(is_called))];
-                tx.update(&self.table, key, &values)
-            } else {
-                tx.insert(
-                    &self.table,
-                    [ValueRef::Int(i64::from(oid)), ValueRef::Int(last), ValueRef::Bool(is_called)],
-                )
-            }
+        database.run(|tx| self.write_in(tx, oid, (last, is_called)))?;
+        Ok(())
+    }
+
+    fn write_in(&self, tx: &Tx<'_, '_>, oid: u32, (last, is_called): Standing) -> heddledb::Result<()> {
+        let key = [ValueRef::Int(i64::from(oid))];
+        if tx.exists(&self.table, key)? {
+            let values = [("last", ValueRef::Int(last)), ("is_called", ValueRef::Bool(is_called))];
+            return tx.update(&self.table, key, &values);
+        }
+        let row = [ValueRef::Int(i64::from(oid)), ValueRef::Int(last), ValueRef::Bool(is_called)];
+        tx.insert(&self.table, row)
+    }
+
+    /// Commits a transaction that changes sequences: stores where they stand then, in the transaction; `None`: a
+    /// sequence was dropped.
+    ///
+    /// # Errors
+    /// The engine's; 40001 while bounds are being stored for longer than the transaction may wait. The transaction is
+    /// then still open.
+    pub fn commit_with(
+        &self,
+        session: &mut Session,
+        changes: &[(u32, Option<Standing>)],
+        commit: impl FnOnce(&mut Session) -> Result<()>,
+    ) -> Result<()> {
+        // No bound may be stored between the transaction's write and its end. A refill may itself wait for this
+        // transaction, so the wait has a limit.
+        let Some(_in_order) = self.refilling.try_lock_for(ORDER_TIMEOUT) else {
+            let message = "could not serialize access to a sequence that is being extended";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
+        };
+        session.run(|tx| {
+            changes.iter().try_for_each(|(oid, standing)| match standing {
+                Some(standing) => self.write_in(tx, *oid, *standing),
+                None => tx.delete(&self.table, [ValueRef::Int(i64::from(*oid))]).map(|_| ()),
+            })
         })?;
+        commit(session)?;
+        let mut states = self.states.lock();
+        for (oid, standing) in changes {
+            match *standing {
+                Some((last, is_called)) => {
+                    states.insert(*oid, State { last, is_called, bound: None, ahead: AHEAD_MIN })
+                }
+                None => states.remove(oid),
+            };
+        }
         Ok(())
     }
 
@@ -166,19 +210,6 @@ impl Sequences {
         let state = State { last: value, is_called, bound: None, ahead: AHEAD_MIN };
         self.states.lock().insert(sequence.oid, state);
         Ok(())
-    }
-
-    /// The last value that was given, and whether any was.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub fn last(&self, database: &Database, sequence: &Sequence) -> Result<(i64, bool)> {
-        let known = self.states.lock().get(&sequence.oid).copied();
-        let state = match known {
-            Some(state) => state,
-            None => self.stored(database, sequence)?,
-        };
-        Ok((state.last, state.is_called))
     }
 
     /// Forgets a sequence that was dropped.
@@ -204,7 +235,11 @@ pub(crate) fn check_bounds(sequence: &Sequence, value: i64) -> Result<()> {
     Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message))
 }
 
-fn following(sequence: &Sequence, last: i64, is_called: bool) -> Result<i64> {
+/// The value behind this one.
+///
+/// # Errors
+/// 2200H at the end.
+pub(crate) fn following(sequence: &Sequence, last: i64, is_called: bool) -> Result<i64> {
     if !is_called {
         return Ok(last);
     }

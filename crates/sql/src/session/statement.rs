@@ -86,16 +86,7 @@ impl Connection {
                 "RESET"
             }
             Statement::Discard(what) => self.discard(what)?,
-            Statement::LockTable { tables, mode, .. } => {
-                self.check_relations(tables)?;
-                self.check_lockable(tables, mode)?;
-                if !self.transaction.is_explicit() {
-                    let message = "LOCK TABLE can only be used in transaction blocks";
-                    return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
-                }
-                // Transactions are serializable without it: those that meet are retried or fail.
-                "LOCK TABLE"
-            }
+            Statement::LockTable { tables, mode, no_wait } => self.lock_tables(tables, mode, *no_wait)?,
             Statement::Vacuum { tables, analyze } => {
                 self.check_no_block("VACUUM")?;
                 let own = self.maintained(tables, "vacuum")?;
@@ -193,7 +184,7 @@ impl Connection {
         }
     }
 
-    fn check_relations(&self, names: &[crate::parse::syntax::ObjectName]) -> Result<()> {
+    pub(super) fn check_relations(&self, names: &[crate::parse::syntax::ObjectName]) -> Result<()> {
         for name in names {
             self.find_relation(name)?;
         }
@@ -216,7 +207,7 @@ impl Connection {
     }
 
     /// LOCK TABLE needs a privilege by which the table could be locked otherwise.
-    fn check_lockable(&self, names: &[ObjectName], mode: &str) -> Result<()> {
+    pub(super) fn check_lockable(&self, names: &[ObjectName], mode: &str) -> Result<()> {
         let enough = match mode.to_ascii_lowercase().as_str() {
             "access share" => vec![SELECT],
             "row exclusive" => vec![INSERT, UPDATE, DELETE, TRUNCATE],

@@ -10,14 +10,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
 
-use crate::catalog::{Catalog, Sequence};
+use crate::catalog::Catalog;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, Statement, TransactionModes};
 use crate::session::Shared;
 use crate::session::connection::Connection;
 use crate::session::result::{Severity, TransactionStatus};
+use crate::session::sequences::Standing;
 
 /// What kind of transaction block a session is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub(crate) struct Transaction {
 struct Changes {
     /// The transaction's private catalog, if it has changed the schema.
     catalog: Option<Arc<Catalog>>,
-    /// Changes to sequences, applied after the commit.
+    /// The sequences that were restarted or dropped.
     sequences: Vec<SequenceChange>,
 }
 
@@ -54,13 +56,15 @@ struct Savepoint {
     name: String,
     engine: SessionSavepoint,
     changes: Changes,
+    /// Where the sequences stood that the transaction had restarted.
+    restarted: HashMap<u32, Standing>,
 }
 
 /// What a commit does to a sequence.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) enum SequenceChange {
-    /// Its last value, and whether `nextval` has already returned that value (`is_called` of `setval`).
-    Set(Arc<Sequence>, i64, bool),
+    /// The sequence was restarted: this value comes next.
+    Restart(u32, i64),
     /// The sequence was dropped.
     Forget(u32),
 }
@@ -132,16 +136,36 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits, and publishes the catalog before the schema lock is released.
-    fn commit(&mut self, shared: &Shared) -> Result<()> {
+    /// Commits, and publishes the catalog before the schema lock is released. `restarted`: where the sequences stand
+    /// that the transaction has restarted.
+    fn commit(&mut self, shared: &Shared, restarted: &HashMap<u32, Standing>) -> Result<()> {
         self.end();
         let Changes { catalog, sequences } = std::mem::take(&mut self.changes);
-        self.session.commit_and(|| {
-            if let Some(catalog) = catalog {
-                shared.set_catalog(catalog);
-            }
-        })?;
-        shared.change_sequences(&sequences)
+        let commit = |session: &mut Session| {
+            session.commit_and(|| {
+                if let Some(catalog) = catalog {
+                    shared.set_catalog(catalog);
+                }
+            })?;
+            Ok(())
+        };
+        if sequences.is_empty() {
+            return commit(&mut self.session);
+        }
+        let changes: Vec<(u32, Option<Standing>)> = sequences
+            .into_iter()
+            .map(|change| match change {
+                SequenceChange::Restart(oid, value) => {
+                    (oid, Some(restarted.get(&oid).copied().unwrap_or((value, false))))
+                }
+                SequenceChange::Forget(oid) => (oid, None),
+            })
+            .collect();
+        let committed = shared.sequences.commit_with(&mut self.session, &changes, commit);
+        if committed.is_err() && self.session.state() != SessionState::Idle {
+            self.session.rollback()?;
+        }
+        committed
     }
 
     /// The index of the most recent savepoint of this name.
@@ -182,9 +206,10 @@ impl Connection {
         let done = done.and_then(|done| self.check_deferred().map(|()| done));
         self.environment.deferred.clear();
         let ended = match &done {
-            Ok(_) => self.transaction.commit(&self.shared),
+            Ok(_) => self.transaction.commit(&self.shared, &self.environment.restarted),
             Err(_) => self.transaction.rollback(&self.shared),
         };
+        self.environment.restarted.clear();
         self.environment.catalog = self.shared.catalog();
         let done = done?;
         ended.map(|()| done)
@@ -227,8 +252,12 @@ impl Connection {
         self.transaction.changes.catalog = Some(catalog);
     }
 
-    /// Defers a change to a sequence until the transaction has committed.
+    /// Has the transaction's commit change a sequence; the transaction itself sees the change at once.
     pub(crate) fn change_sequence_at_commit(&mut self, change: SequenceChange) {
+        match change {
+            SequenceChange::Restart(oid, value) => self.environment.restarted.insert(oid, (value, false)),
+            SequenceChange::Forget(oid) => self.environment.restarted.remove(&oid),
+        };
         self.transaction.changes.sequences.push(change);
     }
 
@@ -268,7 +297,7 @@ impl Connection {
             return Err(error);
         }
         let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
-        let committed = self.transaction.commit(&self.shared);
+        let committed = self.transaction.commit(&self.shared, &self.environment.restarted);
         self.block_ended(committed.is_ok());
         committed
     }
@@ -290,6 +319,7 @@ impl Connection {
     pub(super) fn block_ended(&mut self, committed: bool) {
         self.environment.acquired.clear();
         self.environment.deferred.clear();
+        self.environment.restarted.clear();
         self.shared.advisory.release_all(self.environment.number, true);
         self.environment.catalog = self.current_catalog();
         if committed {
@@ -391,7 +421,8 @@ impl Connection {
         self.check_in_block("SAVEPOINT")?;
         let engine = self.transaction.session.savepoint()?;
         let changes = self.transaction.changes.clone();
-        self.transaction.savepoints.push(Savepoint { name: name.to_string(), engine, changes });
+        let restarted = self.environment.restarted.clone();
+        self.transaction.savepoints.push(Savepoint { name: name.to_string(), engine, changes, restarted });
         self.environment.pending.savepoint();
         Ok("SAVEPOINT")
     }
@@ -402,6 +433,7 @@ impl Connection {
         let savepoint = &self.transaction.savepoints[place];
         self.transaction.session.rollback_to(&savepoint.engine)?;
         self.transaction.changes = savepoint.changes.clone();
+        self.environment.restarted = savepoint.restarted.clone();
         self.environment.catalog = self.current_catalog();
         self.transaction.savepoints.truncate(place + 1);
         self.environment.pending.rollback_to(place);

@@ -1,6 +1,7 @@
 //! Routines of users as statements of SQL: what `pg_get_functiondef` and its kin print.
 
 use super::SystemCatalog;
+use super::definitions::shown_relation;
 use crate::catalog::{Argument, ArgumentMode, Catalog, Routine, Stability};
 use crate::parse::quote_identifier;
 use crate::types::{Modifier, Type, format_type};
@@ -60,10 +61,11 @@ fn arguments_of(catalog: &Catalog, routine: &Routine, with_defaults: bool) -> St
 pub(super) fn result(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
     let catalog = system.objects();
     let routine = catalog.routine_by_oid(oid).filter(|routine| !routine.is_procedure)?;
-    Some(result_of(catalog, routine))
+    Some(result_of(system, routine))
 }
 
-fn result_of(catalog: &Catalog, routine: &Routine) -> String {
+fn result_of(system: &SystemCatalog<'_>, routine: &Routine) -> String {
+    let catalog = system.objects();
     let columns: Vec<String> = routine
         .arguments
         .iter()
@@ -73,9 +75,9 @@ fn result_of(catalog: &Catalog, routine: &Routine) -> String {
     if !columns.is_empty() {
         return format!("TABLE({})", columns.join(", "));
     }
-    let row = routine.row_of.and_then(|table| catalog.table_by_oid(table));
+    let row = routine.row_of.and_then(|table| shown_relation(system, table));
     let kind = match row {
-        Some(table) => quote_identifier(&table.name),
+        Some(table) => table,
         None => type_text(catalog, routine.result),
     };
     if routine.is_set { format!("SETOF {kind}") } else { kind }
@@ -90,7 +92,7 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String>
     let arguments = arguments_of(catalog, routine, true);
     let mut text = format!("CREATE OR REPLACE {kind} {name}({arguments})\n");
     if !routine.is_procedure {
-        text += &format!(" RETURNS {}\n", result_of(catalog, routine));
+        text += &format!(" RETURNS {}\n", result_of(system, routine));
     }
     text += &format!(" LANGUAGE {}\n", routine.language.name());
     let mut options = Vec::new();
