@@ -42,7 +42,7 @@ type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
 type Operation = fn(Bank, Measure<'_>);
 
 /// Each operation, and the protocol under which it runs.
-const OPERATIONS: [(&str, ProtocolKind, Operation); 13] = [
+const OPERATIONS: [(&str, ProtocolKind, Operation); 16] = [
     ("get by closure, serial", ProtocolKind::Serial, get_by_closure),
     ("get by closure, optimistic", ProtocolKind::Optimistic, get_by_closure),
     ("get by procedure, serial", ProtocolKind::Serial, get_by_procedure),
@@ -56,6 +56,9 @@ const OPERATIONS: [(&str, ProtocolKind, Operation); 13] = [
     ("debit-credit of 4 actions, optimistic", ProtocolKind::Optimistic, debit_credit),
     ("ycsb of 10 actions, serial", ProtocolKind::Serial, ycsb),
     ("ycsb of 10 actions, optimistic", ProtocolKind::Optimistic, ycsb),
+    ("get of both columns by closure, optimistic", ProtocolKind::Optimistic, get_row_by_closure),
+    ("get of a struct by closure, optimistic", ProtocolKind::Optimistic, get_struct_by_closure),
+    ("insert of a struct by closure, optimistic", ProtocolKind::Optimistic, insert_struct_by_closure),
 ];
 
 fn main() -> ExitCode {
@@ -309,6 +312,58 @@ fn insert_by_closure(bank: Bank, measure: Measure<'_>) {
         for _ in 0..repetitions {
             next += 1;
             let inserted = bank.db.run(|tx| tx.insert(&bank.history, row![next, 1]));
+            assert_eq!(inserted, Ok(()));
+        }
+    });
+}
+
+/// The row of the bank's tables, as a struct.
+#[derive(Table)]
+struct Account {
+    #[table(key)]
+    id: i64,
+    amount: i64,
+}
+
+fn get_row_by_closure(bank: Bank, measure: Measure<'_>) {
+    let column = |name| bank.accounts.column(name).expect("a column of the table");
+    let (id, amount) = (column("id"), column("amount"));
+    let mut next = 0;
+    measure(&mut |repetitions| {
+        for _ in 0..repetitions {
+            next += 1;
+            let read = bank.db.run(|tx| {
+                let row =
+                    tx.get(&bank.accounts, key![account(next)])?.ok_or_else(|| fail("no such account"))?;
+                Ok((row.int(id)?, row.int(amount)?))
+            });
+            assert_eq!(read, Ok((account(next), 0)));
+        }
+    });
+}
+
+fn get_struct_by_closure(bank: Bank, measure: Measure<'_>) {
+    let accounts = bank.accounts.clone().rows_of::<Account>().expect("these columns");
+    let mut next = 0;
+    measure(&mut |repetitions| {
+        for _ in 0..repetitions {
+            next += 1;
+            let read = bank.db.run(|tx| {
+                let row = tx.get(&accounts, account(next))?.ok_or_else(|| fail("no such account"))?;
+                Ok((row.id, row.amount))
+            });
+            assert_eq!(read, Ok((account(next), 0)));
+        }
+    });
+}
+
+fn insert_struct_by_closure(bank: Bank, measure: Measure<'_>) {
+    let history = bank.history.clone().rows_of::<Account>().expect("these columns");
+    let mut next = 0_i64;
+    measure(&mut |repetitions| {
+        for _ in 0..repetitions {
+            next += 1;
+            let inserted = bank.db.run(|tx| tx.insert(&history, &Account { id: next, amount: 1 }));
             assert_eq!(inserted, Ok(()));
         }
     });

@@ -51,6 +51,7 @@ mod diagnostics;
 mod durability;
 pub mod error;
 mod expression;
+pub mod guide;
 mod lock;
 mod operation;
 mod options;

@@ -1,0 +1,111 @@
+//! A guide to HeddleDB in Rust programs.
+//!
+//! # First steps
+//!
+//! A database is a directory, or memory; a table is a struct; a transaction is a closure.
+//!
+//! ```
+//! use heddledb::{Database, Table};
+//!
+//! #[derive(Debug, PartialEq, Table)]
+//! struct Item {
+//!     #[table(key)]
+//!     id: i64,
+//!     name: String,
+//!     #[table(check = "stock >= 0")]
+//!     stock: i64,
+//! }
+//!
+//! let db = Database::in_memory()?; // or Database::open("shop", Options::default())?
+//! let items = db.table_of::<Item>()?;
+//! db.run(|tx| tx.insert(&items, &Item { id: 7, name: "pen".into(), stock: 3 }))?;
+//! db.run(|tx| tx.add(&items, 7, "stock", -1))?;
+//! assert_eq!(db.run(|tx| tx.get(&items, 7))?.map(|item| item.stock), Some(2));
+//! # Ok::<(), heddledb::Error>(())
+//! ```
+//!
+//! Tables whose columns are known at run time only have a [`TableDefinition`], and rows with getters
+//! ([`Row`]); both kinds mix: a [`TableOf`] is a [`Table`](struct@crate::Table).
+//!
+//! Complete programs are in `examples/`: a shop, a bank, counters, a leaderboard, presence, a job queue.
+//!
+//! # Modeling
+//!
+//! *Make what many change at once commutative.* [`Tx::add`], [`Tx::max`], [`Tx::min`], [`Tx::multiply`], [`Tx::ordered_put`] and
+//! [`Tx::top_k_insert`] return nothing, so they do not conflict with each other. A stock that is read, compared and written conflicts
+//! with every other buyer; `tx.add(&items, id, "stock", -1)` with a check `stock >= 0` does not, and still sells exactly what
+//! there is. A balance, a counter, the latest heartbeat, the best scores: all of them fit.
+//!
+//! *Keep one row for one thing.* A count beside rows that are counted, in one row for all, makes every insert change the same row. Count
+//! by a scan in a snapshot, or by additions.
+//!
+//! *Route by what belongs together.* Under the protocol `partitioned`, rows with equal routing columns
+//! (`#[table(routing(shop))]`) belong to one thread: choose the column in which most transactions agree.
+//!
+//! *Index what is looked for.* `#[table(index)]`, `#[table(index(by_day(day, shop)))]`: [`Tx::scan_index`] reads a range of it, in its order.
+//!
+//! References between tables are kept as knowledge, for the scheduler; the engine does not enforce them. SQL (`heddle-sql`) does.
+//!
+//! # Transactions and retries
+//!
+//! All transactions are serializable. A closure is retried when it met a concurrent change, so it may run several times: only its last
+//! run has effects *in the database*; what it does outside (a counter of its own, an e-mail) happens each time. Collect such effects, and
+//! do them after [`Database::run`] has returned.
+//!
+//! Pass errors of the engine on with `?`: [`Error::Conflict`](crate::Error::Conflict) is how a retry begins. To fail with an error type of your
+//! own use [`Database::try_run`]; it leaves no trace.
+//!
+//! *Rows end with the transaction.* A [`Row`] and the texts that it gives borrow from the transaction: copy out what you keep. A struct
+//! owns its fields, and so does [`OwnedRow`](crate::OwnedRow), which snapshots give.
+//!
+//! ```
+//! # use heddledb::{DataType, Database, TableDefinition, row};
+//! # let db = Database::in_memory()?;
+//! # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64).column("name", DataType::Text)
+//! #     .primary_key(["id"]))?;
+//! # db.run(|tx| tx.insert(&items, row![7, "pen"]))?;
+//! let name: Option<String> = db.run(|tx| match tx.get(&items, 7)? {
+//!     Some(item) => Ok(Some(item.text("name")?.to_string())),
+//!     None => Ok(None),
+//! })?;
+//! # assert_eq!(name.as_deref(), Some("pen"));
+//! # Ok::<(), heddledb::Error>(())
+//! ```
+//!
+//! Which form for which purpose:
+//!
+//! | form | for |
+//! | --- | --- |
+//! | [`Database::run`], [`Database::try_run`] | nearly everything |
+//! | [`Database::transaction`] | a deadline, a cancellation, a report of attempts and waits |
+//! | [`Database::run_async`] | async programs: no thread waits for the disk |
+//! | [`Database::read`], [`Database::snapshot`] | reports of any length: they run once, beside all transactions |
+//! | [`Database::session`] | transactions that wait for a person or a network in their middle; queues of reserved rows |
+//! | [`Database::register`] and [`Database::call`], [`Database::worker`] | the highest throughput: what a call touches is declared, so that it is found ahead |
+//!
+//! # Protocols
+//!
+//! A program is the same under each; one is chosen when the database is opened ([`Options::protocol`](crate::Options::protocol)), and another may be the
+//! next time. `optimistic`, the default, suits most. `phased`: a few columns get very many additions. `serial`: short transactions on the same few
+//! rows, or one processor. `locking`: long bodies that collide. `partitioned`: procedures whose rows agree in one column, on many processors.
+//!
+//! # Durability
+//!
+//! With [`Durability::Group`](crate::Durability), the default, a result is returned once everything that it wrote *and read* is on disk; while it is on its way,
+//! the next transactions run. `Async` does not wait: a crash loses the last moments, never the middle of anything. `None` writes no log.
+//! After a power cut [`Database::open`] recovers by itself; [`Database::recovery`] says what it found.
+//!
+//! # Operations
+//!
+//! [`Database::backup`] copies a database while it runs; [`Database::check`] compares indexes with tables; [`Database::statistics`] counts.
+//! Checkpoints shorten recovery and the log ([`CheckpointOptions`](crate::CheckpointOptions)). [`Database::change_table`] changes columns and indexes while
+//! transactions run; handles follow. The tool `heddle` does the same from a shell.
+//!
+//! # Tuning
+//!
+//! First look: [`TransactionReport`](crate::TransactionReport) says how often a body was retried, [`Database::statistics`] how often all were. Many retries: make
+//! the write an operation, or reserve the row ([`Tx::get_for_update`] in a session), or choose another protocol. No retries, but waits: the
+//! disk bounds it; more transactions at once share each flush. Column handles ([`Table::column`](crate::Table::column)) and structs save the look-up of a name.
+
+#[cfg(doc)]
+use crate::{Database, Row, TableDefinition, TableOf, Tx};
