@@ -15,7 +15,12 @@ fn open(options: Options) -> Sql {
     Sql::new(&db).expect("the catalog can be made")
 }
 
+/// A session of a superuser, or of a role that may read and write all tables.
 fn connect(sql: &Sql, user: &str, is_superuser: bool) -> Connection {
+    if !is_superuser && sql.login_role(user).is_none() {
+        let role = format!("create role {user} login in role pg_read_all_data, pg_write_all_data");
+        admin(sql).query(&role).expect("a new role");
+    }
     let options = ConnectOptions { user: user.to_owned(), is_superuser, ..ConnectOptions::default() };
     sql.connect(options).expect("it is open")
 }

@@ -3,6 +3,7 @@
 //! Invariants: a routine's body is kept as it was written, and is parsed when it is first called in a connection. Two
 //! routines of one schema and name differ in the types of their input arguments.
 
+use crate::catalog::rights::Rights;
 use crate::catalog::stored;
 use crate::types::{Modifier, Type};
 
@@ -133,6 +134,12 @@ pub(crate) struct Routine {
     pub body: String,
     /// COMMENT ON FUNCTION.
     pub comment: Option<String>,
+    /// Its owner, and what was granted on it.
+    #[serde(default)]
+    pub rights: Rights,
+    /// SECURITY DEFINER: it runs with its owner's privileges.
+    #[serde(default)]
+    pub is_definer: bool,
 }
 
 impl Routine {

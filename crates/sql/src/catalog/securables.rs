@@ -24,6 +24,7 @@ pub(crate) enum Securable {
     Column(u32, usize),
     Schema(String),
     Type(u32),
+    Routine(u32),
     Database,
 }
 
@@ -100,6 +101,7 @@ impl Catalog {
             }
             Securable::Schema(name) => (RightsKind::Schema, self.schema(name)?.rights.clone()),
             Securable::Type(oid) => (RightsKind::Type, self.user_type_by_oid(*oid)?.rights().clone()),
+            Securable::Routine(oid) => (RightsKind::Function, self.routine_by_oid(*oid)?.rights.clone()),
             Securable::Database => (RightsKind::Database, self.database.rights.clone()),
         })
     }
@@ -129,6 +131,12 @@ impl Catalog {
                     Some(Object::Domain(domain))
                 }
             },
+            Securable::Routine(oid) => {
+                let mut routine = self.routine_by_oid(*oid)?.as_ref().clone();
+                routine.rights = rights;
+                self.put_routine(Arc::new(routine.clone()));
+                Some(Object::Routine(routine))
+            }
             Securable::Database => {
                 self.database = DatabaseEntry { rights };
                 Some(Object::Database(self.database.clone()))
@@ -196,6 +204,10 @@ impl Catalog {
         }
         for ty in self.types() {
             add(Securable::Type(ty.oid()), format!("type {}", ty.name()));
+        }
+        for routine in self.routines() {
+            let signature = routine.signature(|ty| self.type_display(ty));
+            add(Securable::Routine(routine.oid), format!("{} {signature}", routine.kind()));
         }
         add(Securable::Database, "database".to_string());
         found.sort_by(|left, right| left.description.cmp(&right.description));

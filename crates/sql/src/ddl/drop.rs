@@ -164,6 +164,7 @@ impl Connection {
                 },
                 Securable::Schema(name) => plan.schemas.push(name.clone()),
                 Securable::Type(oid) => plan.types.push(*oid),
+                Securable::Routine(oid) => plan.routines.extend(catalog.routine_by_oid(*oid).cloned()),
                 Securable::Column(..) | Securable::Database => {}
             }
         }

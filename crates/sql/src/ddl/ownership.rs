@@ -107,7 +107,7 @@ impl Connection {
         self.check_schema_for(self.role(), schema, wanted)
     }
 
-    fn check_schema_for(&self, role: u32, schema: &str, wanted: Privileges) -> Result<()> {
+    pub(crate) fn check_schema_for(&self, role: u32, schema: &str, wanted: Privileges) -> Result<()> {
         let environment = self.environment();
         if schema == environment.temporary {
             return if wanted & CREATE != 0 { self.check_database(TEMPORARY) } else { Ok(()) };
@@ -197,7 +197,7 @@ impl Connection {
             }
             Securable::Schema(name) => self.check_owner(rights, "schema", name)?,
             Securable::Database => self.check_owner(rights, "database", &self.environment().database)?,
-            Securable::Column(..) => {}
+            Securable::Column(..) | Securable::Routine(_) => {}
         }
         let owner = self.new_owner(to)?;
         match object {

@@ -11,7 +11,7 @@ use crate::catalog::rights::{
 };
 use crate::catalog::securables::{DefaultAcl, Securable};
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::{Catalog, Relation, Routine};
 use crate::ddl::roles::denied;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
@@ -97,13 +97,27 @@ impl Connection {
         Ok(grantees)
     }
 
-    fn targets(&self, on: &GrantTarget) -> Result<Vec<Target>> {
+    fn targets(&mut self, on: &GrantTarget) -> Result<Vec<Target>> {
         let mut targets = Vec::new();
         match on {
             GrantTarget::Objects(TargetKind::Language, _) => {}
             GrantTarget::Objects(kind, names) => {
                 for name in names {
                     targets.push(self.target(*kind, name)?);
+                }
+            }
+            GrantTarget::Routines(kind, names) => {
+                for name in names {
+                    let routine = self.routine_named(*kind, name)?;
+                    targets.push(routine_target(&routine));
+                }
+            }
+            GrantTarget::AllIn(TargetKind::Routine, schemas) => {
+                for schema in schemas {
+                    self.securable(TargetKind::Schema, &ObjectName { parts: vec![schema.clone()] })?;
+                    let catalog = &self.environment().catalog;
+                    let own = catalog.routines().filter(|routine| routine.schema == schema.text);
+                    targets.extend(own.map(|routine| routine_target(routine)));
                 }
             }
             GrantTarget::AllIn(kind, schemas) => {
@@ -268,6 +282,7 @@ impl Connection {
             TargetKind::Table => RightsKind::Table,
             TargetKind::Sequence => RightsKind::Sequence,
             TargetKind::Schema => RightsKind::Schema,
+            TargetKind::Routine => RightsKind::Function,
             _ => RightsKind::Type,
         };
         if kind == RightsKind::Schema && !schemas.is_empty() {
@@ -321,6 +336,10 @@ impl Connection {
         self.publish(&objects, catalog)?;
         self.delete_definitions(&gone)
     }
+}
+
+fn routine_target(routine: &Routine) -> Target {
+    Target { object: Securable::Routine(routine.oid), name: routine.name.clone(), what: routine.kind() }
 }
 
 fn same_items(left: &[AclItem], right: &[AclItem]) -> bool {

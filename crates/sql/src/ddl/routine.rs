@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
 use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Relation, Routine, Stability, no_schema};
 use crate::error::{Result, SqlError, SqlState};
@@ -28,12 +29,17 @@ impl Connection {
         let oid = match &known {
             Some(known) => {
                 self.check_replacement(known, &routine, create.or_replace)?;
+                self.check_owner(&known.rights, known.kind(), &known.name)?;
                 known.oid
             }
             None => catalog.new_oid(),
         };
+        let rights = match &known {
+            Some(known) => known.rights.clone(),
+            None => self.new_rights(RightsKind::Function, &schema),
+        };
         let comment = known.and_then(|known| known.comment.clone());
-        let routine = Arc::new(Routine { oid, comment, ..routine });
+        let routine = Arc::new(Routine { oid, comment, rights, ..routine });
         catalog.put_routine(routine.clone());
         self.publish(&[Object::Routine(routine.as_ref().clone())], catalog)?;
         if self.environment().settings.is_on("check_function_bodies") {
@@ -62,6 +68,8 @@ impl Connection {
             stability: options.stability.unwrap_or(Stability::Volatile),
             body,
             comment: None,
+            rights: Rights::default(),
+            is_definer: options.is_definer.unwrap_or(false),
         };
         self.set_result(&mut routine, create.returns.as_ref())?;
         if language == Language::Sql && (routine.result == Type::Trigger) {
@@ -174,6 +182,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether the current role owns a routine.
+    fn check_routine_owner(&self, routine: &Routine) -> Result<()> {
+        self.check_owner(&routine.rights, routine.kind(), &routine.name)
+    }
+
+    /// The routine that DROP, ALTER, COMMENT and GRANT name.
+    ///
+    /// # Errors
+    /// 42883: there is none.
+    pub(crate) fn routine_named(&mut self, kind: ObjectKind, name: &RoutineName) -> Result<Arc<Routine>> {
+        match self.find_routine(kind, name)? {
+            Some(routine) => Ok(routine),
+            None => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, self.missing_routine(kind, name)?)),
+        }
+    }
+
     /// The routine that DROP, ALTER and COMMENT name; none: there is no such.
     fn find_routine(&mut self, kind: ObjectKind, name: &RoutineName) -> Result<Option<Arc<Routine>>> {
         let catalog = self.current_catalog();
@@ -233,7 +257,10 @@ impl Connection {
         let mut dropped = Vec::new();
         for name in &drop.names {
             match self.find_routine(drop.kind, name)? {
-                Some(routine) => dropped.push(routine),
+                Some(routine) => {
+                    self.check_routine_owner(&routine)?;
+                    dropped.push(routine);
+                }
                 None => {
                     let message = self.missing_routine(drop.kind, name)?;
                     if !drop.if_exists {
@@ -264,6 +291,7 @@ impl Connection {
             let message = self.missing_routine(alter.kind, &alter.name)?;
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         };
+        self.check_routine_owner(&known)?;
         let mut catalog = self.catalog_to_change();
         let mut routine = known.as_ref().clone();
         match &alter.change {
@@ -271,10 +299,19 @@ impl Connection {
             RoutineChange::Schema(schema) if catalog.schema(&schema.text).is_none() => {
                 return Err(no_schema(&schema.text));
             }
-            RoutineChange::Schema(schema) => routine.schema.clone_from(&schema.text),
+            RoutineChange::Schema(schema) => {
+                self.check_schema(&schema.text, CREATE)?;
+                routine.schema.clone_from(&schema.text);
+            }
             RoutineChange::Options(options) => change_options(&mut routine, options)?,
             RoutineChange::Comment(comment) => routine.comment.clone_from(comment),
-            RoutineChange::Nothing => {}
+            RoutineChange::Owner(owner) => {
+                let owner = self.new_owner(owner)?;
+                if !self.is_superuser() {
+                    self.check_schema_for(owner, &known.schema, CREATE)?;
+                }
+                routine.rights.change_owner(owner);
+            }
         }
         let moves = (&known.schema, &known.name) != (&routine.schema, &routine.name);
         let taken = catalog.routines_of(&routine.schema, &routine.name);
@@ -300,6 +337,7 @@ fn change_options(routine: &mut Routine, options: &RoutineOptions) -> Result<()>
     }
     routine.stability = options.stability.unwrap_or(routine.stability);
     routine.is_strict = options.is_strict.unwrap_or(routine.is_strict);
+    routine.is_definer = options.is_definer.unwrap_or(routine.is_definer);
     Ok(())
 }
 

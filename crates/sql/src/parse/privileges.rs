@@ -5,7 +5,8 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    GrantTarget, Name, ObjectName, PrivilegeChange, PrivilegeStatement, RoleName, Statement, TargetKind,
+    GrantTarget, Name, ObjectKind, ObjectName, PrivilegeChange, PrivilegeStatement, RoleName, Statement,
+    TargetKind,
 };
 
 /// A privilege with its columns.
@@ -57,10 +58,23 @@ impl Parser<'_> {
             let kind = match () {
                 () if self.accept("tables") => TargetKind::Table,
                 () if self.accept("sequences") => TargetKind::Sequence,
+                () if self.is_one_of(&["functions", "procedures", "routines"]) => {
+                    self.advance();
+                    TargetKind::Routine
+                }
                 () => return Ok(None),
             };
             self.expect_words(&["in", "schema"])?;
             return Ok(Some(GrantTarget::AllIn(kind, self.list(Self::name)?)));
+        }
+        let routine = match () {
+            () if self.accept("function") => Some(ObjectKind::Function),
+            () if self.accept("procedure") => Some(ObjectKind::Procedure),
+            () if self.accept("routine") => Some(ObjectKind::Routine),
+            () => None,
+        };
+        if let Some(kind) = routine {
+            return Ok(Some(GrantTarget::Routines(kind, self.list(Self::routine_name)?)));
         }
         let kind = match () {
             () if self.accept("table") => TargetKind::Table,
@@ -70,14 +84,8 @@ impl Parser<'_> {
             () if self.accept("type") => TargetKind::Type,
             () if self.accept("domain") => TargetKind::Domain,
             () if self.accept("language") => TargetKind::Language,
-            () if self.is_one_of(&[
-                "function",
-                "procedure",
-                "routine",
-                "tablespace",
-                "parameter",
-                "foreign",
-            ]) || self.is_words(&["large", "object"]) =>
+            () if self.is_one_of(&["tablespace", "parameter", "foreign"])
+                || self.is_words(&["large", "object"]) =>
             {
                 return Ok(None);
             }
@@ -129,6 +137,7 @@ impl Parser<'_> {
             () if self.accept("sequences") => TargetKind::Sequence,
             () if self.accept("types") => TargetKind::Type,
             () if self.accept("schemas") => TargetKind::Schema,
+            () if self.accept("functions") || self.accept("routines") => TargetKind::Routine,
             () => {
                 self.skip_statement();
                 let what = "ALTER DEFAULT PRIVILEGES on such objects".to_string();

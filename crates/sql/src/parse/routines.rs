@@ -129,9 +129,11 @@ impl Parser<'_> {
             () if self.accept_words(&["called", "on", "null", "input"]) => options.is_strict = Some(false),
             () if self.accept("leakproof") || self.accept_words(&["not", "leakproof"]) => {}
             () if self.accept_words(&["external", "security"]) || self.accept("security") => {
-                if !self.accept("invoker") {
+                let is_definer = !self.accept("invoker");
+                if is_definer {
                     self.expect("definer")?;
                 }
+                options.is_definer = Some(is_definer);
             }
             () if self.accept("parallel") => {
                 self.label()?;
@@ -197,10 +199,7 @@ impl Parser<'_> {
         let name = self.routine_name()?;
         let change = match () {
             () if self.accept_words(&["rename", "to"]) => RoutineChange::Rename(self.name()?),
-            () if self.accept_words(&["owner", "to"]) => {
-                self.label()?;
-                RoutineChange::Nothing
-            }
+            () if self.accept_words(&["owner", "to"]) => RoutineChange::Owner(self.role_name()?),
             () if self.accept_words(&["set", "schema"]) => RoutineChange::Schema(self.name()?),
             () => {
                 let options = self.routine_options()?;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::bind::privileges::denied;
+use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::catalog::{Language, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Do;
@@ -66,6 +68,27 @@ fn called(
     arguments: &[Value],
     access: Access<'_>,
 ) -> Result<Vec<Value>> {
+    let role = environment.role_oid();
+    if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
+        return Err(denied(routine.kind(), &routine.name));
+    }
+    let outer = environment.acting_as.clone();
+    if routine.is_definer {
+        let owner = routine.rights.owner;
+        environment.acting_as = Some((owner, environment.role_name(owner).into()));
+    }
+    let done = run_body(environment, routine, arguments, access);
+    environment.acting_as = outer;
+    done
+}
+
+/// Runs a routine's body, with the privileges of the role that the session acts as.
+fn run_body(
+    environment: &mut SessionEnvironment,
+    routine: &Arc<Routine>,
+    arguments: &[Value],
+    access: Access<'_>,
+) -> Result<Vec<Value>> {
     let body = body_of(environment, routine)?;
     environment.routines.enter()?;
     let may_write = routine.stability == Stability::Volatile;
@@ -81,14 +104,16 @@ fn called(
 /// A routine's body, compiled for the catalog as it is.
 fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Arc<Body>> {
     let (version, settings) = (environment.catalog.version, environment.settings.derived.binding.clone());
+    let role = environment.role_oid();
     if let Some(compiled) = environment.routines.compiled.get(&routine.oid)
         && compiled.version == version
         && compiled.settings == settings
+        && compiled.role == role
     {
         return Ok(compiled.body.clone());
     }
     let body = Arc::new(compile(environment, routine)?);
-    let compiled = Compiled { body: body.clone(), version, settings };
+    let compiled = Compiled { body: body.clone(), version, settings, role };
     environment.routines.compiled.insert(routine.oid, compiled);
     Ok(body)
 }
@@ -142,6 +167,8 @@ impl Inline {
             stability: Stability::Volatile,
             body: block.body.clone(),
             comment: None,
+            rights: Default::default(),
+            is_definer: false,
         };
         let program = plpgsql::compile(environment, &routine)?;
         Ok(Inline { routine, program })

@@ -40,6 +40,8 @@ struct Compiled {
     body: Arc<Body>,
     version: u64,
     settings: Arc<str>,
+    /// The role for which its statements were checked.
+    role: u32,
 }
 
 /// The routines of a session: bodies compiled so far, and how deeply calls are nested.

@@ -112,6 +112,7 @@ impl Connection {
             acquired: Vec::new(),
             user: options.user,
             is_bootstrap: role.is_none(),
+            acting_as: None,
             database: options.database,
             process_id: number,
             sessions: shared.sessions.clone(),

@@ -51,6 +51,8 @@ pub(crate) struct SessionEnvironment {
     pub user: String,
     /// Whether that user is no role of the database, and stands for its bootstrap superuser.
     pub is_bootstrap: bool,
+    /// The owner of the function with SECURITY DEFINER that is running: its oid and its name.
+    pub acting_as: Option<(u32, Arc<str>)>,
     pub database: String,
     pub process_id: i32,
     pub sessions: Arc<Sessions>,
@@ -431,7 +433,10 @@ impl Environment for SessionEnvironment {
     }
 
     fn user(&self) -> &str {
-        &self.settings.derived.current_user
+        match &self.acting_as {
+            Some((_, name)) => name,
+            None => &self.settings.derived.current_user,
+        }
     }
 
     fn session_user(&self) -> &str {

@@ -21,6 +21,7 @@ use crate::session::environment::SessionEnvironment;
 use crate::session::sessions::Activity;
 use crate::session::settings::{NO_ROLE, Settings, is_role};
 use crate::session::{Shared, Sql};
+use crate::types::Environment;
 
 /// No role's oid.
 const NO_OID: u32 = u32::MAX;
@@ -119,7 +120,10 @@ pub(super) fn enter(shared: &Shared, activity: &Arc<Activity>, limit: Option<usi
 impl SessionEnvironment {
     /// The oid of the current role.
     pub fn role_oid(&self) -> u32 {
-        self.oid_of(&self.settings.derived.current_user).unwrap_or(NO_OID)
+        match &self.acting_as {
+            Some((role, _)) => *role,
+            None => self.oid_of(&self.settings.derived.current_user).unwrap_or(NO_OID),
+        }
     }
 
     /// The oid of the session's user.
@@ -161,7 +165,7 @@ impl SessionEnvironment {
 
     /// The schemas of the search path that the current role may use.
     pub fn named_path(&self) -> Vec<String> {
-        let mut path = self.settings.search_path(&self.settings.derived.current_user);
+        let mut path = self.settings.search_path(self.user());
         let role = self.role_oid();
         if !self.catalog.is_superuser(role) {
             path.retain(|name| {
@@ -230,6 +234,10 @@ impl SessionEnvironment {
     ) -> Result<()> {
         if !is_role(name) {
             return self.settings.set(name, value, local, in_block);
+        }
+        if self.acting_as.is_some() {
+            let message = format!("cannot set parameter \"{name}\" within security-definer function");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         if name.eq_ignore_ascii_case("role") {
             self.set_role(value.unwrap_or(NO_ROLE), local, in_block)

@@ -10,7 +10,8 @@ use super::row::list;
 use super::{SystemCatalog, relation_by_oid};
 use crate::catalog::Relation;
 use crate::catalog::rights::{
-    AclItem, NAMES, PUBLIC_ROLE, Privileges, Rights, RightsKind, SELECT, USAGE, default_acl, item_text,
+    AclItem, EXECUTE, NAMES, PUBLIC_ROLE, Privileges, Rights, RightsKind, SELECT, USAGE, default_acl,
+    item_text,
 };
 use crate::catalog::role::no_role;
 use crate::catalog::securables::Securable;
@@ -65,7 +66,8 @@ pub(crate) const PRIVILEGES: &[Definition] = &[
     scalar("has_type_privilege(oid, text) bool", TYPE).stable(),
     scalar("has_type_privilege(text, text) bool", TYPE).stable(),
     scalar("has_type_privilege(name, text, text) bool", TYPE).stable(),
-    scalar("has_function_privilege(oid, text) bool", yes).stable(),
+    scalar("has_function_privilege(oid, text) bool", FUNCTION).stable(),
+    scalar("has_function_privilege(name, oid, text) bool", FUNCTION).stable(),
     scalar("has_tablespace_privilege(oid, text) bool", yes).stable(),
     scalar("has_tablespace_privilege(text, text) bool", yes).stable(),
     scalar("has_language_privilege(oid, text) bool", yes).stable(),
@@ -76,6 +78,7 @@ const ANY_COLUMN: Answer = |context, values| has(context, values, RightsKind::Ta
 const SEQUENCE: Answer = |context, values| has(context, values, RightsKind::Sequence, false);
 const SCHEMA: Answer = |context, values| has(context, values, RightsKind::Schema, false);
 const DATABASE: Answer = |context, values| has(context, values, RightsKind::Database, false);
+const FUNCTION: Answer = |context, values| has(context, values, RightsKind::Function, false);
 const TYPE: Answer = |context, values| has(context, values, RightsKind::Type, false);
 
 /// Of objects on which nothing is granted or revoked.
@@ -158,6 +161,7 @@ fn securable(system: &SystemCatalog<'_>, kind: RightsKind, oid: u32) -> Option<S
         }
         RightsKind::Database => (oid == super::DATABASE).then_some(Securable::Database),
         RightsKind::Type => Some(Securable::Type(oid)),
+        RightsKind::Function => Some(Securable::Routine(oid)),
         _ => Some(Securable::Relation(oid)),
     }
 }
@@ -169,6 +173,7 @@ fn system_rights(kind: RightsKind, oid: u32) -> Option<Rights> {
         RightsKind::Table => 0,
         RightsKind::Schema if [super::PG_CATALOG_OID, super::INFORMATION_SCHEMA_OID].contains(&oid) => USAGE,
         RightsKind::Type => USAGE,
+        RightsKind::Function => EXECUTE,
         _ => return None,
     };
     let item = AclItem { grantee: PUBLIC_ROLE, grantor: super::OWNER, privileges: granted, grantable: 0 };

@@ -5,6 +5,7 @@
 //! their places in the tables behind 11,000: they say nothing outside of this version.
 
 use super::classes::schema_oid;
+use super::privileges::acl_of;
 use super::row::{Output, list, row, vector};
 use super::types::TYPE_FUNCTIONS;
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog};
@@ -87,7 +88,9 @@ fn routine_row(system: &SystemCatalog<'_>, out: &mut Output, routine: &Routine) 
         oid = routine.oid,
         proname = routine.name.as_str(),
         pronamespace = schema_oid(system.objects(), &routine.schema),
-        proowner = OWNER,
+        proowner = routine.rights.owner,
+        proacl = acl_of(system, &routine.rights),
+        prosecdef = routine.is_definer,
         prolang = routine.language.oid(),
         procost = 100.0_f32,
         prorows = if routine.is_set { 1000.0_f32 } else { 0.0 },

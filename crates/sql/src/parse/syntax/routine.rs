@@ -1,7 +1,7 @@
 //! Statements about functions and procedures.
 
 use crate::catalog::{ArgumentMode, Language, Stability};
-use crate::parse::syntax::{At, Call, Name, ObjectKind, ObjectName, TextExpr, TypeName};
+use crate::parse::syntax::{At, Call, Name, ObjectKind, ObjectName, RoleName, TextExpr, TypeName};
 
 /// A type as routines name it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,8 @@ pub(crate) struct RoutineOptions {
     pub body: Option<String>,
     pub stability: Option<Stability>,
     pub is_strict: Option<bool>,
+    /// SECURITY DEFINER.
+    pub is_definer: Option<bool>,
 }
 
 /// A routine as DROP, ALTER and COMMENT name it.
@@ -75,8 +77,7 @@ pub(crate) enum RoutineChange {
     Schema(Name),
     Options(RoutineOptions),
     Comment(Option<String>),
-    /// OWNER TO: there are no owners to tell apart.
-    Nothing,
+    Owner(RoleName),
 }
 
 /// DO.

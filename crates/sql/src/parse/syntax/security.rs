@@ -1,6 +1,6 @@
 //! Roles and privileges.
 
-use crate::parse::syntax::{Name, ObjectName};
+use crate::parse::syntax::{Name, ObjectKind, ObjectName, RoutineName};
 
 /// How a statement names a role.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,6 +128,7 @@ pub(crate) struct PrivilegeChange {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GrantTarget {
     Objects(TargetKind, Vec<ObjectName>),
+    Routines(ObjectKind, Vec<RoutineName>),
     /// ALL … IN SCHEMA.
     AllIn(TargetKind, Vec<Name>),
 }
@@ -146,4 +147,5 @@ pub(crate) enum TargetKind {
     Type,
     Domain,
     Language,
+    Routine,
 }
