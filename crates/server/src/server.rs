@@ -152,6 +152,7 @@ impl Server {
         let served = Served { sql: Sql::new(database)? };
         let settings = self.shared.current().settings;
         apply(&settings, &served.sql);
+        served.sql.set_database_names(&[&settings.database, "postgres"]);
         served.sql.on_slow_statement(log_slow_statement);
         let _ = self.shared.served.set(served);
         Ok(())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use heddle_sql::{ConnectOptions, Signals, SqlError, TransactionStatus};
+use heddle_sql::{ConnectOptions, Signals, SqlError, SqlState, TransactionStatus};
 
 use super::backend::{Backend, protocol_error};
 use super::failure::Failure;
@@ -65,7 +65,11 @@ impl<'c> Session<'c> {
             database: user.start.database.clone(),
         };
         let mut connection = user.served.sql.connect(options).map_err(fatal)?;
-        for (name, value) in defaults(shared).iter().chain(&user.start.parameters) {
+        let given = settings_of_startup(&user.start.parameters).map_err(fatal)?;
+        for (name, value) in &defaults(shared) {
+            connection.set_server_default(name, value).map_err(fatal)?;
+        }
+        for (name, value) in &given {
             connection.set_parameter(name, value).map_err(fatal)?;
         }
         let canceller = connection.canceller();
@@ -323,6 +327,49 @@ fn defaults(shared: &Shared) -> Vec<(String, String)> {
     let timeouts = timeouts.map(|(name, milliseconds)| (name.to_owned(), milliseconds.to_string()));
     let work_mem = ("work_mem".to_owned(), format!("{}B", settings.work_mem_bytes));
     timeouts.chain([work_mem]).collect()
+}
+
+/// The settings of a startup message; those in `options` are written as on PostgreSQL's command line.
+fn settings_of_startup(parameters: &[(String, String)]) -> Result<Vec<(String, String)>, SqlError> {
+    let mut settings = Vec::new();
+    for (name, value) in parameters {
+        if name != "options" {
+            settings.push((name.clone(), value.clone()));
+            continue;
+        }
+        let mut words = command_words(value).into_iter();
+        while let Some(word) = words.next() {
+            let setting = match (word.strip_prefix("-c"), word.strip_prefix("--")) {
+                (Some(""), _) => words.next(),
+                (Some(setting), _) | (None, Some(setting)) => Some(setting.to_owned()),
+                (None, None) => None,
+            };
+            let setting = setting.as_deref().and_then(|setting| setting.split_once('='));
+            let invalid = || {
+                let message = format!("invalid command-line argument for server process: {word}");
+                SqlError::new(SqlState::SYNTAX_ERROR, message).with_hint("Write options as -c name=value.")
+            };
+            let (name, value) = setting.ok_or_else(invalid)?;
+            settings.push((name.trim().replace('-', "_"), value.to_owned()));
+        }
+    }
+    Ok(settings)
+}
+
+/// Words between blanks; a backslash makes the character behind it part of a word.
+fn command_words(text: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.extend(characters.next()),
+            blank if blank.is_whitespace() => words.push(std::mem::take(&mut word)),
+            other => word.push(other),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 fn fatal(error: SqlError) -> Failure {

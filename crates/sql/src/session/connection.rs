@@ -294,6 +294,19 @@ impl Connection {
         self.environment.settings.set_default(name, value)
     }
 
+    /// Sets a parameter as [`set_parameter`](Self::set_parameter) does, unless the role has a value of its own (ALTER ROLE … SET).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_server_default(&mut self, name: &str, value: &str) -> Result<()> {
+        let environment = &mut self.environment;
+        let role = environment.catalog.role(&environment.user);
+        if role.is_some_and(|role| role.settings.iter().any(|(known, _)| known == name)) {
+            return Ok(());
+        }
+        environment.settings.set_default(name, value)
+    }
+
     /// The value of a setting.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.environment.settings.get(name).map(str::to_string)

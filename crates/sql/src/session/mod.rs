@@ -41,8 +41,8 @@ pub(crate) mod statements;
 mod table_lock;
 mod transaction;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use heddledb::Database;
 use parking_lot::RwLock;
@@ -91,9 +91,16 @@ pub(crate) struct Shared {
     pub statements: Arc<StatementStatistics>,
     pub slow_statements: slow::SlowStatements,
     connections: AtomicI32,
+    /// The names under which clients find the database.
+    names: OnceLock<Vec<String>>,
 }
 
 impl Shared {
+    /// The names under which clients find the database, if it is served.
+    pub fn database_names(&self) -> &[String] {
+        self.names.get().map_or(&[], Vec::as_slice)
+    }
+
     /// The catalog as it is now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().clone()
@@ -200,6 +207,7 @@ impl Sql {
             statements: Arc::default(),
             slow_statements: Default::default(),
             connections: AtomicI32::new(1),
+            names: OnceLock::new(),
         };
         Ok(Sql { shared: Arc::new(shared) })
     }
@@ -223,6 +231,11 @@ impl Sql {
     /// How much of it they take now, in bytes: in steps of a megabyte, without the first 256 KiB of each.
     pub fn work_memory_used(&self) -> usize {
         self.shared.memory.used()
+    }
+
+    /// Gives the database the names under which clients find it, which `pg_database` lists. Only the first call counts.
+    pub fn set_database_names(&self, names: &[&str]) {
+        let _ = self.shared.names.set(names.iter().map(|name| (*name).to_owned()).collect());
     }
 
     /// The database.

@@ -6,6 +6,8 @@ use super::{DATABASE, OWNER, SystemCatalog};
 use crate::catalog::role::Role;
 use crate::types::{Type, Value};
 
+/// The oids of the database under names other than the session's.
+const OTHER_NAMES: u32 = 16_000;
 /// The tablespace of everything.
 const DEFAULT_TABLESPACE: u32 = 1663;
 /// PostgreSQL's number of UTF-8.
@@ -125,11 +127,21 @@ pub(super) fn default_acls(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
+/// The one database, under each of its names.
 pub(super) fn databases(system: &SystemCatalog<'_>, out: &mut Output) {
+    let own = &system.session.database;
+    database(system, out, DATABASE, own);
+    let others = system.session.shared().database_names();
+    for (number, name) in others.iter().filter(|name| *name != own).enumerate() {
+        database(system, out, OTHER_NAMES + number as u32, name);
+    }
+}
+
+fn database(system: &SystemCatalog<'_>, out: &mut Output, oid: u32, name: &str) {
     row!(
         out,
-        oid = DATABASE,
-        datname = &system.session.database,
+        oid = oid,
+        datname = name,
         datdba = system.objects().database.rights.owner,
         encoding = UTF8,
         datlocprovider = 'c',
