@@ -56,6 +56,11 @@ macro_rules! enter {
             }
 
             #[test]
+            fn random_histories_keep_to_bounds() {
+                subjects().iter().for_each(histories::stock::random);
+            }
+
+            #[test]
             fn random_histories_are_serializable() {
                 subjects().iter().for_each(histories::random);
             }

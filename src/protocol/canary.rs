@@ -243,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn random_histories_of_stock_catch_a_bound_that_is_not_kept_and_a_lost_update() {
+        let judge = |canary, is_bounded: bool, seed| {
+            let db = subject(canary).database();
+            histories::stock::judge(db, (false, is_bounded), seed, 4, 60).is_err()
+        };
+        assert!((0..20).any(|seed| judge(Canary::Honest, false, seed)), "the bound was not missed");
+        // A broken protocol may also show a state that cannot be, upon which the harness panics: that is caught, too.
+        let is_lost = |seed| catch_unwind(|| judge(Canary::Untaken, true, seed)).unwrap_or(true);
+        assert!((0..400).any(is_lost), "the lost update was not caught");
+        histories::stock::random(&subject(Canary::Honest));
+    }
+
+    #[test]
     fn golden_scripts_on_one_thread_catch_what_leaves_a_trace() {
         for canary in [Canary::Lasting, Canary::Hasty] {
             let caught = catch_unwind(|| semantics::golden(&subject(canary)));

@@ -71,6 +71,30 @@ fn a_procedure_sees_what_its_other_actions_have_written() {
 }
 
 #[test]
+fn calls_of_a_group_see_what_earlier_ones_have_written() {
+    for key_of in [by_key(), by_key().on_delete(ReferentialAction::Cascade)] {
+        everywhere(&key_of, |rig| {
+            let parent = Action::write(&rig.parents).key(|args, key| key.push(args.int(0)?));
+            let parent =
+                parent.body(|action| action.insert(row![action.args().int(0)?, Option::<i64>::None, 0]));
+            let parent =
+                ProcedureDefinition::new("insert parent").parameter("id", DataType::Int64).phase([parent]);
+            let procedures =
+                [rig.db.register(parent).expect("registered"), insert_child(rig), delete_parent(rig)];
+            let mut calls = Vec::new();
+            for id in 100..140 {
+                calls.extend([(0, args![id]), (1, args![1_000 + id, id])]);
+            }
+            calls.push((2, args![9]));
+            let (mut worker, mut done) = (rig.db.worker().expect("a worker"), Vec::new());
+            worker.execute_group(&procedures, &calls, &mut done);
+            done.into_iter().for_each(|one| drop(one.wait().expect("in the order of the group")));
+            assert_eq!(rig.children().len(), 42);
+        });
+    }
+}
+
+#[test]
 fn keys_that_values_lead_to_are_checked_like_others() {
     everywhere(&by_key().on_delete(ReferentialAction::SetNull), |rig| {
         let look = Action::read(&rig.children).key(|args, key| key.push(args.int(0)?)).body(|action| {

@@ -30,6 +30,7 @@ use crate::pipeline::call::{Output, Routine};
 use crate::pipeline::execute::Outcome;
 use crate::protocol::footprint::{Footprint, Mode};
 use crate::protocol::local::local_lock::is_locked;
+use crate::storage::foreign_keys::Reach;
 use crate::types::Args;
 
 /// A transaction of a worker's group.
@@ -103,6 +104,10 @@ impl TableSets {
     /// Those of a transaction. Reads of key resolution do not count: the executor checks them again.
     fn of(footprint: &Footprint) -> TableSets {
         let mut sets = TableSets::default();
+        if footprint.reach() != Reach::Nothing {
+            // What its foreign keys read is not declared: it may be any table.
+            sets.read_unlocked = u64::MAX;
+        }
         let is_resolved = footprint.references.iter().any(|reference| reference.resolved_ahead);
         for reference in &footprint.references {
             let table = 1 << (reference.table % u64::BITS);
@@ -344,6 +349,16 @@ mod tests {
             assert!(writes.meets(round));
             assert!(!sets(&[key_of(3, Mode::Write)]).meets(round), "another table");
         }
+    }
+
+    #[test]
+    fn what_follows_foreign_keys_meets_everything_that_writes() {
+        let follows = sets(&[Reference { reach: Reach::Reads, ..key_of(2, Mode::Write) }]);
+        assert!(
+            follows.meets(sets(&[key_of(7, Mode::Write)]))
+                && sets(&[key_of(7, Mode::Commute)]).meets(follows)
+        );
+        assert!(!follows.meets(sets(&[key_of(7, Mode::Read)])));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod family;
 mod graph;
 pub mod race;
+pub mod stock;
 mod work;
 
 use std::sync::{Arc, mpsc};
