@@ -17,6 +17,7 @@ use crate::session::deferred::Deferred;
 use crate::session::environment::{Random, SessionEnvironment, now};
 use crate::session::identity::{admit, enter, settings_of};
 use crate::session::notifications::Pending;
+use crate::session::parsed::Parsed;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
 use crate::session::plan_cache::Templates;
 use crate::session::prepared::Portals;
@@ -79,6 +80,7 @@ pub struct Connection {
     pub(super) portals: Portals,
     pub(super) cursors: HashMap<String, Cursor>,
     pub(super) plans: PlanCache,
+    pub(super) parsed: Parsed,
     pub(super) templates: Templates,
     /// The row that a compiled statement returns, kept for its memory.
     pub(super) row: Vec<Value>,
@@ -146,6 +148,7 @@ impl Connection {
             portals: Portals::default(),
             cursors: HashMap::new(),
             plans: PlanCache::default(),
+            parsed: Parsed::default(),
             templates: Templates::default(),
             row: Vec::new(),
             canceled,

@@ -26,6 +26,7 @@ mod explain;
 mod identity;
 mod latency;
 mod notifications;
+mod parsed;
 mod pipeline;
 mod plan_cache;
 mod prepared;

@@ -122,9 +122,19 @@ impl Connection {
     /// Class 42; 42P05 if the name is taken; 42601 for several statements.
     pub fn prepare(&mut self, name: &str, text: &str, types: &[u32]) -> Result<()> {
         self.begin_statement();
-        let types = types.iter().map(|&oid| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown)).collect();
+        let known = |&oid: &u32| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown);
+        let types: Vec<Option<Type>> = types.iter().map(known).collect();
+        if name.is_empty()
+            && let Some(prepared) = self.parsed_before(text, &types)
+        {
+            self.prepared.insert(name, prepared);
+            return Ok(());
+        }
         let prepared = crate::stack::for_text(text.len(), || self.prepare_text(text, types));
-        let prepared = prepared.map_err(|error| self.failed(error))?;
+        let prepared = Arc::new(prepared.map_err(|error| self.failed(error))?);
+        if name.is_empty() {
+            self.keep_parsed(&prepared);
+        }
         self.keep_prepared(name, prepared).map_err(|error| self.failed(error))
     }
 
@@ -216,12 +226,12 @@ impl Connection {
         self.run_plan(&plan, parameters, row)
     }
 
-    fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
+    fn keep_prepared(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         if !name.is_empty() && self.prepared.get(name).is_some() {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        self.prepared.insert(name, Arc::new(prepared));
+        self.prepared.insert(name, prepared);
         Ok(())
     }
 
@@ -449,7 +459,7 @@ impl Connection {
         let counters = PreparedCounters::new();
         let prepared = Prepared { statement, text, types: declared, plan, counters };
         self.current_plan(&prepared)?;
-        self.keep_prepared(&name.text, prepared)
+        self.keep_prepared(&name.text, Arc::new(prepared))
     }
 
     /// EXECUTE.

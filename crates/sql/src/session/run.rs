@@ -463,7 +463,7 @@ impl Connection {
 }
 
 /// Whether a statement means the same whenever it is bound: `'now'` and its kin do not.
-fn is_lasting(text: &str) -> bool {
+pub(super) fn is_lasting(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     !["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
 }

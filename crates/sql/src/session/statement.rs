@@ -161,7 +161,7 @@ impl Connection {
                 self.prepared.clear();
                 self.portals.clear();
                 self.cursors.clear();
-                (self.plans, self.templates) = Default::default();
+                (self.plans, self.templates, self.parsed) = Default::default();
                 self.environment.set_setting("session_authorization", None, false, false)?;
                 self.environment.settings.reset_all(false)?;
                 self.unlisten(None);
@@ -169,7 +169,7 @@ impl Connection {
                 Ok("DISCARD ALL")
             }
             "plans" => {
-                (self.plans, self.templates) = Default::default();
+                (self.plans, self.templates, self.parsed) = Default::default();
                 Ok("DISCARD PLANS")
             }
             "sequences" => {
@@ -233,7 +233,7 @@ impl Connection {
         }
         // Plans were made by the statistics of before.
         self.shared.templates.clear();
-        (self.plans, self.templates) = Default::default();
+        (self.plans, self.templates, self.parsed) = Default::default();
         Ok(())
     }
 
