@@ -99,7 +99,7 @@ pub use options::{
     PartitionedOptions, PhasedOptions, PredictOptions, ProtocolOptions, QueueOptions, ScheduleOptions,
     SerialOptions, Stages, ThreadOptions,
 };
-pub use pipeline::call::{Output, Submitted};
+pub use pipeline::call::{Output, RowOfValues, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::follower::{FollowerReport, FollowerStatus};
 pub use pipeline::partition::plan::Plan;

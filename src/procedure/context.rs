@@ -1,6 +1,8 @@
 //! What an action's body works with.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::operation::Operation;
@@ -14,6 +16,7 @@ use crate::storage::write_set::IntChange;
 use crate::table::{ColumnName, position};
 use crate::transaction::{self, Tx};
 use crate::types::key::{EncodedKey, KeyKind};
+use crate::types::values::PhaseValue;
 pub use crate::types::values::Values;
 use crate::types::{Args, Value, ValueRef};
 
@@ -102,7 +105,35 @@ impl<'t, 'a> ActionContext<'t, 'a> {
 
     /// Sets a value for the phases to come.
     pub fn set_value(&self, number: usize, value: impl Into<Value>) {
-        self.call.gathered.borrow_mut().fresh.push((number, value.into()));
+        self.call.gathered.borrow_mut().fresh.push((number, PhaseValue::Value(value.into())));
+    }
+
+    /// Sets a value of any Rust type for the phases to come, which read it with [`Values::any`]: a vector, a map, a struct.
+    ///
+    /// ```
+    /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition, args, row};
+    /// # let db = Database::in_memory()?;
+    /// # let stock = db.create_table(TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64)
+    /// #     .primary_key(["item"]))?;
+    /// # db.run(|tx| (1..=9).try_for_each(|item| tx.insert(&stock, row![item, item])))?;
+    /// let choose = Action::read(&stock).body(|action| {
+    ///     action.set_any(0, vec![3_i64, 7]);
+    ///     Ok(())
+    /// });
+    /// let of_sum = stock.clone();
+    /// let sum = Action::read(&stock).body(move |action| {
+    ///     let mut sum = 0;
+    ///     for &item in action.values().any::<Vec<i64>>(0)? {
+    ///         sum += action.tx().get(&of_sum, item)?.map_or(Ok(0), |row| row.int("n"))?;
+    ///     }
+    ///     Ok(action.return_row(vec![sum.into()]))
+    /// });
+    /// let sum = db.register(ProcedureDefinition::new("sum").phase([choose]).phase([sum]))?;
+    /// assert_eq!(db.call(&sum, args![])?.rows_as::<(i64,)>()?, [(10,)]);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    pub fn set_any<T: Any + Send + Sync>(&self, number: usize, value: T) {
+        self.call.gathered.borrow_mut().fresh.push((number, PhaseValue::Any(Arc::new(value))));
     }
 
     /// Gives a row to the caller.

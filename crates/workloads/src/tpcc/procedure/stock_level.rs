@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use heddledb::{Action, ActionContext, ProcedureDefinition, Range, Result, Value, key};
+use heddledb::{Action, ActionContext, ProcedureDefinition, Range, Result, key};
 
 use super::{missing, push, with_parameters};
 use crate::pause::Pause;
@@ -18,7 +18,7 @@ const ORDERS: i64 = 20;
 
 /// Numbers of values.
 const NEXT_ORDER: usize = 0;
-/// The items, eight bytes each, every one once.
+/// The items, every one once: a vector.
 const ITEMS: usize = 1;
 
 pub(super) fn definition(tables: &Tables, pause: Pause) -> Result<ProcedureDefinition> {
@@ -57,8 +57,7 @@ fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
             }
             items.sort_unstable();
             items.dedup();
-            let bytes: Vec<u8> = items.iter().flat_map(|item| item.to_ne_bytes()).collect();
-            action.set_value(ITEMS, bytes);
+            action.set_any(ITEMS, items);
             pause.take();
             Ok(())
         },
@@ -72,10 +71,9 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
         move |action: &ActionContext| {
             let (args, tx) = (action.args(), action.tx());
             let (warehouse, threshold) = (args.int(WAREHOUSE)?, args.int(THRESHOLD)?);
-            let Value::Bytes(items) = action.values().get(ITEMS)? else { return Ok(()) };
+            let items = action.values().any::<Vec<i64>>(ITEMS)?;
             let mut running_out = 0;
-            let items = items.chunks_exact(8).filter_map(|item| item.first_chunk());
-            let keys = items.map(|item| key![warehouse, i64::from_ne_bytes(*item)]);
+            let keys = items.iter().map(|item| key![warehouse, item]);
             tx.get_each(&table, keys, |row| {
                 let row = row.ok_or_else(|| missing("stock", args))?;
                 running_out += i64::from(row.int(quantity)? < threshold);
