@@ -11,7 +11,7 @@ use super::{
     derived_oid, relations,
 };
 use crate::bind::{BindContext, Checks, bind};
-use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, RightsKind, SELECT, USAGE};
+use crate::catalog::rights::Rights;
 use crate::catalog::{
     Catalog, CatalogEnvironment, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table,
     View,
@@ -98,11 +98,6 @@ pub(super) fn namespaces(system: &SystemCatalog<'_>, out: &mut Output) {
         let rights = system.objects().schema(&name).map(|schema| &schema.rights);
         let (owner, acl) = match rights {
             Some(rights) => (rights.owner, acl_of(system, rights)),
-            None if [PG_CATALOG, INFORMATION_SCHEMA].contains(&name.as_str()) => {
-                let item =
-                    |grantee, privileges| AclItem { grantee, grantor: OWNER, privileges, grantable: 0 };
-                (OWNER, acl_value(system, &[item(OWNER, USAGE | CREATE), item(PUBLIC_ROLE, USAGE)]))
-            }
             None => (OWNER, Value::Null),
         };
         row!(out, oid = oid, nspname = name, nspowner = owner, nspacl = acl);
@@ -141,14 +136,8 @@ fn persistence(table: &Table) -> char {
 pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
     for relation in relations() {
-        let acl = match relation.is_secret() {
-            true => Vec::new(),
-            false => vec![AclItem { grantee: PUBLIC_ROLE, grantor: OWNER, privileges: SELECT, grantable: 0 }],
-        };
-        let owned =
-            AclItem { grantee: OWNER, grantor: OWNER, privileges: RightsKind::Table.all(), grantable: 0 };
-        let acl = acl_value(system, &[vec![owned], acl].concat());
-        let of = ClassFacts { owner: OWNER, acl, persistence: 'p' };
+        // pg_dump restores the rights that it finds, and these are in every database: it is to find none.
+        let of = ClassFacts { owner: OWNER, acl: Value::Null, persistence: 'p' };
         let schema = schema_oid(catalog, relation.schema);
         class(out, (relation.oid, relation.name, schema), relation.kind, of, relation.columns.len());
     }
