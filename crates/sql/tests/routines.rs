@@ -497,3 +497,122 @@ fn functions_are_there_after_the_database_is_opened_again() {
     );
     assert_eq!(answer(&mut connection, "select dropped()").sqlstate, "42883");
 }
+
+fn connection() -> Connection {
+    sql(ProtocolKind::Optimistic).connect(Default::default()).expect("a connection")
+}
+
+#[test]
+fn a_function_that_writes_the_table_that_its_statement_reads_meets_no_row_of_its_own() {
+    for protocol in PROTOCOLS {
+        let mut connection = sql(protocol).connect(Default::default()).expect("a connection");
+        connection
+            .query(
+                "create table t (a int primary key, b int);
+                 insert into t select n, 0 from generate_series(1, 3000) n;
+                 create function add(x int) returns bool language plpgsql as
+                   $$ begin insert into t values (x + 1000000, 1); return true; end $$",
+            )
+            .expect("the schema");
+        connection.query("select add(a) from t where b = 0").expect("a query");
+        let found = answer(&mut connection, "select count(*), max(a) from t");
+        assert_eq!(found.rows, [[Some("6000".to_string()), Some("1003000".to_string())]], "{protocol:?}");
+        connection.query("select a from t where a < 1000 and add(a + 5000000)").expect("a query");
+        let found = answer(&mut connection, "select count(*) from t");
+        assert_eq!(found.rows, [[Some("6999".to_string())]], "{protocol:?}");
+    }
+}
+
+#[test]
+fn an_endless_loop_ends_with_the_statement_timeout_which_no_handler_catches() {
+    let mut connection = connection();
+    connection.query("set statement_timeout = '40ms'").expect("a setting");
+    let error = connection
+        .query("do $$ begin loop begin loop null; end loop; exception when others or query_canceled then null; end; end loop; end $$")
+        .expect_err("it never ends otherwise");
+    assert_eq!(error.state().as_str(), "57014");
+}
+
+#[test]
+fn an_error_that_a_function_raises_as_a_conflict_is_an_error_like_others() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create function raised(state text) returns int language plpgsql as
+               $$ begin raise exception 'x' using errcode = state; end $$;
+             create function caught() returns text language plpgsql as
+               $$ begin return raised('40001'); exception when serialization_failure then return 'caught'; end $$",
+        )
+        .expect("functions");
+    assert_eq!(answer(&mut connection, "select raised('40001')").sqlstate, "40001");
+    assert_eq!(answer(&mut connection, "select raised('40P01')").sqlstate, "40P01");
+    assert_eq!(answer(&mut connection, "select caught()").rows, [[Some("caught".to_string())]]);
+}
+
+#[test]
+fn calls_are_prepared_with_parameters() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create table t (a int primary key);
+             create function add(x int) returns int language plpgsql as
+               $$ begin insert into t values (x); return x + 1; end $$;
+             create procedure put(x int, inout count bigint) language plpgsql as
+               $$ begin insert into t values (x); select count(*) + put.count into count from t; end $$",
+        )
+        .expect("the schema");
+    connection.prepare("add", "select add($1)", &[]).expect("it is prepared");
+    connection.prepare("put", "call put($1, $2)", &[]).expect("it is prepared");
+    let (types, fields) = connection.describe_statement("put").expect("a description");
+    assert_eq!(types[..], [heddle_sql::Type::Int4, heddle_sql::Type::Int8]);
+    assert_eq!(fields.expect("columns")[0].name, "count");
+    let found = answer(&mut connection, "execute add(5)");
+    assert_eq!(found.rows, [[Some("6".to_string())]]);
+    let found = answer(&mut connection, "execute put(6, 100)");
+    assert_eq!(found.rows, [[Some("102".to_string())]]);
+}
+
+#[test]
+fn a_call_in_a_block_belongs_to_the_block() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create table t (a int primary key);
+             create procedure put(x int) language plpgsql as
+               $$ begin insert into t values (x); begin insert into t values (x); exception when unique_violation then insert into t values (-x); end; end $$",
+        )
+        .expect("the schema");
+    connection.query("begin").expect("a block");
+    connection.query("call put(1)").expect("a call");
+    connection.query("savepoint s").expect("a savepoint");
+    connection.query("call put(2)").expect("a call");
+    connection.query("rollback to s").expect("back");
+    connection.query("commit").expect("a commit");
+    let found = answer(&mut connection, "select string_agg(a::text, ',' order by a) from t");
+    assert_eq!(found.rows, [[Some("-1,1".to_string())]]);
+    connection.query("begin; call put(3); rollback").expect("a block");
+    assert_eq!(answer(&mut connection, "select count(*) from t").rows, [[Some("2".to_string())]]);
+}
+
+#[test]
+fn defaults_checks_and_views_call_functions() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create function three() returns int language plpgsql as $$ begin return 3; end $$;
+             create function small(x int) returns bool immutable language plpgsql as $$ begin return x < 10; end $$;
+             create table t (a int primary key, b int default three() check (small(b)));
+             create view v as select a, small(b) as is_small from t",
+        )
+        .expect("the schema");
+    connection.query("insert into t values (1), (2)").expect("rows");
+    assert_eq!(answer(&mut connection, "insert into t values (3, 11)").sqlstate, "23514");
+    assert_eq!(answer(&mut connection, "update t set b = 12 where a = 1").sqlstate, "23514");
+    assert_eq!(answer(&mut connection, "select sum(b) from t").rows, [[Some("6".to_string())]]);
+    assert_eq!(
+        answer(&mut connection, "select count(*) from v where is_small").rows,
+        [[Some("2".to_string())]]
+    );
+    assert_eq!(answer(&mut connection, "drop function three()").sqlstate, "2BP01");
+    assert_eq!(answer(&mut connection, "drop function small(int)").sqlstate, "2BP01");
+}

@@ -18,7 +18,10 @@ fn missing(trigger: &str, table: &str) -> String {
 impl Connection {
     fn table_of_trigger(&self, name: &ObjectName) -> Result<Arc<Table>> {
         match self.find_relation(name)? {
-            Relation::Table(table) => Ok(table),
+            Relation::Table(table) => {
+                self.check_table_owner(&table)?;
+                Ok(table)
+            }
             _ => {
                 let message = format!("\"{}\" is not a table", name.last());
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
