@@ -118,9 +118,15 @@ pub(crate) fn trigger_program(
         return Err(SqlError::internal("a trigger's function is not in PL/pgSQL"));
     };
     environment.routines.enter()?;
-    let mut execution = Execution { environment, access, may_write: true };
+    let outer = environment.acting_as.clone();
+    if routine.is_definer {
+        let owner = routine.rights.owner;
+        environment.acting_as = Some((owner, environment.role_name(owner).into()));
+    }
+    let mut execution = Execution { environment: &mut *environment, access, may_write: true };
     let done =
         crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns));
+    environment.acting_as = outer;
     environment.routines.leave();
     done
 }
