@@ -44,7 +44,8 @@
 //!
 //! *Index what is looked for.* `#[table(index)]`, `#[table(index(by_day(day, shop)))]`: [`Tx::scan_index`] reads a range of it, in its order.
 //!
-//! References between tables are kept as knowledge, for the scheduler; the engine does not enforce them. SQL (`heddle-sql`) does.
+//! `#[table(references = "item")]` is knowledge for the scheduler. A reference that is enforced is a foreign key:
+//! `db.open_table(Order::definition().foreign_key(..))?.rows_of::<Order>()` ([`TableDefinition::foreign_key`]).
 //!
 //! # Transactions and retries
 //!
