@@ -26,6 +26,7 @@ use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result, kept_aside, or_kept};
 use crate::options::{Durability, Options};
 use crate::pipeline::call::{Answer, Output, Submitted};
+use crate::pipeline::caller_run;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Body, Outcome, execute_here};
 use crate::pipeline::input::Arrived;
@@ -272,12 +273,38 @@ impl Database {
         Ok(Procedure::new(Registered::new(store.identity(), definition, &naming)?))
     }
 
-    /// Calls a procedure through the pipeline, and waits for its result.
+    /// Calls a procedure through the pipeline, and waits for its result. Where a worker is idle, this thread runs the call in
+    /// its place.
     ///
     /// # Errors
     /// The call's own; [`Error::Nested`] inside a transaction.
     pub fn call(&self, procedure: &Procedure, args: Args) -> Result<Output> {
-        self.submit(procedure, args)?.wait()
+        self.call_counting(procedure, args).0
+    }
+
+    /// As [`call`](Self::call), and says how many attempts of the call have aborted.
+    pub fn call_counting(&self, procedure: &Procedure, args: Args) -> (Result<Output>, u32) {
+        if let Err(error) = nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure)) {
+            return (Err(error), 0);
+        }
+        let engine = self.engine();
+        engine.in_flight().enter();
+        let answer = Answer::new();
+        let arrived = Arrived { routine: procedure.routine(), args, answer: answer.clone() };
+        match self.shared.input().execute_or_submit(engine, arrived) {
+            // The thread that releases the result counts the call as ended.
+            Ok(None) => Submitted::new(answer).wait_counting(),
+            Ok(Some((outcome, output))) => {
+                let aborted = outcome.attempts.saturating_sub(1);
+                let result = caller_run::release(engine, outcome, output);
+                engine.in_flight().leave();
+                (result, aborted)
+            }
+            Err(error) => {
+                engine.in_flight().leave();
+                (Err(error), 0)
+            }
+        }
     }
 
     /// As [`call`](Self::call), for procedures whose bodies fail with an error of the application's own

@@ -1,5 +1,7 @@
 //! The pipeline: every way to run a call, their bounds, and how a database goes down while they are under way.
 
+#[path = "pipeline/caller_run.rs"]
+mod caller_run;
 #[path = "pipeline/nested_calls.rs"]
 mod nested_calls;
 #[path = "support/concurrent.rs"]

@@ -24,7 +24,8 @@ pub enum Durability {
 /// How the stages of the pipeline are laid out over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stages {
-    /// Input on the caller's thread, execution on workers, log and output on one thread: for few processors.
+    /// Input on the caller's thread, execution on workers, log and output on one thread: for few processors. A caller that
+    /// waits for its call runs it itself while a worker is idle.
     #[default]
     Folded,
     /// Input, execution, log and output on threads of their own.

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Answer, Call, Routine};
+use crate::pipeline::call::{Answer, Call, Output, Routine};
+use crate::pipeline::caller_run::execute_call;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{compute_footprint, keep_panics_in};
+use crate::pipeline::execute::{Outcome, compute_footprint, keep_panics_in};
 use crate::pipeline::handover_queue::HandoverQueue;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::statistics::Stage;
@@ -92,9 +93,44 @@ impl Input {
         if open { Ok(()) } else { Err(Error::Closed) }
     }
 
+    /// Takes a call in from a thread that is going to wait for its result: runs it on that thread, if a worker is idle, and
+    /// gives its outcome; otherwise as [`submit`](Self::submit) does, and the answer tells its result.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn execute_or_submit(
+        &self,
+        engine: &Engine,
+        arrived: Arrived,
+    ) -> Result<Option<(Outcome, Output)>> {
+        if self.staged.is_some() {
+            return self.submit(arrived, true).map(|()| None);
+        }
+        let call = self.prepare(arrived)?;
+        let is_free = call.queue.is_none() && call.noted.is_none() && self.executors.is_none();
+        if is_free
+            && let Some(_stand_in) = self.workers.stand_in()
+            && let Ok((outcome, output)) = execute_call(engine, &call)
+        {
+            if !outcome.stashed {
+                return Ok(Some((outcome, output)));
+            }
+            if let Some(call) = engine.stash().put(call) {
+                // The split phase has ended in the meantime.
+                self.append_to_workers(engine, &mut vec![call]);
+            }
+            return Ok(None);
+        }
+        if self.enqueue(call, true)? { Ok(None) } else { Err(Error::Closed) }
+    }
+
     /// Makes a call ready, and enqueues it for execution. Returns whether calls are still accepted.
     fn hand_batch(&self, arrived: Arrived, waits: bool) -> Result<bool> {
-        let call = self.prepare(arrived)?;
+        self.enqueue(self.prepare(arrived)?, waits)
+    }
+
+    /// Enqueues a call for execution. Returns whether calls are still accepted.
+    fn enqueue(&self, call: Call, waits: bool) -> Result<bool> {
         if let Some(executors) = &self.executors {
             return Ok(executors.submit(call.into()));
         }

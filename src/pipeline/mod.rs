@@ -14,6 +14,7 @@
 //! `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after the schedule.
 
 pub(crate) mod call;
+pub(crate) mod caller_run;
 pub(crate) mod checkpoint;
 pub(crate) mod engine;
 pub(crate) mod event_count;

@@ -91,12 +91,24 @@ fn remove<T>(items: &mut VecDeque<T>, places: &[usize], into: &mut Vec<T>) {
     into.extend(taken);
 }
 
+/// A caller's thread runs a call in the place of an idle worker, for as long as this lives.
+pub(crate) struct StandIn<'q>(&'q AtomicUsize);
+
+impl Drop for StandIn<'_> {
+    fn drop(&mut self) {
+        // Relaxed: as in `stand_in`.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// All workers' queues.
 pub(crate) struct WorkQueues<T> {
     queues: Box<[Queue<T>]>,
     sharing: Option<Sharing>,
     /// How many workers sleep or are about to.
     idle: AtomicUsize,
+    /// How many callers' threads run a call in the place of an idle worker.
+    standing_in: AtomicUsize,
     batches: AtomicU64,
     items: AtomicU64,
     stolen: AtomicU64,
@@ -117,6 +129,7 @@ impl<T: Work> WorkQueues<T> {
             queues: (0..workers).map(queue).collect(),
             sharing,
             idle: AtomicUsize::new(0),
+            standing_in: AtomicUsize::new(0),
             batches: AtomicU64::new(0),
             items: AtomicU64::new(0),
             stolen: AtomicU64::new(0),
@@ -296,6 +309,21 @@ impl<T: Work> WorkQueues<T> {
             self.nudge_another(worker);
         }
         found
+    }
+
+    /// Lets a caller's thread run one call in the place of an idle worker, unless other callers already stand in for all of
+    /// them. Counts the call as a batch.
+    pub(crate) fn stand_in(&self) -> Option<StandIn<'_>> {
+        // Relaxed: a bound on concurrency, on which no memory access depends. A worker that wakes meanwhile exceeds it for
+        // one call.
+        let before = self.standing_in.fetch_add(1, Ordering::Relaxed);
+        let stand_in = StandIn(&self.standing_in);
+        if before >= self.idle.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.items.fetch_add(1, Ordering::Relaxed);
+        Some(stand_in)
     }
 
     /// Removes all waiting calls, for a caller that enqueues them again.

@@ -36,6 +36,38 @@ fn without_sharing_a_worker_dequeues_all_of_its_own_calls_in_order() {
     assert_eq!(take(&queues, 0), [], "closed and empty");
 }
 
+/// Blocks until this many workers sleep.
+fn wait_for_sleepers(queues: &WorkQueues<i32>, workers: usize) {
+    while queues.idle.load(Ordering::SeqCst) < workers {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn callers_stand_in_for_as_many_workers_as_sleep() {
+    let queues = WorkQueues::new(3, None);
+    assert!(queues.stand_in().is_none(), "every worker is awake");
+    thread::scope(|scope| {
+        let sleepers = [0, 1].map(|worker| scope.spawn(move_take(&queues, worker)));
+        wait_for_sleepers(&queues, 2);
+        let (first, second) = (queues.stand_in(), queues.stand_in());
+        assert!(first.is_some() && second.is_some());
+        assert!(queues.stand_in().is_none() && queues.stand_in().is_none());
+        drop(first);
+        assert!(queues.stand_in().is_some());
+        drop(second);
+        assert_eq!(queues.batches(), (3, 3), "each that stands in is a batch of one call");
+        assert!(queues.push(0, 7) && queues.push(1, 8));
+        assert_eq!(sleepers.map(|sleeper| sleeper.join().expect("no panic")), [vec![7], vec![8]]);
+    });
+    assert!(queues.stand_in().is_none(), "every worker is awake again");
+}
+
+/// A thread's work: to dequeue as this worker.
+fn move_take(queues: &WorkQueues<i32>, worker: usize) -> impl FnOnce() -> Vec<i32> + Send {
+    move || take(queues, worker)
+}
+
 #[test]
 fn with_sharing_a_worker_dequeues_half_and_steals_one_call_of_the_longest_queue() {
     let queues = WorkQueues::new(3, SHARED);

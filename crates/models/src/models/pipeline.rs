@@ -8,10 +8,11 @@ use heddle_model_doors::execution::Bounds;
 use super::Model;
 use crate::database::Database;
 use crate::options::{Durability, Options, Stages};
+use crate::procedure::{Action, ProcedureDefinition};
 use crate::protocol::ProtocolKind;
 use crate::storage::definition::TableDefinition;
 use crate::testing::SimulatedDisk;
-use crate::types::{DataType, ValueRef};
+use crate::types::{Args, DataType, ValueRef};
 
 /// A run takes thousands of steps.
 const WHOLE: Bounds = Bounds { interruptions: None, schedules: 100 };
@@ -19,6 +20,11 @@ const WHOLE: Bounds = Bounds { interruptions: None, schedules: 100 };
 pub(super) const MODELS: &[Model] = &[
     Model::new("pipeline::what_was_reported_is_on_disk", WHOLE, what_was_reported_is_on_disk),
     Model::new("pipeline::every_protocol_adds_all", WHOLE, every_protocol_adds_all),
+    Model::new(
+        "pipeline::callers_and_workers_run_every_call_once",
+        WHOLE,
+        callers_and_workers_run_every_call_once,
+    ),
 ];
 
 fn definition() -> TableDefinition {
@@ -90,4 +96,27 @@ fn every_protocol_adds_all() {
         drop(add);
         db.close().expect("it closes");
     }
+}
+
+/// Two callers call a procedure: on their own threads while the worker sleeps, else through its queue.
+fn callers_and_workers_run_every_call_once() {
+    let options = Options::default().durability(Durability::None).workers(1);
+    let options = options.threads(|threads| threads.max_worker_contexts(4).stages(Stages::Folded));
+    let db = Database::in_memory_with(options).expect("a new database");
+    let table = db.create_table(definition()).expect("a new table");
+    db.run(|tx| tx.insert(&table, [ValueRef::Int(1), ValueRef::Int(0)])).expect("it commits");
+    let add = ProcedureDefinition::new("add")
+        .phase([Action::commute(&table).key(|_, key| key.push(1)).body(|action| action.add("value", 1))]);
+    let add = db.register(add).expect("a procedure");
+    let call = {
+        let (db, add) = (db.clone(), add.clone());
+        move || (0..2).for_each(|_| drop(db.call(&add, Args::default()).expect("it commits")))
+    };
+    let other = thread::spawn(call.clone());
+    call();
+    other.join().expect("it ends");
+    let read = db.run(|tx| tx.get(&table, [ValueRef::Int(1)])?.map(|row| row.int("value")).transpose());
+    assert_eq!(read.expect("a read"), Some(4));
+    drop(call);
+    db.close().expect("it closes");
 }

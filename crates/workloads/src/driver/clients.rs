@@ -70,10 +70,7 @@ fn make(
         // How many attempts a closure took only the engine's statistics tell.
         (bound.run_closure(db, call), 0)
     } else {
-        match db.submit(&generator.procedures()[procedure], calls.take_args(0)) {
-            Ok(submitted) => submitted.wait_counting(),
-            Err(error) => (Err(error), 0),
-        }
+        db.call_counting(&generator.procedures()[procedure], calls.take_args(0))
     };
     let at = Instant::now();
     let outcome = outcome(*bound, result)?;
