@@ -135,6 +135,7 @@ fn other_users_see_neither_texts_nor_keys() {
     let sql = open(Options::default());
     let (mut admin, mut bob) = (admin(&sql), connect(&sql, "bob", false));
     admin.query("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").expect("made");
+    admin.query("GRANT SELECT, UPDATE ON t TO bob").expect("granted");
     bob.query("SELECT 1").expect("run");
     let seen = rows(&mut bob, "SELECT DISTINCT usename, query FROM pg_stat_statements ORDER BY 1, 2");
     assert_eq!(seen, [["admin", "<insufficient privilege>"], ["bob", "SELECT $1"]]);

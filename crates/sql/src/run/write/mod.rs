@@ -3,7 +3,6 @@
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
-//! triggers                        around statements and rows
 //! ```
 //!
 //! # Invariants
@@ -17,12 +16,10 @@ mod insert;
 mod merge;
 mod row_number;
 mod rows;
-mod triggers;
 mod update;
 
 use hashbrown::HashSet;
 
-use crate::catalog::{Event, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
@@ -31,7 +28,6 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::write::foreign_key::Touched;
-use crate::run::write::triggers::Triggers;
 use crate::types::Value;
 
 pub(crate) use delete::delete;
@@ -51,7 +47,6 @@ struct Writing<'e> {
     returning: &'e [Expr],
     written: Written,
     touched: Touched,
-    triggers: Triggers<'e>,
     /// The keys of rows that were written, where none may be written twice.
     keys: HashSet<Vec<Value>>,
 }
@@ -63,7 +58,6 @@ impl<'e> Writing<'e> {
             returning,
             written: Written { count: 0, returned: Vec::new() },
             touched: Touched::default(),
-            triggers: Triggers::new(rules),
             keys: HashSet::new(),
         }
     }
@@ -92,13 +86,9 @@ impl<'e> Writing<'e> {
         Ok(self.keys.insert(key.to_vec()))
     }
 
-    /// Looks at foreign keys, fires the triggers after rows and after the statement, and ends.
-    fn finish(mut self, run: &mut Run<'e>, events: &[Event]) -> Result<Written> {
+    /// Looks at foreign keys, and ends.
+    fn finish(mut self, run: &mut Run<'e>) -> Result<Written> {
         self.touched.check(run, self.rules)?;
-        self.triggers.after_rows(run)?;
-        for event in events {
-            self.triggers.statement(run, TriggerTime::After, *event)?;
-        }
         Ok(self.written)
     }
 }
