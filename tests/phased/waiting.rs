@@ -27,7 +27,8 @@ fn reading(db: &Database, table: &Table) -> Procedure {
 /// then none of them has missed two joined phases.
 fn none_misses_two_joined_phases(read: impl Fn(&Database, &Table, &Procedure) + Send + Sync + 'static) {
     in_time(move || {
-        let (db, table) = in_memory(10.0);
+        // A joined phase waits for four times as long: so that a thread which gets no processor does not miss it.
+        let (db, table) = in_memory(200.0);
         db.split(&table, key![1], "n", SplitOperation::ADD).expect("a label");
         let procedure = reading(&db, &table);
         wait_for_split(&db, &table);

@@ -387,7 +387,9 @@ impl SqlError {
 
     /// Whether the same transaction may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED)
+        // A function may raise an error with such a state: it would raise it again.
+        let is_of_engine = self.0.engine.is_some();
+        is_of_engine && matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED)
     }
 }
 

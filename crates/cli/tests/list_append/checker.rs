@@ -187,9 +187,9 @@ mod tests {
             let error = check(history, &lists(all)).expect_err(what);
             assert!(error.contains(what), "{what}: {error}");
         };
-        found(&[acknowledged.clone()], &[], "is lost");
-        found(&[acknowledged.clone()], &[(1, &[10])], "half of");
-        found(&[acknowledged.clone()], &[(1, &[10, 10]), (2, &[11])], "twice");
+        found(std::slice::from_ref(&acknowledged), &[], "is lost");
+        found(std::slice::from_ref(&acknowledged), &[(1, &[10])], "half of");
+        found(std::slice::from_ref(&acknowledged), &[(1, &[10, 10]), (2, &[11])], "twice");
         found(&[acknowledged], &[(1, &[10]), (2, &[11, 12])], "no transaction has appended");
         found(&[transaction(1, Fate::Aborted, &[Append(1, 10)])], &[(1, &[10])], "aborted transaction");
         let dirty = transaction(1, Fate::Committed(2), &[Read(1, vec![9])]);

@@ -78,9 +78,11 @@ impl Binder<'_> {
         let filter = self.filter(own, update.filter.as_ref())?;
         let mut changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
         self.requires_write(target, UPDATE, Some(&changed));
-        let generated = self.generated(&table, target, Some(&changed))?;
+        // A trigger may change any column.
+        let has_triggers = !self.context.catalog.triggers_of(table.oid).is_empty();
+        let generated = self.generated(&table, target, (!has_triggers).then_some(&changed[..]))?;
         changed.extend(generated.iter().map(|(column, _)| *column));
-        let checks = self.checks(&table, target, Some(&changed))?;
+        let checks = self.checks(&table, target, (!has_triggers).then_some(&changed[..]))?;
         let (returning, columns) = self.returning(&update.returning)?;
         self.count_references(&mut ctes);
         let relations = std::mem::take(&mut self.scope().relations);

@@ -26,7 +26,9 @@ pub(crate) use relation::{
     View,
 };
 
-pub(crate) use routine::{Argument, ArgumentMode, Language, ResultColumn, Routine, Stability};
+pub(crate) use routine::{
+    Argument, ArgumentMode, Event, Language, ResultColumn, Routine, Stability, Trigger, TriggerTime,
+};
 
 use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, USAGE};
 use crate::catalog::role::{DATABASE_OWNER, Role};
@@ -60,6 +62,8 @@ pub(crate) struct Catalog {
     /// The database itself.
     pub database: DatabaseEntry,
     default_acls: Vec<DefaultAcl>,
+    /// By table, in the order of their names, in which they fire.
+    triggers: HashMap<u32, Vec<Arc<Trigger>>>,
 }
 
 /// What the catalog knows of the database itself.
@@ -216,6 +220,7 @@ impl Default for Catalog {
             role_names: HashMap::new(),
             database: DatabaseEntry::default(),
             default_acls: Vec::new(),
+            triggers: HashMap::new(),
         };
         catalog.add_built_in_roles();
         catalog.add_schema(Schema {
@@ -471,6 +476,30 @@ impl Catalog {
         }
     }
 
+    /// The triggers of a table, in the order in which they fire.
+    pub fn triggers_of(&self, table: u32) -> &[Arc<Trigger>] {
+        self.triggers.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// All triggers.
+    pub fn triggers(&self) -> impl Iterator<Item = &Arc<Trigger>> {
+        self.triggers.values().flatten()
+    }
+
+    /// Adds a trigger, or replaces the one of its name.
+    pub fn put_trigger(&mut self, trigger: Arc<Trigger>) {
+        self.reserve_oid(trigger.oid);
+        let triggers = self.triggers.entry(trigger.table).or_default();
+        triggers.retain(|known| known.name != trigger.name);
+        triggers.push(trigger);
+        triggers.sort_by(|left, right| left.name.cmp(&right.name));
+    }
+
+    pub fn remove_trigger(&mut self, oid: u32) {
+        self.triggers.values_mut().for_each(|triggers| triggers.retain(|trigger| trigger.oid != oid));
+        self.triggers.retain(|_, triggers| !triggers.is_empty());
+    }
+
     /// The columns of a routine's result; one without a name of its own for a plain value.
     pub fn result_columns(&self, routine: &Routine) -> Vec<ResultColumn> {
         if let Some(table) = routine.row_of.and_then(|oid| self.table_by_oid(oid)) {
@@ -479,7 +508,7 @@ impl Catalog {
                 ty: column.ty,
                 modifier: column.modifier,
             };
-            return table.columns.iter().map(column).collect();
+            return table.visible().iter().map(column).collect();
         }
         let column = |argument: &Argument| ResultColumn {
             name: argument.name.clone(),

@@ -175,3 +175,67 @@ impl Routine {
         format!("{}({})", self.name, types.join(","))
     }
 }
+
+/// When a trigger fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum TriggerTime {
+    Before,
+    After,
+}
+
+/// A trigger of a table.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Trigger {
+    /// Its oid.
+    pub oid: u32,
+    /// The table that it belongs to.
+    pub table: u32,
+    /// Its name.
+    pub name: String,
+    pub time: TriggerTime,
+    /// Whether it fires for each row; else once for a statement.
+    pub for_each_row: bool,
+    pub on_insert: bool,
+    pub on_update: bool,
+    pub on_delete: bool,
+    /// UPDATE OF: the columns' names; empty: any.
+    pub columns: Vec<String>,
+    /// WHEN, as SQL text.
+    pub condition: Option<String>,
+    /// The function that it calls.
+    pub function: u32,
+    /// `TG_ARGV`
+    pub arguments: Vec<String>,
+}
+
+/// What a statement does to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Insert,
+    Update,
+    Delete,
+}
+
+impl Event {
+    /// `TG_OP`
+    pub fn name(self) -> &'static str {
+        match self {
+            Event::Insert => "INSERT",
+            Event::Update => "UPDATE",
+            Event::Delete => "DELETE",
+        }
+    }
+}
+
+impl Trigger {
+    /// Whether it fires for an event; of an update, for one that sets these columns.
+    pub fn fires_on(&self, event: Event, is_set: impl Fn(&str) -> bool) -> bool {
+        match event {
+            Event::Insert => self.on_insert,
+            Event::Update => {
+                self.on_update && (self.columns.is_empty() || self.columns.iter().any(|name| is_set(name)))
+            }
+            Event::Delete => self.on_delete,
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::catalog::role::Role;
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, DATABASE_OID, DatabaseEntry, Domain, EnumType, ForeignKey, Index,
-    Persistence, Relation, Routine, Schema, Sequence, Table, UserType, View,
+    Persistence, Relation, Routine, Schema, Sequence, Table, Trigger, UserType, View,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
@@ -40,6 +40,7 @@ pub(crate) enum Object {
     Role(Role),
     Database(DatabaseEntry),
     DefaultAcl(DefaultAcl),
+    Trigger(Trigger),
 }
 
 /// A table's definition as it is stored.
@@ -218,6 +219,7 @@ impl Store {
             Object::Role(role) => catalog.put_role(role),
             Object::Database(database) => catalog.database = database,
             Object::DefaultAcl(acl) => catalog.put_default_acl(acl),
+            Object::Trigger(trigger) => catalog.put_trigger(Arc::new(trigger)),
             Object::Table(stored) => {
                 catalog.reserve_oid(stored.oid);
                 if stored.persistence == Persistence::Temporary {
@@ -312,6 +314,7 @@ impl Object {
             Object::Role(role) => role.oid,
             Object::Database(_) => DATABASE_OID,
             Object::DefaultAcl(acl) => acl.oid,
+            Object::Trigger(trigger) => trigger.oid,
         })
     }
 

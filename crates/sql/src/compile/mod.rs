@@ -44,6 +44,17 @@ pub(crate) enum Procedure {
 impl Procedure {
     /// The compiled form of a statement, if it has one.
     pub(crate) fn of(action: &Action) -> Option<Procedure> {
+        // The operators fire triggers.
+        let rules = match action {
+            Action::Query(_) => None,
+            Action::Insert(plan) => Some(&plan.rules),
+            Action::Update(plan) => Some(&plan.rules),
+            Action::Delete(plan) => Some(&plan.rules),
+            Action::Merge(plan) => Some(&plan.rules),
+        };
+        if rules.is_some_and(|rules| !rules.triggers.is_empty()) {
+            return None;
+        }
         match action {
             Action::Query(plan) => read::PointRead::of(plan).map(Procedure::Read),
             Action::Insert(plan) => insert::OneInsert::of(plan).map(Procedure::Insert),

@@ -26,6 +26,7 @@ struct Plan {
     types: Vec<u32>,
     schemas: Vec<String>,
     routines: Vec<Arc<Routine>>,
+    triggers: Vec<u32>,
     /// Tables that lose foreign keys: the keys' names.
     foreign_keys: Vec<(u32, String)>,
     /// Columns that lose their defaults: their tables and positions.
@@ -255,6 +256,10 @@ impl Connection {
             catalog.remove_type(&schema, &name);
             gone.push(oid);
         }
+        for &oid in &plan.triggers {
+            catalog.remove_trigger(oid);
+            gone.push(oid);
+        }
         for routine in &plan.routines {
             catalog.remove_routine(routine.oid);
             gone.push(routine.oid);
@@ -417,6 +422,7 @@ fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
             break;
         }
     }
+    add_triggers(plan, catalog, cascade)?;
     check_columns(plan, catalog, cascade)
 }
 
@@ -539,6 +545,26 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
             return Err(depends(&shown(catalog, routine), &format!("view {}", view.name)));
         }
         plan.views.push(view.clone());
+    }
+    Ok(())
+}
+
+/// Triggers of tables and of functions that are dropped.
+fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for trigger in catalog.triggers() {
+        if plan.triggers.contains(&trigger.oid) {
+            continue;
+        }
+        if plan.tables.iter().any(|table| table.oid == trigger.table) {
+            plan.triggers.push(trigger.oid);
+        } else if let Some(routine) = plan.routines.iter().find(|it| it.oid == trigger.function) {
+            if !cascade {
+                let table = catalog.table_by_oid(trigger.table).map_or("", |table| table.name.as_str());
+                let by = format!("trigger {} on table {table}", trigger.name);
+                return Err(depends(&shown(catalog, routine), &by));
+            }
+            plan.triggers.push(trigger.oid);
+        }
     }
     Ok(())
 }

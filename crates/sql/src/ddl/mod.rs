@@ -7,7 +7,7 @@
 //! ownership      who may change what; OWNER TO
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
-//! routine        functions and procedures
+//! routine        functions and procedures            trigger       triggers
 //! ```
 //!
 //! # Invariants
@@ -27,6 +27,7 @@ mod index;
 mod index_expressions;
 mod objects;
 pub(crate) mod routine;
+mod trigger;
 
 pub(crate) use alter_table::qualified;
 mod ownership;
@@ -120,6 +121,8 @@ impl Connection {
             Statement::CreateRoutine(create) => self.create_routine(create, text),
             Statement::AlterRoutine(alter) => self.alter_routine(alter),
             Statement::DropRoutines(drop) => self.drop_routines(drop),
+            Statement::CreateTrigger(create) => self.create_trigger(create),
+            Statement::ChangeTrigger(change) => self.change_trigger(change),
             Statement::Drop(drop) => self.drop_objects(drop),
             Statement::Rename { kind, name, if_exists, to } => self.rename(*kind, name, *if_exists, &to.text),
             Statement::Comment(comment) => self.comment(comment),

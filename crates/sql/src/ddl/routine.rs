@@ -131,7 +131,7 @@ impl Connection {
             None => None,
         };
         routine.result = match (declared, by_arguments) {
-            _ if routine.is_procedure => by_arguments.map_or(Type::Void, |_| Type::Record),
+            _ if routine.is_procedure => by_arguments.unwrap_or(Type::Void),
             (Some(declared), Some(expected)) if declared != expected => {
                 let name = self.environment().catalog.type_display(expected);
                 let message = format!("function result type must be {name} because of OUT parameters");

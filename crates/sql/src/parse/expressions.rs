@@ -276,8 +276,15 @@ impl Parser<'_> {
 
     fn in_list(&mut self, operand: Box<Expr>, negated: bool, at: At) -> Result<Expr> {
         self.expect_mark("(")?;
-        let (kind, height) = if self.starts_query() {
-            let query = Box::new(self.query()?);
+        let (mark, is_nested) = (self.mark(), self.is_mark(0, "("));
+        let mut query = if self.starts_query() { Some(self.query()) } else { None };
+        // `IN ((SELECT …) + 1, 2)` is a list whose first item begins with a query in parentheses.
+        if query.is_some() && is_nested && !self.is_mark(0, ")") {
+            self.rewind(mark);
+            query = None;
+        }
+        let (kind, height) = if let Some(query) = query {
+            let query = Box::new(query?);
             let height = operand.height;
             (ExprKind::InQuery { operand, query, negated }, height)
         } else {

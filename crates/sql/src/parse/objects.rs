@@ -45,13 +45,13 @@ impl Parser<'_> {
             () if self.accept("procedure") => self.create_routine(or_replace, true),
             () if self.accept("role") || self.accept("group") => self.create_role(false),
             () if self.accept("user") => self.create_role(true),
+            () if self.accept("trigger") => self.create_trigger(or_replace),
             () => self.create_unsupported(at),
         }
     }
 
     fn create_unsupported(&mut self, at: u32) -> Result<Statement> {
         const KINDS: &[(&str, Option<&str>)] = &[
-            ("trigger", None),
             ("rule", None),
             (
                 "extension",
@@ -360,6 +360,9 @@ impl Parser<'_> {
         if self.accept("owned") {
             return self.drop_owned();
         }
+        if self.accept("trigger") {
+            return self.change_trigger(true);
+        }
         let start = self.position();
         let kind = self.object_kind()?;
         let what = format!("DROP {}", self.text_since(start).to_uppercase());
@@ -449,6 +452,7 @@ impl Parser<'_> {
             () if self.accept("role") || self.accept("user") || self.accept("group") => self.alter_role(),
             () if self.accept_words(&["default", "privileges"]) => self.default_privileges(),
             () if self.is_words(&["database"]) => self.alter_database(at),
+            () if self.accept("trigger") => self.change_trigger(false),
             () if self.is_one_of(&["index", "view", "schema", "domain"])
                 || self.is_words(&["materialized", "view"]) =>
             {

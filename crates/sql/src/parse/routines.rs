@@ -1,12 +1,13 @@
-//! CREATE, ALTER and DROP of functions and procedures; DO and CALL.
+//! CREATE, ALTER and DROP of functions, procedures and triggers; DO and CALL.
 
-use crate::catalog::{ArgumentMode, Language, Stability};
+use crate::catalog::{ArgumentMode, Language, Stability, TriggerTime};
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    AlterRoutine, ArgumentSyntax, CallStatement, CreateRoutine, Do, DropRoutines, ExprKind, ObjectKind,
-    RoutineChange, RoutineName, RoutineOptions, RoutineType, Statement, TextExpr,
+    AlterRoutine, ArgumentSyntax, CallStatement, CreateRoutine, CreateTrigger, Do, DropRoutines, ExprKind,
+    ObjectKind, ObjectName, RoutineChange, RoutineName, RoutineOptions, RoutineType, Statement, TextExpr,
+    TriggerChange,
 };
 
 impl Parser<'_> {
@@ -211,6 +212,116 @@ impl Parser<'_> {
             }
         };
         Ok(Statement::AlterRoutine(Box::new(AlterRoutine { kind, name, change })))
+    }
+
+    /// CREATE TRIGGER, behind its words.
+    pub fn create_trigger(&mut self, or_replace: bool) -> Result<Statement> {
+        let name = self.name()?;
+        let time = match () {
+            () if self.accept("before") => TriggerTime::Before,
+            () if self.accept("after") => TriggerTime::After,
+            () if self.accept_words(&["instead", "of"]) => {
+                return Err(self.refused("INSTEAD OF triggers are not supported"));
+            }
+            () => return Err(self.unexpected()),
+        };
+        let mut trigger = CreateTrigger {
+            name,
+            or_replace,
+            time,
+            on_insert: false,
+            on_update: false,
+            on_delete: false,
+            columns: Vec::new(),
+            table: ObjectName { parts: Vec::new() },
+            for_each_row: false,
+            condition: None,
+            function: ObjectName { parts: Vec::new() },
+            arguments: Vec::new(),
+        };
+        self.trigger_events(&mut trigger)?;
+        self.expect("on")?;
+        trigger.table = self.object_name()?;
+        if self.is_one_of(&["from", "deferrable", "initially", "referencing"]) {
+            let word = self.label()?.text.to_uppercase();
+            return Err(self.refused(&format!("{word} of a trigger is not supported")));
+        }
+        self.accept_words(&["not", "deferrable"]);
+        if self.accept("for") {
+            self.accept("each");
+            trigger.for_each_row = self.accept("row");
+            if !trigger.for_each_row {
+                self.expect("statement")?;
+            }
+        }
+        if self.accept("when") {
+            self.expect_mark("(")?;
+            let start = self.position();
+            let expr = self.expression()?;
+            trigger.condition = Some(TextExpr { expr, text: self.text_since(start).to_string() });
+            self.expect_mark(")")?;
+        }
+        self.expect("execute")?;
+        if !self.accept("function") {
+            self.expect("procedure")?;
+        }
+        trigger.function = self.object_name()?;
+        self.expect_mark("(")?;
+        if !self.accept_mark(")") {
+            trigger.arguments = self.list(Self::trigger_argument)?;
+            self.expect_mark(")")?;
+        }
+        Ok(Statement::CreateTrigger(Box::new(trigger)))
+    }
+
+    fn trigger_events(&mut self, trigger: &mut CreateTrigger) -> Result<()> {
+        loop {
+            match () {
+                () if self.accept("insert") => trigger.on_insert = true,
+                () if self.accept("delete") => trigger.on_delete = true,
+                () if self.accept("update") => {
+                    trigger.on_update = true;
+                    if self.accept("of") {
+                        trigger.columns = self.list(Self::name)?;
+                    }
+                }
+                () if self.is_word(0, "truncate") => {
+                    return Err(self.refused("TRUNCATE triggers are not supported"));
+                }
+                () => return Err(self.unexpected()),
+            }
+            if !self.accept("or") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn trigger_argument(&mut self) -> Result<String> {
+        let text = match self.peek(0) {
+            TokenKind::Text(text) => text.to_string(),
+            TokenKind::Integer(digits) | TokenKind::Decimal(digits) => (*digits).to_string(),
+            TokenKind::Word(word) => word.to_string(),
+            TokenKind::Quoted(name) => name.clone(),
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        Ok(text)
+    }
+
+    /// DROP TRIGGER and ALTER TRIGGER, behind their words.
+    pub fn change_trigger(&mut self, drops: bool) -> Result<Statement> {
+        let if_exists = drops && self.accept_words(&["if", "exists"]);
+        let name = self.name()?;
+        self.expect("on")?;
+        let table = self.object_name()?;
+        let mut to = None;
+        if drops {
+            self.cascade();
+        } else {
+            self.expect_words(&["rename", "to"])?;
+            to = Some(self.name()?);
+        }
+        Ok(Statement::ChangeTrigger(TriggerChange { name, table, if_exists, to }))
     }
 
     /// DO.

@@ -37,7 +37,7 @@ impl Planner<'_> {
         target: RelationId,
         layout: &Layout,
     ) -> Option<Vec<Commuting>> {
-        if !rules.generated.is_empty() || !rules.checks.is_empty() {
+        if !rules.generated.is_empty() || !rules.checks.is_empty() || !rules.triggers.is_empty() {
             return None;
         }
         let mut operations = Vec::with_capacity(sets.len());

@@ -12,7 +12,7 @@ use crate::bind::tree::{
     BoundStatement, BoundTarget, BoundUpdate, ConflictAction, ConflictTarget, Distinct, JoinKind,
     MergeAction, RelationId, StatementKind,
 };
-use crate::catalog::{ForeignKey, Table};
+use crate::catalog::{ForeignKey, Table, Trigger};
 use crate::compile::Procedure;
 use crate::error::Result;
 use crate::plan::commute::Commuting;
@@ -32,6 +32,10 @@ pub(crate) trait Known {
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>>;
     /// The generated columns of a table, those of its indexes included, over the rows of the relation.
     fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)>;
+    /// The table's triggers.
+    fn triggers(&self, _oid: u32) -> Vec<Arc<Trigger>> {
+        Vec::new()
+    }
     /// What is known of a table's rows.
     fn statistics(&self, table: &Table) -> Arc<TableStatistics>;
 }
@@ -98,6 +102,8 @@ pub(crate) struct RowRules {
     pub(crate) generated: Vec<(usize, Expr)>,
     pub(crate) checks: Vec<(String, Expr)>,
     pub(crate) keys: KeyGraph,
+    /// The table's triggers, in the order in which they fire.
+    pub(crate) triggers: Vec<Arc<Trigger>>,
 }
 
 /// The foreign keys of a table, and of all tables that its deletes and updates can reach.
@@ -277,7 +283,8 @@ impl Planner<'_> {
         let generated = self.assignments(generated, &layout)?;
         let check = |check: &BoundCheck| Ok((check.name.clone(), self.expr(&check.condition, &layout)?));
         let checks = checks.iter().map(check).collect::<Result<_>>()?;
-        Ok(RowRules { table: table.clone(), generated, checks, keys: self.key_graph(table)? })
+        let triggers = self.known.triggers(table.oid);
+        Ok(RowRules { table: table.clone(), generated, checks, keys: self.key_graph(table)?, triggers })
     }
 
     /// The foreign keys of a table, and of those that refer to it, and so on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::privileges::denied;
 use crate::catalog::rights::{EXECUTE, RightsKind};
-use crate::catalog::{Language, Routine, Stability};
+use crate::catalog::{Language, ResultColumn, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Do;
 use crate::routine::plpgsql;
@@ -97,6 +97,36 @@ fn run_body(
         Body::Sql(body) => body.run(&mut execution, routine, arguments),
         Body::Plpgsql(program) => plpgsql::run(program, &mut execution, routine, arguments),
     });
+    environment.routines.leave();
+    done
+}
+
+/// Calls a trigger's function with these variables; the row that it returns, as one of these columns, or none for NULL.
+///
+/// # Errors
+/// The function's; 54001 where triggers fire each other too deeply.
+pub(crate) fn trigger_program(
+    environment: &mut SessionEnvironment,
+    function: u32,
+    variables: &[(&str, Value)],
+    columns: &[ResultColumn],
+    access: Access<'_>,
+) -> Result<Option<Vec<Value>>> {
+    let routine = routine_of(environment, function)?;
+    let body = body_of(environment, &routine)?;
+    let Body::Plpgsql(program) = &*body else {
+        return Err(SqlError::internal("a trigger's function is not in PL/pgSQL"));
+    };
+    environment.routines.enter()?;
+    let outer = environment.acting_as.clone();
+    if routine.is_definer {
+        let owner = routine.rights.owner;
+        environment.acting_as = Some((owner, environment.role_name(owner).into()));
+    }
+    let mut execution = Execution { environment: &mut *environment, access, may_write: true };
+    let done =
+        crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns));
+    environment.acting_as = outer;
     environment.routines.leave();
     done
 }

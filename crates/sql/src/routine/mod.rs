@@ -3,7 +3,7 @@
 //! ```text
 //! call         from a call in a statement to a body     query      a statement of a body: planned once, run often
 //! sql          bodies in SQL                            plpgsql    bodies in PL/pgSQL
-//! value        conversions between variables and columns
+//! value        conversions between variables and columns   trigger  conditions and functions of triggers
 //! ```
 //!
 //! # Invariants
@@ -16,6 +16,7 @@ pub(crate) mod call;
 mod plpgsql;
 mod query;
 mod sql;
+pub(crate) mod trigger;
 mod value;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use hashbrown::HashMap;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::plpgsql::Program;
+use crate::routine::query::Query;
 use crate::routine::sql::SqlBody;
 
 /// How deeply calls may nest.
@@ -48,6 +50,8 @@ struct Compiled {
 #[derive(Default)]
 pub(crate) struct Routines {
     compiled: HashMap<u32, Compiled>,
+    /// The conditions of triggers, by the triggers' oids.
+    conditions: HashMap<u32, Arc<Query>>,
     depth: usize,
     /// Tables that statements of bodies were planned for without statistics: they are counted before the next statement.
     pub(crate) uncounted: Vec<u32>,
@@ -57,6 +61,17 @@ impl Routines {
     /// Forgets the bodies, so that their statements are planned again.
     pub(crate) fn clear(&mut self) {
         self.compiled.clear();
+        self.conditions.clear();
+    }
+
+    /// The condition of a trigger.
+    fn condition(&mut self, trigger: u32, make: impl FnOnce() -> Result<Query>) -> Result<Arc<Query>> {
+        if let Some(known) = self.conditions.get(&trigger) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(make()?);
+        self.conditions.insert(trigger, made.clone());
+        Ok(made)
     }
 
     /// Notes one more call inside of the others.

@@ -15,7 +15,7 @@ use crate::bind::tree::{
     BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
 };
 use crate::bind::{BindContext, Names, VariableRef, bind_inside};
-use crate::catalog::{Catalog, Routine, Table};
+use crate::catalog::{Catalog, Routine, Table, Trigger};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::expression::Expr;
@@ -286,6 +286,10 @@ impl Known for KnownInside<'_> {
 
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
         self.now.referencing(oid)
+    }
+
+    fn triggers(&self, oid: u32) -> Vec<Arc<Trigger>> {
+        self.now.triggers(oid)
     }
 
     fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {

@@ -12,6 +12,7 @@ use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
+use crate::routine::trigger::Firing;
 use crate::routine::{Routines, call};
 use crate::run::Access;
 use crate::run::memory::{Memory, SessionMemory};
@@ -468,6 +469,10 @@ impl Environment for SessionEnvironment {
 
     fn routine_rows(&mut self, routine: u32, arguments: &[Value], access: Access<'_>) -> Result<Vec<Value>> {
         call::rows(self, routine, arguments, access)
+    }
+
+    fn fire_trigger(&mut self, firing: &Firing<'_>, access: Access<'_>) -> Result<Option<Vec<Value>>> {
+        crate::routine::trigger::fire(self, firing, access)
     }
 
     fn check_interrupt(&mut self) -> Result<()> {

@@ -51,7 +51,7 @@ use parking_lot::RwLock;
 use crate::bind::tree::{BoundExpr, RelationId};
 use crate::bind::{BindContext, Binder};
 use crate::catalog::store::Store;
-use crate::catalog::{Catalog, CatalogEnvironment, Table};
+use crate::catalog::{Catalog, CatalogEnvironment, Table, Trigger};
 use crate::error::Result;
 use crate::plan::Known;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
@@ -259,6 +259,10 @@ impl Known for KnownNow<'_> {
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
         let refers = |table: &&Arc<Table>| table.foreign_keys.iter().any(|key| key.table == oid);
         self.catalog.tables().filter(refers).cloned().collect()
+    }
+
+    fn triggers(&self, oid: u32) -> Vec<Arc<Trigger>> {
+        self.catalog.triggers_of(oid).to_vec()
     }
 
     fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {

@@ -178,8 +178,8 @@ impl Sequences {
         // No bound may be stored between the transaction's write and its end. A refill may itself wait for this
         // transaction, so the wait has a limit.
         let Some(_in_order) = self.refilling.try_lock_for(ORDER_TIMEOUT) else {
-            let message = "could not serialize access to a sequence that is being extended";
-            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
+            // Another attempt may succeed.
+            return Err(heddledb::Error::Conflict.into());
         };
         session.run(|tx| {
             changes.iter().try_for_each(|(oid, standing)| match standing {

@@ -486,6 +486,8 @@ impl Statement {
             | Statement::CreateRoutine(_)
             | Statement::AlterRoutine(_)
             | Statement::DropRoutines(_)
+            | Statement::CreateTrigger(_)
+            | Statement::ChangeTrigger(_)
             | Statement::Drop(_)
             | Statement::Rename { .. }
             | Statement::Comment(_)

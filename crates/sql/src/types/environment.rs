@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::catalog::system::SystemCatalog;
 use crate::error::{Result, SqlError, SqlState};
+use crate::routine::trigger::Firing;
 use crate::run::Access;
 use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
 use crate::types::{Type, Value};
@@ -316,6 +317,14 @@ pub trait Environment {
         _access: Access<'_>,
     ) -> Result<Vec<Value>> {
         Err(no_session("functions of users"))
+    }
+
+    /// Fires a trigger, within the statement that runs: the row that is to be written; none: it is left out.
+    ///
+    /// # Errors
+    /// The trigger's function's.
+    fn fire_trigger(&mut self, _firing: &Firing<'_>, _access: Access<'_>) -> Result<Option<Vec<Value>>> {
+        Err(no_session("triggers"))
     }
 
     /// Asked now and then by what runs long.

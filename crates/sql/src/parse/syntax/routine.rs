@@ -1,6 +1,6 @@
 //! Statements about functions and procedures.
 
-use crate::catalog::{ArgumentMode, Language, Stability};
+use crate::catalog::{ArgumentMode, Language, Stability, TriggerTime};
 use crate::parse::syntax::{At, Call, Name, ObjectKind, ObjectName, RoleName, TextExpr, TypeName};
 
 /// A type as routines name it.
@@ -78,6 +78,34 @@ pub(crate) enum RoutineChange {
     Options(RoutineOptions),
     Comment(Option<String>),
     Owner(RoleName),
+}
+
+/// CREATE TRIGGER.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateTrigger {
+    pub name: Name,
+    pub or_replace: bool,
+    pub time: TriggerTime,
+    pub on_insert: bool,
+    pub on_update: bool,
+    pub on_delete: bool,
+    /// UPDATE OF.
+    pub columns: Vec<Name>,
+    pub table: ObjectName,
+    pub for_each_row: bool,
+    pub condition: Option<TextExpr>,
+    pub function: ObjectName,
+    pub arguments: Vec<String>,
+}
+
+/// DROP TRIGGER, and ALTER TRIGGER … RENAME TO.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TriggerChange {
+    pub name: Name,
+    pub table: ObjectName,
+    pub if_exists: bool,
+    /// `None`: it is dropped.
+    pub to: Option<Name>,
 }
 
 /// DO.

@@ -2,9 +2,9 @@
 
 use crate::parse::syntax::{
     AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain, CreateIndex,
-    CreateRoutine, CreateTable, CreateTableAs, CreateView, Delete, Do, Drop, DropRoutines, Expr, Insert,
-    Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, RoleName, RoleStatement,
-    SequenceStatement, TypeName, Update,
+    CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete, Do, Drop, DropRoutines,
+    Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, RoleName, RoleStatement,
+    SequenceStatement, TriggerChange, TypeName, Update,
 };
 
 /// A statement.
@@ -42,6 +42,8 @@ pub(crate) enum Statement {
     CreateRoutine(Box<CreateRoutine>),
     AlterRoutine(Box<AlterRoutine>),
     DropRoutines(DropRoutines),
+    CreateTrigger(Box<CreateTrigger>),
+    ChangeTrigger(TriggerChange),
     Do(Do),
     Call(Box<CallStatement>),
     Drop(Drop),

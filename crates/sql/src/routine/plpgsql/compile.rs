@@ -353,7 +353,7 @@ impl<'t> Compiler<'t, '_> {
                 ty: it.ty,
                 modifier: it.modifier,
             };
-            return Ok(VariableKind::Row(Some(table.columns.iter().map(column).collect())));
+            return Ok(VariableKind::Row(Some(table.visible().iter().map(column).collect())));
         }
         match resolved.ty {
             Type::Record => Ok(VariableKind::Row(None)),

@@ -51,7 +51,9 @@ pub(super) fn state_of(name: &str) -> Option<SqlState> {
     let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, state)| SqlState::new(state));
     known.or_else(|| {
         let states = SqlState::ALL.iter();
-        states.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, state)| *state)
+        // States that are no errors have no names here.
+        let mut errors = states.filter(|(_, state)| !matches!(state.class(), "00" | "01" | "02"));
+        errors.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, state)| *state)
     })
 }
 

@@ -130,7 +130,7 @@ impl Frame for View<'_> {
 }
 
 /// The fields of columns.
-pub(super) fn fields_of(columns: &[ResultColumn]) -> Arc<[RecordField]> {
+pub(crate) fn fields_of(columns: &[ResultColumn]) -> Arc<[RecordField]> {
     columns.iter().map(|it| RecordField { name: it.name.as_str().into(), kind: it.ty }).collect()
 }
 

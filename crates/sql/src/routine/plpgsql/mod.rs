@@ -17,13 +17,14 @@ mod raise;
 mod statements;
 mod tree;
 
-use crate::catalog::Routine;
+use crate::catalog::{ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::plpgsql::interpret::Interpreter;
 use crate::routine::query::Execution;
 use crate::types::{Type, Value};
 
 pub(crate) use compile::compile;
+pub(crate) use interpret::fields_of;
 pub(crate) use tree::Program;
 
 /// Calls a routine: its rows, or its one value.
@@ -58,6 +59,34 @@ pub(crate) fn run(
             let error = SqlError::new(SqlState::new("2F005"), message);
             let name = routine.signature(|ty| execution.environment.catalog.type_display(ty));
             Err(error.with_context(format!("PL/pgSQL function {name}")))
+        }
+    }
+}
+
+/// Calls a trigger's function; the row that it returns, as values of these columns, or none for NULL.
+///
+/// # Errors
+/// The body's.
+pub(crate) fn run_trigger(
+    program: &Program,
+    execution: &mut Execution<'_>,
+    routine: &Routine,
+    variables: &[(&str, Value)],
+    columns: &[ResultColumn],
+) -> Result<Option<Vec<Value>>> {
+    let mut body = Interpreter::new(execution, program, routine);
+    for (name, value) in variables {
+        if let Some((_, slot)) = program.scopes[0].names.iter().find(|(known, _)| known == name) {
+            body.values[*slot] = value.clone();
+        }
+    }
+    body.run()?;
+    match body.result.take() {
+        Some(Value::Record(row)) => body.row_as(columns, Some(&row)).map(Some),
+        Some(_) => Ok(None),
+        None => {
+            let message = "control reached end of trigger procedure without RETURN";
+            Err(SqlError::new(SqlState::new("2F005"), message))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! DELETE.
 
+use crate::catalog::{Event, TriggerTime};
 use crate::error::Result;
 use crate::plan::statement::DeletePlan;
 use crate::run::Run;
@@ -10,15 +11,20 @@ use crate::run::write::{Writing, Written, pick, read_all};
 pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Written> {
     let mut writing = Writing::new(&plan.rules, &plan.returning);
     let table = &*plan.rules.table;
+    writing.triggers.statement(run, TriggerTime::Before, Event::Delete)?;
     for batch in read_all(run, &plan.input)? {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A row that several others meet goes once.
-            if !writing.is_first(run, &key)? || !remove(run, table, &key)? {
+            if !writing.is_first(run, &key)? {
                 continue;
             }
             let mut old = pick(source, &plan.row);
+            if !writing.triggers.before_delete(run, &old)? || !remove(run, table, &key)? {
+                continue;
+            }
             writing.touched.removed(table, &old);
+            writing.triggers.wrote(run, Some(&old), None)?;
             if !plan.returning.is_empty() {
                 old.extend_from_slice(source);
             }
@@ -26,5 +32,5 @@ pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Writ
         }
         run.check_interrupt()?;
     }
-    writing.finish(run)
+    writing.finish(run, &[Event::Delete])
 }

@@ -1,7 +1,7 @@
 //! INSERT, with ON CONFLICT.
 
 use crate::bind::tree::ConflictTarget;
-use crate::catalog::Table;
+use crate::catalog::{Event, Table, TriggerTime};
 use crate::error::Result;
 use crate::plan::statement::{ConflictPlan, ConflictUpdate, InsertPlan};
 use crate::run::Run;
@@ -16,6 +16,15 @@ use crate::types::Value;
 /// Runs an INSERT.
 pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Written> {
     let mut inserting = Inserting { plan, writing: Writing::new(&plan.rules, &plan.returning) };
+    let update = plan.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
+    let events: &[Event] = if update.is_some() { &[Event::Insert, Event::Update] } else { &[Event::Insert] };
+    inserting
+        .writing
+        .triggers
+        .sets(update.into_iter().flat_map(|update| &update.sets).map(|(column, _)| *column));
+    for event in events {
+        inserting.writing.triggers.statement(run, TriggerTime::Before, *event)?;
+    }
     if plan.reads {
         for batch in read_all(run, &plan.input)? {
             inserting.add(run, &batch)?;
@@ -26,7 +35,7 @@ pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Writ
             inserting.add(run, &batch)?;
         }
     }
-    inserting.writing.finish(run)
+    inserting.writing.finish(run, events)
 }
 
 struct Inserting<'e> {
@@ -40,6 +49,12 @@ impl<'e> Inserting<'e> {
             let mut row = Vec::with_capacity(self.plan.values.len());
             for value in &self.plan.values {
                 row.push(run.evaluate(value, source)?);
+            }
+            if !self.writing.triggers.is_empty() {
+                match self.writing.triggers.before_write(run, None, row)? {
+                    Some(changed) => row = changed,
+                    None => continue,
+                }
             }
             generate(run, &self.plan.rules.generated, &mut row)?;
             self.add_row(run, row)?;
@@ -75,6 +90,7 @@ impl<'e> Inserting<'e> {
             self.writing.is_first(run, &key)?;
         }
         self.writing.touched.stored(&rules.table, &row, None);
+        self.writing.triggers.wrote(run, None, Some(&row))?;
         self.writing.count(run, &row)
     }
 
@@ -133,16 +149,22 @@ impl<'e> Inserting<'e> {
         for (column, value) in &update.sets {
             new[*column] = run.evaluate(value, &both)?;
         }
+        let Some(mut new) = self.writing.triggers.before_write(run, Some(&old), new)? else { return Ok(()) };
         generate(run, &update.generated, &mut new)?;
         check(run, rules, &new)?;
+        let has_triggers = !self.writing.triggers.is_empty();
+        let all = has_triggers.then_some(0..new.len()).into_iter().flatten();
         let columns: Vec<usize> = update
             .sets
             .iter()
             .map(|(column, _)| *column)
             .chain(update.generated.iter().map(|(column, _)| *column))
+            .filter(|_| !has_triggers)
+            .chain(all)
             .collect();
         change(run, &rules.table, &key, &old, &new, &columns)?;
         self.writing.touched.stored(&rules.table, &new, Some(&old));
+        self.writing.triggers.wrote(run, Some(&old), Some(&new))?;
         self.writing.count(run, &new)
     }
 }

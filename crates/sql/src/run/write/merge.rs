@@ -1,5 +1,6 @@
 //! MERGE.
 
+use crate::catalog::{Event, TriggerTime};
 use crate::error::Result;
 use crate::plan::statement::{MergeActionPlan, MergeArmPlan, MergePlan};
 use crate::run::Run;
@@ -11,6 +12,10 @@ use crate::types::Value;
 /// Runs a MERGE.
 pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Written> {
     let mut writing = Writing::new(&plan.rules, &[]);
+    let events = events(plan, &mut writing);
+    for event in &events {
+        writing.triggers.statement(run, TriggerTime::Before, *event)?;
+    }
     for batch in read_all(run, &plan.input)? {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
@@ -22,7 +27,27 @@ pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Writte
         }
         run.check_interrupt()?;
     }
-    writing.finish(run)
+    writing.finish(run, &events)
+}
+
+/// What the arms do.
+fn events(plan: &MergePlan, writing: &mut Writing<'_>) -> Vec<Event> {
+    let mut events = Vec::new();
+    for arm in &plan.arms {
+        let event = match &arm.action {
+            MergeActionPlan::Nothing => continue,
+            MergeActionPlan::Insert(_) => Event::Insert,
+            MergeActionPlan::Delete => Event::Delete,
+            MergeActionPlan::Update(sets) => {
+                writing.triggers.sets(sets.iter().map(|(column, _)| *column));
+                Event::Update
+            }
+        };
+        if !events.contains(&event) {
+            events.push(event);
+        }
+    }
+    events
 }
 
 /// The first arm whose condition is true.
@@ -61,17 +86,23 @@ fn act<'e>(
             for value in values {
                 row.push(run.evaluate(value, source)?);
             }
+            let Some(mut row) = writing.triggers.before_write(run, None, row)? else { return Ok(()) };
             generate(run, &plan.rules.generated, &mut row)?;
             check(run, &plan.rules, &row)?;
             store(run, table, &row)?;
             writing.touched.stored(table, &row, None);
+            writing.triggers.wrote(run, None, Some(&row))?;
         }
         MergeActionPlan::Delete => {
             if !writing.is_first(run, key)? {
                 return Err(second_time("MERGE"));
             }
+            if !writing.triggers.before_delete(run, &old)? {
+                return Ok(());
+            }
             remove(run, table, key)?;
             writing.touched.removed(table, &old);
+            writing.triggers.wrote(run, Some(&old), None)?;
         }
         MergeActionPlan::Update(sets) => {
             if !writing.is_first(run, key)? {
@@ -81,12 +112,16 @@ fn act<'e>(
             for (column, value) in sets {
                 new[*column] = run.evaluate(value, source)?;
             }
+            let Some(mut new) = writing.triggers.before_write(run, Some(&old), new)? else { return Ok(()) };
             generate(run, &plan.rules.generated, &mut new)?;
             check(run, &plan.rules, &new)?;
-            let columns: Vec<usize> =
-                sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect();
+            let columns: Vec<usize> = match plan.rules.triggers.is_empty() {
+                true => sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect(),
+                false => (0..table.columns.len()).collect(),
+            };
             change(run, table, key, &old, &new, &columns)?;
             writing.touched.stored(table, &new, Some(&old));
+            writing.triggers.wrote(run, Some(&old), Some(&new))?;
         }
     }
     writing.written.count += 1;

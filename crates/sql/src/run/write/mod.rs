@@ -3,6 +3,7 @@
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
+//! triggers                        around statements and rows
 //! ```
 //!
 //! # Invariants
@@ -16,10 +17,12 @@ mod insert;
 mod merge;
 mod row_number;
 mod rows;
+mod triggers;
 mod update;
 
 use hashbrown::HashSet;
 
+use crate::catalog::{Event, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
@@ -28,6 +31,7 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::write::foreign_key::Touched;
+use crate::run::write::triggers::Triggers;
 use crate::types::Value;
 
 pub(crate) use delete::delete;
@@ -47,6 +51,7 @@ struct Writing<'e> {
     returning: &'e [Expr],
     written: Written,
     touched: Touched,
+    triggers: Triggers<'e>,
     /// The keys of rows that were written, where none may be written twice.
     keys: HashSet<Vec<Value>>,
 }
@@ -58,6 +63,7 @@ impl<'e> Writing<'e> {
             returning,
             written: Written { count: 0, returned: Vec::new() },
             touched: Touched::default(),
+            triggers: Triggers::new(rules),
             keys: HashSet::new(),
         }
     }
@@ -86,9 +92,13 @@ impl<'e> Writing<'e> {
         Ok(self.keys.insert(key.to_vec()))
     }
 
-    /// Looks at foreign keys, and ends.
-    fn finish(mut self, run: &mut Run<'e>) -> Result<Written> {
+    /// Looks at foreign keys, fires the triggers after rows and after the statement, and ends.
+    fn finish(mut self, run: &mut Run<'e>, events: &[Event]) -> Result<Written> {
         self.touched.check(run, self.rules)?;
+        self.triggers.after_rows(run)?;
+        for event in events {
+            self.triggers.statement(run, TriggerTime::After, *event)?;
+        }
         Ok(self.written)
     }
 }

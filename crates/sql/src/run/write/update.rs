@@ -4,7 +4,7 @@ use heddledb::{Value as Stored, ValueRef};
 use smallvec::SmallVec;
 
 use crate::access::Commute;
-use crate::catalog::{Column as CatalogColumn, Table};
+use crate::catalog::{Column as CatalogColumn, Event, Table, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::commute::Commuting;
 use crate::plan::scan::key_columns;
@@ -26,8 +26,13 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     }
     let mut writing = Writing::new(&plan.rules, &plan.returning);
     let table = &*plan.rules.table;
-    let columns: Vec<usize> =
-        plan.sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect();
+    let columns: Vec<usize> = match plan.rules.triggers.is_empty() {
+        true => plan.sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect(),
+        // A trigger may change any column.
+        false => (0..table.columns.len()).collect(),
+    };
+    writing.triggers.sets(plan.sets.iter().map(|(column, _)| *column));
+    writing.triggers.statement(run, TriggerTime::Before, Event::Update)?;
     for batch in read_all(run, &plan.input)? {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
@@ -40,10 +45,12 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
             for (column, value) in &plan.sets {
                 new[*column] = run.evaluate(value, source)?;
             }
+            let Some(mut new) = writing.triggers.before_write(run, Some(&old), new)? else { continue };
             generate(run, &plan.rules.generated, &mut new)?;
             check(run, &plan.rules, &new)?;
             change(run, table, &key, &old, &new, &columns)?;
             writing.touched.stored(table, &new, Some(&old));
+            writing.triggers.wrote(run, Some(&old), Some(&new))?;
             if plan.returning.is_empty() {
                 writing.written.count += 1;
             } else {
@@ -53,7 +60,7 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
         }
         run.check_interrupt()?;
     }
-    writing.finish(run)
+    writing.finish(run, &[Event::Update])
 }
 
 /// Does an update as operations. None: with these values it has to be done in the usual way.

@@ -1,0 +1,119 @@
+//! Triggers: CREATE, ALTER and DROP.
+//!
+//! Source: PostgreSQL 15, `trigger.c`.
+
+use std::sync::Arc;
+
+use crate::catalog::store::Object;
+use crate::catalog::{Relation, Table, Trigger};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{CreateTrigger, ObjectName, TriggerChange};
+use crate::session::{Connection, Severity};
+use crate::types::Type;
+
+fn missing(trigger: &str, table: &str) -> String {
+    format!("trigger \"{trigger}\" for table \"{table}\" does not exist")
+}
+
+impl Connection {
+    fn table_of_trigger(&self, name: &ObjectName) -> Result<Arc<Table>> {
+        match self.find_relation(name)? {
+            Relation::Table(table) => {
+                self.check_table_owner(&table)?;
+                Ok(table)
+            }
+            _ => {
+                let message = format!("\"{}\" is not a table", name.last());
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                    .with_detail("Triggers on views are not supported."))
+            }
+        }
+    }
+
+    pub(crate) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let table = self.table_of_trigger(&create.table)?;
+        let name = create.name.text.clone();
+        let known = catalog.triggers_of(table.oid).iter().find(|trigger| trigger.name == name).cloned();
+        if known.is_some() && !create.or_replace {
+            let message = format!("trigger \"{name}\" for relation \"{}\" already exists", table.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let path = self.environment().path();
+        let overloads = catalog.find_routines(create.function.schema(), create.function.last(), &path);
+        let Some(function) = overloads.iter().find(|routine| routine.input_types().is_empty()) else {
+            let message = format!("function {}() does not exist", create.function);
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        };
+        if function.result != Type::Trigger {
+            let message = format!("function {} must return type trigger", function.name);
+            return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+        }
+        for column in &create.columns {
+            if !table.visible().iter().any(|known| known.name == column.text) {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
+                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+            }
+        }
+        let trigger = Trigger {
+            oid: catalog.new_oid(),
+            table: table.oid,
+            name,
+            time: create.time,
+            for_each_row: create.for_each_row,
+            on_insert: create.on_insert,
+            on_update: create.on_update,
+            on_delete: create.on_delete,
+            columns: create.columns.iter().map(|column| column.text.clone()).collect(),
+            condition: create.condition.as_ref().map(|condition| condition.text.clone()),
+            function: function.oid,
+            arguments: create.arguments.clone(),
+        };
+        crate::routine::trigger::check(self.environment_mut(), &trigger, &table)?;
+        if let Some(known) = known {
+            catalog.remove_trigger(known.oid);
+            self.delete_definitions(&[known.oid])?;
+        }
+        catalog.put_trigger(Arc::new(trigger.clone()));
+        self.publish(&[Object::Trigger(trigger)], catalog)?;
+        Ok("CREATE TRIGGER")
+    }
+
+    pub(crate) fn change_trigger(&mut self, change: &TriggerChange) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let tag = if change.to.is_some() { "ALTER TRIGGER" } else { "DROP TRIGGER" };
+        let found = self.table_of_trigger(&change.table);
+        let (name, table) = (&change.name.text, change.table.last());
+        let known = match &found {
+            Ok(table) => catalog.triggers_of(table.oid).iter().find(|trigger| trigger.name == *name).cloned(),
+            Err(_) => None,
+        };
+        let Some(known) = known else {
+            if !change.if_exists {
+                found?;
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, missing(name, table)));
+            }
+            let message = match found {
+                Ok(_) => format!("{}, skipping", missing(name, table).replace("for table", "for relation")),
+                Err(_) => format!("relation \"{table}\" does not exist, skipping"),
+            };
+            self.environment_mut().add_notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message);
+            return Ok(tag);
+        };
+        catalog.remove_trigger(known.oid);
+        let Some(to) = &change.to else {
+            self.publish(&[], catalog)?;
+            self.delete_definitions(&[known.oid])?;
+            return Ok(tag);
+        };
+        if catalog.triggers_of(known.table).iter().any(|trigger| trigger.name == to.text) {
+            let message = format!("trigger \"{}\" for relation \"{table}\" already exists", to.text);
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let renamed = Trigger { name: to.text.clone(), ..known.as_ref().clone() };
+        catalog.put_trigger(Arc::new(renamed.clone()));
+        self.publish(&[Object::Trigger(renamed)], catalog)?;
+        Ok(tag)
+    }
+}

@@ -1,0 +1,188 @@
+//! Triggers: their conditions, and the functions that they call.
+//!
+//! # Invariants
+//! - A trigger runs inside the statement that fires it, with its access to rows: what it does commits and aborts with it.
+//!
+//! Source: PostgreSQL 15, `trigger.c`, `plpgsql_exec_trigger` in `pl_exec.c`.
+
+use std::sync::Arc;
+
+use crate::bind::{NameConflict, Names, VariableRef};
+use crate::catalog::{Column, Event, ResultColumn, Table, Trigger, TriggerTime};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::parse;
+use crate::routine::call::trigger_program;
+use crate::routine::plpgsql;
+use crate::routine::query::{Execution, Frame, Query};
+use crate::routine::value::record;
+use crate::run::Access;
+use crate::session::SessionEnvironment;
+use crate::types::array::ArrayValue;
+use crate::types::record::RecordField;
+use crate::types::{Type, Value};
+
+/// A trigger that fires.
+pub struct Firing<'a> {
+    pub(crate) trigger: &'a Trigger,
+    pub(crate) table: &'a Table,
+    pub(crate) event: Event,
+    /// The row as it was, of an update and a delete for each row.
+    pub(crate) old: Option<&'a [Value]>,
+    /// The row as it will be, of an insert and an update for each row.
+    pub(crate) new: Option<&'a [Value]>,
+}
+
+/// The columns of a table's rows as triggers see them.
+fn columns_of(table: &Table) -> Vec<ResultColumn> {
+    let column = |it: &Column| ResultColumn { name: it.name.clone(), ty: it.ty, modifier: it.modifier };
+    table.visible().iter().map(column).collect()
+}
+
+/// OLD and NEW, as a condition names them.
+struct Rows<'a> {
+    fields: Arc<[RecordField]>,
+    old: Option<&'a [Value]>,
+    new: Option<&'a [Value]>,
+}
+
+impl Rows<'_> {
+    fn row(&self, slot: usize) -> Option<&[Value]> {
+        if slot == 0 { self.old } else { self.new }
+    }
+}
+
+impl Names for Rows<'_> {
+    fn find(&self, parts: &[&str]) -> Result<Option<(VariableRef, Type)>> {
+        let slot = match parts.first() {
+            Some(&"old") => 0,
+            Some(&"new") => 1,
+            _ => return Ok(None),
+        };
+        let name = match parts {
+            [_] => return Ok(Some((VariableRef { slot, field: None }, Type::Record))),
+            [_, name] => name,
+            _ => return Ok(None),
+        };
+        let at = self.fields.iter().position(|field| *field.name == **name).ok_or_else(|| {
+            let message = format!("column {}.{name} does not exist", parts[0]);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })?;
+        Ok(Some((VariableRef { slot, field: Some(at) }, self.fields[at].kind)))
+    }
+
+    fn fields(&self, _parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>> {
+        Ok(None)
+    }
+
+    fn conflict(&self) -> NameConflict {
+        NameConflict::Error
+    }
+}
+
+impl Frame for Rows<'_> {
+    fn value(&self, variable: &VariableRef) -> Value {
+        match (self.row(variable.slot), variable.field) {
+            (Some(row), Some(field)) => row.get(field).cloned().unwrap_or_default(),
+            (Some(row), None) => record(&self.fields, row[..self.fields.len()].to_vec()),
+            (None, _) => Value::Null,
+        }
+    }
+
+    fn shape(&self, _slot: usize) -> Option<Arc<[RecordField]>> {
+        Some(self.fields.clone())
+    }
+}
+
+fn condition_of(text: &str) -> Result<Query> {
+    let text = format!("SELECT {text}");
+    match parse(&text)?.pop() {
+        Some(parsed) => Ok(Query::new(parsed.statement, &text)),
+        None => Err(SqlError::internal("a trigger's condition is empty")),
+    }
+}
+
+fn rows_of<'a>(table: &Table, old: Option<&'a [Value]>, new: Option<&'a [Value]>) -> Rows<'a> {
+    Rows { fields: plpgsql::fields_of(&columns_of(table)), old, new }
+}
+
+/// Checks a trigger that is created: its condition binds, and names no rows that there are not.
+///
+/// # Errors
+/// Class 42.
+pub(crate) fn check(environment: &mut SessionEnvironment, trigger: &Trigger, table: &Table) -> Result<()> {
+    let Some(text) = &trigger.condition else { return Ok(()) };
+    let query = condition_of(text)?;
+    query.plan(environment, &rows_of(table, None, None))?;
+    let names = |row: &str| crate::parse::names_column(text, row);
+    let wrong = match () {
+        () if !trigger.for_each_row && (names("old") || names("new")) => {
+            "statement trigger's WHEN condition cannot reference column values"
+        }
+        () if trigger.on_insert && names("old") => {
+            "INSERT trigger's WHEN condition cannot reference OLD values"
+        }
+        () if trigger.on_delete && names("new") => {
+            "DELETE trigger's WHEN condition cannot reference NEW values"
+        }
+        () => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, wrong))
+}
+
+/// Fires a trigger. The row that is to be written instead of the one that was to be; none: the row is left out. A row
+/// comes back only from triggers before the event and for each row.
+///
+/// # Errors
+/// The function's.
+pub(crate) fn fire(
+    environment: &mut SessionEnvironment,
+    firing: &Firing<'_>,
+    access: Access<'_>,
+) -> Result<Option<Vec<Value>>> {
+    let unchanged = || Some(firing.new.or(firing.old).unwrap_or_default().to_vec());
+    if let Some(text) = &firing.trigger.condition {
+        let query = environment.routines.condition(firing.trigger.oid, || condition_of(text))?;
+        let mut execution = Execution { environment, access, may_write: false };
+        let rows = rows_of(firing.table, firing.old, firing.new);
+        if !matches!(query.evaluate(&mut execution, &rows)?.0, Value::Bool(true)) {
+            return Ok(unchanged());
+        }
+    }
+    let columns = columns_of(firing.table);
+    let fields = plpgsql::fields_of(&columns);
+    let row = |row: Option<&[Value]>| match row {
+        Some(row) => record(&fields, row[..fields.len()].to_vec()),
+        None => Value::Null,
+    };
+    let mut variables = vec![("old", row(firing.old)), ("new", row(firing.new))];
+    variables.extend(about(firing));
+    let returned = trigger_program(environment, firing.trigger.function, &variables, &columns, access)?;
+    if firing.trigger.time == TriggerTime::After || !firing.trigger.for_each_row {
+        return Ok(unchanged());
+    }
+    let Some(values) = returned else { return Ok(None) };
+    let mut row = unchanged().unwrap_or_default();
+    if firing.event != Event::Delete {
+        row.splice(..values.len(), values);
+    }
+    Ok(Some(row))
+}
+
+/// The variables that tell a function what fires it.
+fn about(firing: &Firing<'_>) -> Vec<(&'static str, Value)> {
+    let trigger = firing.trigger;
+    let arguments: Vec<Value> = trigger.arguments.iter().map(Value::text).collect();
+    let count = i32::try_from(arguments.len()).unwrap_or(i32::MAX);
+    vec![
+        ("tg_name", Value::text(&trigger.name)),
+        ("tg_when", Value::text(if trigger.time == TriggerTime::Before { "BEFORE" } else { "AFTER" })),
+        ("tg_level", Value::text(if trigger.for_each_row { "ROW" } else { "STATEMENT" })),
+        ("tg_op", Value::text(firing.event.name())),
+        ("tg_relid", Value::Oid(firing.table.oid)),
+        ("tg_relname", Value::text(&firing.table.name)),
+        ("tg_table_name", Value::text(&firing.table.name)),
+        ("tg_table_schema", Value::text(&firing.table.schema)),
+        ("tg_nargs", Value::Int4(count)),
+        ("tg_argv", Value::array(ArrayValue::list_from(Type::Text, 0, arguments))),
+    ]
+}

@@ -1,0 +1,132 @@
+//! Triggers around the rows that a statement writes.
+//!
+//! # Invariants
+//! - Triggers before a row see and change it before it is checked and stored; those after rows fire when the whole statement
+//!   has written, behind the look at foreign keys.
+
+use crate::catalog::{Event, TriggerTime};
+use crate::error::Result;
+use crate::plan::statement::RowRules;
+use crate::routine::trigger::Firing;
+use crate::run::Run;
+use crate::types::Value;
+
+/// A row that was written, for the triggers after it.
+pub(super) struct WrittenRow {
+    event: Event,
+    old: Option<Vec<Value>>,
+    new: Option<Vec<Value>>,
+}
+
+/// The triggers of a statement that writes, and the rows that those after rows are to see.
+pub(super) struct Triggers<'e> {
+    rules: &'e RowRules,
+    rows: Vec<WrittenRow>,
+    /// The columns that UPDATE sets.
+    set: Vec<usize>,
+}
+
+impl<'e> Triggers<'e> {
+    pub(super) fn new(rules: &'e RowRules) -> Triggers<'e> {
+        Triggers { rules, rows: Vec::new(), set: Vec::new() }
+    }
+
+    /// Notes which columns an UPDATE sets.
+    pub(super) fn sets(&mut self, columns: impl Iterator<Item = usize>) {
+        self.set.extend(columns);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.triggers.is_empty()
+    }
+
+    fn fire(
+        &self,
+        run: &mut Run<'e>,
+        (time, for_each_row, event): (TriggerTime, bool, Event),
+        old: Option<&[Value]>,
+        mut new: Option<Vec<Value>>,
+    ) -> Result<Option<Option<Vec<Value>>>> {
+        let columns = &self.rules.table.columns;
+        let is_set = |name: &str| self.set.iter().any(|&column| columns[column].name == *name);
+        for trigger in &self.rules.triggers {
+            let is_meant = trigger.time == time
+                && trigger.for_each_row == for_each_row
+                && trigger.fires_on(event, is_set);
+            if !is_meant {
+                continue;
+            }
+            let firing = Firing { trigger, table: &self.rules.table, event, old, new: new.as_deref() };
+            let access = run.access();
+            match run.environment.fire_trigger(&firing, access)? {
+                Some(row) if new.is_some() => new = Some(row),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(new))
+    }
+
+    /// The triggers before a row is inserted or updated: the row as it is to be written; none: it is left out.
+    pub(super) fn before_write(
+        &self,
+        run: &mut Run<'e>,
+        old: Option<&[Value]>,
+        new: Vec<Value>,
+    ) -> Result<Option<Vec<Value>>> {
+        if self.is_empty() {
+            return Ok(Some(new));
+        }
+        let event = if old.is_some() { Event::Update } else { Event::Insert };
+        Ok(self.fire(run, (TriggerTime::Before, true, event), old, Some(new))?.flatten())
+    }
+
+    /// The triggers before a row is deleted. Whether it is.
+    pub(super) fn before_delete(&self, run: &mut Run<'e>, old: &[Value]) -> Result<bool> {
+        let when = (TriggerTime::Before, true, Event::Delete);
+        Ok(self.is_empty() || self.fire(run, when, Some(old), None)?.is_some())
+    }
+
+    /// The triggers before and after a statement.
+    pub(super) fn statement(&self, run: &mut Run<'e>, time: TriggerTime, event: Event) -> Result<()> {
+        if !self.is_empty() {
+            self.fire(run, (time, false, event), None, None)?;
+        }
+        Ok(())
+    }
+
+    /// Notes a row that was written.
+    pub(super) fn wrote(
+        &mut self,
+        run: &mut Run<'e>,
+        old: Option<&[Value]>,
+        new: Option<&[Value]>,
+    ) -> Result<()> {
+        let event = match (old, new) {
+            (None, _) => Event::Insert,
+            (Some(_), Some(_)) => Event::Update,
+            (Some(_), None) => Event::Delete,
+        };
+        let is_meant = |trigger: &std::sync::Arc<crate::catalog::Trigger>| {
+            trigger.time == TriggerTime::After && trigger.for_each_row && trigger.fires_on(event, |_| true)
+        };
+        if self.rules.triggers.iter().any(is_meant) {
+            let bytes = |row: Option<&[Value]>| row.map_or(0, crate::run::memory::row_bytes);
+            run.memory.charge(bytes(old) + bytes(new))?;
+            self.rows.push(WrittenRow {
+                event,
+                old: old.map(<[Value]>::to_vec),
+                new: new.map(<[Value]>::to_vec),
+            });
+        }
+        Ok(())
+    }
+
+    /// The triggers after the rows that were written.
+    pub(super) fn after_rows(&mut self, run: &mut Run<'e>) -> Result<()> {
+        for row in std::mem::take(&mut self.rows) {
+            self.fire(run, (TriggerTime::After, true, row.event), row.old.as_deref(), row.new)?;
+        }
+        Ok(())
+    }
+}

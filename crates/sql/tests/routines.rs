@@ -1,0 +1,618 @@
+//! Functions in PL/pgSQL: random ones compared with PostgreSQL 15, under each protocol; functions as HammerDB has them; the
+//! context of errors; conflicts among callers. `HEDDLE_FUNCTIONS` says how many are generated, `HEDDLE_SEED` repeats a run.
+
+mod support;
+
+use heddle_sql::{Connection, Sql};
+use heddledb::{Database, Durability, Options, ProtocolKind};
+use support::oracle::{Answer, Oracle};
+use support::samples::Random;
+
+const PROTOCOLS: [ProtocolKind; 5] = [
+    ProtocolKind::Optimistic,
+    ProtocolKind::Serial,
+    ProtocolKind::Locking,
+    ProtocolKind::Phased,
+    ProtocolKind::Partitioned,
+];
+
+fn sql(protocol: ProtocolKind) -> Sql {
+    let options = Options::default().durability(Durability::None).protocol(protocol);
+    Sql::new(&Database::in_memory_with(options).expect("a database in memory")).expect("SQL")
+}
+
+/// What a statement answers here, as the oracle puts it.
+fn answer(connection: &mut Connection, text: &str) -> Answer {
+    match connection.query(text) {
+        Ok(results) => {
+            let rows = results.last().map(|result| connection.text_rows(result).expect("texts"));
+            Answer { rows: rows.unwrap_or_default(), sqlstate: "00000".to_string() }
+        }
+        Err(error) => Answer { rows: Vec::new(), sqlstate: error.state().as_str().to_string() },
+    }
+}
+
+/// Makes bodies of functions.
+struct Generator {
+    random: Random,
+    /// How many functions there are already: they may be called.
+    functions: usize,
+    /// Loops around, for EXIT and CONTINUE.
+    loops: usize,
+    names: usize,
+}
+
+impl Generator {
+    fn below(&mut self, bound: usize) -> usize {
+        self.random.below(bound)
+    }
+
+    fn variable(&mut self) -> &'static str {
+        ["a", "b", "x", "y"][self.below(4)]
+    }
+
+    fn expression(&mut self, depth: usize) -> String {
+        if depth == 0 || self.below(4) == 0 {
+            return match self.below(3) {
+                0 => format!("{}", self.below(9) as i64 - 2),
+                _ => self.variable().to_string(),
+            };
+        }
+        let (left, right) = (self.expression(depth - 1), self.expression(depth - 1));
+        match self.below(9) {
+            0 => format!("({left} + {right})"),
+            1 => format!("({left} - {right})"),
+            2 => format!("({left} % 7 * ({right} % 5))"),
+            3 => format!("({left} / {right})"),
+            4 => format!("coalesce({left}, {right})"),
+            5 => format!("greatest({left}, {right})"),
+            6 => format!("case when {} then {left} else {right} end", self.condition(depth - 1)),
+            7 => format!("(select count(*) from log where k < {left})::int"),
+            _ if self.functions > 0 => {
+                format!("f{}({left}, {right})", self.random.below(self.functions))
+            }
+            _ => format!("abs({left})"),
+        }
+    }
+
+    fn condition(&mut self, depth: usize) -> String {
+        let (left, right) = (self.expression(depth), self.expression(depth));
+        match self.below(6) {
+            0 => format!("{left} < {right}"),
+            1 => format!("{left} = {right}"),
+            2 => "found".to_string(),
+            3 => format!("{left} is null"),
+            4 => format!("{left} in ({right}, 3)"),
+            _ => format!("not ({left} >= {right})"),
+        }
+    }
+
+    fn block(&mut self, depth: usize) -> String {
+        let count = 1 + self.below(3);
+        (0..count).map(|_| self.statement(depth)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn statement(&mut self, depth: usize) -> String {
+        let (variable, value, other) = (self.variable(), self.expression(2), self.expression(1));
+        match self.below(if depth == 0 { 10 } else { 16 }) {
+            0..=2 => format!("{variable} := {value};"),
+            3 => format!("insert into log values (({value}) % 12, {other});"),
+            4 => format!(
+                "update log set v = v + {other} where k = ({value}) % 12; get diagnostics {variable} = row_count;"
+            ),
+            5 => format!("delete from log where k = ({value}) % 12;"),
+            6 => format!("select v into {variable} from log where k = ({value}) % 12;"),
+            7 if self.loops > 0 => {
+                let word = ["exit", "continue"][self.below(2)];
+                format!("{word} when {};", self.condition(1))
+            }
+            7 => format!("perform {value};"),
+            8 if self.below(2) == 0 => format!("return {value};"),
+            8 => {
+                let state = ["P0001", "22012", "23505", "P0099", "02000"][self.below(5)];
+                format!(
+                    "if {} then raise exception 'e %', {other} using errcode = '{state}'; end if;",
+                    self.condition(1)
+                )
+            }
+            9 => format!("execute 'select $1 + $2' into {variable} using {value}, {other};"),
+            10 => format!(
+                "if {} then\n{}\nelsif {} then\n{}\nelse\n{}\nend if;",
+                self.condition(1),
+                self.block(depth - 1),
+                self.condition(1),
+                self.block(depth - 1),
+                self.block(depth - 1)
+            ),
+            11 => format!(
+                "case {value}\nwhen {other}, 1 then\n{}\nelse\n{}\nend case;",
+                self.block(depth - 1),
+                self.block(depth - 1)
+            ),
+            12 => self.integer_loop(depth),
+            13 => {
+                self.loops += 1;
+                let body = self.block(depth - 1);
+                self.loops -= 1;
+                format!(
+                    "for r in select k, v from log where k < {other} order by k loop\na := r.v + coalesce(a, 0);\n{body}\nend loop;"
+                )
+            }
+            _ => {
+                let names = [
+                    "others",
+                    "unique_violation",
+                    "division_by_zero",
+                    "raise_exception or no_data_found",
+                    "integrity_constraint_violation",
+                ];
+                let name = names[self.below(names.len())];
+                let loops = std::mem::take(&mut self.loops);
+                let body = self.block(depth - 1);
+                self.loops = loops;
+                format!("begin\n{body}\nexception when {name} then\n{}\nend;", self.block(depth - 1))
+            }
+        }
+    }
+
+    fn integer_loop(&mut self, depth: usize) -> String {
+        self.loops += 1;
+        self.names += 1;
+        let (name, low, high) = (format!("i{}", self.names), self.below(4), self.below(5));
+        let body = self.block(depth - 1);
+        self.loops -= 1;
+        let range = match self.below(3) {
+            0 => format!("reverse {high}..{low}"),
+            1 => format!("{low}..{} by 2", high + 2),
+            _ => format!("{low}..{high}"),
+        };
+        format!("for {name} in {range} loop\ny := {name};\n{body}\nend loop;")
+    }
+
+    fn function(&mut self) -> String {
+        let body = self.block(3);
+        format!(
+            "create function f{}(x int, y int) returns int language plpgsql as $body$\ndeclare a int; b int := 1; r record;\nbegin\n{body}\nreturn a;\nend $body$",
+            self.functions
+        )
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn random_functions_behave_as_on_postgres_under_each_protocol() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut theirs = oracle.connect();
+    let connections =
+        PROTOCOLS.map(|protocol| sql(protocol).connect(Default::default()).expect("a connection"));
+    let mut ours = connections;
+    let seed = setting("HEDDLE_SEED", 11);
+    let mut generator = Generator { random: Random(seed), functions: 0, loops: 0, names: 0 };
+    for number in 0..setting("HEDDLE_FUNCTIONS", 250) {
+        let mut script: Vec<String> = Vec::new();
+        if number % 5 == 0 {
+            generator.functions = 0;
+            script.push("drop table if exists log".to_string());
+            script.extend((0..5).map(|at| format!("drop function if exists f{at}(int, int)")));
+            script.push("create table log (k int primary key, v int check (v < 1000))".to_string());
+            script.push("insert into log values (1, 10), (2, 20), (5, 50)".to_string());
+        }
+        script.push(generator.function());
+        for _ in 0..3 {
+            let arguments = (generator.below(8) as i64 - 2, generator.below(5));
+            script.push(format!("select f{}({}, {})", generator.functions, arguments.0, arguments.1));
+            script.push("select k, v from log order by k".to_string());
+        }
+        generator.functions += 1;
+        for statement in &script {
+            let expected = theirs.run(statement);
+            for (connection, protocol) in ours.iter_mut().zip(PROTOCOLS) {
+                let found = answer(connection, statement);
+                assert_eq!(
+                    found,
+                    expected,
+                    "seed {seed}, function {number}, {protocol:?}, {statement}\nof\n{}",
+                    script.join(";\n")
+                );
+            }
+        }
+    }
+}
+
+/// HammerDB's functions of TPC-C for PostgreSQL, in its style: positional aliases, cursors by name, arrays, handlers of
+/// serialization failures.
+const HAMMER: &[&str] = &[
+    "create table district (d_id int, d_w_id int, d_next_o_id int, d_tax numeric(4,4), d_ytd numeric(12,2), primary key (d_w_id, d_id))",
+    "create table customer (c_id int, c_d_id int, c_w_id int, c_first varchar(16), c_last varchar(16), c_balance numeric(12,2), c_data varchar(500), c_credit char(2), primary key (c_w_id, c_d_id, c_id))",
+    "create table stock (s_i_id int, s_w_id int, s_quantity int, s_ytd int, primary key (s_w_id, s_i_id))",
+    "create table orders (o_id int, o_d_id int, o_w_id int, o_c_id int, o_ol_cnt int, primary key (o_w_id, o_d_id, o_id))",
+    "create table order_line (ol_o_id int, ol_d_id int, ol_w_id int, ol_number int, ol_i_id int, ol_amount numeric(6,2), primary key (ol_w_id, ol_d_id, ol_o_id, ol_number))",
+    "insert into district select d, 1, 1, 0.05, 0 from generate_series(1, 3) d",
+    "insert into customer select c, d, 1, 'first' || (c % 4), 'last' || (c % 3), 10, 'data', case when c % 5 = 0 then 'BC' else 'GC' end from generate_series(1, 12) c, generate_series(1, 3) d",
+    "insert into stock select i, 1, 15 + i, 0 from generate_series(1, 20) i",
+    "CREATE OR REPLACE FUNCTION DBMS_RANDOM (INTEGER, INTEGER) RETURNS INTEGER AS $$
+    DECLARE
+    start_int ALIAS FOR $1;
+    end_int ALIAS FOR $2;
+    BEGIN
+    RETURN trunc(0.5 * (end_int-start_int + 1) + start_int);
+    END;
+    $$ LANGUAGE 'plpgsql' STRICT",
+    "CREATE OR REPLACE FUNCTION NEWORD (INTEGER, INTEGER, INTEGER, INTEGER) RETURNS NUMERIC AS '
+    DECLARE
+    no_w_id ALIAS FOR $1;
+    no_d_id ALIAS FOR $2;
+    no_c_id ALIAS FOR $3;
+    no_o_ol_cnt ALIAS FOR $4;
+    no_d_next_o_id INTEGER;
+    no_d_tax NUMERIC;
+    no_c_last VARCHAR(16);
+    item_id_array INTEGER[];
+    quantity_array INTEGER[];
+    no_s_quantity INTEGER;
+    no_ol_amount NUMERIC := 0;
+    loop_counter INTEGER;
+    BEGIN
+    SELECT c_last INTO no_c_last FROM customer WHERE c_w_id = no_w_id AND c_d_id = no_d_id AND c_id = no_c_id;
+    UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = no_d_id AND d_w_id = no_w_id RETURNING d_next_o_id - 1, d_tax INTO no_d_next_o_id, no_d_tax;
+    INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_ol_cnt) VALUES (no_d_next_o_id, no_d_id, no_w_id, no_c_id, no_o_ol_cnt);
+    FOR loop_counter IN 1 .. no_o_ol_cnt
+    LOOP
+    item_id_array[loop_counter] := (no_c_id * 7 + loop_counter * 3) % 22 + 1;
+    quantity_array[loop_counter] := round(DBMS_RANDOM(1, 10));
+    SELECT s_quantity INTO STRICT no_s_quantity FROM stock WHERE s_i_id = item_id_array[loop_counter] AND s_w_id = no_w_id;
+    IF ( no_s_quantity > quantity_array[loop_counter] ) THEN
+    no_s_quantity := ( no_s_quantity - quantity_array[loop_counter] );
+    ELSE
+    no_s_quantity := ( no_s_quantity - quantity_array[loop_counter] + 91 );
+    END IF;
+    UPDATE stock SET s_quantity = no_s_quantity, s_ytd = s_ytd + quantity_array[loop_counter] WHERE s_i_id = item_id_array[loop_counter] AND s_w_id = no_w_id;
+    no_ol_amount := no_ol_amount + quantity_array[loop_counter] * item_id_array[loop_counter];
+    INSERT INTO order_line VALUES (no_d_next_o_id, no_d_id, no_w_id, loop_counter, item_id_array[loop_counter], quantity_array[loop_counter] * (1 + no_d_tax));
+    END LOOP;
+    RETURN no_ol_amount;
+    EXCEPTION
+    WHEN serialization_failure OR deadlock_detected OR no_data_found THEN
+    RETURN -1;
+    END;
+    ' LANGUAGE 'plpgsql'",
+    "CREATE OR REPLACE FUNCTION PAYMENT (p_w_id INTEGER, p_d_id INTEGER, p_c_last VARCHAR, p_h_amount NUMERIC, OUT p_c_id INTEGER, OUT p_c_balance NUMERIC, OUT namecnt INTEGER) AS $$
+    DECLARE
+    c_byname CURSOR FOR
+    SELECT c_first, c_id, c_balance, c_credit FROM customer WHERE c_d_id = p_d_id AND c_last = p_c_last AND c_w_id = p_w_id ORDER BY c_first, c_id;
+    p_c_first VARCHAR(16);
+    p_c_credit CHAR(2);
+    h_data VARCHAR(30);
+    BEGIN
+    UPDATE district SET d_ytd = d_ytd + p_h_amount WHERE d_w_id = p_w_id AND d_id = p_d_id;
+    SELECT count(c_last) INTO namecnt FROM customer WHERE c_last = p_c_last AND c_d_id = p_d_id AND c_w_id = p_w_id;
+    OPEN c_byname;
+    IF mod (namecnt, 2) = 1 THEN namecnt := (namecnt + 1); END IF;
+    FOR loop_counter IN 0 .. cast((namecnt/2) AS INTEGER)
+    LOOP
+    FETCH c_byname INTO p_c_first, p_c_id, p_c_balance, p_c_credit;
+    END LOOP;
+    CLOSE c_byname;
+    p_c_balance := ( p_c_balance + p_h_amount );
+    IF p_c_credit = 'BC' THEN
+    h_data := substr(p_c_first || ' ' || p_c_id::text, 1, 30);
+    UPDATE customer SET c_balance = p_c_balance, c_data = substr(h_data || ' ' || c_data, 1, 500) WHERE c_w_id = p_w_id AND c_d_id = p_d_id AND c_id = p_c_id;
+    ELSE
+    UPDATE customer SET c_balance = p_c_balance WHERE c_w_id = p_w_id AND c_d_id = p_d_id AND c_id = p_c_id;
+    END IF;
+    EXCEPTION
+    WHEN serialization_failure OR deadlock_detected OR no_data_found THEN
+    ROLLBACK;
+    END;
+    $$ LANGUAGE plpgsql",
+    "CREATE OR REPLACE PROCEDURE DELIVERY (d_w_id INTEGER, INOUT delivered INTEGER) AS $$
+    DECLARE
+    d_d_id SMALLINT;
+    d_amounts NUMERIC[];
+    order_count INTEGER;
+    BEGIN
+    FOR d_d_id IN 1 .. 3 LOOP
+      SELECT array_agg(ol_amount ORDER BY ol_o_id, ol_number), count(DISTINCT ol_o_id) INTO d_amounts, order_count FROM order_line WHERE ol_d_id = d_d_id AND ol_w_id = d_w_id;
+      CONTINUE WHEN order_count = 0;
+      UPDATE customer SET c_balance = c_balance + (SELECT sum(a) FROM unnest(d_amounts) a) WHERE c_d_id = d_d_id AND c_id = 1;
+      delivered := delivered + order_count;
+    END LOOP;
+    END;
+    $$ LANGUAGE plpgsql",
+    "CREATE OR REPLACE FUNCTION SLEV (INTEGER, INTEGER, INTEGER) RETURNS INTEGER AS '
+    DECLARE
+    st_w_id ALIAS FOR $1;
+    st_d_id ALIAS FOR $2;
+    threshold ALIAS FOR $3;
+    st_o_id NUMERIC;
+    stock_count INTEGER;
+    BEGIN
+    SELECT d_next_o_id INTO st_o_id FROM district WHERE d_w_id=st_w_id AND d_id=st_d_id;
+    SELECT COUNT(DISTINCT (s_i_id)) INTO stock_count FROM order_line, stock
+    WHERE ol_w_id = st_w_id AND ol_d_id = st_d_id AND (ol_o_id < st_o_id) AND ol_o_id >= (st_o_id - 20)
+    AND s_w_id = st_w_id AND s_i_id = ol_i_id AND s_quantity < threshold;
+    RETURN stock_count;
+    EXCEPTION WHEN serialization_failure OR deadlock_detected OR no_data_found THEN RETURN -2;
+    END;
+    ' LANGUAGE 'plpgsql'",
+];
+
+#[test]
+fn functions_as_hammerdb_has_them_answer_as_on_postgres() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut theirs = oracle.connect();
+    let mut ours = PROTOCOLS.map(|protocol| sql(protocol).connect(Default::default()).expect("a connection"));
+    let mut random = Random(5);
+    let mut script: Vec<String> = HAMMER.iter().map(|statement| (*statement).to_string()).collect();
+    for _ in 0..60 {
+        let (district, customer) = (random.below(4), 1 + random.below(12));
+        script.push(match random.below(5) {
+            0 | 1 => format!("select NEWORD(1, {district}, {customer}, {})", 1 + random.below(6)),
+            2 => format!("select * from PAYMENT(1, {district}, 'last{}', 12.5)", random.below(4)),
+            3 => format!("select SLEV(1, {district}, 30)"),
+            _ => "call DELIVERY(1, 0)".to_string(),
+        });
+    }
+    for (table, key) in [
+        ("district", "1, 2"),
+        ("customer", "1, 2, 3"),
+        ("stock", "1, 2"),
+        ("orders", "1, 2, 3"),
+        ("order_line", "1, 2, 3, 4"),
+    ] {
+        script.push(format!("select * from {table} order by {key}"));
+    }
+    for statement in &script {
+        let expected = theirs.run(statement);
+        for (connection, protocol) in ours.iter_mut().zip(PROTOCOLS) {
+            assert_eq!(answer(connection, statement), expected, "{protocol:?}: {statement}");
+        }
+    }
+}
+
+#[test]
+fn contexts_name_functions_and_lines_as_postgres_does() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut theirs = oracle.connect();
+    let mut ours = sql(ProtocolKind::Optimistic).connect(Default::default()).expect("a connection");
+    let script = [
+        "create table t (a int primary key)",
+        "create function inner_one(x int) returns int language plpgsql as $$\nbegin\n  if x = 0 then\n    return 1 / x;\n  elsif x = 1 then\n    raise exception 'one';\n  elsif x = 2 then\n    insert into t values (1), (1);\n  end if;\n  return x;\nend $$",
+        "create function outer_one(x int, y text) returns text language plpgsql as $$\ndeclare\n  n int;\n  context text;\nbegin\n  n := inner_one(x);\n  return n;\nexception when others then\n  get stacked diagnostics context = pg_exception_context;\n  return context;\nend $$",
+        "create function with_default() returns text language plpgsql as $$\ndeclare c text;\nbegin\n  declare n int := 1 / (c is null)::int / 0;\n  begin\n    null;\n  end;\n  return 'x';\nexception when division_by_zero then\n  get stacked diagnostics c = pg_exception_context;\n  return c;\nend $$",
+        "select outer_one(0, 'a')",
+        "select outer_one(1, 'a')",
+        "select outer_one(2, 'a')",
+        "select outer_one(3, 'a')",
+        "select with_default()",
+    ];
+    for statement in script {
+        assert_eq!(answer(&mut ours, statement), theirs.run(statement), "{statement}");
+    }
+}
+
+#[test]
+fn an_error_carries_the_function_and_the_line() {
+    let mut connection = sql(ProtocolKind::Optimistic).connect(Default::default()).expect("a connection");
+    connection
+        .query("create function f(x int) returns int language plpgsql as $$\nbegin\n  return 1 / x;\nend $$")
+        .expect("a function");
+    let error = connection.query("select f(0)").expect_err("a division by zero");
+    assert_eq!(error.state().as_str(), "22012");
+    assert_eq!(error.context(), Some("PL/pgSQL function f(integer) line 3 at RETURN"));
+}
+
+#[test]
+fn notices_come_once_with_the_statement_that_raised_them() {
+    let mut connection = sql(ProtocolKind::Optimistic).connect(Default::default()).expect("a connection");
+    connection.query("set client_min_messages = 'debug1'").expect("a setting");
+    connection
+        .query("do $$ begin for i in 1..2 loop raise notice 'n %', i; end loop; raise debug 'd'; raise warning '%%'; end $$")
+        .expect("a block");
+    let found: Vec<(&str, String)> =
+        connection.take_notices().into_iter().map(|it| (it.severity.as_str(), it.message)).collect();
+    let expected = [("NOTICE", "n 1"), ("NOTICE", "n 2"), ("DEBUG", "d"), ("WARNING", "%")];
+    assert_eq!(found, expected.map(|(severity, text)| (severity, text.to_string())));
+}
+
+#[test]
+fn conflicts_are_never_caught_and_calls_are_retried_as_a_whole() {
+    for protocol in PROTOCOLS {
+        let sql = sql(protocol);
+        let mut connection = sql.connect(Default::default()).expect("a connection");
+        connection
+            .query(
+                "create table counter (id int primary key, n int not null);
+                 create table call_log (id bigint primary key);
+                 insert into counter values (1, 0), (2, 0);
+                 create function add_one(number bigint) returns int language plpgsql as $$
+                 declare seen int; other int;
+                 begin
+                   begin
+                     select n into seen from counter where id = 1;
+                     select n into other from counter where id = 2;
+                     if seen <> other then raise exception 'torn'; end if;
+                     update counter set n = seen + 1 where id = 1;
+                     insert into call_log values (number);
+                     raise notice 'one %', number;
+                     update counter set n = other + 1 where id = 2;
+                   exception
+                     when serialization_failure or deadlock_detected or query_canceled then
+                       return -1;
+                   end;
+                   return seen + 1;
+                 end $$",
+            )
+            .expect("the schema");
+        let (threads, calls) = (4, 50);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let mut connection = sql.connect(Default::default()).expect("a connection");
+                scope.spawn(move || {
+                    for call in 0..calls {
+                        let number = thread * 1_000 + call;
+                        let text = format!("select add_one({number})");
+                        let results =
+                            connection.query(&text).unwrap_or_else(|error| panic!("{protocol:?}: {error}"));
+                        let rows = connection.text_rows(&results[0]).expect("texts");
+                        assert_ne!(rows[0][0].as_deref(), Some("-1"), "{protocol:?}: a conflict was caught");
+                        assert_eq!(
+                            connection.take_notices().len(),
+                            1,
+                            "{protocol:?}: notices of one attempt"
+                        );
+                    }
+                });
+            }
+        });
+        let found =
+            answer(&mut connection, "select min(n), max(n), (select count(*) from call_log) from counter");
+        let all = (threads * calls).to_string();
+        assert_eq!(found.rows, [[Some(all.clone()), Some(all.clone()), Some(all)]], "{protocol:?}");
+    }
+}
+
+#[test]
+fn functions_are_there_after_the_database_is_opened_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open =
+        || Sql::new(&Database::open(directory.path(), Options::default()).expect("a database")).expect("SQL");
+    {
+        let mut connection = open().connect(Default::default()).expect("a connection");
+        connection
+            .query("create function kept(x int default 4) returns int language plpgsql as $$ begin return x * 2; end $$")
+            .expect("a function");
+        connection
+            .query("create function dropped() returns int language sql as 'select 1'")
+            .expect("a function");
+        connection.query("drop function dropped()").expect("a drop");
+    }
+    let mut connection = open().connect(Default::default()).expect("a connection");
+    assert_eq!(
+        answer(&mut connection, "select kept(), kept(5)").rows,
+        [[Some("8".to_string()), Some("10".to_string())]]
+    );
+    assert_eq!(answer(&mut connection, "select dropped()").sqlstate, "42883");
+}
+
+fn connection() -> Connection {
+    sql(ProtocolKind::Optimistic).connect(Default::default()).expect("a connection")
+}
+
+#[test]
+fn a_function_that_writes_the_table_that_its_statement_reads_meets_no_row_of_its_own() {
+    for protocol in PROTOCOLS {
+        let mut connection = sql(protocol).connect(Default::default()).expect("a connection");
+        connection
+            .query(
+                "create table t (a int primary key, b int);
+                 insert into t select n, 0 from generate_series(1, 3000) n;
+                 create function add(x int) returns bool language plpgsql as
+                   $$ begin insert into t values (x + 1000000, 1); return true; end $$",
+            )
+            .expect("the schema");
+        connection.query("select add(a) from t where b = 0").expect("a query");
+        let found = answer(&mut connection, "select count(*), max(a) from t");
+        assert_eq!(found.rows, [[Some("6000".to_string()), Some("1003000".to_string())]], "{protocol:?}");
+        connection.query("select a from t where a < 1000 and add(a + 5000000)").expect("a query");
+        let found = answer(&mut connection, "select count(*) from t");
+        assert_eq!(found.rows, [[Some("6999".to_string())]], "{protocol:?}");
+    }
+}
+
+#[test]
+fn an_endless_loop_ends_with_the_statement_timeout_which_no_handler_catches() {
+    let mut connection = connection();
+    connection.query("set statement_timeout = '40ms'").expect("a setting");
+    let error = connection
+        .query("do $$ begin loop begin loop null; end loop; exception when others or query_canceled then null; end; end loop; end $$")
+        .expect_err("it never ends otherwise");
+    assert_eq!(error.state().as_str(), "57014");
+}
+
+#[test]
+fn an_error_that_a_function_raises_as_a_conflict_is_an_error_like_others() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create function raised(state text) returns int language plpgsql as
+               $$ begin raise exception 'x' using errcode = state; end $$;
+             create function caught() returns text language plpgsql as
+               $$ begin return raised('40001'); exception when serialization_failure then return 'caught'; end $$",
+        )
+        .expect("functions");
+    assert_eq!(answer(&mut connection, "select raised('40001')").sqlstate, "40001");
+    assert_eq!(answer(&mut connection, "select raised('40P01')").sqlstate, "40P01");
+    assert_eq!(answer(&mut connection, "select caught()").rows, [[Some("caught".to_string())]]);
+}
+
+#[test]
+fn calls_are_prepared_with_parameters() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create table t (a int primary key);
+             create function add(x int) returns int language plpgsql as
+               $$ begin insert into t values (x); return x + 1; end $$;
+             create procedure put(x int, inout count bigint) language plpgsql as
+               $$ begin insert into t values (x); select count(*) + put.count into count from t; end $$",
+        )
+        .expect("the schema");
+    connection.prepare("add", "select add($1)", &[]).expect("it is prepared");
+    connection.prepare("put", "call put($1, $2)", &[]).expect("it is prepared");
+    let (types, fields) = connection.describe_statement("put").expect("a description");
+    assert_eq!(types[..], [heddle_sql::Type::Int4, heddle_sql::Type::Int8]);
+    assert_eq!(fields.expect("columns")[0].name, "count");
+    let found = answer(&mut connection, "execute add(5)");
+    assert_eq!(found.rows, [[Some("6".to_string())]]);
+    let found = answer(&mut connection, "execute put(6, 100)");
+    assert_eq!(found.rows, [[Some("102".to_string())]]);
+}
+
+#[test]
+fn a_call_in_a_block_belongs_to_the_block() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create table t (a int primary key);
+             create procedure put(x int) language plpgsql as
+               $$ begin insert into t values (x); begin insert into t values (x); exception when unique_violation then insert into t values (-x); end; end $$",
+        )
+        .expect("the schema");
+    connection.query("begin").expect("a block");
+    connection.query("call put(1)").expect("a call");
+    connection.query("savepoint s").expect("a savepoint");
+    connection.query("call put(2)").expect("a call");
+    connection.query("rollback to s").expect("back");
+    connection.query("commit").expect("a commit");
+    let found = answer(&mut connection, "select string_agg(a::text, ',' order by a) from t");
+    assert_eq!(found.rows, [[Some("-1,1".to_string())]]);
+    connection.query("begin; call put(3); rollback").expect("a block");
+    assert_eq!(answer(&mut connection, "select count(*) from t").rows, [[Some("2".to_string())]]);
+}
+
+#[test]
+fn defaults_checks_and_views_call_functions() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create function three() returns int language plpgsql as $$ begin return 3; end $$;
+             create function small(x int) returns bool immutable language plpgsql as $$ begin return x < 10; end $$;
+             create table t (a int primary key, b int default three() check (small(b)));
+             create view v as select a, small(b) as is_small from t",
+        )
+        .expect("the schema");
+    connection.query("insert into t values (1), (2)").expect("rows");
+    assert_eq!(answer(&mut connection, "insert into t values (3, 11)").sqlstate, "23514");
+    assert_eq!(answer(&mut connection, "update t set b = 12 where a = 1").sqlstate, "23514");
+    assert_eq!(answer(&mut connection, "select sum(b) from t").rows, [[Some("6".to_string())]]);
+    assert_eq!(
+        answer(&mut connection, "select count(*) from v where is_small").rows,
+        [[Some("2".to_string())]]
+    );
+    assert_eq!(answer(&mut connection, "drop function three()").sqlstate, "2BP01");
+    assert_eq!(answer(&mut connection, "drop function small(int)").sqlstate, "2BP01");
+}
