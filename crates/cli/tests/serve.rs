@@ -148,7 +148,8 @@ fn systemd_learns_when_the_server_is_ready_and_when_it_stops() {
             break error;
         }
     };
-    assert!(ended.is_closed() || code(&ended) == "57P01", "{ended}");
+    // Where the statement was on its way when the connection ended, the system's error is all that comes.
+    assert!(ended.as_db_error().is_none() || code(&ended) == "57P01", "{ended}");
     assert!(serving.child.wait().expect("it ends").success());
     let again = Serving::start(&database, &[], &[("NOTIFY_SOCKET", "/no/such/socket")]);
     let count: i64 =

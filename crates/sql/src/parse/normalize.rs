@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn of_a_text_that_was_cut_off_what_can_be_read_remains() {
-        assert_eq!(normalize_cut("SELECT 1, 'it''s a can"), "SELECT $1,");
+        assert_eq!(normalize_cut("SELECT 1, 'a can"), "SELECT $1,");
+        assert_eq!(normalize_cut("SELECT 1, 'it''s a can"), "SELECT $1, $2");
         assert_eq!(normalize_cut("SELECT 1 FROM t WHERE \"na"), "SELECT $1 FROM t WHERE");
         assert_eq!(normalize_cut("SELECT $tag$ can"), "SELECT");
         assert_eq!(normalize_cut("'canary"), "");

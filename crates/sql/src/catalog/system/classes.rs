@@ -144,6 +144,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
     for table in tables(catalog) {
         let schema = schema_oid(catalog, &table.schema);
         let has_triggers = !table.foreign_keys.is_empty()
+            || !catalog.triggers_of(table.oid).is_empty()
             || catalog.tables().any(|other| other.foreign_keys.iter().any(|key| key.table == table.oid));
         row!(
             out,

@@ -8,6 +8,7 @@ use super::definitions::{constraint_definition, index_definition, view_definitio
 use super::listings::{PG_CLASS, PG_NAMESPACE, PG_TYPE, comments};
 use super::procedures::{function_by_oid, is_function};
 use super::routines;
+use super::triggers;
 use super::types::type_name;
 use super::{PG_CATALOG, SystemCatalog, find, relation_by_oid};
 use crate::catalog::{Relation, UserType};
@@ -57,6 +58,12 @@ pub(crate) const OBJECTS: &[Definition] = &[
     })
     .stable(),
     scalar("pg_get_functiondef(oid) text", |c, v| of(c, |it| routines::definition(it, oid(v)))).stable(),
+    scalar("pg_get_triggerdef(oid) text", |c, v| of(c, |it| triggers::definition(it, oid(v), false)))
+        .stable(),
+    scalar("pg_get_triggerdef(oid, bool) text", |c, v| {
+        of(c, |it| triggers::definition(it, oid(v), v[1].bool()))
+    })
+    .stable(),
     scalar("pg_relation_is_publishable(regclass) bool", |c, v| {
         of(c, |it| Some(it.objects().table_by_oid(oid(v)).is_some()))
     })
@@ -70,8 +77,6 @@ pub(crate) const OBJECTS: &[Definition] = &[
     .stable(),
     scalar("shobj_description(oid, name) text", none).stable(),
     // Of objects that no database of ours has.
-    scalar("pg_get_triggerdef(oid) text", none).stable(),
-    scalar("pg_get_triggerdef(oid, bool) text", none).stable(),
     scalar("pg_get_ruledef(oid) text", none).stable(),
     scalar("pg_get_ruledef(oid, bool) text", none).stable(),
     scalar("pg_get_partkeydef(oid) text", none).stable(),

@@ -33,7 +33,7 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
             tableowner = system.session.role_name(table.rights.owner),
             hasindexes = !indexes_of(table).is_empty(),
             hasrules = false,
-            hastriggers = !table.foreign_keys.is_empty(),
+            hastriggers = !table.foreign_keys.is_empty() || !catalog.triggers_of(table.oid).is_empty(),
             rowsecurity = false,
         );
     }

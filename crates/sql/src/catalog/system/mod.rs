@@ -35,6 +35,7 @@ pub(crate) mod privileges;
 mod procedures;
 mod routines;
 mod row;
+mod triggers;
 mod types;
 
 use std::sync::{Arc, LazyLock};
@@ -142,6 +143,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_stat_statements", engine::statements),
     ("pg_tables", listings::tables),
     ("pg_tablespace", cluster::tablespaces),
+    ("pg_trigger", triggers::rows),
     ("pg_type", types::rows),
     ("pg_user", cluster::users),
     ("pg_views", listings::views),

@@ -1,0 +1,91 @@
+//! `pg_trigger`, and triggers as statements of SQL: what `pg_get_triggerdef` prints.
+
+use super::SystemCatalog;
+use super::definitions::shown_relation;
+use super::row::{Output, row, vector};
+use crate::catalog::{Trigger, TriggerTime};
+use crate::parse::quote_identifier;
+use crate::types::{Type, Value};
+
+/// The bits of `pg_trigger.tgtype`.
+const ROW: i16 = 1;
+const BEFORE: i16 = 2;
+const INSERT: i16 = 4;
+const DELETE: i16 = 8;
+const UPDATE: i16 = 16;
+
+fn bits(trigger: &Trigger) -> i16 {
+    let parts = [
+        (trigger.for_each_row, ROW),
+        (trigger.time == TriggerTime::Before, BEFORE),
+        (trigger.on_insert, INSERT),
+        (trigger.on_delete, DELETE),
+        (trigger.on_update, UPDATE),
+    ];
+    parts.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
+}
+
+/// The triggers of users. Those with which PostgreSQL enforces foreign keys are none here.
+pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for trigger in catalog.triggers() {
+        let Some(table) = catalog.table_by_oid(trigger.table) else { continue };
+        let number = |name: &String| {
+            table.visible().iter().position(|column| column.name == *name).map(|at| at as i16 + 1)
+        };
+        let arguments: Vec<u8> =
+            trigger.arguments.iter().flat_map(|argument| argument.bytes().chain([0])).collect();
+        row!(
+            out,
+            oid = trigger.oid,
+            tgrelid = trigger.table,
+            tgname = &trigger.name,
+            tgfoid = trigger.function,
+            tgtype = bits(trigger),
+            tgenabled = 'O',
+            tgisinternal = false,
+            tgnargs = trigger.arguments.len() as i16,
+            tgattr = vector(Type::Int2, trigger.columns.iter().filter_map(number)),
+            tgargs = Value::bytes(&arguments),
+            tgqual = trigger.condition.clone(),
+        );
+    }
+}
+
+/// `pg_get_triggerdef`; `is_short`: the table's schema is left out where it is visible.
+pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -> Option<String> {
+    let catalog = system.objects();
+    let trigger = catalog.triggers().find(|trigger| trigger.oid == oid)?;
+    let table = catalog.table_by_oid(trigger.table)?;
+    let time = if trigger.time == TriggerTime::Before { "BEFORE" } else { "AFTER" };
+    let columns: Vec<_> = trigger.columns.iter().map(|name| quote_identifier(name)).collect();
+    let update =
+        if columns.is_empty() { "UPDATE".to_string() } else { format!("UPDATE OF {}", columns.join(", ")) };
+    let events = [
+        (trigger.on_insert, "INSERT".to_string()),
+        (trigger.on_delete, "DELETE".to_string()),
+        (trigger.on_update, update),
+    ];
+    let events: Vec<_> = events.into_iter().filter(|(is_set, _)| *is_set).map(|(_, event)| event).collect();
+    let on = match shown_relation(system, table.oid) {
+        Some(shown) if is_short => shown,
+        _ => format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name)),
+    };
+    let each = if trigger.for_each_row { "ROW" } else { "STATEMENT" };
+    let condition = trigger.condition.as_ref().map_or_else(String::new, |text| format!(" WHEN ({text})"));
+    let routine = catalog.routine_by_oid(trigger.function)?;
+    let is_visible = catalog
+        .find_routines(None, &routine.name, &system.session.path())
+        .iter()
+        .any(|it| it.oid == routine.oid);
+    let schema = if is_visible { String::new() } else { format!("{}.", quote_identifier(&routine.schema)) };
+    let quoted = |argument: &String| format!("'{}'", argument.replace('\'', "''"));
+    let arguments: Vec<_> = trigger.arguments.iter().map(quoted).collect();
+    Some(format!(
+        "CREATE TRIGGER {} {time} {} ON {on} FOR EACH {each}{condition} EXECUTE FUNCTION {schema}{}({})",
+        quote_identifier(&trigger.name),
+        events.join(" OR "),
+        quote_identifier(&routine.name),
+        arguments.join(", "),
+    ))
+}
