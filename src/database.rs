@@ -236,7 +236,7 @@ impl Database {
     fn release(&self, outcome: Outcome) -> Option<Box<Error>> {
         let engine = self.engine();
         if outcome.wrote {
-            engine.ring_log();
+            engine.notify_log();
         }
         match engine.progress().wait(outcome.epoch) {
             Ok(_) => outcome.failure,

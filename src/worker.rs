@@ -232,7 +232,7 @@ impl<'db> Worker<'db> {
         self.shared.engine().clocks().add(Stage::Execute, start);
         if wrote {
             let _handover = at(Activity::Handover);
-            self.shared.engine().ring_log();
+            self.shared.engine().notify_log();
         }
     }
 

@@ -103,11 +103,11 @@ impl Connection {
         Connection { stream, outgoing: Vec::new(), sent: 0, incoming: Vec::new(), taken: 0 }
     }
 
-    /// Connects to the process that listens there. Sending and receiving time out after `patience`.
-    pub(crate) fn to(path: &Path, patience: Duration) -> io::Result<Connection> {
+    /// Connects to the process that listens there. Sending and receiving time out after `timeout`.
+    pub(crate) fn to(path: &Path, timeout: Duration) -> io::Result<Connection> {
         let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         Ok(Connection::new(stream))
     }
 

@@ -365,8 +365,9 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is reported.
     let leftover = checkpoints.remove_all_but(kept, &options.checkpoints.directories).err();
     let settings = checkpoint_settings(options);
-    let post = options.checkpoints.follower_socket.as_deref().map(listen).transpose()?;
-    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover, post);
+    let follower_connection = options.checkpoints.follower_socket.as_deref().map(listen).transpose()?;
+    let checkpointer =
+        Checkpointer::new(settings, checkpoints, segments.clone(), leftover, follower_connection);
     let least_bytes = 2 * options.log.buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, checkpointer.clone(), least_bytes);
     Ok(Opened {

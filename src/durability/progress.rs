@@ -34,7 +34,7 @@ pub(crate) struct Progress {
     /// Results are released up to this epoch: the durable one, or all where results do not wait for the disk.
     released: CachePadded<AtomicU64>,
     release: Release,
-    places: Box<[CachePadded<Place>]>,
+    places: Box<[CachePadded<WaiterSlot>]>,
     failure: Mutex<Option<Error>>,
     failed: AtomicU32,
     /// Tasks that wait, each for an epoch, and whether there are any.
@@ -44,7 +44,7 @@ pub(crate) struct Progress {
 
 /// A waiter slot: a count of what has happened, and how many wait for it to change.
 #[derive(Default)]
-struct Place {
+struct WaiterSlot {
     count: AtomicU32,
     waiting: AtomicU32,
 }

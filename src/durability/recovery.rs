@@ -232,7 +232,7 @@ fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Resul
                 failure.lock().get_or_insert(of_table(table, error));
             }
             let done = ended.fetch_add(1, Ordering::Relaxed) + 1;
-            watch.tell(RecoveryStep::Indexes, done as u64, tables.len() as u64);
+            watch.report(RecoveryStep::Indexes, done as u64, tables.len() as u64);
         }
     };
     let indexed = tables.iter().filter(|table| !table.secondary().is_empty()).count();

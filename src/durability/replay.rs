@@ -269,7 +269,7 @@ impl Source<'_> {
             batch.push((place, scattered));
         }
         let (done, total) = self.log.progress();
-        self.watch.tell(RecoveryStep::Log, done, total);
+        self.watch.report(RecoveryStep::Log, done, total);
         let is_full = is_full(bytes, &batch);
         Ok((first, batch, is_full))
     }

@@ -38,7 +38,7 @@ impl Watch {
         Watch(Some(Arc::new(reported)))
     }
 
-    pub(super) fn tell(&self, step: RecoveryStep, done: u64, total: u64) {
+    pub(super) fn report(&self, step: RecoveryStep, done: u64, total: u64) {
         if let Some(reported) = &self.0 {
             reported(RecoveryProgress { step, done, total });
         }

@@ -53,7 +53,7 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 
 /// How many times a waiter spins before it sleeps: a few microseconds, less than sleeping and waking costs.
-const LOOKS: u32 = 500;
+const SPINS: u32 = 500;
 
 /// What to do where a lock is not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl LockManager {
             range_locks: Arc::new(RangeLockTable::new()),
             detector: Detector::default(),
             start_timestamps: AtomicU64::new(0),
-            looks: if processors > 1 { LOOKS } else { 0 },
+            looks: if processors > 1 { SPINS } else { 0 },
         }
     }
 

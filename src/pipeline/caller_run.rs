@@ -52,7 +52,7 @@ pub(crate) fn execute_call(engine: &Engine, call: &Call) -> Result<(Outcome, Out
 /// The call's own error; [`Error::LogFailed`] if its outcome is unknown.
 pub(crate) fn release(engine: &Engine, outcome: Outcome, output: Output) -> Result<Output> {
     if outcome.wrote {
-        engine.ring_log();
+        engine.notify_log();
     }
     engine.progress().wait(outcome.epoch)?;
     outcome.failure.map_or(Ok(output), |error| Err(*error))

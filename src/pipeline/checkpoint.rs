@@ -50,9 +50,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often to check whether the log has got far enough.
 const SHORT: Duration = Duration::from_millis(1);
 /// After a failure the next attempt waits this long, then twice as long, and so on.
-const PATIENCE_LEAST: Duration = Duration::from_secs(1);
+const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// But not longer.
-const PATIENCE_MOST: Duration = Duration::from_secs(60);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// When checkpoints are made, and how.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub(crate) struct Checkpointer {
     /// With this many bytes in the log a checkpoint is due; no check is needed while one is being made.
     due_bytes: AtomicU64,
     /// Where a follower is waited for, if one is.
-    post: Option<FollowerConnection>,
+    follower_connection: Option<FollowerConnection>,
 }
 
 struct State {
@@ -116,7 +116,7 @@ struct State {
     number: u32,
     /// After a failure: from when on it is tried again.
     not_before: Option<Instant>,
-    patience: Duration,
+    retry_delay: Duration,
 }
 
 impl Checkpointer {
@@ -126,7 +126,7 @@ impl Checkpointer {
         checkpoints: Checkpoints,
         segments: Arc<Segments>,
         leftover: Option<Error>,
-        post: Option<FollowerConnection>,
+        follower_connection: Option<FollowerConnection>,
     ) -> Arc<Checkpointer> {
         let state = State {
             asked: 0,
@@ -144,7 +144,7 @@ impl Checkpointer {
             first_segment: 0,
             number: 0,
             not_before: None,
-            patience: PATIENCE_LEAST,
+            retry_delay: RETRY_DELAY_MIN,
         };
         Arc::new(Checkpointer {
             settings,
@@ -155,7 +155,7 @@ impl Checkpointer {
             stop: AtomicBool::new(false),
             hurried: AtomicBool::new(false),
             due_bytes: AtomicU64::new(u64::MAX),
-            post,
+            follower_connection,
         })
     }
 
@@ -211,7 +211,10 @@ impl Checkpointer {
     /// What has been made, and what has failed.
     pub(crate) fn status(&self) -> CheckpointStatus {
         let status = self.state.lock().status.clone();
-        CheckpointStatus { follower: self.post.as_ref().map(FollowerConnection::status), ..status }
+        CheckpointStatus {
+            follower: self.follower_connection.as_ref().map(FollowerConnection::status),
+            ..status
+        }
     }
 
     /// Ends the threads, with whatever they are at.
@@ -269,7 +272,7 @@ impl Checkpointer {
             // A thread that requested it explicitly waits for an answer, whatever happens.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine, &pace)));
             let outcome = outcome.unwrap_or_else(|panic| Err(broken(&*panic)));
-            self.post.iter().for_each(FollowerConnection::checkpoint_ended);
+            self.follower_connection.iter().for_each(FollowerConnection::checkpoint_ended);
             state = self.state.lock();
             state.job = None;
             state.note(outcome, engine.store().slabs().budget().used());
@@ -468,14 +471,14 @@ impl State {
                 self.size = Size { bytes: report.bytes, memory };
                 self.status.failure = report.leftover.clone();
                 self.status.last = Some(report.clone());
-                (self.not_before, self.patience) = (None, PATIENCE_LEAST);
+                (self.not_before, self.retry_delay) = (None, RETRY_DELAY_MIN);
             }
             Err(Error::Closed) => {}
             Err(failure) => {
                 self.status.failed += 1;
                 self.status.failure = Some(failure.clone());
-                self.not_before = Some(Instant::now() + self.patience);
-                self.patience = (2 * self.patience).min(PATIENCE_MOST);
+                self.not_before = Some(Instant::now() + self.retry_delay);
+                self.retry_delay = (2 * self.retry_delay).min(RETRY_DELAY_MAX);
             }
         }
         self.outcome = outcome;

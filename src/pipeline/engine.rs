@@ -188,11 +188,11 @@ impl Engine {
 
     /// Tells the log stage that there is something to make durable.
     #[inline]
-    pub(crate) fn ring_log(&self) {
+    pub(crate) fn notify_log(&self) {
         // Relaxed: the log stage looks at the group's bounds itself, a thousand times a second.
         if self.store.is_logged() && (!self.group_is_waiting.load(Ordering::Relaxed) || self.group_is_full())
         {
-            self.log_event_count.ring();
+            self.log_event_count.notify();
         }
     }
 
@@ -232,7 +232,7 @@ impl Engine {
     /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
         let _log = at(Activity::Log);
-        self.ring_log();
+        self.notify_log();
         self.space.take(bytes, || self.progress.failure())
     }
 
@@ -282,7 +282,7 @@ impl Engine {
     /// Has the log stage end this epoch without waiting for its group to grow.
     pub(crate) fn end_epoch(&self, epoch: u64) {
         self.awaited_epoch.fetch_max(epoch, Ordering::Relaxed);
-        self.log_event_count.ring();
+        self.log_event_count.notify();
     }
 
     /// Waits until commits are of a later epoch than now.

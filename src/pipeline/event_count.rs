@@ -22,7 +22,7 @@ pub(crate) struct EventCount {
 
 impl EventCount {
     /// Signals: unparks the waiter, if it is parked.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         // Orders the caller's publication of work before the load of `asleep`; pairs with the fence in `sleep`.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst)
@@ -41,7 +41,7 @@ impl EventCount {
         }
         drop(sleeper);
         self.asleep.store(true, Ordering::SeqCst);
-        // Orders the store of `asleep` before the last check for work; pairs with the fence in `ring`.
+        // Orders the store of `asleep` before the last check for work; pairs with the fence in `notify`.
         fence(Ordering::SeqCst);
         if !something_to_do() {
             thread::park_timeout(at_most);
@@ -72,12 +72,12 @@ mod tests {
             });
             for round in 1..=ROUNDS {
                 made.store(round, Ordering::SeqCst);
-                event_count.ring();
+                event_count.notify();
                 while round % 64 == 0 && done.load(Ordering::SeqCst) < round {
                     thread::yield_now();
                 }
             }
         });
-        assert!(start.elapsed() < Duration::from_secs(50), "a lost ring costs a minute");
+        assert!(start.elapsed() < Duration::from_secs(50), "a lost notify costs a minute");
     }
 }

@@ -278,7 +278,7 @@ fn attempt<B: Body + ?Sized>(
 #[cold]
 fn wait_until_durable(engine: &Engine, epoch: u64) {
     let _log = at(Activity::Log);
-    engine.ring_log();
+    engine.notify_log();
     // A failure is returned to the caller when the result is released.
     let _ = engine.progress().wait(epoch);
 }

@@ -219,7 +219,7 @@ impl Input {
         calls.iter().for_each(|call| {
             noted(call);
         });
-        self.schedule.deal_out();
+        self.schedule.distribute();
         for call in &mut calls {
             if let Some(placement) = noted(call) {
                 (call.queue, call.conflict_class) = (Some(placement.queue), placement.conflict_class);

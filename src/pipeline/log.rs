@@ -8,7 +8,7 @@
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
 //! disk, nor for the log's thread: what it cannot do at once it leaves to that. So whatever a worker waits for inside a
-//! call (a lock, room, the log), the log goes on without it: a thread that waits rings, and the log's thread looks
+//! call (a lock, room, the log), the log goes on without it: a thread that waits notifies, and the log's thread looks
 //! unprompted ten times a second.
 
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl LogStage {
             return if ends_empty() { Work::Close(epoch) } else { Work::CloseEmpty };
         }
         let ends = || early() || self.engine.group_is_full();
-        // From here on a commit rings only if it fills the group, and its bounds are polled besides.
+        // From here on a commit notifies only if it fills the group, and its bounds are polled besides.
         self.engine.set_group_waiting(true);
         let first = Instant::now();
         while first.elapsed() < group_time && !ends() {
@@ -271,7 +271,7 @@ impl LogStage {
         engine.progress().publish(epoch);
         if !preparation.has_enough() {
             preparation.secure_room(&engine);
-            preparation.event_count.ring();
+            preparation.event_count.notify();
         }
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.look();
@@ -292,21 +292,21 @@ impl OwnLog {
         }
         let Some((first, begun)) = self.first else { return };
         if self.time.is_some() && begun != epoch {
-            // The log's own thread has ended that group, and what this one has added to the next rings it.
+            // The log's own thread has ended that group, and what this one has added to the next notifies it.
             self.first = None;
-            return engine.ring_log();
+            return engine.notify_log();
         }
         let is_over = first.elapsed() >= self.time.unwrap_or(OWN_GROUP_TIME);
         if is_over || engine.group_is_full() || is_idle && self.time.is_none() {
             self.first = None;
             let work = if self.time.is_some() { Work::Close(epoch) } else { Work::CloseAny };
             if !self.stage.try_write_and_release(work) {
-                engine.ring_log();
+                engine.notify_log();
             }
         } else if is_idle {
             // The log's own thread ends the group while this one waits for calls.
             self.first = None;
-            engine.ring_log();
+            engine.notify_log();
         }
     }
 }
@@ -529,6 +529,6 @@ impl Preparation {
     /// Ends that thread.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.event_count.ring();
+        self.event_count.notify();
     }
 }

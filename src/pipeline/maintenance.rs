@@ -61,7 +61,7 @@ impl Maintenance {
                 executors.balance();
             }
             let (committed, aborted) = engine.outcomes();
-            if input.schedule().keep_up(Observation { at: start.elapsed(), committed, aborted }) {
+            if input.schedule().maintain(Observation { at: start.elapsed(), committed, aborted }) {
                 input.place_again(engine);
             }
             if let (Some(admission), true) = (&mut admission, turn % TURNS_OF_A_LIMIT == 0) {

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use crate::error::{Error, Result};
 
 thread_local! {
-    static INSIDE: Cell<Place> = const { Cell::new(Place::Outside) };
+    static INSIDE: Cell<Nesting> = const { Cell::new(Nesting::Outside) };
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Nesting {
     Outside,
     Inside,
     /// Inside, and something that the body has called needs it to be retried.
@@ -23,7 +23,7 @@ impl Inside {
     /// Enters a body.
     #[inline]
     pub(crate) fn enter() -> Inside {
-        INSIDE.set(Place::Inside);
+        INSIDE.set(Nesting::Inside);
         Inside
     }
 }
@@ -31,7 +31,7 @@ impl Inside {
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
-        INSIDE.set(Place::Outside);
+        INSIDE.set(Nesting::Outside);
     }
 }
 
@@ -41,18 +41,18 @@ impl Drop for Inside {
 /// [`Error::Nested`].
 #[inline]
 pub(crate) fn check(what: &'static str) -> Result<()> {
-    if INSIDE.get() == Place::Outside { Ok(()) } else { Err(Error::Nested { what }) }
+    if INSIDE.get() == Nesting::Outside { Ok(()) } else { Err(Error::Nested { what }) }
 }
 
 /// The error by which a body is retried, from what has no attempt at hand. It is remembered: a body with an error type of its own
 /// may not show it.
 #[cold]
 pub(crate) fn conflict() -> Error {
-    INSIDE.set(Place::InsideConflict);
+    INSIDE.set(Nesting::InsideConflict);
     Error::Conflict
 }
 
 /// Whether the running body has met a [`conflict`].
 pub(crate) fn has_met_conflict() -> bool {
-    INSIDE.get() == Place::InsideConflict
+    INSIDE.get() == Nesting::InsideConflict
 }

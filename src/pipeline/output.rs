@@ -56,7 +56,7 @@ impl Output {
                 self.release(engine);
             }
         }
-        self.tell(engine, reported);
+        self.report(engine, reported);
     }
 
     /// Tells every result whose epoch is durable; all of them, if the log has failed.
@@ -72,10 +72,10 @@ impl Output {
                 one.result = Err(failure.clone());
             }
         }
-        self.tell(engine, reported);
+        self.report(engine, reported);
     }
 
-    fn tell(&self, engine: &Engine, mut reported: Vec<Finished>) {
+    fn report(&self, engine: &Engine, mut reported: Vec<Finished>) {
         if reported.is_empty() {
             return;
         }

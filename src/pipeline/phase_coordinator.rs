@@ -64,7 +64,7 @@ impl PhaseChange {
         let mut outcome = self.outcome.lock();
         *outcome = None;
         self.wanted.store(1 + phase as u32, Ordering::Release);
-        engine.log_event_count().ring();
+        engine.log_event_count().notify();
         while outcome.is_none() {
             self.changed.wait(&mut outcome);
         }
@@ -140,8 +140,8 @@ impl Coordinator<'_> {
             self.phases.length().min(SAMPLE)
         };
         self.sleep(least);
-        let patience = (PATIENCE_PHASES * self.phases.length()).max(PATIENCE);
-        while self.engine.stash().outstanding() > 0 && begun.elapsed() < patience && !self.is_stopped() {
+        let timeout = (PATIENCE_PHASES * self.phases.length()).max(PATIENCE);
+        while self.engine.stash().outstanding() > 0 && begun.elapsed() < timeout && !self.is_stopped() {
             std::thread::sleep(LOOK);
         }
         !self.is_stopped() && self.phases.end_joined(self.engine.store(), begun.elapsed())

@@ -124,7 +124,7 @@ impl SnapshotRequests {
         state.waiting += 1;
         // SeqCst, as all that the log stage looks at before it sleeps (see `EventCount`).
         self.wanted.store(true, Ordering::SeqCst);
-        engine.log_event_count().ring();
+        engine.log_event_count().notify();
         state.asked
     }
 

@@ -138,7 +138,7 @@ impl Starting<'_> {
             };
             self.start(format!("checkpoint-{number}"), |running| &mut running.checkpoint, life)?;
         }
-        if checkpointer.post().is_some() {
+        if checkpointer.follower_connection().is_some() {
             let (engine, checkpointer) = (self.plan.engine.clone(), checkpointer.clone());
             let life = move || checkpointer.serve(&engine);
             self.start("follower".to_string(), |running| &mut running.follower, life)?;
@@ -248,8 +248,10 @@ impl Threads {
             checkpointer.stop();
         }
         join(&mut running.checkpoint);
-        if let Some(post) = self.checkpointer.as_ref().and_then(|checkpointer| checkpointer.post()) {
-            post.stop();
+        if let Some(follower_connection) =
+            self.checkpointer.as_ref().and_then(|checkpointer| checkpointer.follower_connection())
+        {
+            follower_connection.stop();
         }
         join(&mut running.follower);
         self.maintenance.stop();
@@ -275,7 +277,7 @@ impl Threads {
         join(&mut running.workers);
         // Release pairs with the acquire in `LogStage::run`.
         self.stop_log.store(true, Ordering::Release);
-        engine.log_event_count().ring();
+        engine.log_event_count().notify();
         join(&mut running.log);
         let failure = engine.progress().failure();
         // A thread that runs a closure at this very moment must not wait for a log that writes no more.

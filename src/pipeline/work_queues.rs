@@ -217,7 +217,7 @@ impl<T: Work> WorkQueues<T> {
         for other in others.filter(|other| other.asleep.load(Ordering::SeqCst)) {
             let mut state = other.state.lock();
             // The worker may be awake again, or already nudged for another call. A worker whose own calls wait for
-            // conflicting ones is woken by `tell_of` when those have ended.
+            // conflicting ones is woken by `wake_for` when those have ended.
             if !state.nudged && state.items.is_empty() && other.asleep.load(Ordering::Relaxed) {
                 state.nudged = true;
                 drop(state);
@@ -241,7 +241,7 @@ impl<T: Work> WorkQueues<T> {
             {
                 let freed = self.runs(worker, state.items[group[0]].conflict_class());
                 self.take_from(worker, state, |items| remove(items, &group, into));
-                return self.tell_of(freed, worker);
+                return self.wake_for(freed, worker);
             }
             if waiting > 0 && self.sharing.is_none() {
                 return self
@@ -249,7 +249,7 @@ impl<T: Work> WorkQueues<T> {
             }
             let closed = state.closed;
             drop(state);
-            self.tell_of(self.runs(worker, 0), worker);
+            self.wake_for(self.runs(worker, 0), worker);
             if self.steal(worker, into) || closed || self.sleep(worker, into) {
                 return;
             }

@@ -160,7 +160,9 @@ fn take_and_execute(
         if calls.is_empty() {
             // A worker that logs itself executes no more than the log group takes: else it would wait in the middle of a
             // batch for another thread to write the full group.
-            let room = own_log.as_ref().map_or(u64::MAX, |_| engine.store().epochs().room().max(1));
+            let room = own_log
+                .as_ref()
+                .map_or(u64::MAX, |_| engine.store().epochs().remaining_transactions().max(1));
             let at_most = usize::try_from(room).unwrap_or(usize::MAX).min(GROUP_CALLS);
             input.workers().take(number, at_most, &mut calls);
         }
@@ -197,7 +199,7 @@ fn take_and_execute(
                 let _log = at(Activity::Log);
                 log.after_group(engine, wrote, input.workers().waiting(number) == 0);
             }
-            None if wrote => engine.ring_log(),
+            None if wrote => engine.notify_log(),
             None => {}
         }
         // Last: with a call its procedure may go, and with that the last handle, which closes the database.

@@ -98,7 +98,7 @@ impl Protocol for Canary {
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(self.access());
         if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
-            attempt.run_alone();
+            attempt.run_exclusively();
         }
     }
 
@@ -144,7 +144,7 @@ impl Protocol for Canary {
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
-        attempt.let_others_in();
+        attempt.end_exclusive();
     }
 
     fn end_group(&self, _held: &mut Held) {}

@@ -160,21 +160,21 @@ impl Schedule {
 
     /// Runs periodic maintenance; called about ten times a second. Returns true when the policy starts to decide, so that
     /// waiting calls should be placed again.
-    pub(crate) fn keep_up(&self, observation: Observation) -> bool {
+    pub(crate) fn maintain(&self, observation: Observation) -> bool {
         match self {
-            Schedule::Predict(predict) => predict.keep_up(observation),
+            Schedule::Predict(predict) => predict.maintain(observation),
             Schedule::Random | Schedule::Partition(_) => false,
         }
     }
 
     /// Redistributes the references that have decided placements, so that all queues receive about equally many calls.
-    pub(crate) fn deal_out(&self) {
+    pub(crate) fn distribute(&self) {
         if let Schedule::Predict(predict) = self {
-            predict.deal_out();
+            predict.distribute();
         }
     }
 
-    /// Whether [`keep_up`](Self::keep_up) must be called.
+    /// Whether [`maintain`](Self::maintain) must be called.
     pub(crate) fn needs_upkeep(&self) -> bool {
         matches!(self, Schedule::Predict(_))
     }

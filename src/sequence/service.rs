@@ -296,7 +296,7 @@ fn write(engine: &Engine, name: &str, resume: Option<i64>) -> Result<u64> {
     let table = engine.store().table(catalog::SEQUENCES).ok_or(Error::Closed)?;
     let mut body = Write { table: &Table::new(table), name, resume };
     let outcome = execute_here(engine, &mut body, false);
-    engine.ring_log();
+    engine.notify_log();
     match outcome.failure {
         None => Ok(outcome.epoch),
         Some(error) => Err(*error),

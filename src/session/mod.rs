@@ -258,7 +258,7 @@ impl Session {
         nesting::check("an access of a session")?;
         self.shared.check_open()?;
         if self.state() == SessionState::Idle {
-            return self.run_alone(&mut body).await;
+            return self.run_autocommit(&mut body).await;
         }
         if let Some(why) = self.control.aborted() {
             return Err(why);
@@ -272,7 +272,7 @@ impl Session {
     }
 
     /// Runs an access as an autocommit transaction; again, where it was the victim of a deadlock.
-    async fn run_alone<T>(&mut self, body: &mut impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+    async fn run_autocommit<T>(&mut self, body: &mut impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         let mut again = None;
         loop {
             self.transaction = self.control.begin(again);
@@ -323,7 +323,7 @@ impl Session {
         if outcome.failure.is_some() || is_single {
             self.control.release(if is_single { 0 } else { reserved });
         }
-        self.tell(outcome.epoch, outcome.wrote).await?;
+        self.wait_until_durable(outcome.epoch, outcome.wrote).await?;
         match (outcome.failure, self.control.aborted()) {
             (_, Some(why)) if !is_single => Err(why),
             (Some(error), _) => Err(*error),
@@ -387,10 +387,10 @@ impl Session {
     }
 
     /// Waits until what an access is based on is durable.
-    async fn tell(&mut self, epoch: u64, wrote: bool) -> Result<()> {
+    async fn wait_until_durable(&mut self, epoch: u64, wrote: bool) -> Result<()> {
         let engine = self.shared.engine();
         if wrote || !engine.progress().is_released(epoch) {
-            engine.ring_log();
+            engine.notify_log();
         }
         let reported = poll_fn(|context| engine.progress().poll(epoch, context)).await;
         reported.map_err(|error| self.abort(error))
@@ -466,7 +466,7 @@ impl Session {
         }
         self.end();
         let epoch = committed?;
-        self.tell(epoch, epoch > 0).await
+        self.wait_until_durable(epoch, epoch > 0).await
     }
 
     /// Commits. The epoch that must be durable then; 0: nothing was written.

@@ -301,7 +301,7 @@ fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspac
         store.close_commits();
     }
     if alone || closes {
-        store.epochs().enter_alone(published);
+        store.epochs().enter_exclusively(published);
     } else {
         store.epochs().enter(published);
     }

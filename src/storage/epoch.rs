@@ -106,11 +106,11 @@ impl Epochs {
 
     /// Whether the current epoch has reached its limit.
     pub(crate) fn is_full(&self) -> bool {
-        self.room() == 0
+        self.remaining_transactions() == 0
     }
 
     /// How many more transactions the current epoch accepts.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn remaining_transactions(&self) -> u64 {
         let Some(limit) = &self.limit else { return u64::MAX };
         let epoch = self.current();
         // Relaxed: as in `count_in`.
@@ -161,7 +161,7 @@ impl Epochs {
     }
 
     /// As [`enter`](Self::enter), for a thread that has closed the gate.
-    pub(crate) fn enter_alone(&self, published: &Published) -> u64 {
+    pub(crate) fn enter_exclusively(&self, published: &Published) -> u64 {
         loop {
             let epoch = self.current();
             published.0.store(epoch, Ordering::Release);
@@ -358,9 +358,9 @@ mod tests {
     fn an_epoch_accepts_transactions_up_to_its_limit_and_neighbors_are_counted_separately() {
         let mut epochs = Epochs::new(7);
         assert!((0..100).all(|_| epochs.count_in(7)) && !epochs.is_full(), "no limit yet");
-        assert_eq!(epochs.room(), u64::MAX);
+        assert_eq!(epochs.remaining_transactions(), u64::MAX);
         epochs.set_limit(2);
-        assert!(epochs.count_in(7) && !epochs.is_full() && epochs.room() == 1);
+        assert!(epochs.count_in(7) && !epochs.is_full() && epochs.remaining_transactions() == 1);
         assert!(epochs.count_in(7) && epochs.is_full() && !epochs.count_in(7));
         epochs.advance();
         assert!(!epochs.is_full() && epochs.count_in(8), "the next one is empty");
@@ -445,7 +445,7 @@ mod tests {
                 epochs.wait_for_all(worker_contexts.iter());
                 assert_eq!(inside.load(Ordering::Relaxed), 0);
                 let alone = Published::default();
-                epochs.enter_alone(&alone);
+                epochs.enter_exclusively(&alone);
                 alone.leave();
                 // SAFETY: closed above.
                 unsafe { epochs.open_gate() };

@@ -198,7 +198,7 @@ impl ReadSet {
 
     /// From each version of a node that the call itself has ended to what came after it: the node's next version, or those
     /// of its halves.
-    fn own_changes(&self) -> HashMap<Place, Option<Next>, FixedState> {
+    fn own_changes(&self) -> HashMap<ObservedNode, Option<Next>, FixedState> {
         let inserts = self.own_inserts.iter().map(|(before, after)| (place(after, *before), (*after, None)));
         let splits = self.splits.iter().map(|LeafSplit { whole, halves: [left, right] }| {
             (place(whole, whole.observed()), (*left, Some(*right)))
@@ -222,11 +222,11 @@ impl<'g> NodeChanges<'g> for ReadSet {
 }
 
 /// A node, by its version word, and a version of it.
-type Place = (*const AtomicU64, u64);
+type ObservedNode = (*const AtomicU64, u64);
 /// What a version went on as: one, or two.
 type Next = (NodeVersion<'static>, Option<NodeVersion<'static>>);
 
-fn place(node: &NodeVersion<'static>, version: u64) -> Place {
+fn place(node: &NodeVersion<'static>, version: u64) -> ObservedNode {
     (std::ptr::from_ref(node.word()), version)
 }
 

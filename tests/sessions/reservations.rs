@@ -267,7 +267,7 @@ fn an_access_by_itself_that_deadlocks_is_run_again_until_it_succeeds() {
 }
 
 #[test]
-fn a_key_that_another_session_has_is_refused_to_those_without_patience() {
+fn a_reserved_key_is_refused_to_a_request_that_does_not_wait() {
     under_every_protocol(|rig| {
         let ask = |session: &mut Session| session.run(|tx| tx.try_reserve(&rig.items, key![1]));
         let (mut first, mut second) = (rig.begin(), rig.begin());

@@ -17,7 +17,7 @@ pub fn shown(options: Options) -> Options {
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let shown = Mutex::new(Shown { bar, step: String::new() });
     options.recovery_progress(move |progress| {
-        shown.lock().unwrap_or_else(PoisonError::into_inner).tell(progress);
+        shown.lock().unwrap_or_else(PoisonError::into_inner).report(progress);
     })
 }
 
@@ -28,7 +28,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn tell(&mut self, progress: RecoveryProgress) {
+    fn report(&mut self, progress: RecoveryProgress) {
         if self.bar.elapsed() < PATIENCE {
             return;
         }

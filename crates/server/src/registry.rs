@@ -59,7 +59,7 @@ impl Registry {
     }
 
     /// Reserves a slot of this kind, or returns `None` if `limit` of them are in use.
-    pub(crate) fn admit(self: &Arc<Self>, kind: Place, limit: usize) -> Option<Admitted> {
+    pub(crate) fn admit(self: &Arc<Self>, kind: ConnectionKind, limit: usize) -> Option<Admitted> {
         let count = self.count(kind);
         // Relaxed: the count guards no other data.
         let admitted = count
@@ -67,10 +67,10 @@ impl Registry {
         admitted.is_ok().then(|| Admitted { registry: self.clone(), kind })
     }
 
-    fn count(&self, kind: Place) -> &AtomicUsize {
+    fn count(&self, kind: ConnectionKind) -> &AtomicUsize {
         match kind {
-            Place::Connection => &self.connections,
-            Place::Unauthenticated => &self.unauthenticated,
+            ConnectionKind::Connection => &self.connections,
+            ConnectionKind::Unauthenticated => &self.unauthenticated,
         }
     }
 
@@ -113,12 +113,12 @@ impl Registry {
         self.peers.lock().values().cloned().collect()
     }
 
-    /// Asks all connections to close when they are idle, and waits for at most `patience`. The statements of those that
+    /// Asks all connections to close when they are idle, and waits for at most `timeout`. The statements of those that
     /// remain are canceled; after one more second, their sockets are shut down.
-    pub(crate) fn drain(&self, patience: std::time::Duration) {
+    pub(crate) fn drain(&self, timeout: std::time::Duration) {
         self.peers().iter().for_each(|peer| peer.end());
         let grace = std::time::Duration::from_secs(1);
-        if self.wait_until_empty(patience) {
+        if self.wait_until_empty(timeout) {
             return;
         }
         self.peers().iter().for_each(|peer| (peer.cancel)());
@@ -132,16 +132,16 @@ impl Registry {
         self.wait_until_empty(grace);
     }
 
-    fn wait_until_empty(&self, patience: std::time::Duration) -> bool {
+    fn wait_until_empty(&self, timeout: std::time::Duration) -> bool {
         let mut peers = self.peers.lock();
-        self.left.wait_while_for(&mut peers, |peers| !peers.is_empty(), patience);
+        self.left.wait_while_for(&mut peers, |peers| !peers.is_empty(), timeout);
         peers.is_empty()
     }
 }
 
 /// The two kinds of slots, each with a limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ConnectionKind {
     Connection,
     Unauthenticated,
 }
@@ -149,7 +149,7 @@ pub(crate) enum Place {
 /// A slot that is in use until this guard is dropped.
 pub(crate) struct Admitted {
     registry: Arc<Registry>,
-    kind: Place,
+    kind: ConnectionKind,
 }
 
 impl Drop for Admitted {
@@ -209,13 +209,13 @@ mod tests {
     #[test]
     fn places_are_limited_and_come_back() {
         let registry = Registry::new();
-        let first = registry.admit(Place::Connection, 2).expect("one of two");
-        let second = registry.admit(Place::Connection, 2).expect("two of two");
-        assert!(registry.admit(Place::Connection, 2).is_none());
-        assert!(registry.admit(Place::Unauthenticated, 1).is_some(), "counted apart");
+        let first = registry.admit(ConnectionKind::Connection, 2).expect("one of two");
+        let second = registry.admit(ConnectionKind::Connection, 2).expect("two of two");
+        assert!(registry.admit(ConnectionKind::Connection, 2).is_none());
+        assert!(registry.admit(ConnectionKind::Unauthenticated, 1).is_some(), "counted apart");
         drop(first);
         assert_eq!(registry.connections(), 1);
-        assert!(registry.admit(Place::Connection, 2).is_some());
+        assert!(registry.admit(ConnectionKind::Connection, 2).is_some());
         drop(second);
     }
 

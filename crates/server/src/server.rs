@@ -21,7 +21,7 @@ use rustls::ServerConfig;
 use crate::connection;
 use crate::connection::failure::Failure;
 use crate::http::Http;
-use crate::registry::{Place, Registry};
+use crate::registry::{ConnectionKind, Registry};
 use crate::settings::{Settings, SettingsError, limit};
 use crate::tls;
 use crate::transport::Transport;
@@ -212,8 +212,8 @@ impl Server {
         self.shared.is_ending.store(true, Ordering::Release);
         wake_acceptor(self.address);
         let _ = acceptor.join();
-        let patience = self.shared.current().settings.drain_s;
-        self.shared.registry.drain(Duration::from_secs(patience));
+        let timeout = self.shared.current().settings.drain_s;
+        self.shared.registry.drain(Duration::from_secs(timeout));
         self.http = None;
     }
 }
@@ -291,11 +291,12 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream, address: SocketAddr) -> io::Re
     let mut transport = Transport::new(socket, STARTUP_BYTES_MAX)?;
     let settings = shared.current().settings;
     // Beyond the limit for unauthenticated the clients are closed without an error: one would cost a thread, too.
-    let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated)
+    let Some(unauthenticated) =
+        shared.registry.admit(ConnectionKind::Unauthenticated, settings.max_unauthenticated)
     else {
         return Err(io::Error::other("there are too many unauthenticated connections"));
     };
-    let admitted = shared.registry.admit(Place::Connection, settings.max_connections);
+    let admitted = shared.registry.admit(ConnectionKind::Connection, settings.max_connections);
     let shared = shared.clone();
     let life = move || match admitted {
         Some(admitted) => connection::run(&shared, transport, address.ip(), (admitted, unauthenticated)),

@@ -1,4 +1,4 @@
-//! The one door to the engine: what statements read rows through, and write them through.
+//! The one way to the engine: what statements read rows through, and write them through.
 //!
 //! Everything that runs a statement sees a [`Rows`] and, if it writes, a [`Writes`]; nothing outside this file names the
 //! engine's transactions. A transaction of the engine (`Database::run`) is one implementation.
@@ -18,11 +18,11 @@ use crate::run::Access;
 
 /// What runs a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum RunsIn {
     /// The engine, as a transaction of its own.
     Engine,
     /// A session, as a transaction of its own: it queues behind what other sessions have reserved.
-    Alone,
+    Autocommit,
     /// A session with an open transaction.
     Block,
 }
@@ -63,7 +63,7 @@ pub(crate) trait Rows {
         Ok(())
     }
 
-    /// The same without patience: whether no other session has it.
+    /// The same without waiting: whether no other session has it.
     fn try_reserve(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
         Ok(true)
     }
@@ -231,7 +231,7 @@ pub(crate) fn run<T>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let mut failure = None;
-    let outcome = database.run(|tx| attempt(tx, Door::Engine, &mut failure, &mut body));
+    let outcome = database.run(|tx| attempt(tx, RunsIn::Engine, &mut failure, &mut body));
     outcome.map_err(|error| reported(error, failure))
 }
 
@@ -245,20 +245,20 @@ pub(crate) fn run_in<T>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let mut failure = None;
-    let door = if session.state() == SessionState::Idle { Door::Alone } else { Door::Block };
-    let outcome = session.run(|tx| attempt(tx, door, &mut failure, &mut body));
+    let runs_in = if session.state() == SessionState::Idle { RunsIn::Autocommit } else { RunsIn::Block };
+    let outcome = session.run(|tx| attempt(tx, runs_in, &mut failure, &mut body));
     outcome.map_err(|error| reported(error, failure))
 }
 
 /// One attempt of a body, its failure kept aside.
 fn attempt<T>(
     tx: &Tx<'_, '_>,
-    door: Door,
+    runs_in: RunsIn,
     failure: &mut Option<SqlError>,
     body: &mut dyn FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> heddledb::Result<T> {
     *failure = None;
-    body(Access::writes(tx, tx, door)).map_err(|error| {
+    body(Access::writes(tx, tx, runs_in)).map_err(|error| {
         if error.is_retryable() {
             return Error::Conflict;
         }

@@ -29,7 +29,7 @@ impl Progress<'_> {
     fn after(&self, bytes: usize, loaded: Result<u64>) -> Result<u64> {
         // Relaxed: a number for people.
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        self.watch.tell(RecoveryStep::Checkpoint, done, self.total);
+        self.watch.report(RecoveryStep::Checkpoint, done, self.total);
         loaded
     }
 }

@@ -17,14 +17,14 @@ const WAIT_BYTES: u64 = 256 << 20;
 
 impl Checkpointer {
     /// Where a follower is waited for, if one is.
-    pub(crate) fn post(&self) -> Option<&FollowerConnection> {
-        self.post.as_ref()
+    pub(crate) fn follower_connection(&self) -> Option<&FollowerConnection> {
+        self.follower_connection.as_ref()
     }
 
     /// The life of the thread that serves the follower.
     pub(crate) fn serve(&self, engine: &Engine) {
-        if let Some(post) = &self.post {
-            post.run(engine, &self.segments, &self.checkpoints);
+        if let Some(follower_connection) = &self.follower_connection {
+            follower_connection.run(engine, &self.segments, &self.checkpoints);
         }
     }
 
@@ -33,7 +33,13 @@ impl Checkpointer {
     /// # Errors
     /// The log has failed, or the database is being closed.
     pub(super) fn make_elsewhere(&self, engine: &Engine) -> Result<Option<Manifest>> {
-        let Some(post) = self.post.as_ref().filter(|post| post.has_follower()) else { return Ok(None) };
+        let Some(follower_connection) = self
+            .follower_connection
+            .as_ref()
+            .filter(|follower_connection| follower_connection.has_follower())
+        else {
+            return Ok(None);
+        };
         let new = self.begin()?;
         let begun = self.segments.log_bytes();
         let wait_bytes = if self.settings.log_bytes > 0 { self.settings.log_bytes } else { WAIT_BYTES };
@@ -41,11 +47,11 @@ impl Checkpointer {
             let grown = self.segments.log_bytes() - begun;
             !self.is_stopped() && engine.progress().failure().is_none() && grown < wait_bytes
         };
-        let outcome = match post.order(new.number(), new.resolved_directories()?, &goes_on) {
+        let outcome = match follower_connection.order(new.number(), new.resolved_directories()?, &goes_on) {
             Ordered::Failed => None,
             Ordered::Done { epoch, written } => {
                 let named = self.name(engine, &new, epoch, written);
-                named.inspect_err(|failure| post.give_up(failure)).ok()
+                named.inspect_err(|failure| follower_connection.give_up(failure)).ok()
             }
         };
         if outcome.is_some() {
@@ -58,7 +64,7 @@ impl Checkpointer {
             return Err(failure);
         }
         // Should it be gone, it is let in again only when the database has done it itself.
-        let _ = post.has_follower();
+        let _ = follower_connection.has_follower();
         // What it has left takes room that the database's own checkpoint needs; what stays, that one removes.
         let _ = self.checkpoints.remove_unnamed(new.number(), &self.settings.directories);
         Ok(None)

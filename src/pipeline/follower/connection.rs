@@ -175,7 +175,7 @@ impl FollowerConnection {
                 continue;
             };
             let mut service = Service {
-                post: self,
+                follower_connection: self,
                 engine,
                 segments,
                 checkpoints,
@@ -206,7 +206,7 @@ impl FollowerConnection {
 
 /// One follower, while it is connected.
 struct Service<'p> {
-    post: &'p FollowerConnection,
+    follower_connection: &'p FollowerConnection,
     engine: &'p Engine,
     segments: &'p Segments,
     checkpoints: &'p Checkpoints,
@@ -233,8 +233,8 @@ fn lost(error: io::Error) -> Error {
 impl Service<'_> {
     /// Serves it until it is gone, or is released, or the database is closed.
     fn run(&mut self) -> Result<()> {
-        while !self.post.is_stopped() {
-            if let Some(failure) = self.post.state.lock().given_up.take() {
+        while !self.follower_connection.is_stopped() {
+            if let Some(failure) = self.follower_connection.state.lock().given_up.take() {
                 return Err(failure);
             }
             let received = self.receive()?;
@@ -247,7 +247,7 @@ impl Service<'_> {
                 return Err(failed("it has said nothing for too long"));
             }
             if !received && !shipped && !sent {
-                self.post.sleep(SHORT);
+                self.follower_connection.sleep(SHORT);
             }
         }
         self.connection.put(&ToFollower::End.encode());
@@ -277,7 +277,7 @@ impl Service<'_> {
                 FromFollower::Alive { epoch, busy } => {
                     let more = busy.saturating_sub(std::mem::replace(&mut self.busy, busy));
                     self.engine.clocks().add_time(Stage::Follower, Duration::from_nanos(more));
-                    self.post.state.lock().status.epoch = epoch;
+                    self.follower_connection.state.lock().status.epoch = epoch;
                 }
                 FromFollower::Done { number, written } => self.answer(number, Ok(written)),
                 FromFollower::Failed { number: 0, reason } => return Err(failed(reason)),
@@ -290,7 +290,7 @@ impl Service<'_> {
     /// Says from which checkpoint on it will get the log, unless the database is just replacing that. From then on it is
     /// asked for the next one. Should it be too slow for that, it may find what it is to load missing, and comes again.
     fn begin(&mut self) -> Result<()> {
-        let mut state = self.post.state.lock();
+        let mut state = self.follower_connection.state.lock();
         state.is_waiting = state.is_replacing;
         if state.is_replacing {
             return Ok(());
@@ -309,13 +309,13 @@ impl Service<'_> {
     }
 
     fn answer(&self, number: u32, answer: Result<Written>) {
-        let mut state = self.post.state.lock();
+        let mut state = self.follower_connection.state.lock();
         // An answer to what no thread waits for any more is of no use.
         if let Some(order) =
             state.order.as_mut().filter(|order| order.number == number && order.epoch.is_some())
         {
             order.answer = Some(answer);
-            self.post.changed.notify_all();
+            self.follower_connection.changed.notify_all();
         }
     }
 
@@ -323,7 +323,8 @@ impl Service<'_> {
     fn ship(&mut self) -> Result<bool> {
         let Some(blocks) = &mut self.blocks else { return Ok(false) };
         // Before the rest: what was durable when it was asked for must be in it.
-        let is_asked = self.post.state.lock().order.as_ref().is_some_and(|order| order.epoch.is_none());
+        let is_asked =
+            self.follower_connection.state.lock().order.as_ref().is_some_and(|order| order.epoch.is_none());
         // In this order: every group up to `durable` has been noted by now, and every group that is noted is durable. So no
         // group is of an epoch between the two.
         let durable = self.engine.progress().durable();
@@ -336,7 +337,7 @@ impl Service<'_> {
         if blocks.last_epoch() < last || !is_asked {
             return Ok(any);
         }
-        let mut state = self.post.state.lock();
+        let mut state = self.follower_connection.state.lock();
         if let Some(order) = state.order.as_mut().filter(|order| order.epoch.is_none()) {
             let (number, epoch, directories) = (order.number, durable.max(last), order.directories.clone());
             order.epoch = Some(epoch);

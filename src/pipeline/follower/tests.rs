@@ -1,4 +1,4 @@
-//! What takes patience, which is short in the engine's own tests.
+//! What waits for a timeout, which is short in the engine's own tests.
 
 use std::path::Path;
 use std::sync::Arc;

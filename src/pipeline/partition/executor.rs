@@ -164,7 +164,7 @@ impl Executor<'_> {
     fn deliver(&mut self) {
         self.engine.output().put(self.engine, &mut self.finished);
         if take(&mut self.wrote) {
-            self.engine.ring_log();
+            self.engine.notify_log();
         }
         self.dropped_last.clear();
     }

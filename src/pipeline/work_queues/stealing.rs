@@ -45,7 +45,7 @@ impl<T: Work> WorkQueues<T> {
 
     /// After a conflict class was freed: wakes an idle worker if any calls wait, and all sleeping workers whose own calls
     /// may have waited for that class.
-    pub(super) fn tell_of(&self, freed: bool, worker: usize) {
+    pub(super) fn wake_for(&self, freed: bool, worker: usize) {
         let waits = |queue: &Queue<T>| queue.waiting.load(Ordering::SeqCst) > 0;
         if !freed || self.idle.load(Ordering::SeqCst) == 0 || !self.queues.iter().any(waits) {
             return;

@@ -461,9 +461,9 @@ impl<'a> Attempt<'a> {
     }
 
     /// Closes the gate of the commit sections, so that nothing which the body reads can change, until
-    /// [`let_others_in`](Self::let_others_in).
+    /// [`end_exclusive`](Self::end_exclusive).
     #[cold]
-    pub(crate) fn run_alone(&self) {
+    pub(crate) fn run_exclusively(&self) {
         let mut held = self.held.borrow_mut();
         if !held.alone {
             let epochs = self.store.epochs();
@@ -482,7 +482,7 @@ impl<'a> Attempt<'a> {
 
     /// Opens the gate again, if this call has closed it.
     #[inline]
-    pub(crate) fn let_others_in(&self) {
+    pub(crate) fn end_exclusive(&self) {
         if self.held.borrow().alone {
             self.open_gate();
         }

@@ -27,7 +27,7 @@ pub(crate) struct KeyRange<'a> {
     lower: Bound<EncodedKey>,
     upper: Bound<EncodedKey>,
     backward: bool,
-    place: Place<'a>,
+    place: ScanCursor<'a>,
     page: Vec<Record<'a>>,
     next: usize,
     /// The point in the call's writes at which the first row was asked for.
@@ -36,7 +36,7 @@ pub(crate) struct KeyRange<'a> {
     in_session: Option<usize>,
 }
 
-enum Place<'a> {
+enum ScanCursor<'a> {
     Start,
     Forward(&'a [u8]),
     Backward(&'a [u8]),
@@ -82,7 +82,7 @@ impl<'a> KeyRange<'a> {
         backward: bool,
         everything: bool,
     ) -> KeyRange<'a> {
-        let place = if everything { Place::Table(PageCursor::Start) } else { Place::Start };
+        let place = if everything { ScanCursor::Table(PageCursor::Start) } else { ScanCursor::Start };
         KeyRange {
             table,
             base,
@@ -264,47 +264,51 @@ impl<'a> Attempt<'a> {
     pub(super) fn next_page(&self, key_range: &mut KeyRange<'a>) -> Result<bool> {
         key_range.page.clear();
         key_range.next = 0;
-        let place = std::mem::replace(&mut key_range.place, Place::End);
+        let place = std::mem::replace(&mut key_range.place, ScanCursor::End);
         let missed = self.access.get().missed;
-        if let Place::Table(cursor) = place {
+        if let ScanCursor::Table(cursor) = place {
             if matches!(cursor, PageCursor::End) {
                 return Ok(false);
             }
             let mut versions = Vec::new();
-            key_range.place =
-                Place::Table(key_range.table.page(cursor, &mut key_range.page, &mut versions, self.guard));
+            key_range.place = ScanCursor::Table(key_range.table.page(
+                cursor,
+                &mut key_range.page,
+                &mut versions,
+                self.guard,
+            ));
             versions.into_iter().try_for_each(|version| missed(self, version))?;
             return Ok(true);
         }
         let index = key_range.table.ordered()?;
         let page = match (place, key_range.backward) {
-            (Place::Start, false) => {
+            (ScanCursor::Start, false) => {
                 let (from, to) = (as_slice(&key_range.lower), as_slice(&key_range.upper));
                 index.page_within(from, to, &mut key_range.page, self.guard)
             }
-            (Place::Start, true) => {
+            (ScanCursor::Start, true) => {
                 index.page_backward(as_slice(&key_range.upper), &mut key_range.page, self.guard)
             }
-            (Place::Forward(from), _) if is_above(from, &key_range.upper) => return Ok(false),
-            (Place::Backward(to), _) if below(to, &key_range.lower) => return Ok(false),
-            (Place::Forward(from), _) => index.page_within(
+            (ScanCursor::Forward(from), _) if is_above(from, &key_range.upper) => return Ok(false),
+            (ScanCursor::Backward(to), _) if below(to, &key_range.lower) => return Ok(false),
+            (ScanCursor::Forward(from), _) => index.page_within(
                 Bound::Included(from),
                 as_slice(&key_range.upper),
                 &mut key_range.page,
                 self.guard,
             ),
-            (Place::Backward(to), _) => {
+            (ScanCursor::Backward(to), _) => {
                 index.page_backward(Bound::Excluded(to), &mut key_range.page, self.guard)
             }
-            (Place::Table(_) | Place::End, _) => return Ok(false),
+            (ScanCursor::Table(_) | ScanCursor::End, _) => return Ok(false),
         };
         missed(self, page.version)?;
         key_range.cut_page();
         key_range.page.iter().take(AHEAD).for_each(|&record| key_range.table.prefetch_record(record));
         key_range.place = match page.next {
-            None => Place::End,
-            Some(key) if key_range.backward => Place::Backward(key),
-            Some(key) => Place::Forward(key),
+            None => ScanCursor::End,
+            Some(key) if key_range.backward => ScanCursor::Backward(key),
+            Some(key) => ScanCursor::Forward(key),
         };
         Ok(true)
     }

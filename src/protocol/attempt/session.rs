@@ -444,7 +444,7 @@ impl<'a> Attempt<'a> {
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 
-    /// As [`reserve`](Self::reserve), without patience: whether no other session has the key.
+    /// As [`reserve`](Self::reserve), without waiting: whether no other session has the key.
     ///
     /// # Errors
     /// [`Error::Conflict`]: it reads from a snapshot, and must be retried without it.

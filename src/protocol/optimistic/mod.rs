@@ -26,7 +26,7 @@ impl Protocol for Optimistic {
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&TRACKED);
         if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
-            attempt.run_alone();
+            attempt.run_exclusively();
         }
     }
 
@@ -48,7 +48,7 @@ impl Protocol for Optimistic {
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
-        attempt.let_others_in();
+        attempt.end_exclusive();
     }
 
     fn end_group(&self, _held: &mut Held) {}

@@ -141,7 +141,7 @@ impl Protocol for Partitioned {
             // If the locks are refused, because the database is being closed or its log has failed, the commit is refused,
             // too. The gate stays open then: the commit requests locks of executors, which would wait for the gate.
             if !is_closure || self.acquire(attempt, vec![LocalLock::on_everything()]).is_ok() {
-                attempt.run_alone();
+                attempt.run_exclusively();
             }
         }
     }
@@ -174,7 +174,7 @@ impl Protocol for Partitioned {
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
-        attempt.let_others_in();
+        attempt.end_exclusive();
         if let (Some(external), Some(grant)) =
             (self.external_locks.get(), attempt.held().borrow_mut().partitioned.grant.take())
         {

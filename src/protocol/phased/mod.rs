@@ -111,7 +111,7 @@ impl WriteLocking for Splitting<'_> {
     const SPLITS: bool = true;
 
     #[cold]
-    fn met_rival(&self, writes: &WriteSet, position: usize) {
+    fn on_conflict_with_rival(&self, writes: &WriteSet, position: usize) {
         let touched = &writes.touched()[position];
         // SAFETY: the call is pinned, so every record that it touched is alive.
         let key = unsafe { touched.record.as_record() }.key();
@@ -120,7 +120,7 @@ impl WriteLocking for Splitting<'_> {
     }
 
     #[cold]
-    fn met_split(&self, writes: &WriteSet, position: usize, _columns: &[SplitColumn]) {
+    fn on_split_column(&self, writes: &WriteSet, position: usize, _columns: &[SplitColumn]) {
         let touched = &writes.touched()[position];
         // SAFETY: as above.
         let key = unsafe { touched.record.as_record() }.key();
@@ -135,7 +135,7 @@ impl Protocol for Phased {
         // Relaxed: bodies set it on this thread, or on threads that they have joined.
         attempt.worker_context().met_hidden.store(false, Ordering::Relaxed);
         if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
-            attempt.run_alone();
+            attempt.run_exclusively();
         }
     }
 
@@ -183,7 +183,7 @@ impl Protocol for Phased {
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
-        attempt.let_others_in();
+        attempt.end_exclusive();
     }
 
     fn end_group(&self, _held: &mut Held) {}

@@ -94,7 +94,7 @@ pub(super) struct Serial {
     variant: SerialVariant,
     write_predictor: WritePredictor,
     /// How many threads may look for a partition to become free instead of sleeping.
-    lookers: u32,
+    max_spinners: u32,
 }
 
 impl Serial {
@@ -105,7 +105,11 @@ impl Serial {
             variant: settings.serial_variant,
             write_predictor: WritePredictor::new(),
             // The naive variant holds its partition while it waits for the disk: no thread should spin that long.
-            lookers: if settings.serial_variant == SerialVariant::Naive { 0 } else { processors as u32 - 1 },
+            max_spinners: if settings.serial_variant == SerialVariant::Naive {
+                0
+            } else {
+                processors as u32 - 1
+            },
         }
     }
 
@@ -117,7 +121,7 @@ impl Serial {
             &self.partitions,
             held,
             (0..self.partitions.len()).map(|number| (number, alone)),
-            self.lookers,
+            self.max_spinners,
         );
     }
 
@@ -158,7 +162,7 @@ impl Serial {
     fn take(&self, held: &mut Held, wanted: &Wanted) {
         if !covers(held, wanted) {
             release(&self.partitions, held);
-            acquire(&self.partitions, held, wanted.iter().copied(), self.lookers);
+            acquire(&self.partitions, held, wanted.iter().copied(), self.max_spinners);
         }
     }
 

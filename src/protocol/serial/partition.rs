@@ -14,13 +14,13 @@ use crate::protocol::Held;
 
 /// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of
 /// calls takes.
-const LOOKS: u32 = 4_000;
+const SPINS: u32 = 4_000;
 
 /// One partition.
 pub(super) struct Partition {
     lock: CachePadded<RawRwLock>,
     /// How many threads look again and again for the partition to become free.
-    looking: CachePadded<AtomicU32>,
+    spinning: CachePadded<AtomicU32>,
     /// The epoch of the last commit of the partition.
     last_epoch: AtomicU64,
 }
@@ -29,7 +29,7 @@ impl Partition {
     pub(super) fn new() -> Partition {
         Partition {
             lock: CachePadded::new(RawRwLock::INIT),
-            looking: CachePadded::new(AtomicU32::new(0)),
+            spinning: CachePadded::new(AtomicU32::new(0)),
             last_epoch: AtomicU64::new(0),
         }
     }
@@ -49,22 +49,22 @@ impl Partition {
 
     /// Takes the partition. Sleeping and being woken costs more than a group of calls takes, so one thread for each
     /// processor that the holder leaves free looks again for a while; it is bounded, and then it queues like all.
-    fn lock(&self, alone: bool, lookers: u32) {
+    fn lock(&self, alone: bool, max_spinners: u32) {
         if self.try_lock(alone) {
             return;
         }
         let _wait = at(Activity::LockAcquireWait);
         // Relaxed: it bounds how many look, and orders nothing.
-        if self.looking.fetch_add(1, Ordering::Relaxed) < lookers {
-            for _ in 0..LOOKS {
+        if self.spinning.fetch_add(1, Ordering::Relaxed) < max_spinners {
+            for _ in 0..SPINS {
                 std::hint::spin_loop();
                 if self.try_lock(alone) {
-                    self.looking.fetch_sub(1, Ordering::Relaxed);
+                    self.spinning.fetch_sub(1, Ordering::Relaxed);
                     return;
                 }
             }
         }
-        self.looking.fetch_sub(1, Ordering::Relaxed);
+        self.spinning.fetch_sub(1, Ordering::Relaxed);
         if alone { self.lock.lock_exclusive() } else { self.lock.lock_shared() }
     }
 }
@@ -74,13 +74,13 @@ pub(super) fn acquire(
     partitions: &[Partition],
     held: &mut Held,
     wanted: impl Iterator<Item = (usize, bool)>,
-    lookers: u32,
+    max_spinners: u32,
 ) {
     let _acquire = at(Activity::LockAcquire);
     debug_assert!(held.partitions.is_empty());
     for (number, alone) in wanted {
         debug_assert!(held.partitions.last().is_none_or(|&(last, _)| last < number));
-        partitions[number].lock(alone, lookers);
+        partitions[number].lock(alone, max_spinners);
         held.partitions.push((number, alone));
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Observation {
 }
 
 /// What is remembered from one time to the next.
-pub(crate) struct Upkeep {
+pub(crate) struct Maintenance {
     settings: PredictSettings,
     /// Whether a call was seen.
     begun: bool,
@@ -79,9 +79,9 @@ struct Filling {
     lasts: Duration,
 }
 
-impl Upkeep {
-    pub(crate) fn new(settings: PredictSettings, places: usize, queues: usize) -> Upkeep {
-        Upkeep {
+impl Maintenance {
+    pub(crate) fn new(settings: PredictSettings, places: usize, queues: usize) -> Maintenance {
+        Maintenance {
             begun: false,
             filling: None,
             renewed: Duration::ZERO,
@@ -96,7 +96,7 @@ impl Upkeep {
     }
 
     /// Whether a History has just been completed, by which the policy decides from now on.
-    pub(crate) fn keep_up(&mut self, predict: &Predict, observation: Observation) -> bool {
+    pub(crate) fn maintain(&mut self, predict: &Predict, observation: Observation) -> bool {
         // Relaxed: it is looked at again and again.
         if !self.begun && predict.begun.load(Ordering::Relaxed) {
             self.begin(observation);
@@ -112,7 +112,7 @@ impl Upkeep {
             self.balance(predict);
         }
         if observation.at.saturating_sub(self.swept.at) >= SWEEP {
-            self.look_through(predict, observation);
+            self.examine(predict, observation);
         }
         false
     }
@@ -126,7 +126,7 @@ impl Upkeep {
     }
 
     /// Once a second: sweeps the State, and renews the History if it is time; or checks whether idle mode ends.
-    fn look_through(&mut self, predict: &Predict, observation: Observation) {
+    fn examine(&mut self, predict: &Predict, observation: Observation) {
         self.stability.see(self.swept, observation);
         let elapsed = observation.at.saturating_sub(self.swept.at);
         self.swept = observation;
@@ -217,7 +217,7 @@ impl Upkeep {
     }
 
     /// Deals what has decided since this was last looked at out to the queues, so that each gets about as many calls.
-    pub(crate) fn deal_out(&mut self, predict: &Predict) {
+    pub(crate) fn distribute(&mut self, predict: &Predict) {
         for decider in dealt_out(deciders(&predict.state), self.placed.len()) {
             predict.state.move_to(decider.place, decider.queue);
         }

@@ -12,7 +12,7 @@
 //! In idle mode ([`idle`]), where conflicts are rare, a call costs the load of one flag.
 //!
 //! Concurrency: placing a call does not block. Several threads place calls while workers report outcomes and
-//! [maintenance](Predict::keep_up) runs.
+//! [maintenance](Predict::maintain) runs.
 
 mod idle;
 mod maintenance;
@@ -28,8 +28,8 @@ use crate::schedule::policy::{ConflictCounts, Deciding, Policy};
 use crate::schedule::reference::{Reference, References};
 use crate::schedule::state::{AllFound, Found, State};
 use crate::schedule::{Placement, PredictSettings, ScheduleReport};
+use maintenance::Maintenance;
 pub(crate) use maintenance::Observation;
-use maintenance::Upkeep;
 
 /// One in this many calls is placed at random to fill the next History, while the abort rate is stable.
 const SHARE_WHILE_STABLE: u32 = 1_024;
@@ -40,7 +40,7 @@ const SHARE_AT_FIRST: u32 = 1;
 /// The History gets one part in this many of the memory.
 const HISTORY_PART: usize = 4;
 /// The hot-key cache gets one part in this many of the memory.
-const LEADERS_PART: usize = 16;
+const HOT_KEY_CACHE_SHARE: usize = 16;
 
 type Scores = SmallVec<[f64; 32]>;
 
@@ -56,14 +56,14 @@ pub(crate) struct Predict {
     begun: AtomicBool,
     /// Whether conflicts are so rare that calls are placed without examining them.
     idle: AtomicBool,
-    upkeep: Mutex<Upkeep>,
+    maintenance: Mutex<Maintenance>,
 }
 
 impl Predict {
     /// Makes the schedule for this many queues.
     pub(crate) fn new(settings: PredictSettings, queues: usize) -> Predict {
         let of_history = settings.memory_bytes / HISTORY_PART;
-        let hot_key_cache = HotKeyCache::new(settings.memory_bytes / LEADERS_PART);
+        let hot_key_cache = HotKeyCache::new(settings.memory_bytes / HOT_KEY_CACHE_SHARE);
         let state = State::new(queues, settings.memory_bytes - of_history - hot_key_cache.bytes());
         let at_once = settings.history.is_zero();
         let history = History::new(of_history);
@@ -77,7 +77,7 @@ impl Predict {
             share: AtomicU32::new(if at_once { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST }),
             begun: AtomicBool::new(false),
             idle: AtomicBool::new(false),
-            upkeep: Mutex::new(Upkeep::new(settings, state.places(), queues)),
+            maintenance: Mutex::new(Maintenance::new(settings, state.places(), queues)),
             state,
         }
     }
@@ -235,14 +235,14 @@ impl Predict {
 
     /// Maintains History and State; called about ten times a second, from one thread. Returns true when a History is complete
     /// and the policy starts to decide.
-    pub(crate) fn keep_up(&self, observation: Observation) -> bool {
-        self.upkeep.lock().keep_up(self, observation)
+    pub(crate) fn maintain(&self, observation: Observation) -> bool {
+        self.maintenance.lock().maintain(self, observation)
     }
 
     /// Redistributes the references that have decided placements over the queues.
-    pub(crate) fn deal_out(&self) {
+    pub(crate) fn distribute(&self) {
         if self.policy.deciding == Deciding::Max {
-            self.upkeep.lock().deal_out(self);
+            self.maintenance.lock().distribute(self);
         }
     }
 

@@ -214,15 +214,15 @@ impl Simulation {
             }
         }
         if self.step.is_multiple_of(SECOND / 10) {
-            self.keep_up();
+            self.maintain();
         }
     }
 
     /// What the engine's maintenance thread does.
-    fn keep_up(&mut self) {
+    fn maintain(&mut self) {
         let Counts { committed, aborted, .. } = self.counts;
         let at = Duration::from_millis(self.step * 1_000 / SECOND);
-        if !self.schedule.keep_up(Observation { at, committed, aborted }) {
+        if !self.schedule.maintain(Observation { at, committed, aborted }) {
             return;
         }
         let mut waiting: Vec<(usize, Call)> = Vec::new();
@@ -233,7 +233,7 @@ impl Simulation {
         waiting.iter().for_each(|(_, call)| {
             place(call);
         });
-        self.schedule.deal_out();
+        self.schedule.distribute();
         for (queue, call) in &mut waiting {
             if let Some(placement) = place(call) {
                 (*queue, call.conflict_class, call.apart) =

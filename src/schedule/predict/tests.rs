@@ -73,7 +73,7 @@ impl World {
                 noted += u64::from(self.one(number % self.placed.len()));
             }
             self.now.at += Duration::from_millis(100);
-            self.predict.keep_up(self.now);
+            self.predict.maintain(self.now);
         }
         noted
     }
@@ -165,11 +165,11 @@ fn queues_that_the_first_calls_have_filled_unevenly_are_balanced() {
 fn what_waited_when_the_policy_began_is_dealt_out_evenly_whatever_came_first() {
     let mut world = World::new(settings(), 8, 8);
     world.seconds(5);
-    assert!(!world.predict.keep_up(world.now), "it is not yet time");
+    assert!(!world.predict.maintain(world.now), "it is not yet time");
     world.now.at += Duration::from_millis(100);
-    assert!(world.predict.keep_up(world.now), "now the policy decides");
+    assert!(world.predict.maintain(world.now), "now the policy decides");
     world.now.at += Duration::from_millis(100);
-    assert!(!world.predict.keep_up(world.now));
+    assert!(!world.predict.maintain(world.now));
     // The first call names all warehouses, and so brings them into one queue.
     let mut waiting = References::default();
     let mut collector = Collector::new(Policy::default().form(), &mut waiting);
@@ -185,7 +185,7 @@ fn what_waited_when_the_policy_began_is_dealt_out_evenly_whatever_came_first() {
         queues.len()
     };
     (0..10).for_each(|_| assert_eq!(queues(&world.predict), 1));
-    world.predict.deal_out();
+    world.predict.distribute();
     assert_eq!(queues(&world.predict), 8);
 }
 
@@ -217,7 +217,7 @@ fn a_history_of_too_little_is_not_taken_for_a_better_one() {
     for _ in 0..1_000 {
         world.one(1);
         world.now.at += Duration::from_secs(1);
-        world.predict.keep_up(world.now);
+        world.predict.maintain(world.now);
     }
     assert_eq!(world.predict.history.get(call(1, 0).as_slice()[0]), known);
 }
@@ -247,7 +247,7 @@ fn a_shift_and_the_return_from_it_keep_each_warehouse_in_one_queue() {
             world.one(if number % 10 == 0 { number % 8 } else { 3 });
         });
         world.now.at += Duration::from_millis(100);
-        world.predict.keep_up(world.now);
+        world.predict.maintain(world.now);
     }
     world.seconds(8);
     world.begin_counting();
@@ -297,7 +297,7 @@ fn concurrent_placing_reporting_and_upkeep_disturb_nobody() {
         scope.spawn(|| {
             for tick in 0..200 {
                 let at = Duration::from_millis(100 * tick);
-                predict.keep_up(Observation { at, committed: 1_000 * tick, aborted: 100 * tick });
+                predict.maintain(Observation { at, committed: 1_000 * tick, aborted: 100 * tick });
             }
         });
     });

@@ -29,10 +29,10 @@ pub(crate) trait WriteLocking {
     const SPLITS: bool = false;
 
     /// The record at this position of the write set was found locked by another transaction.
-    fn met_rival(&self, _writes: &WriteSet, _position: usize) {}
+    fn on_conflict_with_rival(&self, _writes: &WriteSet, _position: usize) {}
 
     /// The writes to the record at this position, some of whose columns are split, must wait for a joined phase.
-    fn met_split(&self, _writes: &WriteSet, _position: usize, _columns: &[SplitColumn]) {}
+    fn on_split_column(&self, _writes: &WriteSet, _position: usize, _columns: &[SplitColumn]) {}
 }
 
 /// For protocols that exclude all other writers before the commit.
@@ -176,7 +176,7 @@ fn lock_contended<T: WriteLocking>(
             }
         }
         let backoff = backoff.get_or_insert_with(|| {
-            locking.met_rival(writes, position);
+            locking.on_conflict_with_rival(writes, position);
             Backoff::new()
         });
         if seen & BUSY != 0 {

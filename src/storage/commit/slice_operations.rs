@@ -86,7 +86,7 @@ impl<'a> Staged<'a> {
             WriteView::Insert | WriteView::Delete => false,
         });
         if !all_fit {
-            locking.met_split(writes, position, columns);
+            locking.on_split_column(writes, position, columns);
             return Plan::Stash;
         }
         if !sliced.is_empty() {

@@ -23,12 +23,12 @@ pub(crate) struct RangeScan {
     lower: Bound<EncodedKey>,
     upper: Bound<EncodedKey>,
     backward: bool,
-    place: Place,
+    place: ScanCursor,
 }
 
 /// Where the next page begins.
 #[derive(Clone, Debug)]
-enum Place {
+enum ScanCursor {
     /// In the ordered index: from this key on, or backward from it.
     Ordered(Bound<EncodedKey>),
     /// In the hash index: at this place, and not from this hash on.
@@ -49,10 +49,10 @@ impl RangeScan {
     ) -> Result<RangeScan> {
         let is_everything = !backward && matches!((&lower, &upper), (Bound::Unbounded, Bound::Unbounded));
         let place = if is_everything && table.ordered.is_none() {
-            Place::Hash(None, None)
+            ScanCursor::Hash(None, None)
         } else {
             table.ordered()?;
-            Place::Ordered(if backward { upper.clone() } else { lower.clone() })
+            ScanCursor::Ordered(if backward { upper.clone() } else { lower.clone() })
         };
         Ok(RangeScan { lower, upper, backward, place })
     }
@@ -65,16 +65,16 @@ impl RangeScan {
         guard: &'g Guard,
     ) -> bool {
         let next = match (&self.place, &table.ordered, &table.hash) {
-            (Place::Ordered(from), Some(_), _) => self.ordered_page(table, from, records, guard),
-            (&Place::Hash(cursor, end), _, Some(index)) => {
+            (ScanCursor::Ordered(from), Some(_), _) => self.ordered_page(table, from, records, guard),
+            (&ScanCursor::Hash(cursor, end), _, Some(index)) => {
                 let next = index.page(cursor, records, &mut Vec::new(), guard);
                 let next = next.filter(|next| end.is_none_or(|end| next.start() < end));
-                next.map(|next| Place::Hash(Some(next), end))
+                next.map(|next| ScanCursor::Hash(Some(next), end))
             }
             _ => None,
         };
-        self.place = next.unwrap_or(Place::End);
-        !matches!(self.place, Place::End)
+        self.place = next.unwrap_or(ScanCursor::End);
+        !matches!(self.place, ScanCursor::End)
     }
 
     fn ordered_page<'g>(
@@ -83,7 +83,7 @@ impl RangeScan {
         from: &Bound<EncodedKey>,
         records: &mut Vec<Record<'g>>,
         guard: &'g Guard,
-    ) -> Option<Place> {
+    ) -> Option<ScanCursor> {
         let index = table.ordered.as_ref()?;
         let (first, from) = (records.len(), as_slice(from));
         let page = if self.backward {
@@ -111,25 +111,26 @@ impl RangeScan {
                 }
         })?;
         let next = EncodedKey::from(next);
-        Some(Place::Ordered(if self.backward { Bound::Excluded(next) } else { Bound::Included(next) }))
+        Some(ScanCursor::Ordered(if self.backward { Bound::Excluded(next) } else { Bound::Included(next) }))
     }
 
     /// Cuts a scan that has not begun into at most this many parts with about the same number of records, in their order.
     pub(crate) fn split(self, table: &TableCore, parts: usize, guard: &Guard) -> Vec<RangeScan> {
         let parts = parts.max(1);
         match (&self.place, &table.ordered, &table.hash) {
-            (Place::Ordered(_), Some(index), _) => {
+            (ScanCursor::Ordered(_), Some(index), _) => {
                 let (lower, upper) = (as_slice(&self.lower), as_slice(&self.upper));
                 let keys = index.separators((lower, upper), parts, guard);
                 self.split_at(&evenly(keys, parts))
             }
-            (Place::Hash(None, None), _, Some(index)) => {
+            (ScanCursor::Hash(None, None), _, Some(index)) => {
                 let width = u64::MAX / parts as u64;
                 let mut starts: Vec<HashCursor> =
                     (0..parts as u64).map(|part| index.cursor_holding(part * width, guard)).collect();
                 starts.dedup_by_key(|cursor| cursor.start());
                 let ends = starts.iter().skip(1).map(|cursor| Some(cursor.start())).chain([None]);
-                let places = starts.iter().zip(ends).map(|(&cursor, end)| Place::Hash(Some(cursor), end));
+                let places =
+                    starts.iter().zip(ends).map(|(&cursor, end)| ScanCursor::Hash(Some(cursor), end));
                 places.map(|place| RangeScan { place, ..self.clone() }).collect()
             }
             _ => vec![self],
@@ -144,7 +145,7 @@ impl RangeScan {
             .zip(uppers)
             .map(|(lower, upper)| {
                 let start = if self.backward { upper.clone() } else { lower.clone() };
-                RangeScan { lower, upper, backward: self.backward, place: Place::Ordered(start) }
+                RangeScan { lower, upper, backward: self.backward, place: ScanCursor::Ordered(start) }
             })
             .collect();
         if self.backward {

@@ -42,6 +42,6 @@ pub fn random(subject: &Subject) {
 ///
 /// # Errors
 /// There is none.
-pub fn judge(subject: &Subject, script: &Script, way: Way, patience: Duration) -> Result<(), String> {
-    oracle::judge(script, &play(subject, script, way, patience))
+pub fn judge(subject: &Subject, script: &Script, way: Way, timeout: Duration) -> Result<(), String> {
+    oracle::judge(script, &play(subject, script, way, timeout))
 }

@@ -46,9 +46,9 @@ impl Session {
     }
 }
 
-/// Plays a script in a database of its own. `patience`: how long a step may take before the schedule goes on
+/// Plays a script in a database of its own. `timeout`: how long a step may take before the schedule goes on
 /// without it.
-pub fn play(subject: &Subject, script: &Script, way: Way, patience: Duration) -> Played {
+pub fn play(subject: &Subject, script: &Script, way: Way, timeout: Duration) -> Played {
     let db = &subject.database();
     let _mover = subject.disturb(db);
     let table = make_table(db, script.index, &script.start);
@@ -60,11 +60,11 @@ pub fn play(subject: &Subject, script: &Script, way: Way, patience: Duration) ->
     for one in &script.schedule {
         let session = &mut sessions[one.transaction];
         // A transaction that is blocked already will hardly answer this one.
-        let patience = if session.is_behind() { patience / 8 } else { patience };
+        let timeout = if session.is_behind() { timeout / 8 } else { timeout };
         session.allowed += 1;
         // A transaction that has ended with an error accepts no more steps.
         let _ = session.tokens.send(());
-        listen(&mut sessions, &heard, patience, |sessions| !sessions[one.transaction].is_behind());
+        listen(&mut sessions, &heard, timeout, |sessions| !sessions[one.transaction].is_behind());
     }
     listen(&mut sessions, &heard, LIMIT, |sessions| sessions.iter().all(|session| session.seen.is_some()));
     let hanging: Vec<_> = (1..).zip(&sessions).filter(|(_, session)| session.seen.is_none()).collect();
@@ -108,10 +108,10 @@ fn open_sessions(
 fn listen(
     sessions: &mut [Session],
     heard: &Receiver<(usize, Reply)>,
-    patience: Duration,
+    timeout: Duration,
     enough: impl Fn(&[Session]) -> bool,
 ) {
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     while !enough(sessions) {
         let left = until.saturating_duration_since(Instant::now());
         let Ok((number, reply)) = heard.recv_timeout(left) else { return };

@@ -91,7 +91,7 @@ fn two_who_close_it_take_turns() {
         move || {
             epochs.close_gate();
             epochs.wait_for_all(places.iter().map(|place| &**place));
-            epochs.enter_alone(&places[own]);
+            epochs.enter_exclusively(&places[own]);
             shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             places[own].leave();
             open(&epochs);
@@ -112,7 +112,7 @@ fn the_log_seals_while_somebody_runs_alone() {
         thread::spawn(move || {
             epochs.close_gate();
             epochs.wait_for_all(places.iter().map(|place| &**place));
-            epochs.enter_alone(&places[1]);
+            epochs.enter_exclusively(&places[1]);
             shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             places[1].leave();
             open(&epochs);

@@ -38,7 +38,7 @@ fn number(value: u64) -> Arc<AtomicU64> {
 /// Touched, as every word that threads share must be before they start.
 fn event_count() -> Arc<EventCount> {
     let event_count = EventCount::default();
-    event_count.ring();
+    event_count.notify();
     Arc::new(event_count)
 }
 
@@ -67,7 +67,7 @@ fn no_ring_is_lost() {
         })
     };
     made.store(1, Ordering::Relaxed);
-    event_count.ring();
+    event_count.notify();
     sleeper.join().expect("the sleeper wakes");
 }
 
@@ -130,7 +130,7 @@ fn from_append_to_waiter() {
         })
     };
     appended.store(1, Ordering::Relaxed);
-    event_count.ring();
+    event_count.notify();
     assert!(progress.wait(2).is_ok());
     assert_eq!(written.load(Ordering::Relaxed), 1, "reported before it was written");
     log.join().expect("the log stage wakes");

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::access::{Door, RowScan, Rows, Writes};
+use crate::access::{RowScan, Rows, RunsIn, Writes};
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
@@ -47,7 +47,7 @@ pub(crate) struct Run<'e> {
     /// `None`: the statement is read-only.
     pub(crate) writes: Option<&'e dyn Writes>,
     /// Whether the engine or a session runs the statement, and whether in an open transaction.
-    pub(crate) door: Door,
+    pub(crate) runs_in: RunsIn,
     pub(crate) environment: &'e mut dyn Environment,
     pub(crate) parameters: &'e [Value],
     /// The values of outer rows that correlated subqueries refer to, by number.
@@ -92,7 +92,7 @@ impl<'e> Run<'e> {
         Run {
             rows,
             writes,
-            door: Door::Engine,
+            runs_in: RunsIn::Engine,
             environment,
             parameters,
             outer: filled(sizes.outers, || Value::Null),
@@ -113,7 +113,7 @@ impl<'e> Run<'e> {
 
     /// What the statement reads and writes through, for the statements of routines that it calls.
     pub(crate) fn access(&self) -> Access<'e> {
-        Access { rows: self.rows, writes: self.writes, door: self.door }
+        Access { rows: self.rows, writes: self.writes, runs_in: self.runs_in }
     }
 
     /// Sets the outer value with this number.
@@ -164,10 +164,10 @@ impl<'e> Run<'e> {
     /// Whether a blind write reserves its row first. Commutative operations wait for reservations of other sessions, but
     /// make none, since several sessions may apply them concurrently.
     pub(crate) fn reserves(&self, commutes: bool) -> bool {
-        match self.door {
-            Door::Engine => false,
-            Door::Alone => true,
-            Door::Block => !commutes,
+        match self.runs_in {
+            RunsIn::Engine => false,
+            RunsIn::Autocommit => true,
+            RunsIn::Block => !commutes,
         }
     }
 
@@ -192,13 +192,13 @@ fn filled<T>(count: usize, each: impl FnMut() -> T) -> Vec<T> {
 pub struct Access<'e> {
     rows: &'e dyn Rows,
     writes: Option<&'e dyn Writes>,
-    door: Door,
+    runs_in: RunsIn,
 }
 
 impl<'e> Access<'e> {
     /// Access for read-only statements.
     pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
-        Access { rows, writes: None, door: Door::Engine }
+        Access { rows, writes: None, runs_in: RunsIn::Engine }
     }
 
     /// A point to which what was written can be taken back; none where nothing can be written.
@@ -219,8 +219,8 @@ impl<'e> Access<'e> {
     }
 
     /// Access for all statements; `rows` and `writes` must belong to the same transaction.
-    pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, door: Door) -> Access<'e> {
-        Access { rows, writes: Some(writes), door }
+    pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, runs_in: RunsIn) -> Access<'e> {
+        Access { rows, writes: Some(writes), runs_in }
     }
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn execute_compiled(
     // It reads and writes a few rows.
     let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
-    run.door = access.door;
+    run.runs_in = access.runs_in;
     procedure.run(&mut run, row)
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn evaluate_alone(
 ) -> Result<Value> {
     let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
-    run.door = access.door;
+    run.runs_in = access.runs_in;
     run.evaluate(expression, &[])
 }
 
@@ -299,7 +299,7 @@ pub(crate) fn execute_with(
 ) -> Result<(u64, Vec<u64>)> {
     let mut run =
         Run::new(access.rows, access.writes, environment, parameters, planned.sizes, options.memory);
-    run.door = access.door;
+    run.runs_in = access.runs_in;
     run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     for (number, action) in &planned.first {

@@ -352,8 +352,8 @@ impl Environment for SessionEnvironment {
 
     fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
         let locks = self.advisory.clone();
-        let patience = self.settings.milliseconds("lock_timeout").map(Duration::from_millis);
-        let give_up = patience.map(|patience| Instant::now() + patience);
+        let timeout = self.settings.milliseconds("lock_timeout").map(Duration::from_millis);
+        let give_up = timeout.map(|timeout| Instant::now() + timeout);
         let locked = locks.acquire(self.number, lock, wait, &mut || {
             self.check_interrupt()?;
             if give_up.is_some_and(|give_up| Instant::now() >= give_up) {

@@ -7,8 +7,9 @@
 //!
 //! # Concurrency
 //! One mutex guards the list; each session has two more, for its texts and its inbox. Only a delivery holds several at
-//! a time: [`Sessions::order`], then the list's, then an inbox's; what sessions leave behind is added up under the list's. Atomics are for display only, except `has_mail`,
-//! which is stored after the message has been queued and before the session's thread is woken.
+//! a time: [`Sessions::order`], then the list's, then an inbox's; what sessions leave behind is added up under the
+//! list's. Atomics are for display only, except `has_notifications`, which is stored after the message has been queued
+//! and before the session's thread is woken.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, Ordering};
@@ -86,7 +87,7 @@ pub(crate) struct Activity {
     statement_start: AtomicI64,
     state_change: AtomicI64,
     texts: Mutex<Texts>,
-    has_mail: AtomicBool,
+    has_notifications: AtomicBool,
     inbox: Mutex<Inbox>,
     /// How long its statements took.
     pub latency: Latency,
@@ -120,7 +121,7 @@ impl Activity {
             statement_start: AtomicI64::new(started),
             state_change: AtomicI64::new(started),
             texts: Mutex::default(),
-            has_mail: AtomicBool::new(false),
+            has_notifications: AtomicBool::new(false),
             inbox: Mutex::default(),
             latency: Latency::default(),
             engine_session: canceller.session(),
@@ -215,7 +216,7 @@ impl Activity {
         channels
     }
 
-    fn post(&self, notifications: &[Notification]) {
+    fn deliver(&self, notifications: &[Notification]) {
         let mut inbox = self.inbox.lock();
         let Inbox { channels, mail, bytes } = &mut *inbox;
         let before = mail.len();
@@ -230,7 +231,7 @@ impl Activity {
         }
         drop(inbox);
         // Release: pairs with the swap in `take_mail`, after which the owner sees the message queued above.
-        self.has_mail.store(true, Ordering::Release);
+        self.has_notifications.store(true, Ordering::Release);
         match self.signals.get() {
             Some(signals) if is_full => (signals.terminate)(),
             Some(signals) => (signals.wake)(),
@@ -240,8 +241,10 @@ impl Activity {
 
     /// Removes and returns the notifications that have arrived since the last call.
     pub fn take_mail(&self) -> Vec<Notification> {
-        // Acquire: pairs with the store in `post`. The plain load comes first because there is usually no mail.
-        if !self.has_mail.load(Ordering::Relaxed) || !self.has_mail.swap(false, Ordering::Acquire) {
+        // Acquire: pairs with the store in `deliver`. The plain load comes first because there is usually nothing to deliver.
+        if !self.has_notifications.load(Ordering::Relaxed)
+            || !self.has_notifications.swap(false, Ordering::Acquire)
+        {
             return Vec::new();
         }
         let mut inbox = self.inbox.lock();
@@ -310,7 +313,7 @@ impl Sessions {
     /// Delivers notifications to all sessions that listen on their channels.
     pub fn deliver(&self, notifications: &[Notification]) {
         for activity in self.all.lock().values() {
-            activity.post(notifications);
+            activity.deliver(notifications);
         }
     }
 }

@@ -44,12 +44,12 @@ impl SlowStatements {
     pub fn look(&self, time: Duration, activity: &Activity) {
         // Relaxed: the limit guards no other data.
         if time.as_nanos() as u64 >= self.limit.load(Ordering::Relaxed) {
-            self.tell(time, activity);
+            self.report(time, activity);
         }
     }
 
     #[cold]
-    fn tell(&self, time: Duration, activity: &Activity) {
+    fn report(&self, time: Duration, activity: &Activity) {
         let Some(report) = self.report.get() else { return };
         report(SlowStatement {
             time,

@@ -84,7 +84,7 @@ impl<'a> Loop<'a> {
     fn turn(&mut self, now: Instant) -> Result<()> {
         if now.saturating_duration_since(self.reported) >= TELL {
             self.reported = now;
-            self.tell();
+            self.report();
         }
         self.calls.begin(self.context.interval.since_measured(now));
         if self.waiting.has_room(&mut self.recorder)? {
@@ -205,7 +205,7 @@ impl<'a> Loop<'a> {
         self.results = results;
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         self.context.interval.count_released(std::mem::take(&mut self.waiting.released));
     }
 
@@ -216,7 +216,7 @@ impl<'a> Loop<'a> {
             self.waiting.look_at_deferred(&mut self.recorder)?;
             std::thread::sleep(IDLE);
         }
-        self.tell();
+        self.report();
         Ok(self.recorder)
     }
 }

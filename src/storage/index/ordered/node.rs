@@ -45,7 +45,7 @@ pub(super) enum Target<'k> {
 }
 
 /// Where a key belongs among a node's entries.
-pub(super) struct Place {
+pub(super) struct Position {
     /// How many entries have a smaller key.
     pub(super) index: usize,
     /// The slot at `index`, if its key is the one looked for.
@@ -226,7 +226,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
     ///
     /// The heads are read relaxed: if a writer interferes, the place is anywhere inside the node, and the caller's
     /// validation fails.
-    pub(super) fn search(&self, key: &[u8]) -> Result<Place, Restart> {
+    pub(super) fn search(&self, key: &[u8]) -> Result<Position, Restart> {
         let head = head_of(key, self.prefix);
         let heads = &self.heads[..self.count()];
         let head_at = |at: usize| heads.get(at).map(|other| other.load(Ordering::Relaxed));
@@ -236,13 +236,13 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
             _ => heads.len(),
         };
         let Some(last) = end.checked_sub(1).filter(|&last| head_at(last) == Some(head)) else {
-            return Ok(Place { index: end, found: None });
+            return Ok(Position { index: end, found: None });
         };
         // One look at the last of the equal heads, most often the only one, instead of a search among them.
         let bits = self.slot(last)?;
         match self.key_of(bits).cmp(key) {
-            std::cmp::Ordering::Less => return Ok(Place { index: end, found: None }),
-            std::cmp::Ordering::Equal => return Ok(Place { index: last, found: Some(bits) }),
+            std::cmp::Ordering::Less => return Ok(Position { index: end, found: None }),
+            std::cmp::Ordering::Equal => return Ok(Position { index: last, found: Some(bits) }),
             std::cmp::Ordering::Greater => {}
         }
         let (mut from, mut to) =
@@ -252,11 +252,11 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
             let bits = self.slot(middle)?;
             match self.key_of(bits).cmp(key) {
                 std::cmp::Ordering::Less => from = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(Place { index: middle, found: Some(bits) }),
+                std::cmp::Ordering::Equal => return Ok(Position { index: middle, found: Some(bits) }),
                 std::cmp::Ordering::Greater => to = middle,
             }
         }
-        Ok(Place { index: from, found: None })
+        Ok(Position { index: from, found: None })
     }
 
     /// Which child of this inner node leads to `target`.

@@ -18,7 +18,7 @@ use crate::types::Value;
 const ROW_BYTES: u64 = 48;
 
 /// Where a full batch is.
-enum Place {
+enum BatchLocation {
     Memory(Batch),
     /// Its offset in the file, and its length there.
     File(u64, usize),
@@ -26,7 +26,7 @@ enum Place {
 
 /// Rows in memory, and beyond a limit in a temporary file.
 pub(crate) struct KeptRows {
-    full: Vec<Place>,
+    full: Vec<BatchLocation>,
     last: Batch,
     /// What is in memory, and for how much of it there is room.
     bytes: usize,
@@ -105,7 +105,7 @@ impl KeptRows {
         let bytes: usize = batch.rows().map(row_bytes).sum();
         if self.memory.charge(bytes).is_ok() {
             self.bytes += bytes;
-            self.full.push(Place::Memory(batch));
+            self.full.push(BatchLocation::Memory(batch));
             return Ok(());
         }
         encode(&batch, &mut self.buffer);
@@ -115,7 +115,7 @@ impl KeptRows {
         };
         file.seek(SeekFrom::Start(self.end)).map_err(failed)?;
         file.write_all(&self.buffer).map_err(failed)?;
-        self.full.push(Place::File(self.end, self.buffer.len()));
+        self.full.push(BatchLocation::File(self.end, self.buffer.len()));
         self.end += self.buffer.len() as u64;
         Ok(())
     }
@@ -131,8 +131,8 @@ impl KeptRows {
         }
         let no_row = || SqlError::internal("a kept row is not there");
         match self.full.get(batch).ok_or_else(no_row)? {
-            Place::Memory(_) => {}
-            Place::File(offset, length) => {
+            BatchLocation::Memory(_) => {}
+            BatchLocation::File(offset, length) => {
                 if self.read.as_ref().is_none_or(|(known, _)| *known != batch) {
                     let file = self.file.as_mut().ok_or_else(no_row)?;
                     self.buffer.resize(*length, 0);
@@ -143,7 +143,7 @@ impl KeptRows {
             }
         }
         match (&self.full[batch], &self.read) {
-            (Place::Memory(batch), _) | (_, Some((_, batch))) => Ok(batch.row(row)),
+            (BatchLocation::Memory(batch), _) | (_, Some((_, batch))) => Ok(batch.row(row)),
             _ => Err(no_row()),
         }
     }
