@@ -32,3 +32,20 @@ insert into book (author_id, title, cost, tags, data) values
     (1, E'tab\there\\ and\nline', 1.25, '{a,"b c"}', '{"a":[1,null]}'), (2, null, null, null, null);
 insert into other."Odd Name" (e) values ('x'), ('y');
 insert into uses default values;
+
+-- Functions and triggers.
+CREATE FUNCTION price_in_cents(price numeric, factor integer DEFAULT 100) RETURNS bigint
+    LANGUAGE sql IMMUTABLE STRICT
+    AS $$ SELECT (price * factor)::bigint $$;
+
+CREATE FUNCTION no_deletes() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'no row of % is deleted', TG_TABLE_NAME;
+END
+$$;
+
+CREATE TABLE ledger (id integer PRIMARY KEY, amount numeric(12,2) NOT NULL);
+INSERT INTO ledger VALUES (1, 12.50);
+CREATE TRIGGER keep BEFORE DELETE ON ledger FOR EACH ROW EXECUTE FUNCTION no_deletes();

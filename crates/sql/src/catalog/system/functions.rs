@@ -77,6 +77,7 @@ pub(crate) const OBJECTS: &[Definition] = &[
     .stable(),
     scalar("shobj_description(oid, name) text", none).stable(),
     // Of objects that no database of ours has.
+    scalar("pg_get_function_sqlbody(oid) text", none).stable(),
     scalar("pg_get_ruledef(oid) text", none).stable(),
     scalar("pg_get_ruledef(oid, bool) text", none).stable(),
     scalar("pg_get_partkeydef(oid) text", none).stable(),
