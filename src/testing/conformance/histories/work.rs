@@ -20,6 +20,8 @@ use super::graph::Event;
 /// How many rows there may be: few, so that transactions meet.
 pub const KEYS: i64 = 8;
 const COUNTERS: i64 = 6;
+/// Far more attempts than a session needs: under a protocol that is broken it might try for ever.
+const ATTEMPTS_MAX: u64 = 10_000;
 /// How often a counter can be added to: each add has a bit of its own.
 const BITS: i64 = 62;
 
@@ -364,7 +366,8 @@ impl World {
     /// it counts as a transaction that failed.
     pub fn session(&self, steps: &[Step]) {
         let mut session = self.db.session().expect("a session");
-        loop {
+        for attempt in 1.. {
+            assert!(attempt < ATTEMPTS_MAX, "a session conflicts without end");
             let begin = self.tick();
             session.begin().expect("a transaction");
             let mut event = Event::default();
