@@ -1,4 +1,4 @@
-//! Who is online: heartbeats as maxima, which commute; a report of those seen lately, from a secondary index in a snapshot.
+//! A list of users who are online: heartbeats as maxima, which commute; a report of those seen lately, from a secondary index in a snapshot.
 //!
 //! ```sh
 //! cargo run -p heddledb --example presence

@@ -12,10 +12,9 @@
 use hashbrown::HashMap;
 
 use crate::bind::binder::Binder;
-use crate::bind::tree::walk::{walk, walk_ctes, walk_from, walk_query, walk_relations};
+use crate::bind::tree::walk::{walk, walk_statement};
 use crate::bind::tree::{
-    BoundCte, BoundExpr, BoundQuery, BoundStatement, ConflictAction, CteBody, MergeAction, MergeArm,
-    QueryBody, RelationId, StatementKind,
+    BoundCte, BoundExpr, BoundStatement, CteBody, MergeAction, MergeArm, QueryBody, RelationId, StatementKind,
 };
 use crate::catalog::rights::{DELETE, INSERT, Privileges, RightsKind, SELECT, UPDATE, USAGE};
 use crate::catalog::securables::Securable;
@@ -124,7 +123,7 @@ impl Binder<'_> {
             return Ok(());
         }
         let mut reads = Reads::new();
-        walk_statement(statement, &mut |expr| note(&mut reads, expr));
+        walk_whole(statement, &mut |expr| note(&mut reads, expr));
         self.check_required(Some(&reads))
     }
 
@@ -241,76 +240,32 @@ pub(crate) fn times_named(exprs: &[BoundExpr], of: RelationId) -> usize {
     times
 }
 
-/// Calls `visit` for every expression of a statement but those that its table adds.
-fn walk_statement<'b>(statement: &'b BoundStatement, visit: &mut dyn FnMut(&'b BoundExpr)) {
-    match &statement.kind {
-        StatementKind::Query(query) => walk_whole_query(query, visit),
-        StatementKind::Insert(insert) => {
-            walk_with(&insert.ctes, visit);
-            insert.query.iter().for_each(|query| walk_whole_query(query, visit));
-            insert.values.iter().for_each(|value| walk(value, visit));
-            if let Some(conflict) = &insert.on_conflict
-                && let ConflictAction::Update { sets, filter, .. } = &conflict.action
-            {
-                sets.iter().for_each(|(_, value)| walk(value, visit));
-                filter.iter().for_each(|filter| walk(filter, visit));
-            }
-            insert.returning.iter().for_each(|target| walk(&target.expr, visit));
-        }
-        StatementKind::Update(update) => {
-            walk_with(&update.ctes, visit);
-            walk_relations(&update.relations, visit);
-            update.from.iter().for_each(|from| walk_from(from, visit));
-            update.filter.iter().for_each(|filter| walk(filter, visit));
-            update.sets.iter().for_each(|(_, value)| walk(value, visit));
-            update.returning.iter().for_each(|target| walk(&target.expr, visit));
-        }
-        StatementKind::Delete(delete) => {
-            walk_with(&delete.ctes, visit);
-            walk_relations(&delete.relations, visit);
-            delete.from.iter().for_each(|from| walk_from(from, visit));
-            delete.filter.iter().for_each(|filter| walk(filter, visit));
-            delete.returning.iter().for_each(|target| walk(&target.expr, visit));
-        }
-        StatementKind::Merge(merge) => {
-            walk_with(&merge.ctes, visit);
-            walk_relations(&merge.relations, visit);
-            walk_from(&merge.source, visit);
-            walk(&merge.on, visit);
-            for arm in &merge.arms {
-                arm.condition.iter().for_each(|condition| walk(condition, visit));
-                match &arm.action {
-                    MergeAction::Update(sets) => sets.iter().for_each(|(_, value)| walk(value, visit)),
-                    MergeAction::Insert(values) => values.iter().for_each(|value| walk(value, visit)),
-                    MergeAction::Nothing | MergeAction::Delete => {}
-                }
-            }
+/// Calls `visit` for every expression of a statement, those of statements that write in its WITH included.
+fn walk_whole<'b>(statement: &'b BoundStatement, visit: &mut dyn FnMut(&'b BoundExpr)) {
+    walk_statement(statement, visit);
+    let (ctes, query) = match &statement.kind {
+        StatementKind::Query(query) => (&[][..], Some(&**query)),
+        StatementKind::Insert(insert) => (&insert.ctes[..], insert.query.as_ref()),
+        StatementKind::Update(update) => (&update.ctes[..], None),
+        StatementKind::Delete(delete) => (&delete.ctes[..], None),
+        StatementKind::Merge(merge) => (&merge.ctes[..], None),
+    };
+    walk_written(ctes, visit);
+    if let Some(query) = query {
+        walk_written(&query.ctes, visit);
+        if let QueryBody::Set { left, right, .. } = &query.body {
+            walk_written(&left.ctes, visit);
+            walk_written(&right.ctes, visit);
         }
     }
-}
-
-/// Common table expressions, those that write included.
-fn walk_with<'b>(ctes: &'b [BoundCte], visit: &mut dyn FnMut(&'b BoundExpr)) {
-    walk_ctes(ctes, visit);
-    walk_written(ctes, visit);
 }
 
 /// The statements that write among common table expressions.
 fn walk_written<'b>(ctes: &'b [BoundCte], visit: &mut dyn FnMut(&'b BoundExpr)) {
     for cte in ctes {
         if let CteBody::Statement(statement) = &cte.body {
-            walk_statement(statement, visit);
+            walk_whole(statement, visit);
         }
-    }
-}
-
-/// A query with the statements that write in its WITH, which stand at its top only.
-fn walk_whole_query<'b>(query: &'b BoundQuery, visit: &mut dyn FnMut(&'b BoundExpr)) {
-    walk_query(query, visit);
-    walk_written(&query.ctes, visit);
-    if let QueryBody::Set { left, right, .. } = &query.body {
-        walk_written(&left.ctes, visit);
-        walk_written(&right.ctes, visit);
     }
 }
 

@@ -4,8 +4,9 @@
 //! - Every place of a bound tree that holds an expression is visited, in subqueries too, so that no column is missed.
 
 use crate::bind::tree::{
-    BoundAggregate, BoundCte, BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundWindow,
-    CteBody, FrameBound, FunctionCall, QueryBody, RelationId, RelationKind, SubqueryKind,
+    BoundAggregate, BoundCte, BoundExpr, BoundFrom, BoundMerge, BoundQuery, BoundRelation, BoundSelect,
+    BoundStatement, BoundTarget, BoundWindow, ConflictAction, CteBody, FrameBound, FunctionCall, MergeAction,
+    OnConflict, QueryBody, RelationId, RelationKind, StatementKind, SubqueryKind,
 };
 /// Calls `visit` for an expression and everything in it, subqueries included.
 pub(crate) fn walk<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundExpr)) {
@@ -74,6 +75,60 @@ pub(crate) fn children<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundE
             }
         }
     }
+}
+
+/// Calls `visit` for every expression of a statement but those of statements that write in its WITH.
+pub(crate) fn walk_statement<'b>(statement: &'b BoundStatement, visit: &mut dyn FnMut(&'b BoundExpr)) {
+    match &statement.kind {
+        StatementKind::Query(query) => walk_query(query, visit),
+        StatementKind::Insert(insert) => {
+            walk_ctes(&insert.ctes, visit);
+            insert.query.iter().for_each(|query| walk_query(query, visit));
+            insert.values.iter().for_each(|value| walk(value, visit));
+            walk_targets(&insert.returning, visit);
+            if let Some(OnConflict { action: ConflictAction::Update { sets, filter, .. }, .. }) =
+                &insert.on_conflict
+            {
+                sets.iter().for_each(|(_, value)| walk(value, visit));
+                filter.iter().for_each(|filter| walk(filter, visit));
+            }
+        }
+        StatementKind::Update(update) => {
+            walk_ctes(&update.ctes, visit);
+            walk_relations(&update.relations, visit);
+            update.from.iter().for_each(|from| walk_from(from, visit));
+            update.filter.iter().for_each(|filter| walk(filter, visit));
+            update.sets.iter().for_each(|(_, value)| walk(value, visit));
+            walk_targets(&update.returning, visit);
+        }
+        StatementKind::Delete(delete) => {
+            walk_ctes(&delete.ctes, visit);
+            walk_relations(&delete.relations, visit);
+            delete.from.iter().for_each(|from| walk_from(from, visit));
+            delete.filter.iter().for_each(|filter| walk(filter, visit));
+            walk_targets(&delete.returning, visit);
+        }
+        StatementKind::Merge(merge) => walk_merge(merge, visit),
+    }
+}
+
+fn walk_merge<'b>(merge: &'b BoundMerge, visit: &mut dyn FnMut(&'b BoundExpr)) {
+    walk_ctes(&merge.ctes, visit);
+    walk_relations(&merge.relations, visit);
+    walk_from(&merge.source, visit);
+    walk(&merge.on, visit);
+    for arm in &merge.arms {
+        arm.condition.iter().for_each(|condition| walk(condition, visit));
+        match &arm.action {
+            MergeAction::Nothing | MergeAction::Delete => {}
+            MergeAction::Update(sets) => sets.iter().for_each(|(_, value)| walk(value, visit)),
+            MergeAction::Insert(values) => values.iter().for_each(|value| walk(value, visit)),
+        }
+    }
+}
+
+fn walk_targets<'b>(targets: &'b [BoundTarget], visit: &mut dyn FnMut(&'b BoundExpr)) {
+    targets.iter().for_each(|target| walk(&target.expr, visit));
 }
 
 /// Calls `visit` for every expression of a query.
