@@ -258,11 +258,11 @@ fn a_full_queue_refuses_a_caller_that_does_not_wait() {
         .queues(|queues| queues.capacity(1));
     let counters = counters(options, Duration::from_millis(20));
     let mut submitted = Vec::new();
-    let mut busy = 0;
-    for number in 0..20 {
-        match counters.db.try_submit(&counters.count, args![1, 100 + number]) {
+    // However long this thread is kept from a processor: in the end calls come faster than the worker ends them.
+    loop {
+        match counters.db.try_submit(&counters.count, args![1, 100 + submitted.len() as i64]) {
             Ok(call) => submitted.push(call),
-            Err(Error::Busy { .. }) => busy += 1,
+            Err(Error::Busy { .. }) => break,
             Err(error) => panic!("{error}"),
         }
     }
@@ -270,7 +270,7 @@ fn a_full_queue_refuses_a_caller_that_does_not_wait() {
     submitted.into_iter().for_each(|call| {
         call.wait().unwrap();
     });
-    assert!(busy > 0 && taken > 0, "{busy} refused, {taken} taken");
+    assert!(taken > 0, "an empty queue takes a call");
     assert_eq!(counters.sum(), 2 * taken);
 }
 
