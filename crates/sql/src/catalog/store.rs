@@ -408,6 +408,8 @@ fn sql_type(data_type: &DataType) -> Option<(Type, Modifier)> {
         DataType::Text => plain(Type::Text),
         DataType::Bytes => plain(Type::Bytea),
         DataType::Uuid => plain(Type::Uuid),
+        DataType::Date => Some((Type::Date, Modifier::ENGINE_TIME)),
+        DataType::Timestamp => Some((Type::Timestamptz, Modifier::ENGINE_TIME)),
         _ => None,
     }
 }

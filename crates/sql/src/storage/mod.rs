@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Dates are days and timestamps microseconds since 2000-01-01, as in [`Value`], because the engine's own types end
-//! with the year 9999. `char(n)` is stored without its blanks.
+//! with the year 9999. `char(n)` is stored without its blanks. Columns that a program has made with the engine's types
+//! ([`Modifier::ENGINE_TIME`]) hold those, counted from 1970.
 //!
 //! # Invariants
 //! - Of the types of which [`keeps_order`] says so, stored values are equal exactly if the values are, and compare
@@ -19,12 +20,16 @@ pub(crate) mod bytes;
 
 use std::sync::Arc;
 
-use heddledb::{DataType, Decimal, Uuid, Value as Stored, ValueRef};
+use heddledb::{DataType, Date, Decimal, Timestamp, Uuid, Value as Stored, ValueRef};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::bytes::{read_value, write_value};
+use crate::types::datetime::UNIX_EPOCH_DAYS;
 use crate::types::numeric::Numeric;
 use crate::types::{Modifier, Type, Value};
+
+/// From 1970 to 2000.
+const UNIX_EPOCH_MICROSECONDS: i64 = UNIX_EPOCH_DAYS as i64 * 86_400_000_000;
 
 /// The precision and scale of a numeric column that the engine's decimals hold.
 fn decimal_of(modifier: Modifier) -> Option<(u8, u8)> {
@@ -38,6 +43,8 @@ fn decimal_of(modifier: Modifier) -> Option<(u8, u8)> {
 pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
     match ty {
         Type::Bool => DataType::Bool,
+        Type::Date if modifier == Modifier::ENGINE_TIME => DataType::Date,
+        Type::Timestamptz if modifier == Modifier::ENGINE_TIME => DataType::Timestamp,
         Type::Int2 | Type::Int4 | Type::Date | Type::Enum(_) => DataType::Int32,
         Type::Int8 | Type::Time | Type::Timestamp | Type::Timestamptz => DataType::Int64,
         Type::Float4 | Type::Float8 => DataType::Float64,
@@ -87,6 +94,10 @@ pub(crate) fn decode(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Resu
         (Type::Time, ValueRef::Int(value)) => Value::Time(value),
         (Type::Timestamp, ValueRef::Int(value)) => Value::Timestamp(value),
         (Type::Timestamptz, ValueRef::Int(value)) => Value::Timestamptz(value),
+        (Type::Date, ValueRef::Date(value)) => Value::Date(value.days() - UNIX_EPOCH_DAYS),
+        (Type::Timestamptz, ValueRef::Timestamp(value)) => {
+            Value::Timestamptz(value.microseconds() - UNIX_EPOCH_MICROSECONDS)
+        }
         (Type::Uuid, ValueRef::Uuid(value)) => Value::Uuid(value.bytes()),
         (Type::Json, ValueRef::Text(value)) => Value::Json(value.into()),
         (Type::Enum(_), ValueRef::Int(value)) => Value::Enum(value as i32),
@@ -150,6 +161,9 @@ pub(crate) fn encode_ref<'v>(
             None => ValueRef::Text(value),
         },
         (_, Value::Bytes(value)) => ValueRef::Bytes(value),
+        (_, Value::Date(_) | Value::Timestamptz(_)) if modifier == Modifier::ENGINE_TIME => {
+            engine_time(value)?
+        }
         (_, Value::Date(value)) => ValueRef::Int(i64::from(*value)),
         (_, Value::Time(value) | Value::Timestamp(value) | Value::Timestamptz(value)) => {
             ValueRef::Int(*value)
@@ -158,6 +172,24 @@ pub(crate) fn encode_ref<'v>(
         (_, Value::Oid(value)) => ValueRef::Int(i64::from(*value)),
         (_, Value::Enum(value)) => ValueRef::Int(i64::from(*value)),
         _ => in_bytes(value, scratch),
+    })
+}
+
+/// A date or a timestamp as one of the engine's, which end with the year 9999.
+fn engine_time(value: &Value) -> Result<ValueRef<'static>> {
+    let time = match *value {
+        Value::Date(days) => {
+            days.checked_add(UNIX_EPOCH_DAYS).and_then(|days| Date::from_days(days).ok()).map(ValueRef::Date)
+        }
+        Value::Timestamptz(time) => time
+            .checked_add(UNIX_EPOCH_MICROSECONDS)
+            .and_then(|time| Timestamp::from_microseconds(time).ok())
+            .map(ValueRef::Timestamp),
+        _ => None,
+    };
+    time.ok_or_else(|| {
+        let message = "the time is out of the range of the column, which a program has made: years 1 to 9999";
+        SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
     })
 }
 
@@ -225,6 +257,8 @@ mod tests {
             (Type::Time, none, Value::Time(1)),
             (Type::Timestamp, none, Value::Timestamp(i64::MIN)),
             (Type::Timestamptz, none, Value::Timestamptz(7)),
+            (Type::Timestamptz, Modifier::ENGINE_TIME, Value::Timestamptz(-7)),
+            (Type::Date, Modifier::ENGINE_TIME, Value::Date(-7)),
             (Type::Interval, none, Value::Interval(Interval { months: 1, days: 2, micros: 3 })),
             (Type::Uuid, none, Value::Uuid([9; 16])),
             (Type::Json, none, Value::Json("{ }".into())),

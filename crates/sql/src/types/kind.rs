@@ -337,6 +337,9 @@ impl Modifier {
     /// No modifier.
     pub const NONE: Modifier = Modifier(-1);
 
+    /// Of columns that a program has made with the engine's own dates and timestamps; otherwise as [`NONE`](Self::NONE).
+    pub const ENGINE_TIME: Modifier = Modifier(-2);
+
     /// The modifier of `varchar(n)` and `char(n)`.
     pub const fn length(n: i32) -> Modifier {
         Modifier(n + 4)
