@@ -11,8 +11,9 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
     "workload",
+    "interface",
     "protocol",
     "schedule",
     "stolen",

@@ -17,6 +17,8 @@
 //! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
 //! | [`smallbank`] | customers with two accounts each, of whom some are hot |
 //! | [`tpcc`] | a wholesaler: orders, payments, deliveries |
+//! | [`functions`] | a workload's transactions as functions in SQL |
+//! | [`interface`] | connections that make the calls in another way than by procedures |
 //! | [`contender`] | something outside of the engine that does the same calls |
 //! | [`driver`] | runs calls at a database and measures what is released |
 //!
@@ -31,7 +33,9 @@ pub mod driver;
 mod error;
 pub mod flash_sale;
 pub mod flights;
+pub mod functions;
 pub mod incr;
+pub mod interface;
 pub mod like;
 mod mix;
 pub mod pause;

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use heddledb::{Database, Output, Procedure};
 
 use crate::calls::{Call, Calls};
+use crate::functions::Functions;
 use crate::{Error, Result};
 
 /// A benchmark: everything that can be described without an open database.
@@ -57,6 +58,11 @@ pub trait Workload: Send + Sync {
     /// Checks that the database contains the effects of every call acknowledged under one of `keys` (see
     /// [`Bound::acknowledgement`]).
     fn check_acknowledged(&self, db: &Database, keys: &[String]) -> Result<(), String>;
+
+    /// The transactions as functions in SQL, if the workload has them.
+    fn functions(&self) -> Option<Functions> {
+        None
+    }
 
     /// Whether the workload has a finite number of calls, such as those read from a file.
     fn is_finite(&self) -> bool {

@@ -10,7 +10,7 @@ use heddle_workloads::pause::Pause;
 use heddledb::Database;
 
 use super::beside::{Ended, beside};
-use super::options::CommonOptions;
+use super::options::{CommonOptions, Interface};
 use super::workloads::Plan;
 use crate::failure::Result;
 
@@ -52,6 +52,7 @@ impl FlashSaleArguments {
             stock: self.stock,
             alpha: self.alpha,
             view_percent: self.view_percent,
+            board: options.interface == Interface::Rust,
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;

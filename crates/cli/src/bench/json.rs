@@ -27,10 +27,12 @@ fn run(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     let clients = match settings.path {
         CallPath::OwnCalls { .. } | CallPath::Generators { .. } => 0,
         CallPath::Clients { clients, .. } => clients,
+        CallPath::Connections { .. } => options.clients,
     };
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("workload", plan.workload.name().into());
     put("protocol", plan.protocol().into());
+    put("interface", options.interface.name().into());
     put("schedule", options.schedule.kind().to_string().into());
     if options.schedule.kind() == ScheduleKind::Predict {
         put("policy", options.schedule.policy.unwrap_or_default().to_string().into());

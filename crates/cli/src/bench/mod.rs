@@ -6,6 +6,7 @@
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
 //! | `applicable` | rejects options that would have no effect on the run |
 //! | `split_label` | labels (splits chosen by hand), for a protocol that splits records |
+//! | `sql_interface` | makes the calls as functions in SQL |
 //! | `schedule`, `target` | which threads place calls, and in which queues; the highest rate within a response time |
 //! | `checkpoints`, `follower` | when checkpoints are taken, and by which process |
 //! | `partitions`, `shift` | the executors' partitions, for the partitioned protocol; throughput when the load shifts |
@@ -37,6 +38,7 @@ mod run;
 mod schedule;
 mod shift;
 mod split_label;
+mod sql_interface;
 mod stages;
 mod table;
 mod target;
@@ -67,6 +69,7 @@ Examples:
   heddle bench smallbank --schedule predict --threads 20 --think-us 100
   heddle bench flights --input flights.csv.gz --protocol locking --lock-conflict no-wait
   heddle bench tpcc --protocol partitioned --access-trace trace.svg --access-trace-table district
+  heddle bench debit-credit --interface sql --durability none            the transactions as functions in PL/pgSQL
   heddle bench probe --help";
 
 /// Runs the command.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use heddle_workloads::driver::{CallPath, Settings};
 use heddledb::{
     Durability, LockConflict, LockingOptions, Options, PhasedOptions, ProtocolKind, ProtocolOptions, Retry,
@@ -102,6 +102,10 @@ pub struct CommonOptions {
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub processor: Option<usize>,
 
+    /// What the calls are; rust: procedures in Rust; sql: functions in PL/pgSQL, each call through the caller's own SQL
+    /// connection
+    #[arg(long, value_enum, default_value_t, help_heading = "Load")]
+    pub interface: Interface,
     /// 0: each worker makes the calls that it runs; N: N client threads wait for their durable answers
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
     pub clients: usize,
@@ -165,6 +169,24 @@ pub fn think_range() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(0..=10_000_000)
 }
 
+/// What a workload's calls are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Interface {
+    #[default]
+    Rust,
+    Sql,
+}
+
+impl Interface {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interface::Rust => "rust",
+            Interface::Sql => "sql",
+        }
+    }
+}
+
 /// A limit, or the engine's own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -210,6 +232,9 @@ impl CommonOptions {
 
     /// The source of calls; client threads run closures where the workload would have it so.
     pub fn path(&self, closures: bool) -> Result<CallPath> {
+        if self.interface == Interface::Sql {
+            return self.path_of_connections();
+        }
         if let Some(path) = self.schedule.path(self.clients, self.in_flight)? {
             return Ok(path);
         }
@@ -221,6 +246,23 @@ impl CommonOptions {
                     .to_owned(),
             )),
         }
+    }
+
+    /// A connection for each client, or for each worker. It runs its calls on its own thread.
+    fn path_of_connections(&self) -> Result<CallPath> {
+        let unfit = if self.in_flight.is_some() {
+            "--in-flight"
+        } else if self.schedule.is_given() || self.schedule.generators().is_some() {
+            "--schedule"
+        } else if self.think_us > 0 {
+            "--think-us"
+        } else {
+            let connections = if self.clients > 0 { self.clients } else { self.workers() };
+            return Ok(CallPath::Connections { connections });
+        };
+        Err(Failure::Usage(format!(
+            "{unfit} is for procedures; with --interface sql each connection makes one call at a time, on its own thread"
+        )))
     }
 
     /// The driver's settings.

@@ -15,6 +15,7 @@ use super::follower::{Follower, socket_in};
 use super::options::{CommonOptions, Limit};
 use super::place::Place;
 use super::progress::Progress;
+use super::sql_interface::SqlInterface;
 use super::workloads::{Plan, WorkloadArguments};
 use super::{applicable, json, processor, table, target, trace};
 use crate::failure::{Failure, Result};
@@ -95,6 +96,7 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
 fn check_options(plan: &Plan) -> Result {
     plan.options.schedule.check(plan.workload.partition_key())?;
     applicable::check(&plan.options, plan.path)?;
+    SqlInterface::check(plan)?;
     match plan.options.target_mean_ms {
         Some(target) if !(0.001..=1e6).contains(&target) => {
             Err(Failure::Usage(format!("--target-mean-ms {target} is out of range; give 0.001 to 1000000")))
@@ -123,12 +125,17 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         settings = Settings { rate: found.rate, warmup: plan.options.warmup, ..settings };
     }
     let bound = plan.workload.bind(&db, settings.callers())?;
+    let interface = SqlInterface::of(plan, &db)?;
     follower.as_mut().map_or(Ok(()), |follower| follower.wait_until_attached(&db))?;
     progress.start(plan.workload.as_ref(), &settings);
     let (report, disk) = watch_disk(plan, place, || {
         plan.options.checkpoints.beside(&db, || {
             let watch = |tick| progress.tick(tick);
-            let run = || driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch);
+            let run = || {
+                let (workload, through) =
+                    (plan.workload.as_ref(), interface.as_ref().map(SqlInterface::as_interface));
+                driver::run_through(through, &db, workload, bound.as_ref(), &settings, &watch)
+            };
             let (report, audits) = audited(&db, plan.workload.as_ref(), run)?;
             Ok((report?, audits))
         })
@@ -138,7 +145,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     let (schedule, partitions, memory) = (db.schedule(), db.partitions(), memory_of_tables(&db));
     let max_in_flight = (plan.options.max_in_flight == Some(Limit::Auto)).then(|| db.max_in_flight());
     // Whatever holds on to the database has to let go before it can be closed.
-    drop(bound);
+    drop((bound, interface));
     let marks = before + report.marks;
     progress.say("checking");
     let mut check = check(plan, &db, marks);

@@ -70,6 +70,7 @@ fn heading(findings: &Findings<'_>) -> String {
         CallPath::OwnCalls { .. } => format!("{} workers making their own calls", settings.threads),
         CallPath::Clients { clients, closures: true } => format!("{clients} clients running closures"),
         CallPath::Clients { clients, .. } => format!("{clients} clients, {} workers", settings.threads),
+        CallPath::Connections { connections } => format!("{connections} SQL connections"),
         CallPath::Generators { generators } => {
             let schedule = &plan.options.schedule;
             let policy = match schedule.kind() {

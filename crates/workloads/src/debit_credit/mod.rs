@@ -22,6 +22,7 @@ mod tests;
 use heddledb::Database;
 use serde_json::json;
 
+use crate::functions::{FunctionCall, Functions};
 use crate::pause::Pause;
 use crate::workload::{Bound, Workload, in_range};
 use crate::{Result, scan};
@@ -109,6 +110,12 @@ impl Workload for DebitCredit {
     fn bind(&self, db: &Database, callers: usize) -> Result<Box<dyn Bound>> {
         self.check_settings()?;
         Ok(Box::new(generator::Bank::bind(*self, db, callers)?))
+    }
+
+    fn functions(&self) -> Option<Functions> {
+        let name = if self.tpc_b { "tpc_b" } else { "debit_credit" };
+        let script = include_str!("../../sql/debit-credit.sql");
+        Some(Functions { script, calls: vec![FunctionCall::of_integers(name, 8)] })
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {

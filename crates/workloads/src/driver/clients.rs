@@ -1,18 +1,42 @@
-//! Client threads: each makes one call at a time and waits for its durable answer.
+//! Client threads: each makes one call at a time, by itself or through a connection of its own, and waits for its durable
+//! answer.
 
 use std::time::Instant;
 
 use super::recorder::{Outcome, Recorder, Release};
 use super::{CallPath, Context, outcome};
-use crate::Result;
 use crate::calls::{Calls, Refused};
+use crate::interface::Connection;
 use crate::workload::Generator;
+use crate::{Error, Result};
+
+/// How a client's calls reach the engine.
+enum Way {
+    /// Through the pipeline.
+    Pipeline,
+    /// As closures on the client's own thread.
+    Closures,
+    Connection(Box<dyn Connection>),
+}
+
+impl Way {
+    fn of(context: &Context<'_>) -> Result<Way> {
+        match (context.settings.path, context.interface) {
+            (CallPath::Connections { .. }, Some(interface)) => interface.connect().map(Way::Connection),
+            (CallPath::Connections { .. }, None) => {
+                Err(Error::Unusable("connections need an interface; none was given".to_owned()))
+            }
+            (CallPath::Clients { closures: true, .. }, _) => Ok(Way::Closures),
+            _ => Ok(Way::Pipeline),
+        }
+    }
+}
 
 /// One client's loop.
 pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
     let mut generator = context.bound.generator(context.settings.seed, client)?;
     let mut recorder = Recorder::new(generator.procedures().len());
-    let closures = matches!(context.settings.path, CallPath::Clients { closures: true, .. });
+    let mut way = Way::of(context)?;
     let mut calls = Calls::default();
     let mut ended = false;
     while !ended && let Some(arrival) = next_arrival(context) {
@@ -22,7 +46,7 @@ pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
             recorder.record(&context.interval, refusal(*refused));
         }
         if !calls.made().is_empty() {
-            let release = make(context, generator.as_ref(), &mut calls, arrival, closures)?;
+            let release = make(context, generator.as_ref(), &mut calls, arrival, &mut way)?;
             recorder.record(&context.interval, release);
         }
         context.interval.count_released(calls.len() as u64);
@@ -59,18 +83,21 @@ fn make(
     generator: &dyn Generator,
     calls: &mut Calls,
     arrival: Instant,
-    closures: bool,
+    way: &mut Way,
 ) -> Result<Release> {
     let Context { db, bound, acknowledgements, .. } = context;
     let Some(call) = calls.get(0) else { unreachable!("the caller has checked that there is a call") };
     let (procedure, marks) = (call.procedure, call.marks);
     context.settings.work_input(1);
     let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));
-    let (result, retries) = if closures {
-        // How many attempts a closure took only the engine's statistics tell.
-        (bound.run_closure(db, call), 0)
-    } else {
-        db.call_counting(&generator.procedures()[procedure], calls.take_args(0))
+    // How many attempts a closure or a connection's call took only the engine's statistics tell.
+    let (result, retries) = match way {
+        Way::Closures => (bound.run_closure(db, call).map(drop), 0),
+        Way::Connection(connection) => (connection.call(call)?, 0),
+        Way::Pipeline => {
+            let (result, retries) = db.call_counting(&generator.procedures()[procedure], calls.take_args(0));
+            (result.map(drop), retries)
+        }
     };
     let at = Instant::now();
     let outcome = outcome(*bound, result)?;

@@ -41,6 +41,7 @@ use std::time::{Duration, Instant};
 
 use heddledb::{Database, Statistics};
 
+use crate::interface::Interface;
 use crate::workload::{Bound, Workload};
 use crate::{Error, Result};
 use acknowledgements::Acknowledgements;
@@ -69,6 +70,7 @@ pub struct Tick {
 struct Context<'a> {
     db: &'a Database,
     bound: &'a dyn Bound,
+    interface: Option<&'a dyn Interface>,
     settings: &'a Settings,
     interval: Interval,
     arrivals: Option<Arrivals>,
@@ -76,7 +78,25 @@ struct Context<'a> {
 }
 
 /// Runs a bound workload, and reports its progress to `watch` every 100 ms.
+///
+/// # Errors
+/// Settings that do not fit; an error of the engine's that is no call's own.
 pub fn run(
+    db: &Database,
+    workload: &dyn Workload,
+    bound: &dyn Bound,
+    settings: &Settings,
+    watch: &dyn Fn(Tick),
+) -> Result<Report> {
+    run_through(None, db, workload, bound, settings, watch)
+}
+
+/// The same, through connections of an interface if there is one: [`CallPath::Connections`] needs it.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_through(
+    interface: Option<&dyn Interface>,
     db: &Database,
     workload: &dyn Workload,
     bound: &dyn Bound,
@@ -89,6 +109,7 @@ pub fn run(
     let context = Context {
         db,
         bound,
+        interface,
         settings,
         arrivals: settings.rate.map(|rate| Arrivals::new(rate, settings.seed)),
         interval,
@@ -104,7 +125,7 @@ pub fn run(
         let callers =
             start_callers(scope, &context.interval, settings.callers(), |caller| match settings.path {
                 CallPath::OwnCalls { .. } => own_calls::run(&context, caller),
-                CallPath::Clients { .. } => clients::run(&context, caller),
+                CallPath::Clients { .. } | CallPath::Connections { .. } => clients::run(&context, caller),
                 CallPath::Generators { .. } => generators::run(&context, caller),
             })?;
         watch_callers(&context.interval, before, (&begin, &|| db.statistics()), callers, watch)
@@ -183,7 +204,7 @@ fn is_own_failure(error: &heddledb::Error) -> bool {
 }
 
 /// The outcome of a call, with the reason if it failed; or the error that ends the run.
-fn outcome(bound: &dyn Bound, result: heddledb::Result<heddledb::Output>) -> Result<recorder::Outcome> {
+fn outcome<T>(bound: &dyn Bound, result: heddledb::Result<T>) -> Result<recorder::Outcome> {
     match result {
         Ok(_) => Ok(recorder::Outcome::Committed),
         Err(error) if is_own_failure(&error) => Ok(recorder::Outcome::Failed(bound.reason(&error))),

@@ -22,7 +22,7 @@ pub struct TransactionReport {
     pub name: &'static str,
     /// Calls released as committed within the measured interval.
     pub committed: u64,
-    /// Attempts that aborted; `None` for closures, of which only the engine's total is known.
+    /// Attempts that aborted; `None` for closures and connections, of which only the engine's total is known.
     pub aborted: Option<u64>,
     /// Calls that ended in their own error.
     pub failed: u64,
@@ -78,7 +78,8 @@ impl Report {
         let mut latency = all.read_latency.clone();
         add(&mut latency, &all.write_latency);
         let own_calls = matches!(settings.path, CallPath::OwnCalls { .. });
-        let closures = matches!(settings.path, CallPath::Clients { closures: true, .. });
+        let closures =
+            matches!(settings.path, CallPath::Clients { closures: true, .. } | CallPath::Connections { .. });
         let sum = |count: fn(&Counts) -> u64| all.by_procedure.iter().map(count).sum();
         let aborted = if own_calls { sum(|counts| counts.retries) } else { statistics.aborted };
         let names = workload.transactions();

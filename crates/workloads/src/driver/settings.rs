@@ -21,6 +21,11 @@ pub enum CallPath {
         /// Whether the client's own thread runs the call as a closure, instead of the pipeline.
         closures: bool,
     },
+    /// This many threads, each with a connection that makes one call at a time and waits for its durable answer.
+    Connections {
+        /// How many connections there are.
+        connections: usize,
+    },
     /// This many threads that make calls and place them in the workers' queues, and do not wait for the answers.
     Generators {
         /// How many generators there are.
@@ -76,6 +81,7 @@ impl Settings {
         match self.path {
             CallPath::OwnCalls { .. } => self.threads,
             CallPath::Clients { clients, .. } => clients,
+            CallPath::Connections { connections } => connections,
             CallPath::Generators { generators } => generators,
         }
     }
@@ -86,6 +92,7 @@ impl Settings {
         match self.path {
             CallPath::OwnCalls { in_flight } => in_range("in-flight", in_flight, 1, 65_536)?,
             CallPath::Clients { clients, .. } => in_range("clients", clients, 1, 10_000)?,
+            CallPath::Connections { connections } => in_range("clients", connections, 1, 10_000)?,
             CallPath::Generators { generators } => in_range("generators", generators, 1, 256)?,
         }
         in_range("seconds", self.seconds, 0.001, LONGEST)?;

@@ -18,15 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use heddledb::{
-    DataType, Database, Error, PrimaryIndex, Procedure, Table, TableDefinition, TopK, TupleType, Value, row,
+    DataType, Database, PrimaryIndex, Procedure, Table, TableDefinition, TopK, TupleType, Value, key, row,
 };
 use serde_json::json;
 
 use crate::calls::{Call, Calls};
+use crate::functions::{FunctionCall, Functions};
 use crate::pause::Pause;
 use crate::workload::{Bound, Generator, Workload, in_range, random_of};
 use crate::zipf::PopularKeys;
-use crate::{Result, scan};
+use crate::{Error, Result, scan};
 
 const ITEM: &str = "sale_item";
 const BOARD: &str = "sale_board";
@@ -62,13 +63,22 @@ pub struct FlashSale {
     pub alpha: f64,
     /// How many of a hundred transactions are page views; the others are orders.
     pub view_percent: f64,
+    /// Whether orders are offered to the leaderboard, a top-K column. SQL has no such columns: there it is a query.
+    pub board: bool,
     /// A pause after each access.
     pub pause: Pause,
 }
 
 impl Default for FlashSale {
     fn default() -> Self {
-        Self { items: 1_000, stock: 1_000_000, alpha: 1.4, view_percent: 50.0, pause: Pause::NONE }
+        Self {
+            items: 1_000,
+            stock: 1_000_000,
+            alpha: 1.4,
+            view_percent: 50.0,
+            board: true,
+            pause: Pause::NONE,
+        }
     }
 }
 
@@ -78,6 +88,19 @@ impl FlashSale {
         in_range("stock", self.stock, 0, u32::MAX)?;
         in_range("alpha", self.alpha, 0.0, 20.0)?;
         in_range("view-percent", self.view_percent, 0.0, 100.0)
+    }
+
+    /// Refuses a database whose orders were offered to the leaderboard if those to come are not, and the other way round.
+    fn check_board(&self, db: &Database, tables: &Tables) -> Result<()> {
+        let has_board = db.run(|tx| tx.exists(&tables.board, key![THE_BOARD]))?;
+        if has_board != self.board && (has_board || scan::count(db, &tables.ledger)? > 0) {
+            return Err(Error::Unusable(
+                "the database's sale was run through another interface, with another leaderboard; give the \
+                 --interface with which it was made, or another --dir"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -159,6 +182,10 @@ impl Workload for FlashSale {
         scan::load_in_order(db, &tables.item, i64::from(self.items), "items", BATCH, |tx, id| {
             tx.insert(&tables.item, row![id, stock, stock, 0, 0])
         })?;
+        self.check_board(db, &tables)?;
+        if !self.board {
+            return Ok(());
+        }
         let nothing = Value::TopK(TopK::of(TOP, [])?);
         scan::load_in_order(db, &tables.board, 1, "boards", 1, |tx, id| {
             tx.insert(&tables.board, row![id, &nothing])
@@ -176,6 +203,12 @@ impl Workload for FlashSale {
             items: Arc::new(PopularKeys::new(u64::from(self.items), self.alpha)),
             next_caller: AtomicI64::new(check::highest_caller(db, &tables.ledger)? + 1),
         }))
+    }
+
+    fn functions(&self) -> Option<Functions> {
+        let calls =
+            vec![FunctionCall::of_integers("order_item", 4), FunctionCall::of_integers("view_item", 1)];
+        Some(Functions { script: include_str!("../../sql/flash-sale.sql"), calls })
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {
@@ -224,9 +257,11 @@ impl Bound for Sale {
         Some(format!("{} {}", number(procedure::CALLER)?, number(procedure::NUMBER)?))
     }
 
-    fn reason(&self, error: &Error) -> Cow<'static, str> {
+    fn reason(&self, error: &heddledb::Error) -> Cow<'static, str> {
         match error {
-            Error::CheckViolation { constraint, .. } if constraint == IN_STOCK => Cow::Borrowed("sold-out"),
+            heddledb::Error::CheckViolation { constraint, .. } if constraint == IN_STOCK => {
+                Cow::Borrowed("sold-out")
+            }
             other => Cow::Owned(other.to_string()),
         }
     }

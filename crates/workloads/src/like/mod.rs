@@ -18,6 +18,7 @@ use heddledb::{Column, DataType, Database, PrimaryIndex, Procedure, Table, Table
 use serde_json::json;
 
 use crate::calls::{Call, Calls};
+use crate::functions::{FunctionCall, Functions};
 use crate::pause::Pause;
 use crate::workload::{Bound, Generator, Workload, in_range, random_of};
 use crate::zipf::PopularKeys;
@@ -162,6 +163,12 @@ impl Workload for Like {
             procedures: procedures.collect::<Result<_, _>>()?,
             pages: Arc::new(PopularKeys::new(u64::from(self.pages), self.alpha)),
         }))
+    }
+
+    fn functions(&self) -> Option<Functions> {
+        let calls =
+            vec![FunctionCall::of_integers("like_page", 2), FunctionCall::of_integers("read_likes", 2)];
+        Some(Functions { script: include_str!("../../sql/like.sql"), calls })
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {

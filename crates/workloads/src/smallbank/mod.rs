@@ -25,6 +25,7 @@ mod tests;
 use heddledb::Database;
 use serde_json::json;
 
+use crate::functions::{FunctionCall, Functions};
 use crate::mix::Mix;
 use crate::pause::Pause;
 use crate::workload::{Bound, Workload, in_range};
@@ -121,6 +122,18 @@ impl Workload for SmallBank {
     fn bind(&self, db: &Database, callers: usize) -> Result<Box<dyn Bound>> {
         self.check_settings()?;
         Ok(Box::new(generator::Bank::bind(*self, db, callers)?))
+    }
+
+    fn functions(&self) -> Option<Functions> {
+        let call = FunctionCall::of_integers;
+        let calls = vec![
+            call("amalgamate", 2),
+            call("balance", 1),
+            call("deposit_checking", 2),
+            call("transact_savings", 2),
+            call("write_check", 2),
+        ];
+        Some(Functions { script: include_str!("../../sql/smallbank.sql"), calls })
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {

@@ -33,6 +33,7 @@ mod tests;
 use heddledb::Database;
 use serde_json::json;
 
+use crate::functions::{Argument, FunctionCall, Functions};
 use crate::mix::Mix;
 use crate::pause::Pause;
 use crate::workload::{Bound, Workload, in_range};
@@ -191,6 +192,27 @@ impl Workload for Tatp {
     fn bind(&self, db: &Database, callers: usize) -> Result<Box<dyn Bound>> {
         self.check_settings()?;
         Ok(Box::new(generator::Register::bind(*self, db, callers)?))
+    }
+
+    fn functions(&self) -> Option<Functions> {
+        use Argument::{Integer, Text};
+        let call = FunctionCall::of_integers;
+        let number = |place| Text(place, |number| tables::Number::new(number).as_str().to_owned());
+        let kind_and_start = [number(0), Integer(1), Integer(2)];
+        let calls = vec![
+            call("get_subscriber_data", 1),
+            call("get_new_destination", 4),
+            call("get_access_data", 2),
+            call("update_subscriber_data", 3),
+            FunctionCall::new("update_location", [number(0), Integer(1)]),
+            FunctionCall::new(
+                "insert_call_forwarding",
+                [&kind_and_start[..], &[Integer(3), number(4)]].concat(),
+            ),
+            FunctionCall::new("delete_call_forwarding", kind_and_start),
+            FunctionCall::new("update_by_number", [number(0), Integer(1)]),
+        ];
+        Some(Functions { script: include_str!("../../sql/tatp.sql"), calls })
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {

@@ -30,6 +30,7 @@ mod tests;
 use heddledb::Database;
 use serde_json::json;
 
+use crate::functions::Functions;
 use crate::mix::Mix;
 use crate::pause::Pause;
 use crate::workload::{Bound, Workload, in_range};
@@ -187,6 +188,10 @@ impl Workload for Tpcc {
     fn bind(&self, db: &Database, callers: usize) -> Result<Box<dyn Bound>> {
         self.check_settings()?;
         Ok(Box::new(generator::Wholesaler::bind(*self, db, callers)?))
+    }
+
+    fn functions(&self) -> Option<Functions> {
+        Some(procedure::functions())
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {

@@ -6,6 +6,7 @@
 
 mod customer;
 mod delivery;
+mod functions;
 mod new_order;
 mod order_status;
 mod payment;
@@ -18,6 +19,7 @@ use heddledb::{
 use super::tables::Tables;
 use crate::pause::Pause;
 
+pub(super) use functions::functions;
 #[cfg(test)]
 pub(super) use new_order::UNUSED_ITEM;
 pub(super) use new_order::argument as new_order_argument;

@@ -57,6 +57,7 @@ impl Rig {
 
     fn context(&self, acknowledgements: Option<Acknowledgements>) -> Context<'_> {
         Context {
+            interface: None,
             db: &self.db,
             bound: self.bound.as_ref(),
             settings: &self.settings,
