@@ -79,6 +79,12 @@ impl Table {
         self.core().memory()
     }
 
+    /// Bytes of memory that one of its secondary indexes takes, with the records that it consists of; none: it has no index of
+    /// this name. As [`memory`](Self::memory), it walks over all of them.
+    pub fn index_memory(&self, name: &str) -> Option<u64> {
+        self.core().index_memory(name)
+    }
+
     /// A handle of a column, which finds it faster than its name does.
     ///
     /// # Errors

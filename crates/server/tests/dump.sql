@@ -25,6 +25,11 @@ create view a_first as
     with found as (select * from titles where title <> '')
     select found.name, 'sad'::mood as m, (select max(title) from book where book.title = found.title) as last from found;
 create view other.counted as select (select count(*) from other."Odd Name") as n, name from author order by name;
+create materialized view sold as select a.name, count(*) as books from author a join book b on b.author_id = a.id group by a.name;
+create unique index sold_name on sold (name);
+create index on sold (books desc);
+create materialized view other.empty as select * from sold with no data;
+comment on materialized view sold is 'how many';
 comment on table book is 'A book''s row';
 comment on column book.title is 'the title';
 insert into author (name, feels) values ('Gray', 'o''k'), ('Codd', null);
@@ -32,6 +37,7 @@ insert into book (author_id, title, cost, tags, data) values
     (1, E'tab\there\\ and\nline', 1.25, '{a,"b c"}', '{"a":[1,null]}'), (2, null, null, null, null);
 insert into other."Odd Name" (e) values ('x'), ('y');
 insert into uses default values;
+refresh materialized view sold;
 
 -- Functions and triggers.
 CREATE FUNCTION price_in_cents(price numeric, factor integer DEFAULT 100) RETURNS bigint

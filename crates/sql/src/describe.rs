@@ -102,7 +102,10 @@ impl Sql {
             query: None,
         };
         match relation {
-            Relation::Table(table) => describe_table(&catalog, table, &mut description),
+            Relation::Table(table) => {
+                describe_table(&catalog, table, &mut description);
+                description.query = table.stored_query.as_ref().map(|stored| stored.query.clone());
+            }
             Relation::View(view) => {
                 let column = |name: &String| ColumnDescription {
                     name: name.clone(),

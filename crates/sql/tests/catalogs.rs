@@ -25,6 +25,8 @@ const RELATIONS: &[&str] = &[
     "entry_pkey",
     "entry_serial_id_seq",
     "rich",
+    "busy",
+    "busy_branch",
     "sales.orders",
     "ticket",
 ];

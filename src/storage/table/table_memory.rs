@@ -57,10 +57,21 @@ impl TableCore {
         };
         self.add_records(&mut memory);
         for index in &self.secondary {
-            let index = index.table.memory();
-            memory.secondary_index_bytes += index.all_row_bytes() + index.index_bytes();
+            memory.secondary_index_bytes += index.table.bytes();
         }
         memory
+    }
+
+    /// Bytes that the secondary index of this name takes.
+    pub(crate) fn index_memory(&self, name: &str) -> Option<u64> {
+        let position = self.definition().indexes().iter().position(|index| index.name == name)?;
+        Some(self.secondary.get(position)?.table.bytes())
+    }
+
+    /// All that it takes: rows and indexes.
+    fn bytes(&self) -> u64 {
+        let memory = self.memory();
+        memory.all_row_bytes() + memory.index_bytes()
     }
 
     /// Bytes of memory that its indexes' nodes take, without the records of secondary indexes.

@@ -28,9 +28,10 @@ pub fn names(sql: &Sql) -> Vec<String> {
 pub fn describe(sql: &Sql, command: &str, name: &str) -> Result<String, String> {
     let of_kind = |kinds: &[&str]| list(&sql.relations(), kinds, name);
     match command.trim_end_matches(['+', 'S']) {
-        "\\d" if name.is_empty() => Ok(of_kind(&["table", "view", "sequence"])),
+        "\\d" if name.is_empty() => Ok(of_kind(&["table", "view", "materialized view", "sequence"])),
         "\\dt" | ".tables" => Ok(of_kind(&["table"])),
         "\\dv" => Ok(of_kind(&["view"])),
+        "\\dm" => Ok(of_kind(&["materialized view"])),
         "\\di" => Ok(of_kind(&["index"])),
         "\\ds" => Ok(of_kind(&["sequence"])),
         "\\dn" => Ok(one_column("Name", sql.schema_names())),

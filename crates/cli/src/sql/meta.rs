@@ -15,7 +15,7 @@ const HELP: &str = "\
 \\?, .help                     this
 \\q, .quit                     leave
 \\d [NAME]                     relations, or one of them with its columns, indexes and constraints
-\\dt \\dv \\di \\ds \\dn \\dT       tables, views, indexes, sequences, schemas, types; .tables, .schema [NAME]
+\\dt \\dv \\dm \\di \\ds \\dn \\dT   tables, views, materialized views, indexes, sequences, schemas, types; .tables, .schema [NAME]
 \\l                            the database
 \\timing [on|off], .timer      how long statements take
 \\x [on|off]                   each row by itself

@@ -117,8 +117,9 @@ impl Binder<'_> {
     /// Checks what a statement needs.
     ///
     /// # Errors
-    /// 42501.
+    /// 42501; 55000 for a materialized view that was never populated.
     pub fn check_statement(&self, statement: &BoundStatement) -> Result<()> {
+        self.check_populated()?;
         if self.needs_nothing() {
             return Ok(());
         }
@@ -133,6 +134,19 @@ impl Binder<'_> {
     /// 42501.
     pub fn check_expressions(&self) -> Result<()> {
         if self.needs_nothing() { Ok(()) } else { self.check_required(None) }
+    }
+
+    /// A materialized view is read once its query was run.
+    fn check_populated(&self) -> Result<()> {
+        for required in &self.required {
+            let Some(table) = self.context.catalog.table_by_oid(required.oid) else { continue };
+            if table.stored_query.as_ref().is_some_and(|stored| !stored.populated) {
+                let message = format!("materialized view \"{}\" has not been populated", table.name);
+                return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .with_hint("Use the REFRESH MATERIALIZED VIEW command."));
+            }
+        }
+        Ok(())
     }
 
     fn needs_nothing(&self) -> bool {

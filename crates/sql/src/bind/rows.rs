@@ -21,6 +21,15 @@ impl Binder<'_> {
             return Err(self.error(name.at(), SqlState::SYNTAX_ERROR, message));
         }
         match self.relation(name)? {
+            Relation::Table(table) if table.stored_query.is_some() => {
+                if verb == "merge into" {
+                    let message = format!("cannot execute MERGE on relation \"{}\"", table.name);
+                    let detail = "This operation is not supported for materialized views.";
+                    return Err(SqlError::unsupported(message).with_detail(detail));
+                }
+                let message = format!("cannot change materialized view \"{}\"", table.name);
+                Err(self.error(name.at(), SqlState::WRONG_OBJECT_TYPE, message).without_position())
+            }
             Relation::Table(table) => Ok(table.clone()),
             Relation::View(_) => {
                 let message = format!("cannot {verb} view \"{}\"", name.last());

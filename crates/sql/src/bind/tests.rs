@@ -65,6 +65,7 @@ fn catalog() -> Catalog {
         persistence: Persistence::Permanent,
         comment: None,
         rights: Default::default(),
+        stored_query: None,
         engine: engine("t"),
     };
     let mut other = table.clone();

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use environment::CatalogEnvironment;
 pub(crate) use relation::{
-    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table,
-    View,
+    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence,
+    StoredQuery, Table, View,
 };
 
 pub(crate) use routine::{
@@ -160,7 +160,7 @@ impl Relation {
     /// What messages call it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Relation::Table(_) => "table",
+            Relation::Table(table) => table.kind(),
             Relation::View(_) => "view",
             Relation::Sequence(_) => "sequence",
             Relation::Index { .. } => "index",
@@ -299,6 +299,12 @@ impl Catalog {
             Relation::View(view) => Some(view),
             _ => None,
         })
+    }
+
+    /// All views, and all materialized views as the views that their queries would be.
+    pub fn stored_queries(&self) -> impl Iterator<Item = Arc<View>> {
+        let materialized = self.tables().filter_map(|table| table.as_view().map(Arc::new));
+        self.views().cloned().chain(materialized)
     }
 
     /// All sequences.

@@ -37,8 +37,21 @@ pub(crate) struct Table {
     pub comment: Option<String>,
     /// Its owner, and what was granted on it.
     pub rights: Rights,
+    /// Of a materialized view, its query.
+    pub stored_query: Option<StoredQuery>,
     /// Where its rows lie.
     pub engine: heddledb::Table,
+}
+
+/// The query of a materialized view.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct StoredQuery {
+    /// Its SQL text.
+    pub query: String,
+    /// The schemas in which the query's names were looked up.
+    pub search_path: Vec<String>,
+    /// Whether it was run; else the view cannot be read.
+    pub populated: bool,
 }
 
 /// How long a table's rows live.
@@ -268,6 +281,27 @@ impl Table {
             },
             column => crate::parse::quote_identifier(&column.name),
         }
+    }
+
+    /// What its kind is called.
+    pub fn kind(&self) -> &'static str {
+        if self.stored_query.is_some() { "materialized view" } else { "table" }
+    }
+
+    /// A materialized view as the view that its query would be.
+    pub fn as_view(&self) -> Option<View> {
+        let stored = self.stored_query.as_ref()?;
+        Some(View {
+            oid: self.oid,
+            schema: self.schema.clone(),
+            name: self.name.clone(),
+            columns: self.visible().iter().map(|column| column.name.clone()).collect(),
+            query: stored.query.clone(),
+            search_path: stored.search_path.clone(),
+            comment: self.comment.clone(),
+            rights: self.rights.clone(),
+            column_acls: Vec::new(),
+        })
     }
 
     /// Whether rows can be looked up by an index: one that the open transaction has added to a table with rows is filled by

@@ -15,7 +15,7 @@ use crate::catalog::role::Role;
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, DATABASE_OID, DatabaseEntry, Domain, EnumType, ForeignKey, Index,
-    Persistence, Relation, Routine, Schema, Sequence, Table, Trigger, UserType, View,
+    Persistence, Relation, Routine, Schema, Sequence, StoredQuery, Table, Trigger, UserType, View,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
@@ -61,6 +61,8 @@ pub(crate) struct StoredTable {
     comment: Option<String>,
     #[serde(default)]
     rights: Rights,
+    #[serde(default)]
+    stored_query: Option<StoredQuery>,
 }
 
 impl StoredTable {
@@ -80,6 +82,7 @@ impl StoredTable {
             persistence: table.persistence,
             comment: table.comment.clone(),
             rights: table.rights.clone(),
+            stored_query: table.stored_query.clone(),
         }
     }
 
@@ -98,6 +101,7 @@ impl StoredTable {
             persistence: self.persistence,
             comment: self.comment,
             rights: self.rights,
+            stored_query: self.stored_query,
             engine: engine.fixed(),
         }
     }
@@ -390,6 +394,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         persistence: Persistence::Permanent,
         comment: None,
         rights: Rights::default(),
+        stored_query: None,
         engine: engine.fixed(),
     })
 }

@@ -12,6 +12,7 @@ use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, IndexColumn, Persistence, Relation, Table};
 use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
 use crate::ddl::drop::names_relation;
+use crate::ddl::materialized::check_materialized;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{
@@ -53,6 +54,9 @@ impl Connection {
             let message = format!("ALTER TABLE of a {} is not supported", relation.kind());
             return Err(SqlError::unsupported(message));
         };
+        if table.stored_query.is_some() {
+            check_materialized(&table.name, &alter.actions)?;
+        }
         for action in &alter.actions {
             self.alter_action(table.oid, action, text)?;
         }
@@ -326,7 +330,7 @@ impl Connection {
 
     fn refuse_views(&self, table: &Table, column: &str) -> Result<()> {
         let catalog = self.current_catalog();
-        let depends = catalog.views().find(|view| {
+        let depends = catalog.stored_queries().find(|view| {
             names_relation(view, &table.schema, &table.name)
                 && (view.query.contains(column) || view.query.contains('*'))
         });
@@ -593,7 +597,7 @@ impl Connection {
         self.check_schema(&schema, CREATE)?;
         self.is_free(&schema, to, false)?;
         if matches!(relation, Relation::Table(_) | Relation::View(_))
-            && let Some(view) = catalog.views().find(|view| names_relation(view, &schema, &from))
+            && let Some(view) = catalog.stored_queries().find(|view| names_relation(view, &schema, &from))
         {
             let message = format!("cannot rename {from} because view {} depends on it", view.name);
             let hint = "Drop the view first, and create it again.";

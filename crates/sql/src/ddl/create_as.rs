@@ -62,7 +62,7 @@ impl Connection {
     }
 
     /// Makes a table with the query's columns: their names. None: it exists, and that is accepted.
-    fn make_table_for(
+    pub(super) fn make_table_for(
         &mut self,
         create: &CreateTableAs,
         query: &Statement,
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Inserts a query's rows.
-    fn fill_table(
+    pub(super) fn fill_table(
         &mut self,
         name: &ObjectName,
         columns: &[Name],

@@ -241,6 +241,7 @@ impl TableDraft {
             persistence: self.persistence,
             comment: None,
             rights: self.rights,
+            stored_query: None,
             engine: engine.fixed(),
         }
     }
@@ -635,6 +636,7 @@ impl Connection {
             persistence: draft.persistence,
             comment: None,
             rights: draft.rights.clone(),
+            stored_query: None,
             engine: self.shared().store.any_table(),
         })
     }

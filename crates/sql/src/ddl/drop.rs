@@ -33,6 +33,27 @@ struct Plan {
     defaults: Vec<(u32, usize)>,
 }
 
+impl Plan {
+    /// Whether a view goes, or a materialized one.
+    fn drops_view(&self, oid: u32) -> bool {
+        self.views.iter().any(|view| view.oid == oid) || self.tables.iter().any(|table| table.oid == oid)
+    }
+
+    /// Adds a view, or the materialized view that it stands for, which depends on `object`.
+    fn add_view(&mut self, catalog: &Catalog, view: &Arc<View>, object: &str, cascade: bool) -> Result<()> {
+        let materialized = catalog.table_by_oid(view.oid);
+        if !cascade {
+            let kind = materialized.map_or("view", |table| table.kind());
+            return Err(depends(object, &format!("{kind} {}", view.name)));
+        }
+        match materialized {
+            Some(table) => self.tables.push(table.clone()),
+            None => self.views.push(view.clone()),
+        }
+        Ok(())
+    }
+}
+
 fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Table => "table",
@@ -324,7 +345,7 @@ impl Connection {
             let relation = self.find_relation(name)?;
             self.check_relation(&relation, TRUNCATE)?;
             match relation {
-                Relation::Table(table) => tables.push(table),
+                Relation::Table(table) if table.stored_query.is_none() => tables.push(table),
                 _ => {
                     let message = format!("\"{}\" is not a table", name.last());
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -366,7 +387,7 @@ impl Connection {
         Ok("TRUNCATE TABLE")
     }
 
-    fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+    pub(super) fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
         let names: Vec<String> =
             tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -492,22 +513,19 @@ fn add_foreign_keys(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result
 }
 
 fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
-    for view in catalog.views() {
-        if plan.views.iter().any(|dropped| dropped.oid == view.oid) {
+    for view in catalog.stored_queries() {
+        if plan.drops_view(view.oid) {
             continue;
         }
-        let named = |schema: &str, name: &str| names_relation(view, schema, name);
+        let named = |schema: &str, name: &str| names_relation(&view, schema, name);
         let of_table = plan.tables.iter().find(|table| named(&table.schema, &table.name));
         let of_view = plan.views.iter().find(|other| named(&other.schema, &other.name));
         let object = match (of_table, of_view) {
-            (Some(table), _) => format!("table {}", table.name),
+            (Some(table), _) => format!("{} {}", table.kind(), table.name),
             (None, Some(other)) => format!("view {}", other.name),
             (None, None) => continue,
         };
-        if !cascade {
-            return Err(depends(&object, &format!("view {}", view.name)));
-        }
-        plan.views.push(view.clone());
+        plan.add_view(catalog, &view, &object, cascade)?;
     }
     Ok(())
 }
@@ -534,17 +552,13 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         }
         plan.routines.push(routine.clone());
     }
-    for view in catalog.views() {
+    for view in catalog.stored_queries() {
         let Some(routine) = plan.routines.iter().find(|routine| calls(&view.query, routine)) else {
             continue;
         };
-        if plan.views.iter().any(|dropped| dropped.oid == view.oid) {
-            continue;
+        if !plan.drops_view(view.oid) {
+            plan.add_view(catalog, &view, &shown(catalog, routine), cascade)?;
         }
-        if !cascade {
-            return Err(depends(&shown(catalog, routine), &format!("view {}", view.name)));
-        }
-        plan.views.push(view.clone());
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Connection {
                 (draft.oid, draft.columns.clone(), draft.key.clone(), unique)
             } else {
                 match self.find_relation(&reference.table)? {
-                    Relation::Table(table) => {
+                    Relation::Table(table) if table.stored_query.is_none() => {
                         self.check_references(&Relation::Table(table.clone()), reference)?;
                         (table.oid, table.columns.clone(), table.key.clone(), unique_keys(&table.indexes))
                     }

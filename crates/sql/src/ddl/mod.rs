@@ -3,6 +3,7 @@
 //! ```text
 //! create_table   tables and their constraints        alter_table   ALTER TABLE
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
+//! materialized   materialized views
 //! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
 //! ownership      who may change what; OWNER TO
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
@@ -25,6 +26,7 @@ mod drop;
 mod foreign_key;
 mod index;
 mod index_expressions;
+mod materialized;
 mod objects;
 pub(crate) mod routine;
 mod trigger;
@@ -110,6 +112,7 @@ impl Connection {
             Statement::AlterTable(alter) => self.alter_table(alter, text),
             Statement::CreateIndex(create) => self.create_index(create, text),
             Statement::CreateView(create) => self.create_view(create, text),
+            Statement::Refresh(refresh) => self.refresh(refresh),
             Statement::CreateSequence(create) => self.create_sequence(create),
             Statement::AlterSequence(alter) => self.alter_sequence(alter),
             Statement::CreateSchema { name, owner, if_not_exists } => {

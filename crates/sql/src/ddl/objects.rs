@@ -238,7 +238,7 @@ impl Connection {
 
     /// The schemas that the names of a view's query are looked up in: those of the search path that are there, so that
     /// none that is made later comes before them.
-    fn view_path(&self, temporary: bool) -> Vec<String> {
+    pub(super) fn view_path(&self, temporary: bool) -> Vec<String> {
         let environment = self.environment();
         let mut path = environment.path();
         path.retain(|name| {
@@ -252,9 +252,9 @@ impl Connection {
     }
 
     pub(crate) fn create_view(&mut self, create: &CreateView, text: &str) -> Result<&'static str> {
-        if create.materialized || create.recursive {
-            let message = "materialized and recursive views are not supported";
-            return Err(SqlError::unsupported(message).with_hint("Use a view, or CREATE TABLE AS."));
+        if create.recursive {
+            let message = "recursive views are not supported";
+            return Err(SqlError::unsupported(message).with_hint("Write the view's query WITH RECURSIVE."));
         }
         let mut catalog = self.catalog_to_change();
         let schema = self.schema_for(&create.name, create.temporary)?;
@@ -524,6 +524,10 @@ impl Connection {
             }
             Err(error) => return Err(error),
         };
+        if kind == ObjectKind::MaterializedView && relation.kind() != "materialized view" {
+            let message = format!("\"{}\" is not a materialized view", name.last());
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         self.rename_relation(&relation, to)?;
         Ok(tag)
     }
@@ -563,25 +567,27 @@ impl Connection {
                 catalog.put_table(changed.clone());
                 Object::table(&changed)
             }
-            ObjectKind::Table | ObjectKind::View => match self.find_relation(&comment.name)? {
-                Relation::Table(table) => {
-                    self.check_table_owner(&table)?;
-                    let mut changed = table.as_ref().clone();
-                    changed.comment = text;
-                    let changed = Arc::new(changed);
-                    catalog.put_table(changed.clone());
-                    Object::table(&changed)
+            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView => {
+                match self.find_relation(&comment.name)? {
+                    Relation::Table(table) => {
+                        self.check_table_owner(&table)?;
+                        let mut changed = table.as_ref().clone();
+                        changed.comment = text;
+                        let changed = Arc::new(changed);
+                        catalog.put_table(changed.clone());
+                        Object::table(&changed)
+                    }
+                    Relation::View(view) => {
+                        self.check_owner(&view.rights, "view", &view.name)?;
+                        let mut changed = view.as_ref().clone();
+                        changed.comment = text;
+                        let (schema, name) = (changed.schema.clone(), changed.name.clone());
+                        catalog.put_relation(&schema, &name, Relation::View(Arc::new(changed.clone())));
+                        Object::View(changed)
+                    }
+                    _ => return Err(SqlError::unsupported("comments on such relations are not supported")),
                 }
-                Relation::View(view) => {
-                    self.check_owner(&view.rights, "view", &view.name)?;
-                    let mut changed = view.as_ref().clone();
-                    changed.comment = text;
-                    let (schema, name) = (changed.schema.clone(), changed.name.clone());
-                    catalog.put_relation(&schema, &name, Relation::View(Arc::new(changed.clone())));
-                    Object::View(changed)
-                }
-                _ => return Err(SqlError::unsupported("comments on such relations are not supported")),
-            },
+            }
             // Accepted, and not kept: what they name has no place for a comment.
             _ => return Ok("COMMENT"),
         };

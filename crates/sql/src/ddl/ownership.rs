@@ -217,7 +217,11 @@ impl Connection {
     /// The object that OWNER TO names; none: an index, which has its table's owner.
     fn owned_object(&self, kind: TargetKind, name: &ObjectName) -> Result<Option<Securable>> {
         Ok(match kind {
-            TargetKind::Table | TargetKind::View | TargetKind::Sequence | TargetKind::Index => {
+            TargetKind::Table
+            | TargetKind::View
+            | TargetKind::MaterializedView
+            | TargetKind::Sequence
+            | TargetKind::Index => {
                 let relation = self.find_relation(name)?;
                 let wrong = |what: &str| {
                     let message = format!("\"{}\" is not a {what}", name.last());
@@ -226,6 +230,9 @@ impl Connection {
                 match (&relation, kind) {
                     (Relation::Index { .. }, _) => return Ok(None),
                     (Relation::Table(_) | Relation::Sequence(_), TargetKind::View) => return wrong("view"),
+                    (_, TargetKind::MaterializedView) if relation.kind() != "materialized view" => {
+                        return wrong("materialized view");
+                    }
                     (Relation::Table(_) | Relation::View(_), TargetKind::Sequence) => {
                         return wrong("sequence");
                     }

@@ -18,7 +18,7 @@ fn missing(trigger: &str, table: &str) -> String {
 impl Connection {
     fn table_of_trigger(&self, name: &ObjectName) -> Result<Arc<Table>> {
         match self.find_relation(name)? {
-            Relation::Table(table) => {
+            Relation::Table(table) if table.stored_query.is_none() => {
                 self.check_table_owner(&table)?;
                 Ok(table)
             }

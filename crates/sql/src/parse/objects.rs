@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     AlterAction, AlterRoutine, AlterTable, AlterType, Comment, CreateDomain, CreateIndex, CreateView, Drop,
-    IndexElement, ObjectKind, ObjectName, PersistenceName, RoleName, RoleStatement, RoutineChange,
+    IndexElement, ObjectKind, ObjectName, PersistenceName, Refresh, RoleName, RoleStatement, RoutineChange,
     SequenceOption, SequenceStatement, Statement, TargetKind,
 };
 
@@ -98,18 +98,26 @@ impl Parser<'_> {
         let if_not_exists = self.accept_words(&["if", "not", "exists"]);
         let name = self.object_name()?;
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
+        if materialized && self.accept("using") {
+            self.name()?;
+        }
         if self.is_word(0, "with") && self.is_mark(1, "(") {
             self.advance();
             self.storage_parameters()?;
+        }
+        if materialized && self.accept("tablespace") {
+            self.name()?;
         }
         self.expect("as")?;
         let start = self.position();
         let query = Box::new(self.query()?);
         let text = self.text_since(start).to_string();
+        let mut with_data = true;
         if self.accept("with") {
-            if materialized && (self.accept("data") || self.accept_words(&["no", "data"])) {
-            } else {
-                return Err(self.refused("WITH CHECK OPTION is not supported"));
+            match () {
+                () if materialized && self.accept("data") => {}
+                () if materialized && self.accept_words(&["no", "data"]) => with_data = false,
+                () => return Err(self.refused("WITH CHECK OPTION is not supported")),
             }
         }
         let temporary = persistence == PersistenceName::Temporary;
@@ -121,9 +129,25 @@ impl Parser<'_> {
             if_not_exists,
             recursive,
             columns,
+            with_data,
             query,
             text,
         })))
+    }
+
+    /// REFRESH MATERIALIZED VIEW.
+    pub fn refresh(&mut self) -> Result<Statement> {
+        self.expect("refresh")?;
+        self.expect("materialized")?;
+        self.expect("view")?;
+        let concurrently = self.accept("concurrently");
+        let name = self.object_name()?;
+        let mut with_data = true;
+        if self.accept("with") {
+            with_data = !self.accept("no");
+            self.expect("data")?;
+        }
+        Ok(Statement::Refresh(Refresh { name, concurrently, with_data }))
     }
 
     fn create_sequence(&mut self, persistence: PersistenceName) -> Result<Statement> {
@@ -456,7 +480,7 @@ impl Parser<'_> {
             () if self.is_one_of(&["index", "view", "schema", "domain"])
                 || self.is_words(&["materialized", "view"]) =>
             {
-                self.alter_other(at)
+                self.alter_other()
             }
             () => {
                 let start = self.position();
@@ -542,17 +566,16 @@ impl Parser<'_> {
     }
 
     /// ALTER INDEX, VIEW, SCHEMA, DOMAIN: RENAME TO and OWNER TO; storage parameters without effect.
-    fn alter_other(&mut self, at: u32) -> Result<Statement> {
+    fn alter_other(&mut self) -> Result<Statement> {
         let (kind, target, tag) = match () {
             () if self.accept("index") => (ObjectKind::Index, TargetKind::Index, "ALTER INDEX"),
             () if self.accept("view") => (ObjectKind::View, TargetKind::View, "ALTER VIEW"),
+            () if self.accept_words(&["materialized", "view"]) => {
+                (ObjectKind::MaterializedView, TargetKind::MaterializedView, "ALTER MATERIALIZED VIEW")
+            }
             () if self.accept("schema") => (ObjectKind::Schema, TargetKind::Schema, "ALTER SCHEMA"),
             () if self.accept("domain") => (ObjectKind::Domain, TargetKind::Domain, "ALTER DOMAIN"),
-            () => {
-                self.skip_statement();
-                let what = "ALTER MATERIALIZED VIEW".to_string();
-                return Ok(Statement::Unsupported { what, hint: None, at });
-            }
+            () => return Err(self.unexpected()),
         };
         let if_exists = self.accept_words(&["if", "exists"]);
         let name = self.object_name()?;
@@ -561,6 +584,12 @@ impl Parser<'_> {
         }
         if let Some(statement) = self.owner_to(target, &name, if_exists, tag)? {
             return Ok(statement);
+        }
+        if kind == ObjectKind::MaterializedView && self.accept_words(&["rename", "column"]) {
+            let from = self.name()?;
+            self.expect("to")?;
+            let actions = vec![AlterAction::RenameColumn { from, to: self.name()? }];
+            return Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })));
         }
         if self.accept("set") && self.is_mark(0, "(") {
             self.storage_parameters()?;

@@ -57,7 +57,8 @@ impl Parser<'_> {
             "grant" | "revoke" => self.privilege(&word),
             "do" => self.do_block(),
             "call" => self.call_statement(),
-            "refresh" | "security" | "import" | "load" => self.unsupported(&word),
+            "refresh" => self.refresh(),
+            "security" | "import" | "load" => self.unsupported(&word),
             "reassign" => self.reassign_owned(),
             _ => Err(self.unexpected()),
         }
@@ -66,12 +67,8 @@ impl Parser<'_> {
     /// A statement that is known and refused: its tokens are passed over.
     fn unsupported(&mut self, word: &str) -> Result<Statement> {
         let at = self.position();
-        let hint = match word {
-            "refresh" => Some("Use a view, or a table filled with INSERT … SELECT."),
-            _ => None,
-        };
         self.skip_statement();
-        Ok(Statement::Unsupported { what: word.to_uppercase(), hint, at })
+        Ok(Statement::Unsupported { what: word.to_uppercase(), hint: None, at })
     }
 
     /// Passes over the rest of the statement.

@@ -42,6 +42,9 @@ impl Connection {
             Statement::Show(name) => return self.show(name, sink),
             Statement::Fetch(fetch) => return self.fetch(fetch, sink),
             Statement::CreateTableAs(create) => return self.create_table_as(create, text, sink),
+            Statement::CreateView(create) if create.materialized => {
+                return self.create_materialized_view(create, text, sink);
+            }
             Statement::Do(block) => {
                 self.do_block(block)?;
                 "DO"

@@ -493,6 +493,7 @@ impl Statement {
             | Statement::Comment(_)
             | Statement::Role(_)
             | Statement::Privilege(_)
+            | Statement::Refresh(_)
             | Statement::Truncate { .. } => true,
             _ => false,
         }

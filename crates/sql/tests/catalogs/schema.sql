@@ -6,6 +6,8 @@ create index account_owner_idx on account (owner, branch_id desc);
 create table entry (serial_id serial, account_id bigint, at date, primary key (serial_id, at), constraint entry_account_fkey foreign key (account_id) references account (id) on update cascade deferrable initially deferred);
 create sequence ticket start with 10 increment by 5;
 create view rich as select id, owner from account where id > 1000;
+create materialized view busy (branch, accounts) as select branch_id, count(*) from account group by branch_id;
+create unique index busy_branch on busy (branch);
 create schema sales;
 create table sales.orders (id int, code char(4));
 comment on table account is 'who has how much';

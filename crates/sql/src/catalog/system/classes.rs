@@ -118,6 +118,13 @@ pub(super) fn views(catalog: &Catalog) -> Vec<&Arc<View>> {
     views
 }
 
+/// The views and the materialized views, in the order of their oids.
+pub(super) fn stored_queries(catalog: &Catalog) -> Vec<Arc<View>> {
+    let mut views: Vec<_> = catalog.stored_queries().collect();
+    views.sort_by_key(|view| view.oid);
+    views
+}
+
 /// The sequences, in the order of their oids.
 pub(super) fn sequences(catalog: &Catalog) -> Vec<&Arc<Sequence>> {
     let mut sequences: Vec<_> = catalog.sequences().collect();
@@ -158,11 +165,12 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             reltuples = -1.0_f32,
             relhasindex = !indexes_of(table).is_empty(),
             relpersistence = persistence(table),
-            relkind = 'r',
+            relkind = if table.stored_query.is_some() { 'm' } else { 'r' },
             relnatts = table.visible().len() as i16,
             relchecks = table.checks.len() as i16,
             relhastriggers = has_triggers,
-            relispopulated = true,
+            relhasrules = table.stored_query.is_some(),
+            relispopulated = table.stored_query.as_ref().is_none_or(|stored| stored.populated),
             relreplident = 'd',
         );
         for index in indexes_of(table) {

@@ -225,6 +225,7 @@ pub(super) fn view_text(system: &SystemCatalog<'_>, view: &View) -> String {
 pub(super) fn view_definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
     match system.objects().relation_by_oid(oid)? {
         Relation::View(view) => Some(view_text(system, view)),
+        Relation::Table(table) => Some(view_text(system, &table.as_view()?)),
         _ => None,
     }
 }

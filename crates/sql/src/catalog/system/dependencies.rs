@@ -1,6 +1,6 @@
 //! `pg_depend` and `pg_rewrite`: which objects need which. `pg_dump` orders by them what it writes.
 
-use super::classes::{schema_oid, sequences as all_sequences, tables as all_tables, views as all_views};
+use super::classes::{schema_oid, sequences as all_sequences, stored_queries, tables as all_tables};
 use super::constraints::{Rule, constraints_of};
 use super::definitions::{relations_of, sequences_of};
 use super::listings::{PG_CLASS, PG_NAMESPACE};
@@ -57,11 +57,13 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
         let kind = if identity { 'i' } else { 'a' };
         depend((PG_CLASS, sequence.oid), (PG_CLASS, table, column as i32 + 1), kind);
     }
-    for view in all_views(catalog) {
+    for view in stored_queries(catalog) {
         let rule = (PG_REWRITE, derived_oid(view.oid, 'r', RULE));
-        depend((PG_CLASS, view.oid), (PG_NAMESPACE, schema_oid(catalog, &view.schema), 0), 'n');
+        if catalog.table_by_oid(view.oid).is_none() {
+            depend((PG_CLASS, view.oid), (PG_NAMESPACE, schema_oid(catalog, &view.schema), 0), 'n');
+        }
         depend(rule, (PG_CLASS, view.oid, 0), 'i');
-        for relation in relations_of(catalog, view) {
+        for relation in relations_of(catalog, &view) {
             depend(rule, (PG_CLASS, relation, 0), 'n');
         }
     }
@@ -69,7 +71,7 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
 
 /// The rules of views: each says what the view reads.
 pub(super) fn rules(system: &SystemCatalog<'_>, out: &mut Output) {
-    for view in all_views(system.objects()) {
+    for view in stored_queries(system.objects()) {
         row!(
             out,
             oid = derived_oid(view.oid, 'r', RULE),

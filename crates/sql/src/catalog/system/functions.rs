@@ -8,9 +8,10 @@ use super::definitions::{constraint_definition, index_definition, view_definitio
 use super::listings::{PG_CLASS, PG_NAMESPACE, PG_TYPE, comments};
 use super::procedures::{function_by_oid, is_function};
 use super::routines;
+use super::sizes;
 use super::triggers;
 use super::types::type_name;
-use super::{PG_CATALOG, SystemCatalog, find, relation_by_oid};
+use super::{DATABASE, PG_CATALOG, SystemCatalog, find, relation_by_oid};
 use crate::catalog::{Relation, UserType};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
@@ -84,15 +85,17 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("pg_get_partition_constraintdef(oid) text", none).stable(),
     scalar("pg_get_statisticsobjdef(oid) text", none).stable(),
     scalar("pg_get_statisticsobjdef_columns(oid) text", none).stable(),
-    // What one table occupies is not known.
-    scalar("pg_relation_size(regclass) int8", none).stable(),
-    scalar("pg_relation_size(regclass, text) int8", none).stable(),
-    scalar("pg_table_size(regclass) int8", none).stable(),
-    scalar("pg_indexes_size(regclass) int8", none).stable(),
-    scalar("pg_total_relation_size(regclass) int8", none).stable(),
-    scalar("pg_database_size(name) int8", none).stable(),
-    scalar("pg_database_size(oid) int8", none).stable(),
-    scalar("pg_size_pretty(int8) text", |_, v| Ok(Value::text(pretty_size(v[0].int8())))),
+    scalar("pg_relation_size(regclass) int8", |c, v| of(c, |it| sizes::relation(it, oid(v)))).stable(),
+    scalar("pg_relation_size(regclass, text) int8", fork_size).stable(),
+    scalar("pg_table_size(regclass) int8", |c, v| of(c, |it| sizes::table(it, oid(v)))).stable(),
+    scalar("pg_indexes_size(regclass) int8", |c, v| of(c, |it| sizes::indexes(it, oid(v)))).stable(),
+    scalar("pg_total_relation_size(regclass) int8", |c, v| of(c, |it| sizes::total(it, oid(v)))).stable(),
+    scalar("pg_database_size(name) int8", named_database_size).stable(),
+    scalar("pg_database_size(oid) int8", |c, v| {
+        of(c, |it| (oid(v) == DATABASE).then(|| sizes::database(it)))
+    })
+    .stable(),
+    scalar("pg_size_pretty(int8) text", |_, v| Ok(Value::text(sizes::pretty(v[0].int8())))),
     scalar("to_regclass(text) regclass", |c, v| by_name(c, ObjectKind::Relation, v)).stable(),
     scalar("to_regtype(text) regtype", |c, v| by_name(c, ObjectKind::Type, v)).stable(),
     scalar("to_regproc(text) regproc", |c, v| by_name(c, ObjectKind::Function, v)).stable(),
@@ -175,6 +178,25 @@ fn of<T: super::row::Cell>(
 ) -> Result<Value> {
     let system = context.environment.system_catalog();
     Ok(system.and_then(|system| ask(&system)).map_or(Value::Null, super::row::Cell::value))
+}
+
+/// The size of a relation's fork: all of a relation is in the main one.
+fn fork_size(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    match values[1].str() {
+        "main" => of(context, |it| sizes::relation(it, oid(values))),
+        "fsm" | "vm" | "init" => of(context, |it| sizes::relation(it, oid(values)).map(|_| 0_i64)),
+        _ => Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "invalid fork name")
+            .with_hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".")),
+    }
+}
+
+fn named_database_size(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let name = values[0].str();
+    if name != context.environment.database() {
+        let message = format!("database \"{name}\" does not exist");
+        return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
+    }
+    of(context, |it| Some(sizes::database(it)))
 }
 
 fn system_rows(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
@@ -349,17 +371,4 @@ fn function_arguments(system: &SystemCatalog<'_>, oid: u32, with_defaults: bool)
         if name.is_empty() { kind } else { format!("{name} {kind}") }
     });
     Some(shown.collect::<Vec<_>>().join(", "))
-}
-
-/// A number of bytes in the largest unit of which there are at least ten, rounded.
-fn pretty_size(bytes: i64) -> String {
-    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
-    let (mut size, mut unit) = (i128::from(bytes), 0);
-    while size.abs() >= 10 * 1024 && unit + 1 < units.len() {
-        // Rounded once, half away from zero, at the unit that is printed.
-        unit += 1;
-        let divisor = 1_i128 << (10 * unit);
-        size = (i128::from(bytes) + i128::from(bytes.signum()) * divisor / 2) / divisor;
-    }
-    format!("{size} {}", units[unit])
 }

@@ -13,7 +13,7 @@ use super::definitions::{default_text, view_text};
 use super::row::{Cell, Output, row};
 use super::types::type_name;
 use crate::bind::writable_columns;
-use crate::catalog::{Catalog, Column, ColumnOrigin, Persistence, Sequence, UserType, View};
+use crate::catalog::{Catalog, Column, ColumnOrigin, Persistence, Sequence, Table, UserType, View};
 use crate::functions::{FunctionKind, all_functions};
 use crate::types::{Modifier, Type, Value};
 
@@ -59,7 +59,8 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
         let kind = if relation.kind == 'r' { "BASE TABLE" } else { "VIEW" };
         add(relation.schema, relation.name, kind, false);
     }
-    for table in all_tables(system.objects()) {
+    let is_plain = |table: &&Arc<Table>| table.stored_query.is_none();
+    for table in all_tables(system.objects()).into_iter().filter(is_plain) {
         let temporary = table.persistence == Persistence::Temporary;
         let kind = if temporary { "LOCAL TEMPORARY" } else { "BASE TABLE" };
         add(&table.schema, &table.name, kind, true);
@@ -198,7 +199,7 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
             out.row(shown.cells(system));
         }
     }
-    for table in all_tables(catalog) {
+    for table in all_tables(catalog).into_iter().filter(|table| table.stored_query.is_none()) {
         for (number, column) in table.visible().iter().enumerate() {
             let shown = Shown {
                 schema: &table.schema,

@@ -25,7 +25,7 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
             rowsecurity = false,
         );
     }
-    for table in all_tables(catalog) {
+    for table in all_tables(catalog).into_iter().filter(|table| table.stored_query.is_none()) {
         row!(
             out,
             schemaname = &table.schema,
@@ -47,6 +47,21 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
             viewname = &view.name,
             viewowner = system.session.role_name(view.rights.owner),
             definition = view_text(system, view),
+        );
+    }
+}
+
+pub(super) fn materialized_views(system: &SystemCatalog<'_>, out: &mut Output) {
+    for table in all_tables(system.objects()) {
+        let (Some(view), Some(stored)) = (table.as_view(), &table.stored_query) else { continue };
+        row!(
+            out,
+            schemaname = &table.schema,
+            matviewname = &table.name,
+            matviewowner = system.session.role_name(table.rights.owner),
+            hasindexes = !indexes_of(table).is_empty(),
+            ispopulated = stored.populated,
+            definition = view_text(system, &view),
         );
     }
 }

@@ -35,6 +35,7 @@ pub(crate) mod privileges;
 mod procedures;
 mod routines;
 mod row;
+mod sizes;
 mod triggers;
 mod types;
 
@@ -128,6 +129,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_indexes", listings::indexes),
     ("pg_language", types::languages),
     ("pg_locks", cluster::locks),
+    ("pg_matviews", listings::materialized_views),
     ("pg_namespace", classes::namespaces),
     ("pg_opclass", types::operator_classes),
     ("pg_operator", procedures::operators),

@@ -245,9 +245,19 @@ pub(crate) struct CreateView {
     pub if_not_exists: bool,
     pub recursive: bool,
     pub columns: Vec<Name>,
+    /// Of a materialized view, whether its query is run.
+    pub with_data: bool,
     pub query: Box<Query>,
     /// How the query was written.
     pub text: String,
+}
+
+/// REFRESH MATERIALIZED VIEW.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refresh {
+    pub name: ObjectName,
+    pub concurrently: bool,
+    pub with_data: bool,
 }
 
 /// CREATE SEQUENCE and ALTER SEQUENCE.

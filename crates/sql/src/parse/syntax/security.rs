@@ -139,6 +139,7 @@ pub(crate) enum TargetKind {
     /// Tables and views.
     Table,
     View,
+    MaterializedView,
     Index,
     Sequence,
     Schema,

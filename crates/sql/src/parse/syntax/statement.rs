@@ -3,8 +3,8 @@
 use crate::parse::syntax::{
     AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain, CreateIndex,
     CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete, Do, Drop, DropRoutines,
-    Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, RoleName, RoleStatement,
-    SequenceStatement, TriggerChange, TypeName, Update,
+    Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, Refresh, RoleName,
+    RoleStatement, SequenceStatement, TriggerChange, TypeName, Update,
 };
 
 /// A statement.
@@ -54,6 +54,8 @@ pub(crate) enum Statement {
         to: Name,
     },
     Comment(Comment),
+    /// REFRESH MATERIALIZED VIEW.
+    Refresh(Refresh),
     Truncate {
         tables: Vec<ObjectName>,
         restart_identity: bool,

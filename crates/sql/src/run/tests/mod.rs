@@ -127,6 +127,7 @@ impl Fixture {
             persistence: Persistence::Permanent,
             comment: None,
             rights: Default::default(),
+            stored_query: None,
             engine,
         };
         self.catalog.put_table(Arc::new(table));

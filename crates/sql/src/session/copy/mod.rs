@@ -161,9 +161,12 @@ impl Connection {
         table: &crate::parse::syntax::ObjectName,
         columns: &[Name],
     ) -> Result<(Arc<Plan>, Vec<CopyColumn>)> {
-        let crate::catalog::Relation::Table(found) = self.find_relation(table)? else {
-            let message = format!("cannot copy to \"{table}\"");
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        let found = match self.find_relation(table)? {
+            crate::catalog::Relation::Table(found) if found.stored_query.is_none() => found,
+            other => {
+                let message = format!("cannot copy to {} \"{}\"", other.kind(), table.last());
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
         };
         let mut fields = Vec::new();
         for column in found.visible() {
