@@ -378,11 +378,14 @@ impl Binder<'_> {
 
     fn cast(&mut self, operand: &Expr, ty: &TypeName, at: At) -> Result<BoundExpr> {
         let named = self.named_type(ty)?;
-        if let Some(domain) = &named.domain
-            && (domain.not_null || !domain.checks.is_empty())
-        {
-            return Err(self.unsupported(at, "casts to domains with constraints are not supported"));
+        let value = self.cast_to_base(operand, &named, at)?;
+        match &named.domain {
+            Some(domain) => self.checked(value, domain, at),
+            None => Ok(value),
         }
+    }
+
+    fn cast_to_base(&mut self, operand: &Expr, named: &crate::bind::NamedType, at: At) -> Result<BoundExpr> {
         if let ExprKind::Array(elements) = &operand.kind
             && let Some(element) = named.ty.element()
         {

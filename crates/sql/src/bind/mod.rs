@@ -14,6 +14,7 @@
 mod binder;
 mod calls;
 mod coerce;
+mod domains;
 mod expression;
 mod from;
 mod grouping;

@@ -13,6 +13,11 @@ use crate::types::{Modifier, Type, Value};
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("pg_typeof(any) regtype", |c, _| Ok(Value::Oid(c.argument_type(0).oid()))).nullable().stable(),
     scalar("gen_random_uuid() uuid", random_uuid).volatile(),
+    scalar("heddle_domain_violation(text, text) text", |_, v| {
+        Err(domain_violation(v[0].str(), (!v[1].is_null()).then(|| v[1].str())))
+    })
+    .nullable()
+    .stable(),
     scalar("enum_first(anyenum) anyenum", |c, _| labels(c).map(|_| Value::Enum(0))).nullable().stable(),
     scalar("enum_last(anyenum) anyenum", |c, _| Ok(Value::Enum(labels(c)? as i32 - 1))).nullable().stable(),
     scalar("enum_range(anyenum) anyarray", |c, _| enum_range(c, &Value::Null, &Value::Null))
@@ -86,6 +91,24 @@ fn enum_range(context: &mut FunctionContext<'_>, from: &Value, to: &Value) -> Re
     let bound = |value: &Value, open: i32| if value.is_null() { open } else { value.enum_order() };
     let values = (bound(from, 0)..=bound(to, last)).map(Value::Enum).collect();
     Ok(Value::array(ArrayValue::list(context.argument_type(0), values)))
+}
+
+/// What a value violates: a domain's check, or its NOT NULL.
+fn domain_violation(domain: &str, check: Option<&str>) -> SqlError {
+    match check {
+        None => SqlError::new(
+            SqlState::NOT_NULL_VIOLATION,
+            format!("domain {} does not allow null values", crate::parse::quote_identifier(domain)),
+        ),
+        Some(check) => SqlError::new(
+            SqlState::CHECK_VIOLATION,
+            format!(
+                "value for domain {} violates check constraint \"{check}\"",
+                crate::parse::quote_identifier(domain)
+            ),
+        )
+        .with_constraint(check),
+    }
 }
 
 #[cfg(test)]

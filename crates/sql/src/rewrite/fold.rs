@@ -122,6 +122,7 @@ impl Folding {
             self.fold(value)?;
             if is_constant(value) {
                 arms.iter_mut().for_each(|arm| name_operand(&mut arm.when, value));
+                name_operand(otherwise, value);
                 *operand = None;
             }
         }
@@ -256,14 +257,18 @@ fn negated(expr: BoundExpr) -> BoundExpr {
 
 /// A CASE without arms is what it is otherwise.
 fn settle_case(expr: &mut BoundExpr) {
-    if let BoundExpr::Case { arms, otherwise, .. } = expr
+    if let BoundExpr::Case { operand, arms, otherwise, .. } = expr
         && arms.is_empty()
     {
+        if let (Some(operand), BoundExpr::CaseOperand { .. }) = (operand, &**otherwise) {
+            *expr = std::mem::replace(&mut **operand, boolean(true));
+            return;
+        }
         *expr = std::mem::replace(&mut **otherwise, boolean(true));
     }
 }
 
-/// Puts the constant operand of a CASE where its conditions name it.
+/// Puts the constant operand of a CASE where its conditions name it, or its ELSE.
 fn name_operand(expr: &mut BoundExpr, value: &BoundExpr) {
     match expr {
         BoundExpr::CaseOperand { .. } => *expr = value.clone(),

@@ -216,11 +216,12 @@ impl<'e> Run<'e> {
             }
             break;
         }
+        // The ELSE of a cast to a domain is the operand, too.
+        let result = chosen.and_then(|chosen| self.evaluate(chosen.unwrap_or(&case.otherwise), row));
         if case.operand.is_some() {
             self.case_operands.pop();
         }
-        let chosen = chosen?.unwrap_or(&case.otherwise);
-        self.evaluate(chosen, row)
+        result
     }
 
     fn min_max(&mut self, kind: MinMax, operands: &'e [Expr], row: &[Value]) -> Result<Value> {

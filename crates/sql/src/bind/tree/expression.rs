@@ -46,7 +46,8 @@ pub(crate) enum BoundExpr {
     IsTruth { operand: Box<BoundExpr>, value: TruthValue, negated: bool },
     /// `IS [NOT] DISTINCT FROM`, with the equality operator of the common type.
     IsDistinct { operands: Box<[BoundExpr; 2]>, equals: &'static Function, negated: bool },
-    /// `CASE`. With an operand, the arms' conditions name it as [`BoundExpr::CaseOperand`].
+    /// `CASE`. With an operand, the arms' conditions name it as [`BoundExpr::CaseOperand`]; so does the ELSE of a cast to
+    /// a domain.
     Case { operand: Option<Box<BoundExpr>>, arms: Vec<Arm>, otherwise: Box<BoundExpr>, ty: Type },
     /// The value of the operand of the innermost `CASE` around that has one.
     CaseOperand { ty: Type },
