@@ -79,6 +79,39 @@ pub(crate) trait Rows {
     }
 }
 
+/// No rows: for expressions that are evaluated outside of any transaction.
+pub(crate) struct Nowhere;
+
+impl Nowhere {
+    fn refused() -> SqlError {
+        SqlError::internal("rows are read outside of a transaction")
+    }
+}
+
+impl Rows for Nowhere {
+    fn get(
+        &self,
+        _table: &Table,
+        _key: &[ValueRef<'_>],
+        _each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError> {
+        Err(Nowhere::refused())
+    }
+
+    fn exists(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Err(Nowhere::refused())
+    }
+
+    fn scan<'s>(
+        &'s self,
+        _table: &Table,
+        _index: Option<&str>,
+        _range: Range,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError> {
+        Err(Nowhere::refused())
+    }
+}
+
 /// Reads rows as of one moment, by several threads at once.
 pub(crate) trait SharedRows: Rows {
     /// Cuts a range into at most this many scans of about the same length, in their order.

@@ -5,7 +5,7 @@ use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     Copy, CopyDirection, CopyOption, CopySource, CopyValue, DeclareCursor, ExplainOptions, Fetch,
-    FetchDirection, SetScope, SetValue, Statement,
+    FetchDirection, ObjectKind, SetScope, SetValue, Statement,
 };
 
 impl Parser<'_> {
@@ -320,6 +320,16 @@ impl Parser<'_> {
     /// EXPLAIN.
     pub fn explain(&mut self) -> Result<Statement> {
         self.expect("explain")?;
+        for (word, kind) in [
+            ("function", ObjectKind::Function),
+            ("procedure", ObjectKind::Procedure),
+            ("routine", ObjectKind::Routine),
+        ] {
+            if self.accept(word) {
+                let name = self.routine_name()?;
+                return Ok(Statement::ExplainRoutine { kind, name });
+            }
+        }
         let mut options = ExplainOptions { costs: true, timing: true, ..ExplainOptions::default() };
         if self.is_mark(0, "(") && !self.starts_query_in_parentheses() {
             self.in_parentheses(|parser| parser.explain_option(&mut options))?;

@@ -72,12 +72,21 @@ fn called(
     if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
         return Err(denied(routine.kind(), &routine.name));
     }
+    acting_for(environment, routine, |environment| run_body(environment, routine, arguments, access))
+}
+
+/// Does something with the privileges that a routine's body has: the session's role's, or its owner's.
+pub(crate) fn acting_for<T>(
+    environment: &mut SessionEnvironment,
+    routine: &Routine,
+    act: impl FnOnce(&mut SessionEnvironment) -> T,
+) -> T {
     let outer = environment.acting_as.clone();
     if routine.is_definer {
         let owner = routine.rights.owner;
         environment.acting_as = Some((owner, environment.role_name(owner).into()));
     }
-    let done = run_body(environment, routine, arguments, access);
+    let done = act(environment);
     environment.acting_as = outer;
     done
 }
@@ -118,21 +127,16 @@ pub(crate) fn trigger_program(
         return Err(SqlError::internal("a trigger's function is not in PL/pgSQL"));
     };
     environment.routines.enter()?;
-    let outer = environment.acting_as.clone();
-    if routine.is_definer {
-        let owner = routine.rights.owner;
-        environment.acting_as = Some((owner, environment.role_name(owner).into()));
-    }
-    let mut execution = Execution { environment: &mut *environment, access, may_write: true };
-    let done =
-        crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns));
-    environment.acting_as = outer;
+    let done = acting_for(environment, &routine, |environment| {
+        let mut execution = Execution { environment, access, may_write: true };
+        crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns))
+    });
     environment.routines.leave();
     done
 }
 
 /// A routine's body, compiled for the catalog as it is.
-fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Arc<Body>> {
+pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Arc<Body>> {
     let (version, settings) = (environment.catalog.version, environment.settings.derived.binding.clone());
     let role = environment.role_oid();
     if let Some(compiled) = environment.routines.compiled.get(&routine.oid)

@@ -4,6 +4,7 @@
 //! call         from a call in a statement to a body     query      a statement of a body: planned once, run often
 //! sql          bodies in SQL                            plpgsql    bodies in PL/pgSQL
 //! value        conversions between variables and columns   trigger  conditions and functions of triggers
+//! footprint/   what a body reads and writes, told before it runs
 //! ```
 //!
 //! # Invariants
@@ -13,6 +14,7 @@
 //! - A compiled body belongs to one connection and one version of the catalog.
 
 pub(crate) mod call;
+pub(crate) mod footprint;
 mod plpgsql;
 mod query;
 mod sql;

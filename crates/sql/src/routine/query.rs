@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::bind::routines::routine_of;
+use crate::bind::tree::walk::walk_statement;
 use crate::bind::tree::{
-    BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
+    BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
 };
 use crate::bind::{BindContext, Names, VariableRef, bind_inside};
 use crate::catalog::{Catalog, Routine, Table, Trigger};
@@ -56,7 +58,7 @@ pub(crate) struct Query {
 /// A statement of a body that is ready to run.
 #[derive(Debug)]
 pub(crate) struct QueryPlan {
-    planned: Planned,
+    pub planned: Planned,
     /// The columns of its rows.
     pub columns: Vec<BoundColumn>,
     /// `SELECT`, `INSERT`, …
@@ -64,7 +66,9 @@ pub(crate) struct QueryPlan {
     /// Of a CALL: which arguments the columns of its row belong to.
     pub outputs: Vec<usize>,
     /// What its parameters are.
-    variables: Vec<VariableRef>,
+    pub variables: Vec<VariableRef>,
+    /// Why it reads or writes more than its plan tells, if it does.
+    pub undeclared: Option<String>,
     /// The fields of the row variables of which it names fields.
     shapes: Vec<(usize, Option<Arc<[RecordField]>>)>,
     version: u64,
@@ -146,6 +150,17 @@ impl QueryPlan {
     /// The expression that the statement computes, if it is nothing else.
     pub(crate) fn expression(&self) -> Option<&Expr> {
         self.planned.lone_expression()
+    }
+
+    /// The value of an expression of the plan that sees no row.
+    pub(crate) fn evaluate_part(
+        &self,
+        expression: &Expr,
+        execution: &mut Execution<'_>,
+        frame: &dyn Frame,
+    ) -> Result<Value> {
+        let parameters = self.parameters(frame);
+        evaluate_alone(expression, &self.planned, execution.access, &parameters, &mut *execution.environment)
     }
 
     fn parameters(&self, frame: &dyn Frame) -> Vec<Value> {
@@ -241,15 +256,32 @@ fn make_plan(
     slots.sort_unstable();
     slots.dedup();
     Ok(QueryPlan {
-        planned,
+        undeclared: undeclared(&bound, &catalog, planned.calls),
         outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
         columns: bound.columns,
+        planned,
         command,
         variables,
         shapes: slots.into_iter().map(|slot| (slot, frame.shape(slot))).collect(),
         version: catalog.version,
         settings: environment.settings.derived.binding.clone(),
     })
+}
+
+/// Why a statement reads or writes more than the scans of its plan; `calls`: it calls a routine that may write.
+fn undeclared(bound: &BoundStatement, catalog: &Catalog, calls: bool) -> Option<String> {
+    let mut found = None;
+    walk_statement(bound, &mut |expr| {
+        if let Some(routine) = routine_of(catalog, expr) {
+            found = Some(format!("it calls {}()", routine.name));
+        } else if matches!(expr, BoundExpr::Subquery(_)) && found.is_none() {
+            found = Some("it has a subquery".to_string());
+        }
+    });
+    match called_procedure(&bound.kind, catalog) {
+        Some(procedure) => Some(format!("it calls {}()", procedure.name)),
+        None => found.or_else(|| calls.then(|| "it calls a routine".to_string())),
+    }
 }
 
 /// The procedure that a CALL calls.

@@ -8,6 +8,7 @@ use crate::bind::{NameConflict, Names, VariableRef};
 use crate::catalog::{Catalog, ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
+use crate::routine::footprint::collect::{Collector, Origin, Site};
 use crate::routine::query::{Execution, Frame, Query, QueryPlan};
 use crate::routine::value::{convert, record};
 use crate::session::SessionEnvironment;
@@ -26,6 +27,16 @@ pub(crate) struct SqlBody {
 struct Arguments<'a> {
     routine: &'a Routine,
     values: &'a [Value],
+}
+
+impl Arguments<'_> {
+    /// What an argument is called in the body.
+    fn name(&self, variable: &VariableRef) -> String {
+        match self.routine.inputs().nth(variable.slot) {
+            Some(argument) if !argument.name.is_empty() => argument.name.clone(),
+            _ => format!("${}", variable.slot + 1),
+        }
+    }
 }
 
 impl Names for Arguments<'_> {
@@ -147,6 +158,37 @@ impl SqlBody {
             }
         }
         Ok(())
+    }
+
+    /// Collects what a call with these arguments reads and writes.
+    ///
+    /// # Errors
+    /// Of a call: a key cannot be computed.
+    pub(crate) fn derive(
+        &self,
+        execution: &mut Execution<'_>,
+        routine: &Routine,
+        values: &[Value],
+        mut collector: Collector,
+    ) -> Result<Collector> {
+        let arguments = Arguments { routine, values };
+        for (number, query) in self.queries.iter().enumerate() {
+            let site = Site {
+                line: number as u32 + 1,
+                is_repeated: false,
+                control: 0,
+                frame: &arguments,
+                origin: &|_| Origin::default(),
+                name: &|variable| arguments.name(variable),
+            };
+            match query.plan(execution.environment, &arguments) {
+                Ok(plan) => {
+                    collector.statement(&plan, &site, execution)?;
+                }
+                Err(error) => collector.gap(site.line, error.message()),
+            }
+        }
+        Ok(collector)
     }
 
     /// Runs a body: all rows of the last statement, or only the first.

@@ -1,9 +1,12 @@
 //! EXPLAIN, in text and JSON.
 
 use crate::access;
+use crate::bind::privileges::denied;
+use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::error::{Result, SqlError};
-use crate::parse::syntax::{ExplainOptions, Statement};
+use crate::parse::syntax::{ExplainOptions, ObjectKind, RoutineName, Statement};
 use crate::plan::explain::Shown;
+use crate::routine::footprint::flow_graph;
 use crate::run::{RunOptions, execute_with};
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink};
@@ -48,6 +51,31 @@ impl Connection {
             for line in &lines {
                 sink.row(&[Value::text(line)], &*printing)?;
             }
+        }
+        sink.complete("EXPLAIN")
+    }
+
+    /// EXPLAIN FUNCTION: what a routine's calls declare.
+    pub(super) fn explain_routine(
+        &mut self,
+        kind: ObjectKind,
+        name: &RoutineName,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let routine = self.routine_named(kind, name)?;
+        let environment = &mut self.environment;
+        let role = environment.role_oid();
+        if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
+            return Err(denied(routine.kind(), &routine.name));
+        }
+        let graph = flow_graph(environment, &routine)?;
+        let catalog = &environment.catalog;
+        let signature = routine.signature(|ty| catalog.type_display(ty));
+        let lines = graph.explain(&routine, &signature, catalog.version);
+        let printing = self.environment.printing();
+        sink.describe(&[Field::plain("FLOW GRAPH", Type::Text)])?;
+        for line in &lines {
+            sink.row(&[Value::text(line)], &*printing)?;
         }
         sink.complete("EXPLAIN")
     }

@@ -38,6 +38,7 @@ impl Connection {
             Statement::Explain { options, statement, text } => {
                 return self.explain(*options, statement, text, sink);
             }
+            Statement::ExplainRoutine { kind, name } => return self.explain_routine(*kind, name, sink),
             Statement::Copy(copy) => return self.copy(copy, text, sink),
             Statement::Show(name) => return self.show(name, sink),
             Statement::Fetch(fetch) => return self.fetch(fetch, sink),
@@ -250,7 +251,9 @@ impl Connection {
                     .collect(),
             ),
             Statement::Show(name) => Some(vec![Field::plain(name, Type::Text)]),
-            Statement::Explain { .. } => Some(vec![Field::plain("QUERY PLAN", Type::Text)]),
+            Statement::Explain { .. } | Statement::ExplainRoutine { .. } => {
+                Some(vec![Field::plain("QUERY PLAN", Type::Text)])
+            }
             Statement::Fetch(fetch) if !fetch.moves => {
                 self.cursors.get(&fetch.cursor.text).map(|cursor| cursor.fields().to_vec())
             }

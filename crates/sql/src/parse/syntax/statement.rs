@@ -4,7 +4,7 @@ use crate::parse::syntax::{
     AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain, CreateIndex,
     CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete, Do, Drop, DropRoutines,
     Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, Refresh, RoleName,
-    RoleStatement, SequenceStatement, TriggerChange, TypeName, Update,
+    RoleStatement, RoutineName, SequenceStatement, TriggerChange, TypeName, Update,
 };
 
 /// A statement.
@@ -114,6 +114,11 @@ pub(crate) enum Statement {
         options: ExplainOptions,
         statement: Box<Statement>,
         text: String,
+    },
+    /// EXPLAIN FUNCTION and its kin: the flow graph of a routine.
+    ExplainRoutine {
+        kind: ObjectKind,
+        name: RoutineName,
     },
     Vacuum {
         tables: Vec<ObjectName>,

@@ -158,6 +158,16 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
     }
 
+    /// Gives the parameters their values.
+    pub(super) fn set_arguments(&mut self, arguments: &[Value]) {
+        let mut given = arguments.iter();
+        for (argument, &slot) in self.routine.arguments.iter().zip(&self.program.arguments) {
+            if argument.mode.is_input() || self.routine.is_procedure {
+                self.values[slot] = given.next().cloned().unwrap_or_default();
+            }
+        }
+    }
+
     /// Runs the body.
     pub(super) fn run(&mut self) -> Result<()> {
         self.values[self.program.found] = Value::Bool(false);
@@ -225,17 +235,21 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     }
 
     /// Gives a declared variable its first value.
-    fn initialize(&mut self, slot: usize) -> Result<()> {
-        let variable = &self.program.variables[slot];
-        if let Some(default) = &variable.default {
+    pub(super) fn initialize(&mut self, slot: usize) -> Result<()> {
+        if let Some(default) = &self.program.variables[slot].default {
             let (value, ty) = self.evaluate(default)?;
             return self.assign_variable(slot, value, ty);
         }
-        self.values[slot] = match &variable.kind {
+        self.clear(slot);
+        Ok(())
+    }
+
+    /// Gives a variable the value that it has without a default.
+    pub(super) fn clear(&mut self, slot: usize) {
+        self.values[slot] = match &self.program.variables[slot].kind {
             VariableKind::Row(Some(columns)) => record(&fields_of(columns), vec![Value::Null; columns.len()]),
             _ => Value::Null,
         };
-        Ok(())
     }
 
     pub(super) fn statements(&mut self, statements: &'a [Statement]) -> Result<Flow> {

@@ -4,12 +4,14 @@
 //! compile, statements   text to tree              interpret   blocks and control flow     loops   loops
 //! tree                  the tree                  assign      values into variables       queries statements of SQL
 //! conditions            names of errors           raise       RAISE and diagnostics       cursor  cursors
+//! derive                footprints
 //! ```
 
 mod assign;
 mod compile;
 mod conditions;
 mod cursor;
+pub(crate) mod derive;
 mod interpret;
 mod loops;
 mod queries;
@@ -38,12 +40,7 @@ pub(crate) fn run(
     arguments: &[Value],
 ) -> Result<Vec<Value>> {
     let mut body = Interpreter::new(execution, program, routine);
-    let mut given = arguments.iter();
-    for (argument, &slot) in routine.arguments.iter().zip(&program.arguments) {
-        if argument.mode.is_input() || routine.is_procedure {
-            body.values[slot] = given.next().cloned().unwrap_or_default();
-        }
-    }
+    body.set_arguments(arguments);
     body.run()?;
     if routine.is_set {
         return Ok(std::mem::take(&mut body.rows));

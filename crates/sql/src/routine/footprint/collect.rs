@@ -1,0 +1,233 @@
+//! Collects what a body's statements read and write.
+//!
+//! # Invariants
+//! - A variable's [`Origin`] is of level 0 only if its value follows from the arguments alone; where a call is collected, it then
+//!   has that value.
+
+use std::sync::Arc;
+
+use heddledb::Value as Stored;
+
+use crate::bind::VariableRef;
+use crate::catalog::Table;
+use crate::error::{Result, SqlError};
+use crate::plan::expression::Expr;
+use crate::plan::scan::key_columns;
+use crate::routine::footprint::accesses::{Access, Mode, Reason, accesses};
+use crate::routine::footprint::expressions::{depends_on, shown};
+use crate::routine::footprint::{FlowGraph, Gap, GraphAction};
+use crate::routine::query::{Execution, Frame, QueryPlan};
+use crate::run::operator::scan::stored_key;
+use crate::types::Value;
+
+/// How many keys a call declares at most; one with more runs as a closure.
+pub(crate) const KEYS_MAX: usize = 4_096;
+
+/// Where a variable's value comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    /// 0: the arguments alone; else the number of the phase after which it is known.
+    pub level: u32,
+    /// What it is the result of, if not of the arguments.
+    pub what: Option<Arc<str>>,
+}
+
+impl Origin {
+    pub(crate) fn of(level: u32, what: &str) -> Origin {
+        Origin { level, what: Some(what.into()) }
+    }
+
+    /// The later one of two.
+    pub(crate) fn later(self, other: Origin) -> Origin {
+        if other.level > self.level { other } else { self }
+    }
+}
+
+/// A statement of a body, at the place where it stands.
+pub(crate) struct Site<'s> {
+    pub line: u32,
+    pub is_repeated: bool,
+    /// The level of the conditions around it.
+    pub control: u32,
+    pub frame: &'s dyn Frame,
+    /// Where a variable's value comes from.
+    pub origin: &'s dyn Fn(&VariableRef) -> Origin,
+    /// What a variable is called.
+    pub name: &'s dyn Fn(&VariableRef) -> String,
+}
+
+/// A key that a call declares.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub table: Arc<Table>,
+    pub mode: Mode,
+    /// The whole key, or its first values.
+    pub key: Vec<Stored>,
+}
+
+/// See the module's description.
+pub(crate) struct Collector {
+    pub graph: FlowGraph,
+    /// The keys, where they are those of a call.
+    pub call: Option<Vec<Declared>>,
+}
+
+impl Collector {
+    /// Collects a flow graph.
+    pub(crate) fn of_graph() -> Collector {
+        Collector { graph: FlowGraph::default(), call: None }
+    }
+
+    pub(crate) fn is_of_call(&self) -> bool {
+        self.call.is_some()
+    }
+
+    pub(crate) fn gap(&mut self, line: u32, reason: impl Into<Reason>) {
+        let gap = Gap { line, reason: reason.into() };
+        if !self.graph.gaps.iter().any(|known| known.line == gap.line && known.reason == gap.reason) {
+            self.graph.gaps.push(gap);
+        }
+    }
+
+    /// Collects the accesses of a statement. Where its result comes from.
+    ///
+    /// # Errors
+    /// A key of the call cannot be computed, or there are too many.
+    pub(crate) fn statement(
+        &mut self,
+        plan: &QueryPlan,
+        site: &Site<'_>,
+        execution: &mut Execution<'_>,
+    ) -> Result<Origin> {
+        let depends = plan.variables.iter().map(|variable| (site.origin)(variable));
+        let depends = depends.fold(Origin::default(), Origin::later);
+        if let Some(reason) = &plan.undeclared {
+            self.gap(site.line, reason.clone());
+            return Ok(Origin::of(depends.level.max(site.control) + 1, reason));
+        }
+        if let Some(expression) = plan.expression() {
+            return Ok(match depends_on(expression, &mut |_| {}) {
+                Ok(()) => depends,
+                Err(reason) => Origin::of(depends.level.max(1), &reason),
+            });
+        }
+        let phase = depends.level.max(site.control) + 1;
+        match accesses(&plan.planned) {
+            Ok(accesses) => {
+                for access in accesses {
+                    self.access(plan, &access, phase, site, execution)?;
+                }
+            }
+            Err(reason) => self.gap(site.line, reason),
+        }
+        Ok(Origin::of(phase, &format!("the result of line {}", site.line)))
+    }
+
+    fn access(
+        &mut self,
+        plan: &QueryPlan,
+        access: &Access<'_>,
+        phase: u32,
+        site: &Site<'_>,
+        execution: &mut Execution<'_>,
+    ) -> Result<()> {
+        let columns = key_columns(access.table);
+        let mut open = None;
+        let known = access.key.iter().take_while(|value| {
+            open = open_part(plan, value, site);
+            open.is_none()
+        });
+        let known: Vec<&Expr> = known.copied().collect();
+        let is_complete = known.len() == access.key.len();
+        let each = access.each.filter(|array| is_complete && open_part(plan, array, site).is_none());
+        if known.is_empty() && each.is_none() {
+            let table = &access.table.name;
+            self.gap(
+                site.line,
+                match open {
+                    Some(reason) => format!("the key of {table} depends on {reason}"),
+                    None => format!("no part of the key of {table} is given"),
+                },
+            );
+            return Ok(());
+        }
+        if self.call.is_some() {
+            return self.declare(plan, access, (&known, each), site, execution);
+        }
+        let name = |number: usize| plan.variables.get(number).map_or("?".to_string(), site.name);
+        let mut key: Vec<(usize, String)> =
+            columns.iter().zip(&known).map(|(&column, value)| (column, shown(value, &name))).collect();
+        if let (Some(array), Some(&column)) = (each, columns.get(known.len())) {
+            key.push((column, format!("each of {}", shown(array, &name))));
+        }
+        if open.is_none() && key.len() < columns.len() {
+            open = Some("a range of keys".to_string());
+        }
+        self.graph.actions.push(GraphAction {
+            line: site.line,
+            phase,
+            table: access.table.clone(),
+            mode: access.mode,
+            key,
+            open,
+            is_repeated: site.is_repeated || each.is_some(),
+            commutes: access.commutes.clone(),
+            foreign_key: access.foreign_key.map(str::to_string),
+        });
+        Ok(())
+    }
+
+    /// Computes the keys of an access, which begin with these values.
+    fn declare(
+        &mut self,
+        plan: &QueryPlan,
+        access: &Access<'_>,
+        (known, each): (&[&Expr], Option<&Expr>),
+        site: &Site<'_>,
+        execution: &mut Execution<'_>,
+    ) -> Result<()> {
+        let table = access.table;
+        let columns = key_columns(table);
+        let mut key = Vec::with_capacity(columns.len());
+        for (&column, value) in columns.iter().zip(known) {
+            let value = plan.evaluate_part(value, execution, site.frame)?;
+            // A value that no key has: nothing is accessed.
+            let Some(stored) = stored_key(table, column, &value) else { return Ok(()) };
+            key.push(stored);
+        }
+        let mut keys = vec![key];
+        if let (Some(array), Some(&column)) = (each, columns.get(known.len())) {
+            let Value::Array(array) = plan.evaluate_part(array, execution, site.frame)? else {
+                return Ok(());
+            };
+            let beginning = keys.pop().unwrap_or_default();
+            let values = array.values.iter().filter_map(|value| stored_key(table, column, value));
+            keys.extend(values.map(|last| beginning.iter().cloned().chain([last]).collect()));
+        }
+        let declared = self.call.get_or_insert_default();
+        declared.extend(keys.into_iter().map(|key| Declared {
+            table: table.clone(),
+            mode: access.mode,
+            key,
+        }));
+        match declared.len() <= KEYS_MAX {
+            true => Ok(()),
+            false => Err(SqlError::internal("a call declares too many keys")),
+        }
+    }
+}
+
+/// Why a part of a key is not declared; none: it is.
+fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> {
+    let mut latest = Origin::default();
+    let known = depends_on(value, &mut |number| {
+        if let Some(variable) = plan.variables.get(number) {
+            latest = std::mem::take(&mut latest).later((site.origin)(variable));
+        }
+    });
+    match known {
+        Err(reason) => Some(reason),
+        Ok(()) if latest.level == 0 => None,
+        Ok(()) => Some(latest.what.as_deref().unwrap_or("earlier results").to_string()),
+    }
+}

@@ -1,0 +1,106 @@
+//! Derived footprints: what a routine reads and writes, told from its body before it runs.
+//!
+//! ```text
+//! accesses      the accesses of a statement, by its plan        expressions   what keys depend on, and how they are shown
+//! collect       accesses as actions of a flow graph, or as      explain       EXPLAIN FUNCTION
+//!               the keys of one call
+//! ```
+//!
+//! The bodies are walked by their languages (`routine/sql.rs`, `routine/plpgsql/derive.rs`). The same walk does two things:
+//! without arguments it draws the flow graph, and with arguments it computes the keys of one call.
+//!
+//! # Invariants
+//! - A key is declared as far as it follows from the arguments alone: constants, and immutable functions of parameters. What
+//!   depends on earlier results ends it, and the rest of the key is any.
+//! - Both sides of a condition are declared, unless the arguments decide it. Declaring more than is accessed is allowed.
+//! - A footprint belongs to one generation of the catalog, as the compiled body does.
+//!
+//! # Source
+//! DORA (VLDB 2010), section 4.1.2: flow graphs, actions and identifiers; their derivation was left as future work there.
+
+pub(crate) mod accesses;
+pub(crate) mod collect;
+mod explain;
+mod expressions;
+
+use std::sync::Arc;
+
+use crate::catalog::{Routine, Table};
+use crate::error::Result;
+use crate::routine::Body;
+use crate::routine::call::{acting_for, body_of};
+use crate::routine::footprint::accesses::{Mode, Reason};
+use crate::routine::footprint::collect::Collector;
+use crate::routine::plpgsql::derive::derive;
+use crate::routine::query::Execution;
+use crate::run::Access;
+use crate::session::SessionEnvironment;
+use crate::types::Value;
+
+/// The flow graph of a routine.
+#[derive(Debug, Default)]
+pub(crate) struct FlowGraph {
+    /// In the order of the body.
+    pub actions: Vec<GraphAction>,
+    pub gaps: Vec<Gap>,
+}
+
+impl FlowGraph {
+    /// Whether a call can declare all that it reads and writes.
+    pub(crate) fn is_derived(&self) -> bool {
+        self.gaps.is_empty() && !self.actions.is_empty()
+    }
+}
+
+/// An action of a flow graph.
+#[derive(Debug)]
+pub(crate) struct GraphAction {
+    pub line: u32,
+    /// Counted from 1; what its statement depends on is the result of earlier phases.
+    pub phase: u32,
+    pub table: Arc<Table>,
+    pub mode: Mode,
+    /// The first columns of the key, with the texts of their values.
+    pub key: Vec<(usize, String)>,
+    /// Why the rest of the key is not declared.
+    pub open: Option<Reason>,
+    /// Whether it stands in a loop, or for the elements of an array.
+    pub is_repeated: bool,
+    /// The columns that commutative operations change.
+    pub commutes: Vec<usize>,
+    /// The foreign key that is the reason for it.
+    pub foreign_key: Option<String>,
+}
+
+/// What is not derived.
+#[derive(Debug)]
+pub(crate) struct Gap {
+    pub line: u32,
+    pub reason: Reason,
+}
+
+/// The flow graph of a routine, for the catalog as it is.
+///
+/// # Errors
+/// The body does not compile.
+pub(crate) fn flow_graph(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<FlowGraph> {
+    let collector = Collector::of_graph();
+    acting_for(environment, routine, |environment| walk(environment, routine, &[], collector))
+        .map(|collector| collector.graph)
+}
+
+/// Walks a routine's body with these arguments; without arguments none is known.
+fn walk(
+    environment: &mut SessionEnvironment,
+    routine: &Arc<Routine>,
+    arguments: &[Value],
+    collector: Collector,
+) -> Result<Collector> {
+    let body = body_of(environment, routine)?;
+    let nowhere = crate::access::Nowhere;
+    let mut execution = Execution { environment, access: Access::reads(&nowhere), may_write: false };
+    crate::stack::grow(|| match &*body {
+        Body::Sql(body) => body.derive(&mut execution, routine, arguments, collector),
+        Body::Plpgsql(program) => derive(program, &mut execution, routine, arguments, collector),
+    })
+}

@@ -1,0 +1,473 @@
+//! Walks a body without running it, for its footprint.
+//!
+//! # Invariants
+//! - A variable that is assigned in a loop, or under a condition that the arguments do not decide, is not of the arguments alone
+//!   behind it.
+//! - Jumps are not followed: what stands behind RETURN or EXIT is declared, too.
+
+use std::collections::BTreeSet;
+
+use crate::bind::VariableRef;
+use crate::error::{Result, SqlError};
+use crate::routine::footprint::collect::{Collector, KEYS_MAX, Origin, Site};
+use crate::routine::plpgsql::interpret::{Interpreter, View};
+use crate::routine::plpgsql::tree::{
+    Block, ForInteger, Fragment, Into, Kind, Program, Raise, Source, Statement, Target,
+};
+use crate::routine::query::{Execution, QueryPlan};
+use crate::routine::value::record;
+use crate::types::record::RecordField;
+use crate::types::{Type, Value};
+
+/// Collects what a call with these arguments reads and writes.
+///
+/// # Errors
+/// Of a call: something that the arguments tell cannot be computed.
+pub(crate) fn derive(
+    program: &Program,
+    execution: &mut Execution<'_>,
+    routine: &crate::catalog::Routine,
+    arguments: &[Value],
+    collector: Collector,
+) -> Result<Collector> {
+    let mut body = Interpreter::new(execution, program, routine);
+    body.set_arguments(arguments);
+    let mut origins = vec![Origin::default(); program.variables.len()];
+    origins[program.found] = Origin::of(1, "FOUND");
+    let mut walk = Walk { body, origins, collector, line: 1, control: 0, loops: 0, phases: 0 };
+    walk.block(&program.block)?;
+    Ok(walk.collector)
+}
+
+struct Walk<'a, 'b> {
+    /// The variables, with the values that follow from the arguments and the fields of the rows.
+    body: Interpreter<'a, 'b>,
+    origins: Vec<Origin>,
+    collector: Collector,
+    line: u32,
+    /// The level of the conditions around.
+    control: u32,
+    /// How many loops are around.
+    loops: u32,
+    /// The last phase so far.
+    phases: u32,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn block(&mut self, block: &'a Block) -> Result<()> {
+        for &slot in &block.declared {
+            self.declared(slot)?;
+        }
+        self.statements(&block.body)?;
+        if block.error_variables.is_none() {
+            return Ok(());
+        }
+        // Behind an error, the variables have the values that they had where it occurred.
+        let mut slots = assigned(&block.body);
+        block.handlers.iter().for_each(|handler| slots.extend(assigned(&handler.body)));
+        slots.extend(block.error_variables.iter().flat_map(|(state, message)| [*state, *message]));
+        self.spoil(&slots, "a block with EXCEPTION");
+        let control = self.enter_condition(self.phases.max(1));
+        for handler in &block.handlers {
+            self.statements(&handler.body)?;
+        }
+        self.control = control;
+        self.spoil(&slots, "a block with EXCEPTION");
+        Ok(())
+    }
+
+    fn declared(&mut self, slot: usize) -> Result<()> {
+        let origin = match &self.body.program.variables[slot].default {
+            Some(default) => self.expression(default)?,
+            None => Origin::default(),
+        };
+        // Without its default a row variable has its fields.
+        if self.collector.is_of_call() && origin.level == 0 {
+            self.body.initialize(slot)?;
+        } else {
+            self.body.clear(slot);
+        }
+        self.origins[slot] = origin;
+        Ok(())
+    }
+
+    fn statements(&mut self, statements: &'a [Statement]) -> Result<()> {
+        for statement in statements {
+            self.line = statement.line;
+            crate::stack::grow(|| self.statement(&statement.kind))?;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, kind: &'a Kind) -> Result<()> {
+        match kind {
+            Kind::Block(block) => self.block(block),
+            Kind::Assign { target, value } => self.assign(target, value),
+            Kind::If { arms, otherwise } => self.branches(arms, otherwise),
+            Kind::Case { operand, arms, otherwise } => {
+                if let Some((slot, operand)) = operand {
+                    self.operand(*slot, operand)?;
+                }
+                self.branches(arms, otherwise.as_deref().unwrap_or_default())
+            }
+            Kind::Loop { condition, body, .. } => {
+                self.spoil(&assigned(body), "a loop");
+                let level = match condition {
+                    Some(condition) => self.expression(condition)?.level,
+                    None => 0,
+                };
+                self.rounds(level, body)
+            }
+            Kind::ForInteger(integer) => self.for_integer(integer),
+            Kind::Foreach { target, slice, array, body, .. } => self.foreach(target, *slice, array, body),
+            Kind::ForRows { into, source, body, .. } => self.for_rows(into, source, body),
+            Kind::Run { query, into } => self.run(query, into.as_ref()),
+            _ => self.plain(kind),
+        }
+    }
+
+    /// Statements that assign nothing, and those that are not looked into.
+    fn plain(&mut self, kind: &'a Kind) -> Result<()> {
+        match kind {
+            Kind::Exit { condition, .. } => self.expressions(condition.iter()),
+            Kind::Return(value) | Kind::ReturnNext(value) => self.expressions(value.iter()),
+            Kind::ReturnQuery(Source::Query(query)) | Kind::Perform(query) => self.run(query, None),
+            Kind::Assert { condition, message } => self.expressions([condition].into_iter().chain(message)),
+            Kind::Raise(raise) => self.raise(raise),
+            Kind::Call { query, targets } => {
+                self.run(query, None)?;
+                self.spoil(&slots_of(targets.iter().flatten()), "CALL");
+                Ok(())
+            }
+            Kind::Diagnostics { items, .. } => {
+                self.spoil(&slots_of(items.iter().map(|(target, _)| target)), "GET DIAGNOSTICS");
+                Ok(())
+            }
+            Kind::Execute { into, .. } => {
+                self.spoil(&slots_of(into.iter().flat_map(|into| &into.targets)), "EXECUTE");
+                self.gap("EXECUTE makes its statement when it runs")
+            }
+            Kind::ReturnQuery(Source::Dynamic { .. }) => self.gap("EXECUTE makes its statement when it runs"),
+            Kind::Open { .. } | Kind::Fetch { .. } | Kind::Close(_) | Kind::ForCursor { .. } => {
+                self.gap("cursors are not looked into")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn gap(&mut self, reason: &str) -> Result<()> {
+        self.collector.gap(self.line, reason);
+        Ok(())
+    }
+
+    fn raise(&mut self, raise: &'a Raise) -> Result<()> {
+        let options = raise.options.iter().map(|(_, value)| value);
+        self.expressions(raise.arguments.iter().chain(options))
+    }
+
+    fn expressions(&mut self, fragments: impl Iterator<Item = &'a Fragment>) -> Result<()> {
+        for fragment in fragments {
+            self.expression(fragment)?;
+        }
+        Ok(())
+    }
+
+    /// Collects what an expression reads. Where its value comes from.
+    fn expression(&mut self, fragment: &'a Fragment) -> Result<Origin> {
+        Ok(self.collect(fragment)?.1)
+    }
+
+    /// Plans a statement and collects its accesses.
+    fn collect(&mut self, fragment: &'a Fragment) -> Result<(Option<std::sync::Arc<QueryPlan>>, Origin)> {
+        let program = self.body.program;
+        let view = View { program, values: &self.body.values, scope: fragment.scope };
+        let plan = match fragment.query.plan(self.body.execution.environment, &view) {
+            Ok(plan) => plan,
+            Err(error) => {
+                self.collector.gap(self.line, error.message());
+                return Ok((None, Origin::of(self.phases + 1, "a statement that cannot be planned")));
+            }
+        };
+        let origins = &self.origins;
+        let site = Site {
+            line: self.line,
+            is_repeated: self.loops > 0,
+            control: self.control,
+            frame: &view,
+            origin: &|variable: &VariableRef| origins[variable.slot].clone(),
+            name: &|variable: &VariableRef| program.variables[variable.slot].name.clone(),
+        };
+        let origin = self.collector.statement(&plan, &site, self.body.execution)?;
+        self.phases = self.phases.max(origin.level);
+        Ok((Some(plan), origin))
+    }
+
+    /// Whether the value of an expression from there is computed.
+    fn is_computed(&self, origin: &Origin) -> bool {
+        self.collector.is_of_call() && origin.level == 0
+    }
+
+    fn run(&mut self, query: &'a Fragment, into: Option<&'a Into>) -> Result<()> {
+        let (plan, origin) = self.collect(query)?;
+        self.origins[self.body.program.found] = Origin::of(self.phases.max(1), "FOUND");
+        if let (Some(into), Some(plan)) = (into, plan) {
+            self.put_row(into, &plan, &origin);
+        }
+        Ok(())
+    }
+
+    /// Gives the variables of a row the fields of a statement's rows.
+    fn put_row(&mut self, into: &Into, plan: &QueryPlan, origin: &Origin) {
+        // A NULL may not go where none is allowed: what matters here is the fields only.
+        let _ = self.body.assign_row(into, &plan.columns, None);
+        for target in &into.targets {
+            self.origins[target.slot] = Origin { level: origin.level.max(1), what: origin.what.clone() };
+        }
+    }
+
+    fn assign(&mut self, target: &'a Target, value: &'a Fragment) -> Result<()> {
+        let mut origin = self.expression(value)?;
+        for subscript in &target.subscripts {
+            origin = origin.later(self.expression(subscript)?);
+        }
+        if target.field.is_some() || !target.subscripts.is_empty() {
+            origin = origin.later(self.origins[target.slot].clone());
+        }
+        if self.is_computed(&origin) {
+            let (value, ty) = self.body.evaluate(value)?;
+            self.body.assign(target, value, ty)?;
+        }
+        self.origins[target.slot] = origin;
+        Ok(())
+    }
+
+    /// The operand of CASE, which the conditions name as the field of a row.
+    fn operand(&mut self, slot: usize, operand: &'a Fragment) -> Result<()> {
+        let (plan, origin) = self.collect(operand)?;
+        let (value, kind) = match plan {
+            Some(_) if self.is_computed(&origin) => self.body.evaluate(operand)?,
+            Some(plan) => (Value::Null, plan.columns.first().map_or(Type::Unknown, |column| column.ty)),
+            None => (Value::Null, Type::Unknown),
+        };
+        let fields = [RecordField { name: "value".into(), kind }].into();
+        self.body.values[slot] = record(&fields, vec![value]);
+        self.origins[slot] = origin;
+        Ok(())
+    }
+
+    /// Walks the side that the arguments decide; all sides, where they decide none.
+    fn branches(&mut self, arms: &'a [(Fragment, Vec<Statement>)], otherwise: &'a [Statement]) -> Result<()> {
+        let mut level = 0;
+        let mut sides: Vec<&'a [Statement]> = Vec::new();
+        let mut is_decided = false;
+        for (condition, body) in arms {
+            let origin = self.expression(condition)?;
+            level = level.max(origin.level);
+            if level == 0 && self.is_computed(&origin) {
+                if self.body.holds(condition)? {
+                    sides.push(body);
+                    is_decided = true;
+                    break;
+                }
+            } else {
+                sides.push(body);
+            }
+        }
+        if !is_decided {
+            sides.push(otherwise);
+        }
+        if let ([side], 0) = (&sides[..], level) {
+            return self.statements(side);
+        }
+        self.all_sides(&sides, level)
+    }
+
+    /// Walks sides of which one is taken, each from the same start.
+    fn all_sides(&mut self, sides: &[&'a [Statement]], level: u32) -> Result<()> {
+        let outer = self.enter_condition(level);
+        let (values, origins) = (self.body.values.clone(), self.origins.clone());
+        let mut merged = origins.clone();
+        // Row variables that a side assigns keep the fields that they have behind it.
+        let mut rows = Vec::new();
+        for side in sides {
+            self.statements(side)?;
+            let is_new = |slot: &usize| !matches!(values[*slot], Value::Record(_));
+            let given = |slot: usize| match &self.body.values[slot] {
+                row @ Value::Record(_) => Some((slot, row.clone())),
+                _ => None,
+            };
+            rows.extend(assigned(side).into_iter().filter(is_new).filter_map(given));
+            for (merged, now) in merged.iter_mut().zip(&self.origins) {
+                *merged = std::mem::take(merged).later(now.clone());
+            }
+            self.body.values.clone_from(&values);
+            self.origins.clone_from(&origins);
+        }
+        self.origins = merged;
+        self.control = outer;
+        if level > 0 {
+            let slots = sides.iter().flat_map(|side| assigned(side)).collect();
+            self.spoil_from(&slots, Origin::of(level, "a condition that the arguments do not decide"));
+        }
+        for (slot, row) in rows {
+            self.body.values[slot] = row;
+        }
+        Ok(())
+    }
+
+    fn enter_condition(&mut self, level: u32) -> u32 {
+        let outer = self.control;
+        self.control = outer.max(level);
+        outer
+    }
+
+    /// The body of a loop, once.
+    fn rounds(&mut self, level: u32, body: &'a [Statement]) -> Result<()> {
+        let slots = assigned(body);
+        self.spoil(&slots, "a loop");
+        let outer = self.enter_condition(level);
+        self.loops += 1;
+        self.statements(body)?;
+        self.loops -= 1;
+        self.control = outer;
+        self.spoil(&slots, "a loop");
+        Ok(())
+    }
+
+    fn for_integer(&mut self, integer: &'a ForInteger) -> Result<()> {
+        let mut origin = self.expression(&integer.from)?.later(self.expression(&integer.to)?);
+        if let Some(step) = &integer.step {
+            origin = origin.later(self.expression(step)?);
+        }
+        self.origins[integer.slot] = origin.clone();
+        if !self.is_computed(&origin) {
+            return self.rounds(origin.level, &integer.body);
+        }
+        let mut bound = |fragment| match self.body.evaluate_as(fragment, Type::Int4)? {
+            Value::Int4(value) => Ok(i64::from(value)),
+            _ => Err(SqlError::internal("a bound of a loop is null")),
+        };
+        let (from, to) = (bound(&integer.from)?, bound(&integer.to)?);
+        let step = integer.step.as_ref().map_or(Ok(1), &mut bound)?.max(1);
+        let (low, high) = if integer.is_reverse { (to, from) } else { (from, to) };
+        if (high - low) / step >= KEYS_MAX as i64 {
+            return Err(SqlError::internal("a loop has too many rounds"));
+        }
+        let mut value = from;
+        while (low..=high).contains(&value) {
+            self.body.values[integer.slot] = Value::Int4(value as i32);
+            self.rounds(0, &integer.body)?;
+            value += if integer.is_reverse { -step } else { step };
+        }
+        Ok(())
+    }
+
+    fn foreach(
+        &mut self,
+        target: &'a Target,
+        slice: usize,
+        array: &'a Fragment,
+        body: &'a [Statement],
+    ) -> Result<()> {
+        let mut origin = self.expression(array)?;
+        if slice > 0 || target.field.is_some() || !target.subscripts.is_empty() {
+            origin = origin.later(Origin::of(1, "FOREACH over parts of an array"));
+        }
+        self.origins[target.slot] = origin.clone();
+        if !self.is_computed(&origin) {
+            return self.rounds(origin.level, body);
+        }
+        let (value, ty) = self.body.evaluate(array)?;
+        let (Value::Array(array), Some(element)) = (value, ty.element()) else {
+            return Err(SqlError::internal("FOREACH over no array"));
+        };
+        if array.values.len() > KEYS_MAX {
+            return Err(SqlError::internal("a loop has too many rounds"));
+        }
+        for value in array.values.iter() {
+            self.body.assign(target, value.clone(), element)?;
+            self.rounds(0, body)?;
+        }
+        Ok(())
+    }
+
+    fn for_rows(&mut self, into: &'a Into, source: &'a Source, body: &'a [Statement]) -> Result<()> {
+        let Source::Query(query) = source else {
+            return self.gap("EXECUTE makes its statement when it runs");
+        };
+        let (plan, origin) = self.collect(query)?;
+        if let Some(plan) = plan {
+            self.put_row(into, &plan, &origin);
+        }
+        self.rounds(origin.level.max(1), body)
+    }
+
+    fn spoil(&mut self, slots: &BTreeSet<usize>, what: &str) {
+        self.spoil_from(slots, Origin::of(self.phases.max(1), what));
+    }
+
+    /// The variables are not of the arguments alone any more.
+    fn spoil_from(&mut self, slots: &BTreeSet<usize>, origin: Origin) {
+        for &slot in slots {
+            let own = std::mem::take(&mut self.origins[slot]);
+            self.origins[slot] = own.later(origin.clone());
+        }
+    }
+}
+
+fn slots_of<'t>(targets: impl Iterator<Item = &'t Target>) -> BTreeSet<usize> {
+    targets.map(|target| target.slot).collect()
+}
+
+/// The variables that statements assign.
+fn assigned(statements: &[Statement]) -> BTreeSet<usize> {
+    let mut slots = BTreeSet::new();
+    statements.iter().for_each(|statement| assigns(&statement.kind, &mut slots));
+    slots
+}
+
+fn assigns(kind: &Kind, into: &mut BTreeSet<usize>) {
+    let mut every = |statements: &[Statement]| statements.iter().for_each(|it| assigns(&it.kind, into));
+    match kind {
+        Kind::Block(block) => {
+            every(&block.body);
+            block.handlers.iter().for_each(|handler| every(&handler.body));
+            into.extend(&block.declared);
+        }
+        Kind::If { arms, otherwise } => {
+            arms.iter().for_each(|(_, body)| every(body));
+            every(otherwise);
+        }
+        Kind::Case { operand, arms, otherwise } => {
+            arms.iter().for_each(|(_, body)| every(body));
+            otherwise.iter().for_each(|body| every(body));
+            into.extend(operand.iter().map(|(slot, _)| *slot));
+        }
+        Kind::Loop { body, .. } => every(body),
+        Kind::ForInteger(integer) => {
+            every(&integer.body);
+            into.insert(integer.slot);
+        }
+        Kind::ForRows { into: row, body, .. } => {
+            every(body);
+            into.extend(row.targets.iter().map(|target| target.slot));
+        }
+        Kind::ForCursor { row, body, .. } => {
+            every(body);
+            into.insert(*row);
+        }
+        Kind::Foreach { target, body, .. } => {
+            every(body);
+            into.insert(target.slot);
+        }
+        Kind::Assign { target, .. } => {
+            into.insert(target.slot);
+        }
+        Kind::Run { into: Some(row), .. }
+        | Kind::Execute { into: Some(row), .. }
+        | Kind::Fetch { into: Some(row), .. } => into.extend(row.targets.iter().map(|target| target.slot)),
+        Kind::Call { targets, .. } => into.extend(targets.iter().flatten().map(|target| target.slot)),
+        Kind::Diagnostics { items, .. } => into.extend(items.iter().map(|(target, _)| target.slot)),
+        _ => {}
+    }
+}
