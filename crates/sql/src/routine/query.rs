@@ -256,7 +256,7 @@ fn make_plan(
     slots.sort_unstable();
     slots.dedup();
     Ok(QueryPlan {
-        undeclared: undeclared(&bound, &catalog, planned.calls),
+        undeclared: undeclared(&bound, &catalog, &planned),
         outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
         columns: bound.columns,
         planned,
@@ -268,19 +268,21 @@ fn make_plan(
     })
 }
 
-/// Why a statement reads or writes more than the scans of its plan; `calls`: it calls a routine that may write.
-fn undeclared(bound: &BoundStatement, catalog: &Catalog, calls: bool) -> Option<String> {
+/// Why a statement reads or writes more than the scans of its plan, if it does.
+fn undeclared(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> Option<String> {
     let mut found = None;
+    // The subqueries of an expression that stands alone are looked into.
+    let is_alone = planned.lone_expression().is_some();
     walk_statement(bound, &mut |expr| {
         if let Some(routine) = routine_of(catalog, expr) {
             found = Some(format!("it calls {}()", routine.name));
-        } else if matches!(expr, BoundExpr::Subquery(_)) && found.is_none() {
+        } else if !is_alone && matches!(expr, BoundExpr::Subquery(_)) && found.is_none() {
             found = Some("it has a subquery".to_string());
         }
     });
     match called_procedure(&bound.kind, catalog) {
         Some(procedure) => Some(format!("it calls {}()", procedure.name)),
-        None => found.or_else(|| calls.then(|| "it calls a routine".to_string())),
+        None => found.or_else(|| planned.calls.then(|| "it calls a routine".to_string())),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::plan::expression::Expr;
 use crate::plan::node::{Node, Path, Plan, ScanNode};
 use crate::plan::scan::key_columns;
 use crate::plan::statement::{Action, InsertPlan, Planned, RowRules, UpdatePlan};
+use crate::routine::footprint::expressions::subqueries;
 
 /// Why something is not declared.
 pub(crate) type Reason = String;
@@ -36,6 +37,8 @@ pub(crate) struct Access<'p> {
     pub key: Vec<&'p Expr>,
     /// An array: the access is repeated for each of its elements, which is the value of the column behind `key`.
     pub each: Option<&'p Expr>,
+    /// The secondary index by which the rows are found, with the values of its first columns.
+    pub index: Option<(&'p str, &'p [Expr])>,
     /// The columns that commutative operations change.
     pub commutes: Vec<usize>,
     /// The foreign key that is the reason for it.
@@ -44,7 +47,7 @@ pub(crate) struct Access<'p> {
 
 impl<'p> Access<'p> {
     fn new(table: &'p Arc<Table>, mode: Mode, key: Vec<&'p Expr>) -> Access<'p> {
-        Access { table, mode, key, each: None, commutes: Vec::new(), foreign_key: None }
+        Access { table, mode, key, each: None, index: None, commutes: Vec::new(), foreign_key: None }
     }
 }
 
@@ -61,6 +64,11 @@ pub(crate) fn accesses(planned: &Planned) -> Result<Vec<Access<'_>>, Reason> {
         scans(cte, None, &mut found);
     }
     match &planned.action {
+        Action::Query(_) if planned.lone_expression().is_some() => {
+            let mut plans = Vec::new();
+            planned.lone_expression().into_iter().for_each(|it| subqueries(it, &mut plans));
+            plans.into_iter().for_each(|plan| scans(plan, None, &mut found));
+        }
         Action::Query(plan) => scans(plan, None, &mut found),
         Action::Insert(plan) => insert(plan, &mut found)?,
         Action::Update(plan) => update(plan, &mut found)?,
@@ -93,16 +101,17 @@ fn scans<'p>(plan: &'p Plan, written: Option<&Table>, into: &mut Vec<Access<'p>>
 fn scan<'p>(node: &'p ScanNode, written: Option<&Table>, into: &mut Vec<Access<'p>>) {
     let is_written = written.is_some_and(|table| table.oid == node.table.oid);
     let mode = if is_written { Mode::Write } else { Mode::Read };
-    let (key, each) = match &node.path {
-        Path::Full => (Vec::new(), None),
-        Path::Point(key) => (key.iter().collect(), None),
-        Path::Points { index: None, prefix, last, .. } => (prefix.iter().collect(), Some(&**last)),
-        Path::Range { index: None, prefix, .. } => (prefix.iter().collect(), None),
-        Path::Points { index: Some(index), prefix, .. } | Path::Range { index: Some(index), prefix, .. } => {
-            (key_in_index(&node.table, *index, prefix), None)
+    let (key, each, index) = match &node.path {
+        Path::Full => (Vec::new(), None, None),
+        Path::Point(key) => (key.iter().collect(), None, None),
+        Path::Points { index: None, prefix, last, .. } => (prefix.iter().collect(), Some(&**last), None),
+        Path::Range { index: None, prefix, .. } => (prefix.iter().collect(), None, None),
+        Path::Points { index: Some(at), prefix, .. } | Path::Range { index: Some(at), prefix, .. } => {
+            let index = (node.table.indexes[*at].name.as_str(), &prefix[..]);
+            (key_in_index(&node.table, *at, prefix), None, Some(index))
         }
     };
-    into.push(Access { each, ..Access::new(&node.table, mode, key) });
+    into.push(Access { each, index, ..Access::new(&node.table, mode, key) });
 }
 
 /// The first columns of the primary key that an index's first columns tell.

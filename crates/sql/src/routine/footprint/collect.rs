@@ -24,22 +24,37 @@ use crate::types::Value;
 pub(crate) const KEYS_MAX: usize = 4_096;
 
 /// Where a variable's value comes from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// 0: the arguments alone; else the number of the phase after which it is known.
     pub level: u32,
-    /// What it is the result of, if not of the arguments.
-    pub what: Option<Arc<str>>,
+    /// What it is the result of, where it is not known before the call runs.
+    pub open: Option<Arc<str>>,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Origin::ARGUMENTS
+    }
 }
 
 impl Origin {
-    pub(crate) fn of(level: u32, what: &str) -> Origin {
-        Origin { level, what: Some(what.into()) }
+    /// The arguments alone.
+    pub(crate) const ARGUMENTS: Origin = Origin { level: 0, open: None };
+
+    /// Something that is known only when the call runs.
+    pub(crate) fn open(level: u32, what: &str) -> Origin {
+        Origin { level: level.max(1), open: Some(what.into()) }
     }
 
-    /// The later one of two.
-    pub(crate) fn later(self, other: Origin) -> Origin {
-        if other.level > self.level { other } else { self }
+    /// Whether the value is known before the call runs.
+    pub(crate) fn is_known(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// What depends on both.
+    pub(crate) fn and(self, other: Origin) -> Origin {
+        Origin { level: self.level.max(other.level), open: other.open.or(self.open) }
     }
 }
 
@@ -58,6 +73,7 @@ pub(crate) struct Site<'s> {
 
 /// A key that a call declares.
 #[derive(Debug)]
+#[expect(dead_code, reason = "calls do not declare them yet")]
 pub(crate) struct Declared {
     pub table: Arc<Table>,
     pub mode: Mode,
@@ -100,27 +116,33 @@ impl Collector {
         execution: &mut Execution<'_>,
     ) -> Result<Origin> {
         let depends = plan.variables.iter().map(|variable| (site.origin)(variable));
-        let depends = depends.fold(Origin::default(), Origin::later);
+        let depends = depends.fold(Origin::ARGUMENTS, Origin::and);
+        let phase = depends.level.max(site.control) + 1;
         if let Some(reason) = &plan.undeclared {
             self.gap(site.line, reason.clone());
-            return Ok(Origin::of(depends.level.max(site.control) + 1, reason));
+            return Ok(Origin::open(phase, reason));
         }
-        if let Some(expression) = plan.expression() {
+        let accesses = match accesses(&plan.planned) {
+            Ok(accesses) => accesses,
+            Err(reason) => {
+                self.gap(site.line, reason);
+                return Ok(Origin::open(phase, "a statement that is not derived"));
+            }
+        };
+        if let (Some(expression), true) = (plan.expression(), accesses.is_empty()) {
             return Ok(match depends_on(expression, &mut |_| {}) {
                 Ok(()) => depends,
-                Err(reason) => Origin::of(depends.level.max(1), &reason),
+                Err(reason) => Origin::open(depends.level, &reason),
             });
         }
-        let phase = depends.level.max(site.control) + 1;
-        match accesses(&plan.planned) {
-            Ok(accesses) => {
-                for access in accesses {
-                    self.access(plan, &access, phase, site, execution)?;
-                }
-            }
-            Err(reason) => self.gap(site.line, reason),
+        let is_lookup = is_lookup(plan, &accesses) && depends.is_known();
+        for access in accesses {
+            self.access(plan, &access, phase, site, execution)?;
         }
-        Ok(Origin::of(phase, &format!("the result of line {}", site.line)))
+        Ok(match is_lookup {
+            true => Origin { level: phase, open: None },
+            false => Origin::open(phase, &format!("the result of line {}", site.line)),
+        })
     }
 
     fn access(
@@ -140,7 +162,10 @@ impl Collector {
         let known: Vec<&Expr> = known.copied().collect();
         let is_complete = known.len() == access.key.len();
         let each = access.each.filter(|array| is_complete && open_part(plan, array, site).is_none());
-        if known.is_empty() && each.is_none() {
+        let index = access.index.filter(|(_, values)| {
+            access.mode == Mode::Read && values.iter().all(|value| open_part(plan, value, site).is_none())
+        });
+        if known.is_empty() && each.is_none() && index.is_none() {
             let table = &access.table.name;
             self.gap(
                 site.line,
@@ -154,13 +179,13 @@ impl Collector {
         if self.call.is_some() {
             return self.declare(plan, access, (&known, each), site, execution);
         }
-        let name = |number: usize| plan.variables.get(number).map_or("?".to_string(), site.name);
+        let name_of = |number: usize| plan.variables.get(number).map_or("?".to_string(), site.name);
         let mut key: Vec<(usize, String)> =
-            columns.iter().zip(&known).map(|(&column, value)| (column, shown(value, &name))).collect();
+            columns.iter().zip(&known).map(|(&column, value)| (column, shown(value, &name_of))).collect();
         if let (Some(array), Some(&column)) = (each, columns.get(known.len())) {
-            key.push((column, format!("each of {}", shown(array, &name))));
+            key.push((column, format!("each of {}", shown(array, &name_of))));
         }
-        if open.is_none() && key.len() < columns.len() {
+        if open.is_none() && key.len() < columns.len() && access.index.is_none() {
             open = Some("a range of keys".to_string());
         }
         self.graph.actions.push(GraphAction {
@@ -170,6 +195,10 @@ impl Collector {
             mode: access.mode,
             key,
             open,
+            index: index.map(|(name, values)| {
+                let values: Vec<String> = values.iter().map(|value| shown(value, &name_of)).collect();
+                format!("{name} ({})", values.join(", "))
+            }),
             is_repeated: site.is_repeated || each.is_some(),
             commutes: access.commutes.clone(),
             foreign_key: access.foreign_key.map(str::to_string),
@@ -219,15 +248,24 @@ impl Collector {
 
 /// Why a part of a key is not declared; none: it is.
 fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> {
-    let mut latest = Origin::default();
-    let known = depends_on(value, &mut |number| {
+    let mut origin = Origin::ARGUMENTS;
+    let depends = depends_on(value, &mut |number| {
         if let Some(variable) = plan.variables.get(number) {
-            latest = std::mem::take(&mut latest).later((site.origin)(variable));
+            origin = std::mem::take(&mut origin).and((site.origin)(variable));
         }
     });
-    match known {
+    match depends {
         Err(reason) => Some(reason),
-        Ok(()) if latest.level == 0 => None,
-        Ok(()) => Some(latest.what.as_deref().unwrap_or("earlier results").to_string()),
+        Ok(()) => origin.open.map(|what| what.to_string()),
     }
+}
+
+/// Whether a statement looks up one row in a secondary index: a call does that before it declares the keys that the row tells.
+fn is_lookup(plan: &QueryPlan, accesses: &[Access<'_>]) -> bool {
+    let [access] = accesses else { return false };
+    let has_all = |(name, values): (&str, &[Expr])| {
+        let mut indexes = access.table.indexes.iter();
+        indexes.any(|index| index.name == name && index.unique && index.columns.len() == values.len())
+    };
+    access.mode == Mode::Read && plan.command == "SELECT" && access.index.is_some_and(has_all)
 }

@@ -44,7 +44,13 @@ fn action_line(action: &GraphAction) -> String {
         |columns: &[usize]| columns.iter().map(|&at| column(table, at)).collect::<Vec<_>>().join(", ");
     let key: Vec<String> =
         action.key.iter().map(|(at, value)| format!("{} = {value}", column(table, *at))).collect();
-    let mut line = format!("line {}: {mode} {} ({})", action.line, table.name, key.join(", "));
+    let mut line = format!("line {}: {mode} {}", action.line, table.name);
+    if !key.is_empty() {
+        line.push_str(&format!(" ({})", key.join(", ")));
+    }
+    if let Some(index) = &action.index {
+        line.push_str(&format!(" by index {index}"));
+    }
     if !action.commutes.is_empty() {
         line.push_str(&format!(", changing {}", names(&action.commutes)));
     }

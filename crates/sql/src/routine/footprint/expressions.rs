@@ -4,68 +4,70 @@
 //! - An expression that passes [`depends_on`] has the same value whenever it is evaluated with the same variables.
 
 use crate::functions::Volatility;
-use crate::plan::expression::{Call, Expr};
+use crate::plan::expression::{Call, Expr, SubPlanKind};
+use crate::plan::node::Plan;
 use crate::routine::footprint::accesses::Reason;
 use crate::types::Value;
+
+/// The parts of an expression, those of a subquery's plan left out.
+fn parts(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Constant(_) | Expr::Slot(_) | Expr::Parameter(_) | Expr::Outer(_) | Expr::CaseOperand => {
+            Vec::new()
+        }
+        Expr::Call(call) => call.arguments.iter().collect(),
+        Expr::Compare(_, sides) | Expr::IsDistinct(sides, ..) | Expr::NullIf(sides, _) => {
+            sides.iter().collect()
+        }
+        Expr::Cast(cast) => vec![&cast.operand],
+        Expr::And(parts)
+        | Expr::Or(parts)
+        | Expr::Coalesce(parts)
+        | Expr::MinMax(_, parts)
+        | Expr::Array(parts, _)
+        | Expr::Row(parts, _) => parts.iter().collect(),
+        Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) | Expr::Field(part, _) => {
+            vec![part]
+        }
+        Expr::Subscript(parts) => [&parts.0].into_iter().chain(&parts.1).collect(),
+        Expr::Case(case) => {
+            let arms = case.arms.iter().flat_map(|(condition, value)| [condition, value]);
+            case.operand.iter().chain(arms).chain([&case.otherwise]).collect()
+        }
+        Expr::InList(list) => [&list.operand].into_iter().chain(&list.list).collect(),
+        Expr::Quantified(quantified) => vec![&quantified.operand, &quantified.array],
+        Expr::Slice(parts) => [&parts.0].into_iter().chain(&parts.1).chain(&parts.2).collect(),
+        Expr::Subquery(query) => match &query.kind {
+            SubPlanKind::Quantified { left, .. } => left.iter().collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+/// The plans of an expression's subqueries.
+pub(crate) fn subqueries<'e>(expr: &'e Expr, into: &mut Vec<&'e Plan>) {
+    if let Expr::Subquery(query) = expr {
+        into.push(&query.plan);
+    }
+    parts(expr).into_iter().for_each(|part| subqueries(part, into));
+}
 
 /// Passes the numbers of the parameters that an expression depends on.
 ///
 /// # Errors
 /// The reason for which it cannot be computed in advance.
 pub(crate) fn depends_on(expr: &Expr, parameter: &mut dyn FnMut(usize)) -> Result<(), Reason> {
-    let mut every = |parts: &[Expr]| parts.iter().try_for_each(|part| depends_on(part, parameter));
     match expr {
-        Expr::Constant(_) => Ok(()),
-        Expr::Parameter(number) => {
-            parameter(*number);
-            Ok(())
-        }
-        Expr::Slot(_) | Expr::Outer(_) => Err("a column of another row of the statement".to_string()),
-        Expr::Call(call) => {
-            check_call(call)?;
-            every(&call.arguments)
-        }
-        Expr::Compare(_, sides) | Expr::IsDistinct(sides, ..) | Expr::NullIf(sides, _) => every(&sides[..]),
-        Expr::Cast(cast) => depends_on(&cast.operand, parameter),
-        Expr::And(parts)
-        | Expr::Or(parts)
-        | Expr::Coalesce(parts)
-        | Expr::MinMax(_, parts)
-        | Expr::Array(parts, _)
-        | Expr::Row(parts, _) => every(parts),
-        Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) | Expr::Field(part, _) => {
-            depends_on(part, parameter)
-        }
-        Expr::Subscript(parts) => {
-            every(std::slice::from_ref(&parts.0))?;
-            every(&parts.1)
-        }
-        Expr::Case(case) => {
-            case.operand.iter().try_for_each(|operand| depends_on(operand, parameter))?;
-            for (condition, value) in &case.arms {
-                depends_on(condition, parameter)?;
-                depends_on(value, parameter)?;
-            }
-            depends_on(&case.otherwise, parameter)
-        }
-        Expr::CaseOperand => Ok(()),
-        Expr::InList(list) => {
-            check_call(&list.equals)?;
-            every(std::slice::from_ref(&list.operand))?;
-            every(&list.list)
-        }
-        Expr::Quantified(quantified) => {
-            check_call(&quantified.operator)?;
-            every(std::slice::from_ref(&quantified.operand))?;
-            every(std::slice::from_ref(&quantified.array))
-        }
-        Expr::Slice(parts) => {
-            every(std::slice::from_ref(&parts.0))?;
-            every(parts.1.as_slice())?;
-            every(parts.2.as_slice())
-        }
-        Expr::Subquery(_) => Err("a subquery".to_string()),
+        Expr::Parameter(number) => parameter(*number),
+        Expr::Slot(_) | Expr::Outer(_) => return Err("a column of another row of the statement".to_string()),
+        Expr::Subquery(_) => return Err("a subquery".to_string()),
+        Expr::Call(call) => check_call(call)?,
+        Expr::IsDistinct(_, call, _) | Expr::NullIf(_, call) => check_call(call)?,
+        Expr::InList(list) => check_call(&list.equals)?,
+        Expr::Quantified(quantified) => check_call(&quantified.operator)?,
+        _ => {}
     }
+    parts(expr).into_iter().try_for_each(|part| depends_on(part, parameter))
 }
 
 fn check_call(call: &Call) -> Result<(), Reason> {

@@ -62,6 +62,8 @@ pub(crate) struct GraphAction {
     pub mode: Mode,
     /// The first columns of the key, with the texts of their values.
     pub key: Vec<(usize, String)>,
+    /// The secondary index by which the rows are found, with the values of its columns.
+    pub index: Option<String>,
     /// Why the rest of the key is not declared.
     pub open: Option<Reason>,
     /// Whether it stands in a loop, or for the elements of an array.

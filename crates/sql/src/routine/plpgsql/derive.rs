@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::access;
 use crate::bind::VariableRef;
 use crate::error::{Result, SqlError};
 use crate::routine::footprint::collect::{Collector, KEYS_MAX, Origin, Site};
@@ -33,7 +34,7 @@ pub(crate) fn derive(
     let mut body = Interpreter::new(execution, program, routine);
     body.set_arguments(arguments);
     let mut origins = vec![Origin::default(); program.variables.len()];
-    origins[program.found] = Origin::of(1, "FOUND");
+    origins[program.found] = Origin::open(1, "FOUND");
     let mut walk = Walk { body, origins, collector, line: 1, control: 0, loops: 0, phases: 0 };
     walk.block(&program.block)?;
     Ok(walk.collector)
@@ -82,7 +83,7 @@ impl<'a> Walk<'a, '_> {
             None => Origin::default(),
         };
         // Without its default a row variable has its fields.
-        if self.collector.is_of_call() && origin.level == 0 {
+        if self.is_computed(&origin) {
             self.body.initialize(slot)?;
         } else {
             self.body.clear(slot);
@@ -185,7 +186,7 @@ impl<'a> Walk<'a, '_> {
             Ok(plan) => plan,
             Err(error) => {
                 self.collector.gap(self.line, error.message());
-                return Ok((None, Origin::of(self.phases + 1, "a statement that cannot be planned")));
+                return Ok((None, Origin::open(self.phases + 1, "a statement that cannot be planned")));
             }
         };
         let origins = &self.origins;
@@ -204,16 +205,38 @@ impl<'a> Walk<'a, '_> {
 
     /// Whether the value of an expression from there is computed.
     fn is_computed(&self, origin: &Origin) -> bool {
-        self.collector.is_of_call() && origin.level == 0
+        self.collector.is_of_call() && origin.is_known()
     }
 
     fn run(&mut self, query: &'a Fragment, into: Option<&'a Into>) -> Result<()> {
         let (plan, origin) = self.collect(query)?;
-        self.origins[self.body.program.found] = Origin::of(self.phases.max(1), "FOUND");
+        self.origins[self.body.program.found] = Origin::open(self.phases.max(1), "FOUND");
         if let (Some(into), Some(plan)) = (into, plan) {
             self.put_row(into, &plan, &origin);
+            if self.is_computed(&origin) {
+                self.look_up(query, into, &plan)?;
+            }
         }
         Ok(())
+    }
+
+    /// Reads a row ahead, in a transaction of its own. The body reads it again: if it is another one by then, the call meets a
+    /// key that it has not declared.
+    fn look_up(&mut self, query: &'a Fragment, into: &'a Into, plan: &QueryPlan) -> Result<()> {
+        let program = self.body.program;
+        let environment = &mut *self.body.execution.environment;
+        let database = environment.shared.database.clone();
+        let view = View { program, values: &self.body.values, scope: query.scope };
+        let mut first = None;
+        access::run(&database, |access| {
+            first = None;
+            let mut execution = Execution { environment: &mut *environment, access, may_write: false };
+            plan.run(&mut execution, &view, &mut |row| {
+                first = Some(row.to_vec());
+                Ok(false)
+            })
+        })?;
+        self.body.assign_row(into, &plan.columns, first)
     }
 
     /// Gives the variables of a row the fields of a statement's rows.
@@ -221,17 +244,17 @@ impl<'a> Walk<'a, '_> {
         // A NULL may not go where none is allowed: what matters here is the fields only.
         let _ = self.body.assign_row(into, &plan.columns, None);
         for target in &into.targets {
-            self.origins[target.slot] = Origin { level: origin.level.max(1), what: origin.what.clone() };
+            self.origins[target.slot] = origin.clone();
         }
     }
 
     fn assign(&mut self, target: &'a Target, value: &'a Fragment) -> Result<()> {
         let mut origin = self.expression(value)?;
         for subscript in &target.subscripts {
-            origin = origin.later(self.expression(subscript)?);
+            origin = origin.and(self.expression(subscript)?);
         }
         if target.field.is_some() || !target.subscripts.is_empty() {
-            origin = origin.later(self.origins[target.slot].clone());
+            origin = origin.and(self.origins[target.slot].clone());
         }
         if self.is_computed(&origin) {
             let (value, ty) = self.body.evaluate(value)?;
@@ -257,34 +280,31 @@ impl<'a> Walk<'a, '_> {
 
     /// Walks the side that the arguments decide; all sides, where they decide none.
     fn branches(&mut self, arms: &'a [(Fragment, Vec<Statement>)], otherwise: &'a [Statement]) -> Result<()> {
-        let mut level = 0;
+        let mut origin = Origin::ARGUMENTS;
         let mut sides: Vec<&'a [Statement]> = Vec::new();
         let mut is_decided = false;
         for (condition, body) in arms {
-            let origin = self.expression(condition)?;
-            level = level.max(origin.level);
-            if level == 0 && self.is_computed(&origin) {
-                if self.body.holds(condition)? {
-                    sides.push(body);
-                    is_decided = true;
-                    break;
-                }
-            } else {
+            origin = origin.and(self.expression(condition)?);
+            if !self.is_computed(&origin) {
                 sides.push(body);
+            } else if self.body.holds(condition)? {
+                sides.push(body);
+                is_decided = true;
+                break;
             }
         }
         if !is_decided {
             sides.push(otherwise);
         }
-        if let ([side], 0) = (&sides[..], level) {
-            return self.statements(side);
+        match (&sides[..], self.is_computed(&origin)) {
+            ([side], true) => self.statements(side),
+            _ => self.all_sides(&sides, origin),
         }
-        self.all_sides(&sides, level)
     }
 
     /// Walks sides of which one is taken, each from the same start.
-    fn all_sides(&mut self, sides: &[&'a [Statement]], level: u32) -> Result<()> {
-        let outer = self.enter_condition(level);
+    fn all_sides(&mut self, sides: &[&'a [Statement]], condition: Origin) -> Result<()> {
+        let outer = self.enter_condition(condition.level);
         let (values, origins) = (self.body.values.clone(), self.origins.clone());
         let mut merged = origins.clone();
         // Row variables that a side assigns keep the fields that they have behind it.
@@ -298,16 +318,17 @@ impl<'a> Walk<'a, '_> {
             };
             rows.extend(assigned(side).into_iter().filter(is_new).filter_map(given));
             for (merged, now) in merged.iter_mut().zip(&self.origins) {
-                *merged = std::mem::take(merged).later(now.clone());
+                *merged = std::mem::take(merged).and(now.clone());
             }
             self.body.values.clone_from(&values);
             self.origins.clone_from(&origins);
         }
         self.origins = merged;
         self.control = outer;
-        if level > 0 {
+        if !condition.is_known() {
             let slots = sides.iter().flat_map(|side| assigned(side)).collect();
-            self.spoil_from(&slots, Origin::of(level, "a condition that the arguments do not decide"));
+            let what = "a condition that the arguments do not decide";
+            self.spoil_from(&slots, Origin::open(condition.level, what));
         }
         for (slot, row) in rows {
             self.body.values[slot] = row;
@@ -335,9 +356,9 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn for_integer(&mut self, integer: &'a ForInteger) -> Result<()> {
-        let mut origin = self.expression(&integer.from)?.later(self.expression(&integer.to)?);
+        let mut origin = self.expression(&integer.from)?.and(self.expression(&integer.to)?);
         if let Some(step) = &integer.step {
-            origin = origin.later(self.expression(step)?);
+            origin = origin.and(self.expression(step)?);
         }
         self.origins[integer.slot] = origin.clone();
         if !self.is_computed(&origin) {
@@ -371,7 +392,7 @@ impl<'a> Walk<'a, '_> {
     ) -> Result<()> {
         let mut origin = self.expression(array)?;
         if slice > 0 || target.field.is_some() || !target.subscripts.is_empty() {
-            origin = origin.later(Origin::of(1, "FOREACH over parts of an array"));
+            origin = origin.and(Origin::open(1, "FOREACH over parts of an array"));
         }
         self.origins[target.slot] = origin.clone();
         if !self.is_computed(&origin) {
@@ -403,14 +424,14 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn spoil(&mut self, slots: &BTreeSet<usize>, what: &str) {
-        self.spoil_from(slots, Origin::of(self.phases.max(1), what));
+        self.spoil_from(slots, Origin::open(self.phases.max(1), what));
     }
 
     /// The variables are not of the arguments alone any more.
     fn spoil_from(&mut self, slots: &BTreeSet<usize>, origin: Origin) {
         for &slot in slots {
             let own = std::mem::take(&mut self.origins[slot]);
-            self.origins[slot] = own.later(origin.clone());
+            self.origins[slot] = own.and(origin.clone());
         }
     }
 }
