@@ -1,5 +1,5 @@
 //! Derived footprints: the flow graphs of the papers' transactions, as EXPLAIN FUNCTION shows them. `HEDDLE_WRITE_DOCS=1` writes
-//! the expected ones anew.
+//! the expected ones.
 
 use heddle_sql::{ConnectOptions, Connection, Sql};
 use heddle_workloads::Workload;
