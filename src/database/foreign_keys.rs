@@ -112,8 +112,10 @@ impl Followers {
     pub(super) fn write(&self, store: &Store, tx: &Tx<'_, '_>, new: &Arc<TableCore>) -> Result<()> {
         for (child, definition) in &self.renamed {
             catalog_rows::rewrite(store, tx, child, definition)?;
-            let (renamed, empty) = child.redefined(definition.clone());
-            tx.change_schema(SchemaChange::Replace { old: child.clone(), new: Arc::new(renamed), empty });
+            // Only names change, so there is no index to build.
+            let (renamed, _) = child.redefined(definition.clone());
+            let new = Arc::new(renamed);
+            tx.change_schema(SchemaChange::Replace { old: child.clone(), new, build: None });
         }
         for (child, key) in &self.unproven {
             let link = Link::of(key, child.definition(), new.definition())?;

@@ -6,7 +6,7 @@
 //!
 //! # Concurrency
 //! A change that keeps a table's columns and key (names, defaults, NOT NULL, indexes) keeps its records; new indexes are
-//! filled while the gate is closed. Other changes copy all rows into a new table, in one transaction; see
+//! built beside other transactions ([`crate::storage::index_build`]). Other changes copy all rows into a new table, in one transaction; see
 //! `docs/decisions/2026-11-22-schema-changes.md`.
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use crate::range::Range;
 use crate::storage::catalog::RESERVED_PREFIX;
 use crate::storage::checks::Checks;
 use crate::storage::definition::{ForeignKey, TableDefinition};
+use crate::storage::index_build::Builds;
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
 use crate::table::Table;
@@ -136,27 +137,30 @@ impl Database {
             .filter(|&at| definition.columns[at].not_null && !columns[at].not_null)
             .collect();
         let store = self.engine().store();
-        // Of every attempt one, because a commit that fails may have filled its indexes already.
-        let mut made = Vec::new();
-        self.run(|tx| {
-            let (new, empty) = table.redefined(definition.clone());
-            let added: Vec<usize> =
-                empty.iter().flat_map(|&at| definition.indexes[at].columns.clone()).collect();
-            let checks = Checks::of(&definition).filter(|_| definition.checks != table.definition().checks);
-            if !refuses_null.is_empty() || !added.is_empty() || checks.is_some() {
-                // The columns are read as a transaction reads them, so a split phase that hides them ends first.
-                check_rows(tx, table, &refuses_null, &added, checks.as_ref())?;
+        let (new, empty) = table.redefined(definition.clone());
+        let new = Arc::new(new);
+        let mut builds = Builds::new(store);
+        let build = builds.add(&new, empty)?;
+        let checks = Checks::of(&definition).filter(|_| definition.checks != table.definition().checks);
+        let is_new = |key: &ForeignKey| !refers_alike(table.definition(), key);
+        loop {
+            builds.catch_up()?;
+            let changed = self.run(|tx| {
+                if !refuses_null.is_empty() || checks.is_some() {
+                    // The columns are read as a transaction reads them, so a split phase that hides them ends first.
+                    check_rows(tx, table, &refuses_null, checks.as_ref())?;
+                }
+                foreign_keys::check_own(store, tx, table, &definition, is_new)?;
+                catalog_rows::rewrite(store, tx, table, &definition)?;
+                followers.write(store, tx, &new)?;
+                let (old, new, build) = (table.clone(), new.clone(), build.clone());
+                tx.change_schema(SchemaChange::Replace { old, new, build });
+                Ok(())
+            });
+            if changed.is_ok() || !builds.take_behind() {
+                return changed.map(|()| new);
             }
-            let is_new = |key: &ForeignKey| !refers_alike(table.definition(), key);
-            foreign_keys::check_own(store, tx, table, &definition, is_new)?;
-            catalog_rows::rewrite(store, tx, table, &definition)?;
-            let new = Arc::new(new);
-            followers.write(store, tx, &new)?;
-            made.push(new.clone());
-            tx.change_schema(SchemaChange::Replace { old: table.clone(), new, empty });
-            Ok(())
-        })?;
-        made.pop().ok_or(Error::Closed)
+        }
     }
 
     /// Copies a table's rows into a new one with another definition.
@@ -206,7 +210,7 @@ fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bool {
 }
 
 fn replacement(old: &Arc<TableCore>, new: &Arc<TableCore>) -> SchemaChange {
-    SchemaChange::Replace { old: old.clone(), new: new.clone(), empty: Vec::new() }
+    SchemaChange::Replace { old: old.clone(), new: new.clone(), build: None }
 }
 
 pub(crate) fn check_name(name: &str) -> Result<()> {
@@ -217,21 +221,18 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::InvalidDefinition { table: name.to_string(), detail })
 }
 
-/// Reads columns that are to be indexed, and refuses NULL in those that are to be NOT NULL, and rows that do not pass the
-/// checks.
+/// Refuses NULL in columns that are to be NOT NULL, and rows that do not pass the checks.
 pub(crate) fn check_rows(
     tx: &Tx<'_, '_>,
     table: &Arc<TableCore>,
     refuses_null: &[usize],
-    read: &[usize],
     checks: Option<&Checks>,
 ) -> Result<()> {
     let columns = &table.definition().columns;
     for row in tx.scan(&Table::new(table.clone()), Range::all())? {
         let row = row?;
-        for &at in refuses_null.iter().chain(read) {
-            let is_null = row.get(columns[at].name.as_str())?.is_null();
-            if is_null && refuses_null.contains(&at) {
+        for &at in refuses_null {
+            if row.get(columns[at].name.as_str())?.is_null() {
                 return Err(Error::NullValue {
                     what: format!("{}.{}", table.definition().name(), columns[at].name),
                 });
@@ -244,3 +245,6 @@ pub(crate) fn check_rows(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,7 @@ use self::control::Control;
 pub(crate) use self::control::Sessions;
 use self::reservations::{ReservedKey, TransactionId};
 pub(crate) use self::schema::SchemaLock;
+use self::schema::redefine_tables;
 use self::statement::{Commit, Fresh, Statement, Stop};
 use self::waiting::{Stashed, block_on};
 use crate::database::Shared;
@@ -38,6 +39,7 @@ use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::{Need, SessionAccess, SessionMode};
+use crate::storage::index_build::Builds;
 use crate::storage::private_schema::PrivateTable;
 use crate::transaction::Tx;
 
@@ -481,9 +483,23 @@ impl Session {
         let Some(access) = self.access.take_if(changes) else { return Ok(0) };
         let shared = self.shared.clone();
         let mut stashed = Stashed::new(shared.engine().stash());
-        let mut commit = Commit { access, stop: None, published: Vec::new() };
+        let mut builds = Builds::new(shared.engine().store());
+        let redefined = match redefine_tables(&access, &mut builds) {
+            Ok(redefined) => redefined,
+            Err(error) => {
+                self.access = Some(access);
+                return Err(error);
+            }
+        };
+        let mut commit = Commit { access, stop: None, redefined, published: Vec::new() };
         let outcome = loop {
-            let outcome = execute_here(shared.engine(), &mut commit, false);
+            let mut outcome = execute_here(shared.engine(), &mut commit, false);
+            if outcome.failure.is_some() && builds.take_behind() {
+                match builds.catch_up() {
+                    Ok(()) => continue,
+                    Err(error) => outcome.failure = Some(Box::new(error)),
+                }
+            }
             if stashed.has_run(outcome.stashed).is_none() {
                 break outcome;
             }

@@ -8,7 +8,8 @@
 //!   ([`crate::storage::private_schema`]). A rebuild copies the rows by reads and writes of the session: the commit fails
 //!   with a conflict if another transaction has changed one of them.
 //! - A change of names, defaults, NOT NULL and indexes keeps the records. The rows are checked when it is made, and again at
-//!   the commit, which also fills new indexes: other transactions write the table until then, and cause no conflict.
+//!   the commit, which builds new indexes beside other transactions before it begins: they write the table until then, and
+//!   cause no conflict.
 //!
 //! # Invariants
 //! The commit writes the catalog's rows, what comes of the tables and all rows as one transaction behind the closed gate
@@ -32,6 +33,7 @@ use crate::protocol::attempt::{Attempt, SessionAccess};
 use crate::range::Range;
 use crate::row::Row;
 use crate::storage::definition::TableDefinition;
+use crate::storage::index_build::{Builds, IndexBuild};
 use crate::storage::private_schema::{PrivateDefinition, PrivateTable};
 use crate::storage::schema::SchemaChange;
 use crate::storage::store::Store;
@@ -395,6 +397,28 @@ impl SessionAccess {
     }
 }
 
+/// The next definition of a table that keeps its records, and its indexes that are being built.
+pub(super) type Redefined = (Arc<TableCore>, Option<Arc<IndexBuild>>);
+
+/// Makes the next definitions of tables that keep their records, and builds their indexes beside other transactions, before the
+/// commit is tried.
+///
+/// # Errors
+/// Rows violate an index that the transaction adds.
+pub(super) fn redefine_tables(
+    access: &SessionAccess,
+    builds: &mut Builds<'_>,
+) -> Result<Vec<Option<Redefined>>> {
+    let redefine = |table: &PrivateTable| -> Result<Option<Redefined>> {
+        let Some(now) = table.now.as_ref().filter(|_| table.keeps_records()) else { return Ok(None) };
+        let (core, empty) = now.core.redefined(now.definition.clone());
+        let core = Arc::new(core);
+        let build = builds.add(&core, empty)?;
+        Ok(Some((core, build)))
+    };
+    access.schema.tables().iter().map(redefine).collect()
+}
+
 /// Writes what the transaction has changed of the schema, as the first part of its commit. What becomes of each table.
 ///
 /// # Errors
@@ -402,6 +426,7 @@ impl SessionAccess {
 pub(super) fn write_changes(
     attempt: &Attempt<'_>,
     access: &mut SessionAccess,
+    redefined: &[Option<Redefined>],
 ) -> Result<Vec<Option<Arc<TableCore>>>> {
     if access.schema.is_empty() {
         return Ok(Vec::new());
@@ -409,11 +434,10 @@ pub(super) fn write_changes(
     attempt.let_private_in();
     let (store, tx) = (attempt.store(), Tx::new(attempt));
     let SessionAccess { buffer, schema, .. } = access;
-    schema
-        .tables()
-        .iter()
-        .map(|table| {
-            let published = write_change(store, &tx, table)?;
+    let tables = schema.tables().iter().zip(redefined);
+    tables
+        .map(|(table, redefined)| {
+            let published = write_change(store, &tx, table, redefined.as_ref())?;
             if let Some(core) = published.as_ref().filter(|_| table.keeps_records()) {
                 buffer.redefine(core);
             }
@@ -422,15 +446,17 @@ pub(super) fn write_changes(
         .collect()
 }
 
-fn write_change(store: &Store, tx: &Tx<'_, '_>, table: &PrivateTable) -> Result<Option<Arc<TableCore>>> {
-    if let (Some(base), Some(now)) = (&table.base, &table.now)
-        && table.keeps_records()
-    {
-        let (core, empty) = now.core.redefined(now.definition.clone());
-        let core = Arc::new(core);
-        catalog_rows::rewrite(store, tx, base, &now.definition)?;
-        tx.change_schema(SchemaChange::Replace { old: base.clone(), new: core.clone(), empty });
-        return Ok(Some(core));
+fn write_change(
+    store: &Store,
+    tx: &Tx<'_, '_>,
+    table: &PrivateTable,
+    redefined: Option<&Redefined>,
+) -> Result<Option<Arc<TableCore>>> {
+    if let (Some(base), Some((core, build))) = (&table.base, redefined) {
+        catalog_rows::rewrite(store, tx, base, core.definition())?;
+        let (old, new, build) = (base.clone(), core.clone(), build.clone());
+        tx.change_schema(SchemaChange::Replace { old, new, build });
+        return Ok(Some(core.clone()));
     }
     if let Some(now) = &table.now {
         catalog_rows::write(store, tx, now.core.id(), &now.definition)?;
@@ -441,7 +467,7 @@ fn write_change(store: &Store, tx: &Tx<'_, '_>, table: &PrivateTable) -> Result<
     let now = table.now.as_ref().map(|now| now.core.clone());
     match (table.base.clone(), now.clone()) {
         (Some(old), Some(new)) => {
-            tx.change_schema(SchemaChange::Replace { old, new, empty: Vec::new() });
+            tx.change_schema(SchemaChange::Replace { old, new, build: None });
         }
         (Some(old), None) => tx.change_schema(SchemaChange::Drop(old)),
         (None, Some(new)) => tx.change_schema(SchemaChange::Add(new)),
@@ -461,14 +487,11 @@ pub(super) fn check_changes(
 ) -> Result<()> {
     let tx = Tx::new(attempt);
     for (table, published) in tables.iter().zip(published).filter(|(table, _)| table.keeps_records()) {
-        let (Some(base), Some(now), Some(core)) = (&table.base, &table.now, published) else { continue };
+        let (Some(base), Some(core)) = (&table.base, published) else { continue };
         let refuses_null = newly_not_null(base.definition(), core.definition());
-        let (_, empty) = now.core.redefined(core.definition().clone());
-        let indexes = &core.definition().indexes;
-        let read: Vec<usize> = empty.iter().flat_map(|&at| indexes[at].columns.clone()).collect();
         let checks = core.checks().filter(|_| core.definition().checks != base.definition().checks);
-        if !refuses_null.is_empty() || !read.is_empty() || checks.is_some() {
-            check_rows(&tx, core, &refuses_null, &read, checks)?;
+        if !refuses_null.is_empty() || checks.is_some() {
+            check_rows(&tx, core, &refuses_null, checks)?;
         }
     }
     Ok(())

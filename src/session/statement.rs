@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::execute::{Body, panicked};
 use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
-use crate::session::schema;
+use crate::session::schema::{self, Redefined};
 use crate::storage::session_buffer::{Comparison, Key, Observed, RangeRead, SessionBuffer};
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
@@ -254,6 +254,8 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
 pub(super) struct Commit {
     pub(super) access: Box<SessionAccess>,
     pub(super) stop: Option<Stop>,
+    /// The next definitions of tables that keep their records: one for each table that the transaction has changed.
+    pub(super) redefined: Vec<Option<Redefined>>,
     /// What the commit makes of the tables that the transaction has changed.
     pub(super) published: Vec<Option<Arc<TableCore>>>,
 }
@@ -264,7 +266,7 @@ impl Body for Commit {
         if !is_of_current_schema(attempt, &self.access) {
             return stop(&mut self.stop, Stop::Conflict);
         }
-        self.published = schema::write_changes(attempt, &mut self.access)?;
+        self.published = schema::write_changes(attempt, &mut self.access, &self.redefined)?;
         let SessionAccess { buffer, schema, .. } = &*self.access;
         attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))?;
         schema::check_changes(attempt, schema.tables(), &self.published)?;

@@ -41,12 +41,13 @@ use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::Error;
 use crate::storage::epoch::Published;
+use crate::storage::index_build::OwnWrite;
 use crate::storage::record::Record;
 use crate::storage::redo;
-use crate::storage::restore::Written;
 use crate::storage::row::free_block;
 use crate::storage::schema;
 use crate::storage::store::Store;
+use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
@@ -99,21 +100,22 @@ pub(crate) struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// The row that it comes to, if it comes to one.
-    fn after(&self) -> Option<Vec<u64>> {
+    /// The row that there is, and the one that it comes to.
+    fn own_write(&self) -> OwnWrite {
         // Relaxed: the record is held, and its row was acquired with the word.
-        let before = || self.record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>();
-        match &self.change {
+        let row = || self.record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>();
+        let before = (self.word & ABSENT == 0).then(row);
+        let after = match &self.change {
             Change::Gone => None,
-            Change::Nothing if self.word & ABSENT != 0 => None,
-            Change::Nothing => Some(before()),
+            Change::Nothing => before.clone(),
             Change::Words(changed) => {
-                let mut row = before();
+                let mut row = row();
                 changed.iter().for_each(|change| change.put_into(&mut row));
                 Some(row)
             }
             Change::Image { image, .. } => Some(image.to_vec()),
-        }
+        };
+        OwnWrite { key: self.record.key().into(), before, after }
     }
 }
 
@@ -308,7 +310,7 @@ fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspac
     closes
 }
 
-/// Fills the indexes that the transaction adds.
+/// Makes the indexes whole that the transaction adds.
 #[inline]
 fn prepare_schema(
     workspace: &mut Workspace,
@@ -320,18 +322,24 @@ fn prepare_schema(
     if workspace.schema.is_empty() {
         return Ok(());
     }
-    // Filling an index is long: no other commit waits for one that will not happen.
+    // No other commit waits for one that will not happen.
     if !validate(&LockedWrites::Several(&workspace.writes, pending)) {
         return Err(Unfeasible::Refused(Error::Conflict));
     }
-    let Workspace { writes, schema, cutter, .. } = workspace;
+    let Workspace { writes, schema, .. } = workspace;
+    let split = store.splits().current(guard);
+    if split.is_some_and(|split| schema.iter().any(|change| change.meets_split(split))) {
+        return Err(Unfeasible::InThisPhase);
+    }
     // Below the commit's own stamp, and above all that was there: no snapshot reads by an index that is not there yet.
     let stamp = floor.max(Stamp::new(store.epochs().current(), 0));
-    let written = |record: Record<'_>| {
-        let entry = &pending[writes.position(record.pointer())?];
-        Some(entry.after().map_or(Written::Nothing, |row| Written::Row(stamp, row)))
+    let own = |table: &TableCore| {
+        let all = writes.touched().iter().zip(pending);
+        let of_table =
+            all.filter(|(touched, _)| touched.table().records_identity() == table.records_identity());
+        of_table.map(|(_, entry)| entry.own_write()).collect()
     };
-    Ok(schema::prepare(schema, &written, cutter, guard)?)
+    Ok(schema::prepare(schema, &own, stamp, guard)?)
 }
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.

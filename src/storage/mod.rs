@@ -10,6 +10,7 @@ pub(crate) mod foreign_keys;
 pub(crate) mod fuzzy_scan;
 pub(crate) mod garbage;
 pub(crate) mod index;
+pub(crate) mod index_build;
 pub(crate) mod private_schema;
 pub(crate) mod read_set;
 pub(crate) mod reclaim;

@@ -105,7 +105,8 @@ pub(crate) fn hand_over_garbage(context: &WorkerContext, workspace: &mut Workspa
     guard.flush();
 }
 
-fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Guard) {
+/// Takes an absent record out, or one that only the caller can find, unless its word is another than this.
+pub(super) fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Guard) {
     // AcqRel: what the record's last writer did happens before its end; Acquire on failure is not needed, nothing
     // is read then.
     if record.word().compare_exchange(absent_word, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_err() {

@@ -184,31 +184,7 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
 /// # Errors
 /// Two rows share the values of a unique index.
 pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Guard) -> Result<()> {
-    let all: Vec<usize> = (0..table.secondary().len()).collect();
-    fill_indexes(table, &all, &|_| None, cutter, guard)
-}
-
-/// What a transaction that fills an index makes of a record, if it has written it.
-pub(crate) enum Written {
-    /// Nothing: it deletes the row.
-    Nothing,
-    /// This row, and the stamp for its records in indexes.
-    Row(Stamp, Vec<u64>),
-}
-
-/// Fills the secondary indexes at these positions from a table's rows. `written`: what the transaction that does so has
-/// written to a record, which is busy then.
-///
-/// # Errors
-/// Two rows share the values of a unique index.
-pub(crate) fn fill_indexes(
-    table: &TableCore,
-    positions: &[usize],
-    written: &dyn Fn(Record<'_>) -> Option<Written>,
-    cutter: &mut Cutter,
-    guard: &Guard,
-) -> Result<()> {
-    if positions.is_empty() {
+    if table.secondary().is_empty() {
         return Ok(());
     }
     let mut result = Ok(());
@@ -219,47 +195,58 @@ pub(crate) fn fill_indexes(
             return;
         }
         arena.reset();
-        let stamp = match written(record) {
-            Some(Written::Nothing) => return,
-            Some(Written::Row(stamp, row)) => {
-                words.copy_from_slice(&row);
-                stamp
-            }
-            None => match record.read(&mut words) {
-                word if word & ABSENT != 0 => return,
-                word => Stamp::of(word),
-            },
-        };
-        result = derive_index_records(table, positions, (record, stamp, &words), &arena, cutter, guard);
+        let word = record.read(&mut words);
+        if word & ABSENT == 0 {
+            result = derive_index_records(table, (record, Stamp::of(word), &words), &arena, cutter, guard);
+        }
     });
     result
 }
 
 fn derive_index_records(
     table: &TableCore,
-    positions: &[usize],
     (record, stamp, words): (Record<'_>, Stamp, &[u64]),
     arena: &Bump,
     cutter: &mut Cutter,
     guard: &Guard,
 ) -> Result<()> {
-    for &position in positions {
-        let secondary = &table.secondary()[position];
+    for (position, secondary) in table.secondary().iter().enumerate() {
         // SAFETY: the row was just read, and the thread is pinned.
         let value_of = |column: usize| Ok(unsafe { table.layout().value(words, column) });
         let key = table.index_key(position, record.key(), value_of)?;
-        let index = &secondary.table;
-        let entry = index.find_or_place(index.hash(&key), &key, cutter, guard).record;
-        if entry.word().load(Ordering::Relaxed) & ABSENT == 0 {
+        if !put_index_record(&secondary.table, &key, (record.key(), stamp), arena, cutter, guard)? {
             let detail =
                 format!("two rows share a value of the unique index {:?}", secondary.definition.name);
             return Err(Error::Inconsistent { detail });
         }
-        let image = arena.alloc_slice_fill_copy(index.layout().words(), 0);
-        index.layout().put(image, 0, ValueRef::Bytes(record.key()), arena).map_err(Refused::error)?;
-        install(index, entry, stamp, image);
     }
     Ok(())
+}
+
+/// Puts a row's record into an index that no other thread uses: the row's primary key, and its stamp. Whether the place was free,
+/// or the row's own.
+///
+/// # Errors
+/// No memory.
+pub(crate) fn put_index_record(
+    index: &TableCore,
+    index_key: &[u8],
+    (key, stamp): (&[u8], Stamp),
+    arena: &Bump,
+    cutter: &mut Cutter,
+    guard: &Guard,
+) -> Result<bool> {
+    let entry = index.find_or_place(index.hash(index_key), index_key, cutter, guard).record;
+    let mut before: SmallVec<[u64; 8]> = SmallVec::from_elem(0, index.layout().words());
+    if entry.read(&mut before) & ABSENT == 0 {
+        // SAFETY: the row was just read, and the thread is pinned.
+        let owner = unsafe { index.layout().value(&before, 0) };
+        return Ok(matches!(owner, ValueRef::Bytes(owner) if owner == key));
+    }
+    let image = arena.alloc_slice_fill_copy(index.layout().words(), 0);
+    index.layout().put(image, 0, ValueRef::Bytes(key), arena).map_err(Refused::error)?;
+    install(index, entry, stamp, image);
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! All changes of one transaction are visible at one moment: no commit section is open then, and a transaction that began
-//! before fails its commit and is retried against the new schema. New indexes are filled before the stamp, so a row that
+//! before fails its commit and is retried against the new schema. New indexes, which were built beside the commits of before
+//! ([`crate::storage::index_build`]), are made whole before the stamp, so a row that
 //! violates one fails the schema change, and no other transaction. They contain what the transaction itself writes, too.
 
 use std::sync::Arc;
@@ -10,32 +11,40 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
-use crate::storage::record::Record;
-use crate::storage::restore::{Written, fill_indexes};
-use crate::storage::slab::Cutter;
+use crate::storage::index_build::{IndexBuild, OwnWrite};
+use crate::storage::split_columns::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
+use crate::storage::word::Stamp;
 
 /// One change of the schema.
 pub(crate) enum SchemaChange {
     /// A table that did not exist.
     Add(Arc<TableCore>),
-    /// A table in another one's place: another definition of the same records, whose indexes at these positions are
-    /// still empty, or a table with records of its own.
-    Replace { old: Arc<TableCore>, new: Arc<TableCore>, empty: Vec<usize> },
+    /// A table in another one's place: another definition of the same records, of which indexes may be being built, or a
+    /// table with records of its own.
+    Replace { old: Arc<TableCore>, new: Arc<TableCore>, build: Option<Arc<IndexBuild>> },
     /// A table that does not exist any more.
     Drop(Arc<TableCore>),
 }
 
-/// Prepares what a transaction changes of the schema: fills new indexes from the rows. The caller has closed the gate and
-/// has not stamped yet. `written`: what the transaction makes of the records that it writes.
+impl SchemaChange {
+    /// Whether one of these columns is split, which no index may contain: their values are whole when the phase has ended.
+    pub(crate) fn meets_split(&self, set: &SplitSet) -> bool {
+        let SchemaChange::Replace { new, build: Some(_), .. } = self else { return false };
+        set.columns().iter().any(|split| split.table.id() == new.id() && !new.is_plain(split.column))
+    }
+}
+
+/// Prepares what a transaction changes of the schema: makes new indexes whole. The caller has closed the gate and
+/// has not stamped yet. `own`: what the transaction makes of the rows of a table; `stamp`: that of index records for them.
 ///
 /// # Errors
-/// A table has changed since the transaction began ([`Error::Conflict`]); two rows share a value of a unique index.
+/// A table has changed since the transaction began ([`Error::Conflict`]); as [`IndexBuild::finish`].
 pub(crate) fn prepare(
     changes: &[SchemaChange],
-    written: &dyn Fn(Record<'_>) -> Option<Written>,
-    cutter: &mut Cutter,
+    own: &dyn Fn(&TableCore) -> Vec<OwnWrite>,
+    stamp: Stamp,
     guard: &Guard,
 ) -> Result<()> {
     for change in changes {
@@ -44,30 +53,13 @@ pub(crate) fn prepare(
             SchemaChange::Replace { old, .. } | SchemaChange::Drop(old) if !old.is_current() => {
                 return Err(Error::Conflict);
             }
-            SchemaChange::Drop(_) => {}
-            SchemaChange::Replace { new, empty, .. } => fill(new, empty, written, cutter, guard)?,
+            SchemaChange::Replace { new, build: Some(build), .. } => {
+                build.finish(&own(new), stamp, guard)?;
+            }
+            SchemaChange::Replace { .. } | SchemaChange::Drop(_) => {}
         }
     }
     Ok(())
-}
-
-/// Fills new indexes, one after another, so that the error names the index.
-fn fill(
-    table: &TableCore,
-    empty: &[usize],
-    written: &dyn Fn(Record<'_>) -> Option<Written>,
-    cutter: &mut Cutter,
-    guard: &Guard,
-) -> Result<()> {
-    empty.iter().try_for_each(|&position| {
-        fill_indexes(table, &[position], written, cutter, guard).map_err(|error| match error {
-            Error::Inconsistent { .. } => Error::NotUnique {
-                table: table.definition().name().to_string(),
-                index: table.secondary()[position].definition.name.clone(),
-            },
-            other => other,
-        })
-    })
 }
 
 impl Store {

@@ -29,7 +29,7 @@
 //! snapshot is removed from the list before its versions are released, shard by shard: a commit that has the shard's
 //! lock first leaves a version that the release finds; one that has it later no longer finds the snapshot.
 //!
-//! Locks are acquired in this order: `failed`, one shard, `open`. None is held for longer than the release of
+//! Locks are acquired in this order: `failed`, one shard, `open`, `watches`. None is held for longer than the release of
 //! [`RELEASED_AT_ONCE`] versions takes.
 //!
 //! # Source
@@ -43,6 +43,7 @@ mod broken;
 mod chain;
 mod rows;
 mod version_read;
+mod watch;
 
 use std::sync::Arc;
 
@@ -55,6 +56,7 @@ pub(crate) use self::broken::Break;
 use self::chain::{Released, Shard, Version};
 pub(crate) use self::rows::{Met, Rows};
 pub(crate) use self::version_read::Found;
+pub(crate) use self::watch::{IndexKey, Note, Watch};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::storage::reclaim::collect_deleted_record;
 use crate::storage::record::Record;
@@ -71,8 +73,11 @@ const RELEASED_PER_PRESERVED: usize = 2;
 
 /// The versions of one store's records, and the snapshots that need them.
 pub(crate) struct Versions {
-    /// The least record word of the first epoch behind the newest open snapshot; zero while none is open.
+    /// The least record word of the first epoch behind the newest open snapshot; zero while none is open; above every word
+    /// while there is a watch.
     bound: CachePadded<AtomicU64>,
+    /// Indexes that are being built.
+    watches: RwLock<Vec<Arc<Watch>>>,
     /// Open snapshots in the order of their epochs, each with the number of its handles.
     open: RwLock<Vec<(Arc<OpenSnapshot>, usize)>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
@@ -143,6 +148,7 @@ impl Default for Versions {
     fn default() -> Versions {
         Versions {
             bound: CachePadded::new(AtomicU64::new(0)),
+            watches: RwLock::default(),
             open: RwLock::new(Vec::new()),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             failed: Mutex::new(Vec::new()),
@@ -173,7 +179,7 @@ impl Versions {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// A record whose word is below this may have to be preserved before it changes.
+    /// A record whose word is below this may have to be preserved, or noted for a watch, before it changes.
     ///
     /// Relaxed: a commit asks after it has read the global epoch, which acquires what led to it (see the module's
     /// argument).
@@ -225,7 +231,8 @@ impl Versions {
 
     /// Release: pairs with the acquire of the global epoch, which rises afterwards.
     fn renew_bound(&self, open: &[(Arc<OpenSnapshot>, usize)]) {
-        let bound = open.last().map_or(0, |(newest, _)| Stamp::new(newest.epoch + 1, 0).present());
+        let snapshots = open.last().map_or(0, |(newest, _)| Stamp::new(newest.epoch + 1, 0).present());
+        let bound = if self.watches.read().is_empty() { snapshots } else { u64::MAX };
         self.bound.store(bound, Ordering::Release);
     }
 
@@ -258,7 +265,8 @@ impl Versions {
         stamp: Stamp,
         guard: &Guard,
     ) {
-        if word & ABSENT != 0 {
+        // The rest is for open snapshots, and this may be asked for a watch only.
+        if word & ABSENT != 0 || self.open.read().is_empty() {
             return;
         }
         let (begin, end) = (Stamp::of(word).epoch(), stamp.epoch());

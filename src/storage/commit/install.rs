@@ -60,8 +60,8 @@ pub(super) fn install<T: WriteLocking>(
     }
 }
 
-/// Keeps the row that the install will change, if an open snapshot may need it: before the row changes, and before its word does
-/// where the row is deleted (see `Versions::read`).
+/// Keeps the row that the install will change, if an open snapshot may need it, and notes the change, if the table is watched: before
+/// the row changes, and before its word does where the row is deleted (see `Versions::read`).
 #[cold]
 #[inline(never)]
 pub(super) fn preserve(
@@ -72,6 +72,11 @@ pub(super) fn preserve(
     guard: &Guard,
 ) {
     if !matches!(entry.change, Change::Nothing) {
+        let touches = |column| match &entry.change {
+            Change::Words(changed) => changed.iter().any(|change| change.column == column),
+            _ => true,
+        };
+        versions.note_change(table, entry.record, entry.word, &touches);
         versions.preserve(table, entry.record, entry.word, stamp, guard);
     }
 }

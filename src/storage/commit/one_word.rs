@@ -113,7 +113,9 @@ fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: Cha
     let versions = call.store.versions();
     if word < versions.bound() {
         // Before the row changes: as in `install::install`.
-        versions.preserve(call.workspace.writes.touched()[0].table(), record, word, stamp, call.guard);
+        let table = call.workspace.writes.touched()[0].table();
+        versions.note_change(table, record, word, &|column| column == change.column);
+        versions.preserve(table, record, word, stamp, call.guard);
     }
     // Where rivals are excluded it is not busy yet. Relaxed, and the fence: as in `install::make_busy`.
     record.word().store(word | BUSY, Ordering::Relaxed);
