@@ -355,6 +355,42 @@ pub enum Error {
         /// How many bytes versions for snapshots may take.
         limit: u64,
     },
+    /// A change feed is to be read from an epoch that the log no longer has.
+    #[error(
+        "the feed of table {table:?} is at epoch {epoch}, {lag} epochs behind, and the log reaches back to epoch {oldest} only;          begin again with a snapshot, and read faster, or use a named feed with a larger limit"
+    )]
+    FeedTooOld {
+        /// The table.
+        table: String,
+        /// The epoch from which it is to go on.
+        epoch: u64,
+        /// How many epochs lie between that and the last durable one.
+        lag: u64,
+        /// The oldest epoch from which a feed can begin now.
+        oldest: u64,
+    },
+    /// A change feed is to begin with an epoch that the database has not reached.
+    #[error(
+        "a feed cannot begin after epoch {epoch}: the database has only come to epoch {current};          the epoch is another database's, or was lost with a crash before it was durable: begin again with a snapshot"
+    )]
+    FeedNotReached {
+        /// The epoch that was given.
+        epoch: u64,
+        /// The present epoch.
+        current: u64,
+    },
+    /// There is no named feed of this name.
+    #[error("there is no feed {feed:?}; create it with Database::create_feed")]
+    UnknownFeed {
+        /// The name.
+        feed: String,
+    },
+    /// There is a named feed of this name.
+    #[error("there is a feed {feed:?} already; choose another name, or open it with Database::feed")]
+    FeedExists {
+        /// The name.
+        feed: String,
+    },
     /// A procedure's body asked for a value that no action of an earlier phase has set.
     #[error("value {number} was set by no earlier phase; set it there with ActionContext::set_value")]
     ValueNotSet {

@@ -51,6 +51,7 @@ mod diagnostics;
 mod durability;
 pub mod error;
 mod expression;
+mod feed;
 pub mod guide;
 mod lock;
 mod operation;
@@ -92,6 +93,7 @@ pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{ApplicationError, Error, Result, Timeout};
+pub use feed::{Change, ChangeBatch, ChangedColumns, ColumnChange, Feed, FeedStatus};
 #[cfg(feature = "derive")]
 pub use heddledb_derive::Table;
 pub use options::{

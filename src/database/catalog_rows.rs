@@ -23,6 +23,13 @@ pub(crate) fn write(store: &Store, tx: &Tx<'_, '_>, id: TableId, definition: &Ta
     })
 }
 
+/// Says that a table has come in another one's place, and which is gone.
+pub(crate) fn mark_replaced(store: &Store, tx: &Tx<'_, '_>, old: TableId, new: TableId) -> Result<()> {
+    let row = [ValueRef::Int(i64::from(old)), ValueRef::Int(i64::from(new))];
+    tx.insert(&catalog_table(store, catalog::SUCCESSORS)?, row)?;
+    mark_dropped(store, tx, old)
+}
+
 /// Says that a table is gone.
 pub(crate) fn mark_dropped(store: &Store, tx: &Tx<'_, '_>, id: TableId) -> Result<()> {
     let key = [ValueRef::Int(i64::from(id))];

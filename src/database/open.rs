@@ -17,6 +17,7 @@ use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogWriter, SegmentSizes, repair};
 use crate::error::{Error, Result};
+use crate::feed::log_holds;
 use crate::options::{Durability, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
@@ -360,6 +361,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     // its name in the system's cache only.
     checkpoints.make_names_durable()?;
     let (writer, segments) = LogWriter::open(repair(end)?, &segment_sizes)?;
+    segments.begin_to_hold(log_holds(&store)?)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
     // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is reported.

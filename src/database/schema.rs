@@ -72,7 +72,7 @@ impl Database {
         self.run(|tx| {
             tables.iter().zip(&emptied).try_for_each(|(old, new)| {
                 catalog_rows::write(store, tx, new.id(), new.definition())?;
-                catalog_rows::mark_dropped(store, tx, old.id())?;
+                catalog_rows::mark_replaced(store, tx, old.id(), new.id())?;
                 tx.change_schema(replacement(old, new));
                 Ok(())
             })
@@ -181,7 +181,7 @@ impl Database {
             let new = Table::new(core.clone());
             // First the catalog: replay makes the table from these rows before it meets the table's own.
             catalog_rows::write(store, tx, id, &changed.definition)?;
-            catalog_rows::mark_dropped(store, tx, table.id())?;
+            catalog_rows::mark_replaced(store, tx, table.id(), id)?;
             for row in tx.scan(&old, Range::all())? {
                 let values = changed.row(row?.to_values())?;
                 tx.insert(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;

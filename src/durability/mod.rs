@@ -36,6 +36,7 @@ mod block_reader;
 pub(crate) mod checkpoint;
 mod directory;
 mod failure;
+pub(crate) mod log_holds;
 mod log_place;
 mod log_reader;
 mod manifest;

@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 use super::block_reader::BlockReader;
+use super::log_holds::{Hold, LogHolds};
 use super::segment::{LogFiles, OpenSegment};
 use super::starts::{GroupStart, GroupStarts};
-use super::{PAGE_BYTES, SegmentSizes};
+use super::{PAGE_BYTES, SegmentSizes, Uuid};
 use crate::Result;
 use crate::base::disk::Disk;
 
@@ -24,6 +25,8 @@ pub(crate) struct Segments {
     /// Held while a file is made: the number of the next one. Taken before `ready`, never after it.
     next_number: Mutex<u32>,
     starts: Mutex<GroupStarts>,
+    /// Which feeds hold the log back. Locked before `starts`, never after it.
+    holds: Mutex<LogHolds>,
 }
 
 struct Ready {
@@ -44,7 +47,7 @@ impl Segments {
     ) -> Segments {
         let ready = Mutex::new(Ready { queue, current_bytes });
         let (next_number, starts) = (Mutex::new(next_number), Mutex::new(starts));
-        Segments { files, options, ready, next_number, starts }
+        Segments { files, options, ready, next_number, starts, holds: Mutex::default() }
     }
 
     /// The disk that the log is on.
@@ -72,15 +75,91 @@ impl Segments {
         self.starts.lock().bytes()
     }
 
-    /// Reads the log from here on, for a follower.
+    /// A place in the log behind which are all groups of later epochs than this one.
+    ///
+    /// # Errors
+    /// The log does not reach back so far: the oldest epoch of which this can be asked.
+    pub(crate) fn start_after(&self, epoch: u64) -> std::result::Result<GroupStart, u64> {
+        let starts = self.starts.lock();
+        let first = starts.first();
+        if first.epoch > epoch.saturating_add(1) {
+            Err(first.epoch - 1)
+        } else {
+            Ok(starts.before(epoch + 1))
+        }
+    }
+
+    /// The identity in every header.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.files.uuid
+    }
+
+    /// From here on a feed holds the log back, or holds it back further on.
+    ///
+    /// # Errors
+    /// As [`start_after`](Self::start_after), of the epoch to which it holds the log back.
+    pub(crate) fn hold(&self, feed: &str, hold: Hold) -> std::result::Result<(), u64> {
+        // Locked before the log is asked: what it has then is not removed before the hold is there.
+        let mut holds = self.holds.lock();
+        self.start_after(hold.epoch).map(|_| holds.put(feed, hold))
+    }
+
+    /// From here on a feed does not hold the log back.
+    pub(crate) fn release(&self, feed: &str) {
+        self.holds.lock().remove(feed);
+    }
+
+    /// How many bytes of whole segments lie between the place that a feed holds and the present segment.
+    ///
+    /// # Errors
+    /// A segment cannot be read.
+    pub(crate) fn bytes_behind(&self, epoch: u64) -> Result<u64> {
+        let (first, last) = {
+            let starts = self.starts.lock();
+            (starts.before(epoch.saturating_add(1)).segment, starts.before(u64::MAX).segment)
+        };
+        self.files.bytes_of(first..last)
+    }
+
+    /// Once, before anything is written: from here on these feeds hold the log back. What neither they nor recovery need is
+    /// removed: a removal may have been interrupted.
+    ///
+    /// # Errors
+    /// A segment cannot be removed.
+    pub(crate) fn begin_to_hold(&self, holds: LogHolds) -> Result<()> {
+        let first = self.starts.lock().first().segment;
+        if !holds.is_empty() {
+            // What cannot be read is lost to the feeds that need it, and to nothing else.
+            for number in (1..first).rev() {
+                match self.files.first_group(number) {
+                    Ok(Some(start)) => self.starts.lock().note_before(start),
+                    Ok(None) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+        *self.holds.lock() = holds;
+        self.remove_before(first).map(drop)
+    }
+
+    /// Reads the log from here on, for a follower or a feed.
     pub(crate) fn block_reader(&self, start: GroupStart) -> BlockReader {
         BlockReader::new(self.files.clone(), start)
     }
 
-    /// Removes the segments before this one: a checkpoint has made them useless. How many there were.
+    /// Removes the segments before this one, which a checkpoint has made useless, but for those that feeds hold. How many
+    /// there were.
     pub(crate) fn remove_before(&self, segment: u32) -> Result<u64> {
-        self.starts.lock().drop_before(segment);
-        self.files.remove_before(segment)
+        let mut holds = self.holds.lock();
+        let start = |epoch: u64| {
+            let starts = self.starts.lock();
+            let is_there = starts.first().epoch <= epoch.saturating_add(1);
+            is_there.then(|| starts.before(epoch.saturating_add(1)).segment)
+        };
+        let first = holds.first_needed(segment, start, |numbers| self.files.bytes_of(numbers))?;
+        self.starts.lock().drop_before(first);
+        drop(holds);
+        self.files.remove_before(first)
     }
 
     /// Makes one more segment. When it fails, above all because the disk is full, the log goes on as long as it

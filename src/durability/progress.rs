@@ -38,8 +38,15 @@ pub(crate) struct Progress {
     failure: Mutex<Option<Error>>,
     failed: AtomicU32,
     /// Tasks that wait, each for an epoch, and whether there are any.
-    tasks: Mutex<Vec<(u64, Waker)>>,
+    tasks: Mutex<Vec<Task>>,
     has_tasks: AtomicU32,
+}
+
+/// A task that waits for an epoch: until it is released, or until it is durable.
+struct Task {
+    epoch: u64,
+    is_for_disk: bool,
+    waker: Waker,
 }
 
 /// A waiter slot: a count of what has happened, and how many wait for it to change.
@@ -119,16 +126,35 @@ impl Progress {
     /// # Errors
     /// As there.
     pub(crate) fn poll(&self, epoch: u64, context: &Context<'_>) -> Poll<Result<()>> {
+        self.poll_for(epoch, false, context)
+    }
+
+    /// Whether an epoch is durable, also where results do not wait for that.
+    ///
+    /// # Errors
+    /// The log has failed, or nothing is logged any more, and it is not.
+    pub(crate) fn poll_durable(&self, epoch: u64, context: &Context<'_>) -> Poll<Result<()>> {
+        self.poll_for(epoch, true, context)
+    }
+
+    fn has_come(&self, epoch: u64, is_for_disk: bool) -> bool {
+        if is_for_disk { epoch <= self.durable.load(Ordering::SeqCst) } else { self.is_released(epoch) }
+    }
+
+    fn poll_for(&self, epoch: u64, is_for_disk: bool, context: &Context<'_>) -> Poll<Result<()>> {
         let outcome = || match self.failure() {
-            _ if self.is_released(epoch) => Some(Ok(())),
+            _ if self.has_come(epoch, is_for_disk) => Some(Ok(())),
             failure => failure.map(Err),
         };
         if let Some(outcome) = outcome() {
             return Poll::Ready(outcome);
         }
         let mut tasks = self.tasks.lock();
-        if !tasks.iter().any(|(other, waker)| *other == epoch && waker.will_wake(context.waker())) {
-            tasks.push((epoch, context.waker().clone()));
+        let is_same = |task: &Task| {
+            (task.epoch, task.is_for_disk) == (epoch, is_for_disk) && task.waker.will_wake(context.waker())
+        };
+        if !tasks.iter().any(is_same) {
+            tasks.push(Task { epoch, is_for_disk, waker: context.waker().clone() });
         }
         // SeqCst, as for threads: the task registers, then looks once more; the log raises what is released, or tells
         // its failure, and looks for tasks then.
@@ -145,15 +171,16 @@ impl Progress {
         let mut tasks = self.tasks.lock();
         let has_failed = self.failed.load(Ordering::SeqCst) != 0;
         let woken: Vec<_> =
-            tasks.extract_if(.., |(epoch, _)| has_failed || self.is_released(*epoch)).collect();
+            tasks.extract_if(.., |task| has_failed || self.has_come(task.epoch, task.is_for_disk)).collect();
         self.has_tasks.store(u32::from(!tasks.is_empty()), Ordering::SeqCst);
         drop(tasks);
-        woken.into_iter().for_each(|(_, waker)| waker.wake());
+        woken.into_iter().for_each(|task| task.waker.wake());
     }
 
     /// Publishes that everything up to `epoch` is durable, and wakes its waiters. Only the log stage calls it.
     pub(crate) fn publish(&self, epoch: u64) {
-        let before = self.durable.swap(epoch, Ordering::AcqRel);
+        // SeqCst, as for what is released: a task that waits for the disk registers, then looks here.
+        let before = self.durable.swap(epoch, Ordering::SeqCst);
         if self.release == Release::Durable {
             self.released.store(epoch, Ordering::SeqCst);
         }

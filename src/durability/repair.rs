@@ -47,10 +47,6 @@ pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
         repair_segment(&end, index)?;
     }
     end.files.remove_temporary_files()?;
-    if let Some(first) = end.segments.first() {
-        // What a checkpoint has made useless, and whose removal was interrupted.
-        end.files.remove_before(first.number)?;
-    }
     // A segment's name may not be durable yet if the process was killed right after giving it.
     end.files.disk.sync_dir(&end.files.directory).map_err(writing(&end.files.directory))?;
     Ok(RepairedLog {

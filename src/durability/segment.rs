@@ -7,8 +7,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::block::{BlockHeader, HEADER_BYTES};
 use super::failure::{damaged, reading, writing};
 use super::manifest::check_version;
+use super::starts::GroupStart;
 use super::{FORMAT_VERSION, PAGE_BYTES, Uuid};
 use crate::base::disk::{Disk, File, has_bug};
 use crate::{Error, Result};
@@ -174,6 +176,37 @@ impl LogFiles {
         let segment = self.check_segment(number)?;
         let file = self.disk.open_read(&segment.path).map_err(reading(&segment.path))?;
         Ok((segment, file))
+    }
+
+    /// Where the first group begins that begins in the segment of this number; none, if none does.
+    ///
+    /// # Errors
+    /// The segment cannot be read, or is not full of blocks up to there.
+    pub(super) fn first_group(&self, number: u32) -> Result<Option<GroupStart>> {
+        let (segment, file) = self.open_read(number)?;
+        let mut offset = PAGE_BYTES;
+        while offset < segment.bytes {
+            let mut bytes = [0; HEADER_BYTES];
+            file.read_exact_at(&mut bytes, offset).map_err(reading(&segment.path))?;
+            let Some(header) = BlockHeader::decode(&bytes, self.uuid) else {
+                return Err(damaged(
+                    &segment.path,
+                    offset,
+                    "no block is there, and later segments have some",
+                ));
+            };
+            if header.index == 0 {
+                let (epoch, sequence) = (header.epoch, header.sequence);
+                return Ok(Some(GroupStart { epoch, segment: number, offset, sequence }));
+            }
+            offset += header.disk_bytes();
+        }
+        Ok(None)
+    }
+
+    /// How many bytes the segments of these numbers have together.
+    pub(super) fn bytes_of(&self, numbers: std::ops::Range<u32>) -> Result<u64> {
+        numbers.map(|number| self.check_segment(number).map(|segment| segment.bytes)).sum()
     }
 
     pub(super) fn open_write(&self, segment: &Segment) -> Result<OpenSegment> {

@@ -58,6 +58,17 @@ impl GroupStarts {
         last.or(self.starts.front()).copied().unwrap_or(GroupStart::FIRST)
     }
 
+    /// The first place.
+    pub(super) fn first(&self) -> GroupStart {
+        // There is always one.
+        self.starts.front().copied().unwrap_or(GroupStart::FIRST)
+    }
+
+    /// Notes the first group of a segment that lies before all others.
+    pub(super) fn note_before(&mut self, start: GroupStart) {
+        self.starts.push_front(start);
+    }
+
     /// Forgets what lies in segments before this one.
     pub(super) fn drop_before(&mut self, segment: u32) {
         while self.starts.len() > 1 && self.starts[0].segment < segment {
@@ -98,6 +109,18 @@ mod tests {
             assert_eq!(starts.before(epoch).epoch, expected, "before {epoch}");
         }
         assert_eq!((starts.last_epoch(), starts.bytes()), (9, 500));
+    }
+
+    #[test]
+    fn earlier_segments_can_be_noted_later() {
+        let mut starts = GroupStarts::new(start(7, 3));
+        assert_eq!(starts.before(4), start(7, 3), "nothing earlier is known");
+        starts.note_before(start(4, 2));
+        assert_eq!(
+            (starts.before(4), starts.before(6), starts.before(7)),
+            (start(4, 2), start(4, 2), start(7, 3))
+        );
+        assert_eq!(starts.first(), start(4, 2));
     }
 
     #[test]

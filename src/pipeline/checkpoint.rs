@@ -159,6 +159,11 @@ impl Checkpointer {
         })
     }
 
+    /// The log.
+    pub(crate) fn segments(&self) -> &Arc<Segments> {
+        &self.segments
+    }
+
     /// How many threads it wants.
     pub(crate) fn threads(&self) -> usize {
         self.settings.threads

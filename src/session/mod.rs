@@ -31,6 +31,7 @@ use self::reservations::{ReservedKey, TransactionId};
 pub(crate) use self::schema::SchemaLock;
 use self::schema::redefine_tables;
 use self::statement::{Commit, Fresh, Statement, Stop};
+pub(crate) use self::waiting::block_on_until;
 use self::waiting::{Stashed, block_on};
 use crate::database::Shared;
 use crate::error::{Error, Result, Timeout, kept_aside, or_kept};

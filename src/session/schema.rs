@@ -461,8 +461,10 @@ fn write_change(
     if let Some(now) = &table.now {
         catalog_rows::write(store, tx, now.core.id(), &now.definition)?;
     }
-    if let Some(base) = &table.base {
-        catalog_rows::mark_dropped(store, tx, base.id())?;
+    match (&table.base, &table.now) {
+        (Some(base), Some(now)) => catalog_rows::mark_replaced(store, tx, base.id(), now.core.id())?,
+        (Some(base), None) => catalog_rows::mark_dropped(store, tx, base.id())?,
+        (None, _) => {}
     }
     let now = table.now.as_ref().map(|now| now.core.clone());
     match (table.base.clone(), now.clone()) {

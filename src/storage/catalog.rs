@@ -1,7 +1,8 @@
-//! The catalog: which tables and sequences there are, kept in seven ordinary tables.
+//! The catalog: which tables, sequences and feeds there are, kept in nine ordinary tables.
 //!
 //! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key` and `heddle_routing` are written by the transaction that creates a
-//! table, logged and recovered like any other rows; so is `heddle_sequence`, which `crate::sequence` reads and writes.
+//! table, logged and recovered like any other rows; so are `heddle_successor`, by the transaction that puts one table in another's
+//! place, `heddle_sequence`, which `crate::sequence` reads and writes, and `heddle_feed`, which is `crate::feed`'s.
 //! Only their own definitions are fixed, here.
 
 use crossbeam_epoch::Guard;
@@ -32,6 +33,10 @@ pub(crate) const SEQUENCES: TableId = 5;
 pub(crate) const CHECKS: TableId = 6;
 /// The table of foreign keys, with a row for each of their columns.
 pub(crate) const FOREIGN_KEYS: TableId = 7;
+/// The table of named change feeds.
+pub(crate) const FEEDS: TableId = 8;
+/// The table of the tables that have come in other tables' place.
+pub(crate) const SUCCESSORS: TableId = 9;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -42,7 +47,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 7] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 9] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -110,7 +115,31 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 7] {
         (SEQUENCES, sequences),
         (CHECKS, checks),
         (FOREIGN_KEYS, foreign_key_table()),
+        (FEEDS, feed_table()),
+        (SUCCESSORS, successor_table()),
     ]
+}
+
+fn feed_table() -> TableDefinition {
+    TableDefinition::new("heddle_feed")
+        .column("name", DataType::Text)
+        .column("table_id", DataType::Int64)
+        .not_null()
+        .column("epoch", DataType::Int64)
+        .not_null()
+        .column("log_bytes", DataType::Int64)
+        .not_null()
+        .primary_key(["name"])
+        .primary_index(PrimaryIndex::Ordered)
+}
+
+fn successor_table() -> TableDefinition {
+    TableDefinition::new("heddle_successor")
+        .column("table_id", DataType::Int64)
+        .column("successor", DataType::Int64)
+        .not_null()
+        .primary_key(["table_id"])
+        .primary_index(PrimaryIndex::Ordered)
 }
 
 fn foreign_key_table() -> TableDefinition {
@@ -320,6 +349,22 @@ pub(crate) fn is_dropped(id: TableId, tables: &TableCore, guard: &Guard) -> Resu
     let name = row.and_then(|row| row.into_iter().nth(1)).map(text);
     let detail = || format!("table {id}: no row in heddle_table");
     name.map(|name| name == DROPPED).ok_or_else(|| Error::Malformed { what: "catalog", detail: detail() })
+}
+
+/// Which tables have come in the place of others: the other's number, its successor's, and the epoch of the change.
+pub(crate) fn successors(table: &TableCore, guard: &Guard) -> Vec<(TableId, TableId, u64)> {
+    let mut successors = Vec::new();
+    let mut row = vec![0; table.layout().words()];
+    table.for_each_record(guard, |record| {
+        let word = record.read(&mut row);
+        let id = |column| table.layout().int(&row, column).and_then(|id| TableId::try_from(id).ok());
+        if word & ABSENT == 0
+            && let (Some(old), Some(new)) = (id(0), id(1))
+        {
+            successors.push((old, new, Stamp::of(word).epoch()));
+        }
+    });
+    successors
 }
 
 /// The numbers of all tables whose rows in the catalog were written before this epoch.

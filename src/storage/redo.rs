@@ -24,7 +24,9 @@ use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::memory::Refused;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
+mod changed;
 mod copied;
+pub(crate) use changed::LoggedColumn;
 pub(crate) use copied::{COPIED_BYTES_MIN, CopiedHead, append_copied};
 mod merged;
 mod varint;

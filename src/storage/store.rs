@@ -178,6 +178,12 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
+    /// The table of this number, also if it was dropped or another one has come in its place.
+    pub(crate) fn table_ever(&self, id: TableId) -> Option<Arc<TableCore>> {
+        let retired = || self.retired.lock().iter().rev().find(|table| table.id() == id).cloned();
+        self.table(id).or_else(retired)
+    }
+
     /// A share in a table, or in the inside of a secondary index; and whether keys come into it that others may
     /// insert, too: not where a key ends with the primary key of its row.
     pub(crate) fn shared_table(&self, core: &TableCore) -> Option<(Arc<TableCore>, bool)> {

@@ -29,6 +29,7 @@ mod replica;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use block_chain::BlockChain;
 pub use connection::FollowerStatus;
 pub(crate) use connection::{FollowerConnection, Ordered};
 pub use follow::FollowerReport;

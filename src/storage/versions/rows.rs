@@ -39,6 +39,20 @@ impl Rows {
         Rows { table, words: Vec::new(), blocks: Vec::new(), len: 0 }
     }
 
+    /// These rows: the words of all of them, one after the other, and how many there are. Their long values are copied.
+    ///
+    /// # Errors
+    /// The system refuses the memory for that.
+    ///
+    /// # Safety
+    /// The words are whole rows of the table with live blocks.
+    pub(crate) unsafe fn of_words(table: Arc<TableCore>, mut words: Vec<u64>, len: usize) -> Result<Rows> {
+        // SAFETY: the caller's promise.
+        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words) };
+        let blocks = moved.map_err(Refused::error)?;
+        Ok(Rows { table, words, blocks, len })
+    }
+
     /// Whose rows these are.
     #[inline]
     pub(crate) fn table(&self) -> &TableCore {

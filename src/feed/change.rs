@@ -1,0 +1,190 @@
+//! What a feed gives: changes of one table, in batches of one epoch each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::operation::Operation;
+use crate::row::OwnedRow;
+use crate::storage::definition::TableDefinition;
+use crate::storage::table::TableCore;
+use crate::types::{Value, ValueRef, assignment};
+
+/// What has happened to a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// A row was inserted. If a row with this key was there, the same transaction has deleted it.
+    Insert {
+        /// The primary key's columns.
+        key: Vec<Value>,
+        /// The whole row.
+        row: OwnedRow,
+    },
+    /// Columns of a row were changed. The log has neither the other columns nor the old values: a reader that needs the whole
+    /// row keeps a copy, or reads it from the table.
+    Update {
+        /// The primary key's columns.
+        key: Vec<Value>,
+        /// Which columns, and how.
+        columns: ChangedColumns,
+    },
+    /// A row was deleted.
+    Delete {
+        /// The primary key's columns.
+        key: Vec<Value>,
+    },
+    /// All rows are gone: the table was emptied ([`Database::truncate`](crate::Database::truncate)), or a schema change has
+    /// rewritten it (columns, types, key). The rows that it has from then on follow as inserts.
+    Rewrite {
+        /// What the table is from then on.
+        definition: TableDefinition,
+    },
+    /// The table was dropped. No change follows.
+    Drop,
+}
+
+impl Change {
+    /// The primary key's columns of the row that has changed; none, if the whole table has.
+    pub fn key(&self) -> Option<&[Value]> {
+        match self {
+            Change::Insert { key, .. } | Change::Update { key, .. } | Change::Delete { key } => Some(key),
+            Change::Rewrite { .. } | Change::Drop => None,
+        }
+    }
+}
+
+/// What a column has got.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ColumnChange {
+    /// A value.
+    Set(Value),
+    /// An operation, of which only the operand is known: what all transactions of an epoch have done to a split column, or
+    /// what was put into a top-K set. [`ChangedColumns::apply_to`] applies it.
+    Apply {
+        /// Its name: `add`, `max`, `min`, `multiply`, `ordered_put` or `top_k_insert`.
+        operation: &'static str,
+        /// The operands, merged to one.
+        operand: Value,
+    },
+}
+
+/// The columns of a row that an update has changed, each of them once.
+#[derive(Clone)]
+pub struct ChangedColumns {
+    pub(super) table: Arc<TableCore>,
+    pub(super) columns: Vec<(usize, New)>,
+}
+
+/// What a column has got, as the engine has it.
+#[derive(Clone, Debug)]
+pub(super) enum New {
+    Set(ColumnChange),
+    Operation(Operation, ColumnChange),
+}
+
+impl New {
+    pub(super) fn set(value: ValueRef<'_>) -> New {
+        New::Set(ColumnChange::Set(value.to_value()))
+    }
+
+    pub(super) fn operation(operation: Operation, operand: Value) -> New {
+        New::Operation(operation, ColumnChange::Apply { operation: operation.name(), operand })
+    }
+
+    fn change(&self) -> &ColumnChange {
+        match self {
+            New::Set(change) | New::Operation(_, change) => change,
+        }
+    }
+}
+
+impl ChangedColumns {
+    /// Each column's name, and what it has got.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &ColumnChange)> {
+        let name = |&at: &usize| self.table.definition().columns()[at].name.as_str();
+        self.columns.iter().map(move |(at, new)| (name(at), new.change()))
+    }
+
+    /// What a column has got, if it has changed.
+    pub fn get(&self, column: &str) -> Option<&ColumnChange> {
+        self.iter().find(|(name, _)| *name == column).map(|(_, change)| change)
+    }
+
+    /// Makes the new row of the old one: its values, one for each column of the table, in order.
+    ///
+    /// # Errors
+    /// [`Error::WrongRow`] for another number of values; the row is not the one that was changed: an operation fails on it.
+    pub fn apply_to(&self, row: &mut [Value]) -> Result<()> {
+        let (definition, expected) = (self.table.definition(), self.table.layout().len());
+        if row.len() != expected {
+            let table = definition.name().to_string();
+            return Err(Error::WrongRow { table, expected, given: row.len() });
+        }
+        for (at, new) in &self.columns {
+            let operand = match new.change() {
+                ColumnChange::Set(value) => {
+                    row[*at] = value.clone();
+                    continue;
+                }
+                ColumnChange::Apply { operand, .. } => operand,
+            };
+            let New::Operation(operation, _) = new else { continue };
+            let data_type = &self.table.layout().column(*at).data_type;
+            let mut buffer = Vec::new();
+            let current = ValueRef::from(&row[*at]);
+            let applied = operation.apply(current, operand.into(), data_type, &mut buffer)?;
+            let value = applied.value(current, &buffer);
+            row[*at] = assignment::coerce(value, data_type, false, operation.name())?.to_value();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ChangedColumns {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// All changes of a table in one epoch.
+///
+/// After a whole batch a copy of the table is in a state that a serial execution could have left. Within a batch, the changes
+/// of each row stand in the order in which they happened, and a transaction that has read what another one wrote stands behind
+/// it; transactions that have nothing to do with each other stand in any order.
+#[derive(Clone, Debug)]
+pub struct ChangeBatch {
+    pub(super) epoch: u64,
+    pub(super) changes: Vec<Change>,
+}
+
+impl ChangeBatch {
+    /// The epoch: higher than that of the batch before.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The changes; at least one.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+}
+
+impl IntoIterator for ChangeBatch {
+    type Item = Change;
+    type IntoIter = std::vec::IntoIter<Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.changes.into_iter()
+    }
+}
+
+impl<'b> IntoIterator for &'b ChangeBatch {
+    type Item = &'b Change;
+    type IntoIter = std::slice::Iter<'b, Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.changes.iter()
+    }
+}

@@ -1,0 +1,305 @@
+//! Makes changes of a log group: those of one table, in the order in which recovery would replay them.
+//!
+//! Invariants: merged operations come first, one change for each row, then the commits in the order of their stamps
+//! (`storage::restore::group_replay` argues why). From the change on with which another table comes in the table's place, that
+//! one is followed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bumpalo::Bump;
+
+use super::change::{Change, ChangeBatch, ChangedColumns, New};
+use crate::error::{Error, Result};
+use crate::operation::Operation;
+use crate::row::OwnedRow;
+use crate::storage::catalog::{self, DROPPED};
+use crate::storage::redo::{ChangeHead, LoggedChange, LoggedColumn, Reader, split_transactions};
+use crate::storage::store::Store;
+use crate::storage::table::{TableCore, TableId};
+use crate::storage::versions::Rows;
+use crate::types::key::decode_component;
+use crate::types::{DataType, Value, ValueRef};
+
+/// Which table is followed, and what is known of others.
+pub(super) struct Decoder {
+    /// The table's number at this point of the log.
+    pub(super) number: TableId,
+    /// Whether it was dropped before this point.
+    pub(super) is_dropped: bool,
+    /// The tables whose changes were met.
+    tables: HashMap<TableId, Arc<TableCore>>,
+}
+
+/// What a change of the catalog means to the table that is followed.
+enum Switch {
+    To(TableId),
+    Dropped,
+}
+
+/// The changes of one group, as they are put together.
+#[derive(Default)]
+struct Building {
+    arena: Bump,
+    changes: Vec<Pending>,
+    /// Inserted rows: their words, for each of the tables that were followed.
+    parts: Vec<(Arc<TableCore>, Vec<u64>, usize)>,
+}
+
+enum Pending {
+    /// An inserted row: in which part, and at which place.
+    Insert(Vec<Value>, usize, usize),
+    Ready(Change),
+}
+
+/// Merged operations on one row.
+struct Merged {
+    key: Vec<Value>,
+    columns: Vec<(usize, Operation, Value)>,
+}
+
+impl Decoder {
+    pub(super) fn new(number: TableId) -> Decoder {
+        Decoder { number, is_dropped: false, tables: HashMap::new() }
+    }
+
+    /// The changes of a group.
+    ///
+    /// # Errors
+    /// The bytes are no redo of this database: then the decoder is as it was.
+    pub(super) fn decode(&mut self, store: &Store, epoch: u64, payload: &[u8]) -> Result<ChangeBatch> {
+        // A column may have got another name.
+        self.tables.retain(|_, table| table.is_current());
+        let before = (self.number, self.is_dropped);
+        let decoded = self.changes(store, payload).map(|changes| ChangeBatch { epoch, changes });
+        if decoded.is_err() {
+            (self.number, self.is_dropped) = before;
+        }
+        decoded
+    }
+
+    fn changes(&mut self, store: &Store, payload: &[u8]) -> Result<Vec<Change>> {
+        let mut transactions = split_transactions(payload)?;
+        let mut building = Building::default();
+        let merged: Vec<_> = transactions.extract_if(.., |transaction| transaction.is_merged()).collect();
+        self.merged(store, merged.iter().map(|transaction| transaction.changes), &mut building)?;
+        transactions.sort_by_key(|transaction| transaction.stamp);
+        for transaction in transactions {
+            self.commit(store, transaction.changes, &mut building)?;
+        }
+        building.finish()
+    }
+
+    fn table(&mut self, store: &Store, id: TableId) -> Result<Arc<TableCore>> {
+        if let Some(table) = self.tables.get(&id) {
+            return Ok(table.clone());
+        }
+        let detail = || format!("changes of table {id}, which the catalog does not have");
+        let table =
+            store.table_ever(id).ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })?;
+        self.tables.insert(id, table.clone());
+        Ok(table)
+    }
+
+    /// What the worker contexts' operations of this epoch on split columns come to.
+    fn merged<'p>(
+        &mut self,
+        store: &Store,
+        transactions: impl Iterator<Item = &'p [u8]>,
+        building: &mut Building,
+    ) -> Result<()> {
+        let (mut rows, mut places) = (Vec::<Merged>::new(), HashMap::<&[u8], usize>::new());
+        for changes in transactions {
+            let mut reader = Reader::new(changes);
+            while let Some(head) = reader.next_merged()? {
+                let table = self.table(store, head.table)?;
+                let is_followed = head.table == self.number && !self.is_dropped;
+                let place = is_followed.then(|| *places.entry(head.key).or_insert(rows.len()));
+                if place == Some(rows.len()) {
+                    rows.push(Merged { key: key_of(&table, head.key)?, columns: Vec::new() });
+                }
+                for _ in 0..head.columns {
+                    let (column, operation, operand) = reader.merged_column(&table)?;
+                    if let Some(place) = place {
+                        rows[place].add(
+                            column,
+                            operation,
+                            operand,
+                            &table.layout().column(column).data_type,
+                        )?;
+                    }
+                }
+            }
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let table = self.table(store, self.number)?;
+        building.changes.extend(rows.into_iter().map(|row| {
+            let new = |(column, operation, operand)| (column, New::operation(operation, operand));
+            let columns = row.columns.into_iter().map(new).collect();
+            Pending::Ready(Change::Update {
+                key: row.key,
+                columns: ChangedColumns { table: table.clone(), columns },
+            })
+        }));
+        Ok(())
+    }
+
+    /// What one commit has logged. If another table comes in the table's place with it, or none, then what it has done to
+    /// the table before is left out.
+    fn commit(&mut self, store: &Store, changes: &[u8], building: &mut Building) -> Result<()> {
+        let begin = building.changes.len();
+        while let Some(switch) = self.scan(store, changes, building)? {
+            building.changes.truncate(begin);
+            let change = match switch {
+                Switch::To(number) => {
+                    self.number = number;
+                    Change::Rewrite { definition: self.table(store, number)?.definition().clone() }
+                }
+                Switch::Dropped => {
+                    self.is_dropped = true;
+                    Change::Drop
+                }
+            };
+            building.changes.push(Pending::Ready(change));
+        }
+        Ok(())
+    }
+
+    /// Takes the table's changes of one commit, up to one by which it is followed no longer.
+    fn scan(&mut self, store: &Store, changes: &[u8], building: &mut Building) -> Result<Option<Switch>> {
+        let mut reader = Reader::new(changes);
+        let mut is_gone = false;
+        while let Some(head) = reader.next_head()? {
+            let table = self.table(store, head.table)?;
+            if self.is_dropped {
+                return Ok(None);
+            }
+            if head.table == self.number {
+                building.take(&table, &head, &mut reader)?;
+            } else if head.table == catalog::SUCCESSORS && catalog::id_of_key(head.key)? == self.number {
+                return successor(&table, &head, &mut reader).map(|number| Some(Switch::To(number)));
+            } else if head.table == catalog::TABLES
+                && head.change == LoggedChange::Columns
+                && catalog::id_of_key(head.key)? == self.number
+            {
+                let columns = reader.changed_columns(&table)?;
+                let dropped = LoggedColumn::Value(ValueRef::Text(DROPPED));
+                is_gone |= columns.iter().any(|(_, new)| *new == dropped);
+            } else {
+                reader.skip(head.change, &table)?;
+            }
+        }
+        // Not before the end: a successor may come behind.
+        Ok(is_gone.then_some(Switch::Dropped))
+    }
+}
+
+/// The number in a row that was inserted into the table of successors.
+fn successor(table: &Arc<TableCore>, head: &ChangeHead<'_>, reader: &mut Reader<'_>) -> Result<TableId> {
+    let (mut row, arena) = (vec![0; table.layout().words()], Bump::new());
+    reader.apply(head.change, table, &mut row, &arena)?;
+    let number = table.layout().int(&row, 1).and_then(|number| TableId::try_from(number).ok());
+    let detail = || "a successor without a number".to_string();
+    number.ok_or_else(|| Error::Malformed { what: "catalog", detail: detail() })
+}
+
+/// The values of a key's columns.
+fn key_of(table: &TableCore, mut key: &[u8]) -> Result<Vec<Value>> {
+    let columns = table.definition().columns();
+    let types = table.definition().key().iter().map(|&at| &columns[at].data_type);
+    types.map(|data_type| decode_component(&mut key, data_type, false)).collect()
+}
+
+impl Merged {
+    fn add(
+        &mut self,
+        column: usize,
+        operation: Operation,
+        operand: ValueRef<'_>,
+        data_type: &DataType,
+    ) -> Result<()> {
+        let same = self.columns.iter_mut().find(|(at, of, _)| (*at, *of) == (column, operation));
+        match same {
+            Some((_, _, total)) => *total = merge(operation, total, operand, data_type)?,
+            None => self.columns.push((column, operation, operand.to_value())),
+        }
+        Ok(())
+    }
+}
+
+fn merge(operation: Operation, first: &Value, second: ValueRef<'_>, data_type: &DataType) -> Result<Value> {
+    let (first, mut buffer) = (ValueRef::from(first), Vec::new());
+    let merged = operation.merge(first, second, data_type, &mut buffer)?;
+    Ok(merged.value(first, &buffer).to_value())
+}
+
+impl Building {
+    /// Takes a change of the table.
+    fn take(&mut self, table: &Arc<TableCore>, head: &ChangeHead<'_>, reader: &mut Reader<'_>) -> Result<()> {
+        let key = key_of(table, head.key)?;
+        let pending = match head.change {
+            LoggedChange::Gone => Pending::Ready(Change::Delete { key }),
+            LoggedChange::Columns => {
+                let columns = reader.changed_columns(table)?.into_iter();
+                let columns =
+                    columns.map(|(at, new)| Ok((at, new_of(table, at, new)?))).collect::<Result<_>>()?;
+                Pending::Ready(Change::Update {
+                    key,
+                    columns: ChangedColumns { table: table.clone(), columns },
+                })
+            }
+            LoggedChange::Row => {
+                let (part, place) = self.insert(table, reader)?;
+                Pending::Insert(key, part, place)
+            }
+        };
+        self.changes.push(pending);
+        Ok(())
+    }
+
+    /// Takes a whole row: the part and the place that it gets.
+    fn insert(&mut self, table: &Arc<TableCore>, reader: &mut Reader<'_>) -> Result<(usize, usize)> {
+        if self.parts.last().is_none_or(|(of, ..)| !Arc::ptr_eq(of, table)) {
+            self.parts.push((table.clone(), Vec::new(), 0));
+        }
+        let part = self.parts.len() - 1;
+        let (_, words, count) = &mut self.parts[part];
+        let start = words.len();
+        words.resize(start + table.layout().words(), 0);
+        reader.apply(LoggedChange::Row, table, &mut words[start..], &self.arena)?;
+        *count += 1;
+        Ok((part, *count - 1))
+    }
+
+    fn finish(self) -> Result<Vec<Change>> {
+        let parts = self.parts.into_iter().map(|(table, words, count)| {
+            // SAFETY: each row was read whole into words of its own, and its blocks are in the arena, which is alive.
+            unsafe { Rows::of_words(table, words, count) }.map(Arc::new)
+        });
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let change = |pending| match pending {
+            Pending::Ready(change) => change,
+            Pending::Insert(key, part, place) => {
+                let rows: &Arc<Rows> = &parts[part];
+                Change::Insert { key, row: OwnedRow::new(rows.clone(), place) }
+            }
+        };
+        Ok(self.changes.into_iter().map(change).collect())
+    }
+}
+
+/// What a column has got; entries of a top-K set are put together to one set.
+fn new_of(table: &TableCore, column: usize, new: LoggedColumn<'_>) -> Result<New> {
+    let entries = match new {
+        LoggedColumn::Value(value) => return Ok(New::set(value)),
+        LoggedColumn::Entries(entries) => entries,
+    };
+    let (operation, data_type) = (Operation::TopKInsert, &table.layout().column(column).data_type);
+    let mut total = entries.first().map_or(Value::Null, |entry| entry.to_value());
+    for entry in entries.iter().skip(1) {
+        total = merge(operation, &total, *entry, data_type)?;
+    }
+    Ok(New::operation(operation, total))
+}
