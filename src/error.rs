@@ -1,13 +1,12 @@
 //! Everything that can go wrong, as one enum.
 
-mod sqlstate;
-
-use std::fmt;
-
 mod application;
+mod sqlstate;
+mod timeout;
 
 pub use application::ApplicationError;
 pub(crate) use application::{kept_aside, or_kept};
+pub use timeout::Timeout;
 
 /// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -729,28 +728,6 @@ pub enum Error {
         /// What is wrong, and where.
         detail: String,
     },
-}
-
-/// What of a session can take too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Timeout {
-    /// The wait for what another session has reserved.
-    Wait,
-    /// The transaction as a whole.
-    Transaction,
-    /// The time between two accesses inside a transaction.
-    Idle,
-}
-
-impl fmt::Display for Timeout {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Timeout::Wait => "the wait for another session",
-            Timeout::Transaction => "the transaction",
-            Timeout::Idle => "the pause inside the transaction",
-        })
-    }
 }
 
 impl Error {

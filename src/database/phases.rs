@@ -30,6 +30,14 @@ impl SplitOperation {
     /// `multiply`.
     pub const MULTIPLY: SplitOperation = SplitOperation(Operation::Multiply);
 
+    pub(crate) fn new(operation: Operation) -> SplitOperation {
+        SplitOperation(operation)
+    }
+
+    pub(crate) fn operation(self) -> Operation {
+        self.0
+    }
+
     /// Every one.
     pub fn all() -> impl Iterator<Item = SplitOperation> {
         Operation::ALL.iter().copied().map(SplitOperation)

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::database::SplitOperation;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::row::OwnedRow;
 use crate::storage::definition::TableDefinition;
 use crate::storage::table::TableCore;
-use crate::types::{Value, ValueRef, assignment};
+use crate::types::{DataType, Value, ValueRef, assignment};
 
 /// What has happened to a table.
 #[derive(Clone, Debug)]
@@ -63,8 +64,8 @@ pub enum ColumnChange {
     /// An operation, of which only the operand is known: what all transactions of an epoch have done to a split column, or
     /// what was put into a top-K set. [`ChangedColumns::apply_to`] applies it.
     Apply {
-        /// Its name: `add`, `max`, `min`, `multiply`, `ordered_put` or `top_k_insert`.
-        operation: &'static str,
+        /// Which.
+        operation: SplitOperation,
         /// The operands, merged to one.
         operand: Value,
     },
@@ -74,37 +75,14 @@ pub enum ColumnChange {
 #[derive(Clone)]
 pub struct ChangedColumns {
     pub(super) table: Arc<TableCore>,
-    pub(super) columns: Vec<(usize, New)>,
-}
-
-/// What a column has got, as the engine has it.
-#[derive(Clone, Debug)]
-pub(super) enum New {
-    Set(ColumnChange),
-    Operation(Operation, ColumnChange),
-}
-
-impl New {
-    pub(super) fn set(value: ValueRef<'_>) -> New {
-        New::Set(ColumnChange::Set(value.to_value()))
-    }
-
-    pub(super) fn operation(operation: Operation, operand: Value) -> New {
-        New::Operation(operation, ColumnChange::Apply { operation: operation.name(), operand })
-    }
-
-    fn change(&self) -> &ColumnChange {
-        match self {
-            New::Set(change) | New::Operation(_, change) => change,
-        }
-    }
+    pub(super) columns: Vec<(usize, ColumnChange)>,
 }
 
 impl ChangedColumns {
     /// Each column's name, and what it has got.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &ColumnChange)> {
         let name = |&at: &usize| self.table.definition().columns()[at].name.as_str();
-        self.columns.iter().map(move |(at, new)| (name(at), new.change()))
+        self.columns.iter().map(move |(at, change)| (name(at), change))
     }
 
     /// What a column has got, if it has changed.
@@ -122,24 +100,25 @@ impl ChangedColumns {
             let table = definition.name().to_string();
             return Err(Error::WrongRow { table, expected, given: row.len() });
         }
-        for (at, new) in &self.columns {
-            let operand = match new.change() {
-                ColumnChange::Set(value) => {
-                    row[*at] = value.clone();
-                    continue;
+        for (at, change) in &self.columns {
+            let value = &mut row[*at];
+            *value = match change {
+                ColumnChange::Set(new) => new.clone(),
+                ColumnChange::Apply { operation, operand } => {
+                    let data_type = &self.table.layout().column(*at).data_type;
+                    apply(operation.operation(), value, operand, data_type)?
                 }
-                ColumnChange::Apply { operand, .. } => operand,
             };
-            let New::Operation(operation, _) = new else { continue };
-            let data_type = &self.table.layout().column(*at).data_type;
-            let mut buffer = Vec::new();
-            let current = ValueRef::from(&row[*at]);
-            let applied = operation.apply(current, operand.into(), data_type, &mut buffer)?;
-            let value = applied.value(current, &buffer);
-            row[*at] = assignment::coerce(value, data_type, false, operation.name())?.to_value();
         }
         Ok(())
     }
+}
+
+fn apply(operation: Operation, value: &Value, operand: &Value, data_type: &DataType) -> Result<Value> {
+    let (current, mut buffer) = (ValueRef::from(value), Vec::new());
+    let applied = operation.apply(current, operand.into(), data_type, &mut buffer)?;
+    let value = applied.value(current, &buffer);
+    Ok(assignment::coerce(value, data_type, false, operation.name())?.to_value())
 }
 
 impl fmt::Debug for ChangedColumns {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 
-use super::change::{Change, ChangeBatch, ChangedColumns, New};
+use super::change::{Change, ChangeBatch, ChangedColumns, ColumnChange};
+use crate::database::SplitOperation;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::row::OwnedRow;
@@ -17,7 +18,7 @@ use crate::storage::catalog::{self, DROPPED};
 use crate::storage::redo::{ChangeHead, LoggedChange, LoggedColumn, Reader, split_transactions};
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, TableId};
-use crate::storage::versions::Rows;
+use crate::storage::versions::{LoggedRows, Rows};
 use crate::types::key::decode_component;
 use crate::types::{DataType, Value, ValueRef};
 
@@ -40,10 +41,9 @@ enum Switch {
 /// The changes of one group, as they are put together.
 #[derive(Default)]
 struct Building {
-    arena: Bump,
     changes: Vec<Pending>,
-    /// Inserted rows: their words, for each of the tables that were followed.
-    parts: Vec<(Arc<TableCore>, Vec<u64>, usize)>,
+    /// Inserted rows, for each of the tables that were followed.
+    parts: Vec<LoggedRows>,
 }
 
 enum Pending {
@@ -136,7 +136,7 @@ impl Decoder {
         }
         let table = self.table(store, self.number)?;
         building.changes.extend(rows.into_iter().map(|row| {
-            let new = |(column, operation, operand)| (column, New::operation(operation, operand));
+            let new = |(column, operation, operand)| (column, applied(operation, operand));
             let columns = row.columns.into_iter().map(new).collect();
             Pending::Ready(Change::Update {
                 key: row.key,
@@ -261,23 +261,15 @@ impl Building {
 
     /// Takes a whole row: the part and the place that it gets.
     fn insert(&mut self, table: &Arc<TableCore>, reader: &mut Reader<'_>) -> Result<(usize, usize)> {
-        if self.parts.last().is_none_or(|(of, ..)| !Arc::ptr_eq(of, table)) {
-            self.parts.push((table.clone(), Vec::new(), 0));
+        if self.parts.last().is_none_or(|part| !Arc::ptr_eq(part.table(), table)) {
+            self.parts.push(LoggedRows::new(table.clone()));
         }
         let part = self.parts.len() - 1;
-        let (_, words, count) = &mut self.parts[part];
-        let start = words.len();
-        words.resize(start + table.layout().words(), 0);
-        reader.apply(LoggedChange::Row, table, &mut words[start..], &self.arena)?;
-        *count += 1;
-        Ok((part, *count - 1))
+        Ok((part, self.parts[part].push(reader)?))
     }
 
     fn finish(self) -> Result<Vec<Change>> {
-        let parts = self.parts.into_iter().map(|(table, words, count)| {
-            // SAFETY: each row was read whole into words of its own, and its blocks are in the arena, which is alive.
-            unsafe { Rows::of_words(table, words, count) }.map(Arc::new)
-        });
+        let parts = self.parts.into_iter().map(|part| part.finish().map(Arc::new));
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let change = |pending| match pending {
             Pending::Ready(change) => change,
@@ -290,10 +282,14 @@ impl Building {
     }
 }
 
+fn applied(operation: Operation, operand: Value) -> ColumnChange {
+    ColumnChange::Apply { operation: SplitOperation::new(operation), operand }
+}
+
 /// What a column has got; entries of a top-K set are put together to one set.
-fn new_of(table: &TableCore, column: usize, new: LoggedColumn<'_>) -> Result<New> {
+fn new_of(table: &TableCore, column: usize, new: LoggedColumn<'_>) -> Result<ColumnChange> {
     let entries = match new {
-        LoggedColumn::Value(value) => return Ok(New::set(value)),
+        LoggedColumn::Value(value) => return Ok(ColumnChange::Set(value.to_value())),
         LoggedColumn::Entries(entries) => entries,
     };
     let (operation, data_type) = (Operation::TopKInsert, &table.layout().column(column).data_type);
@@ -301,5 +297,5 @@ fn new_of(table: &TableCore, column: usize, new: LoggedColumn<'_>) -> Result<New
     for entry in entries.iter().skip(1) {
         total = merge(operation, &total, *entry, data_type)?;
     }
-    Ok(New::operation(operation, total))
+    Ok(applied(operation, total))
 }

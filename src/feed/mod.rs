@@ -121,6 +121,7 @@ impl Database {
         if core.store() != store.identity() {
             return Err(Error::ForeignTable { table: name });
         }
+        check_reached(store, from_epoch)?;
         if core.ends() <= from_epoch {
             return Err(Error::TableDropped { table: name });
         }
@@ -135,7 +136,6 @@ impl Database {
             epoch: from_epoch,
             given: from_epoch,
         };
-        feed.check_reached(from_epoch)?;
         feed.segments.start_after(from_epoch).map_err(|oldest| feed.too_old(oldest))?;
         Ok(feed)
     }
@@ -153,6 +153,12 @@ impl Database {
         };
         Ok(checkpointer.segments().clone())
     }
+}
+
+/// Refuses an epoch that has not begun.
+fn check_reached(store: &Store, epoch: u64) -> Result<()> {
+    let current = store.epochs().current();
+    if epoch <= current { Ok(()) } else { Err(Error::FeedNotReached { epoch, current }) }
 }
 
 /// The number that a table had at the end of an epoch, of which this is a later or earlier one.
@@ -315,11 +321,6 @@ impl Feed {
     fn too_old(&self, oldest: u64) -> Error {
         let (epoch, durable) = (self.epoch, self.shared.engine().progress().durable());
         Error::FeedTooOld { table: self.table.clone(), epoch, lag: durable.saturating_sub(epoch), oldest }
-    }
-
-    fn check_reached(&self, epoch: u64) -> Result<()> {
-        let current = self.shared.engine().store().epochs().current();
-        if epoch <= current { Ok(()) } else { Err(Error::FeedNotReached { epoch, current }) }
     }
 }
 

@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use crossbeam_epoch::pin;
 
 use super::decoder::Decoder;
-use super::{Feed, number_at};
+use super::{Feed, check_reached, number_at};
 use crate::base::atomics::Ordering;
 use crate::database::Database;
 use crate::durability::log_holds::{Hold, LogHolds};
@@ -290,7 +290,7 @@ impl Feed {
     pub fn acknowledge(&mut self, epoch: u64) -> Result<()> {
         nesting::check("a change feed")?;
         self.shared.check_open()?;
-        self.check_reached(epoch)?;
+        check_reached(self.shared.engine().store(), epoch)?;
         if self.named.is_some() {
             self.write_position(epoch)?;
         }

@@ -98,7 +98,21 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 9] {
     let sequences = number(number(sequences, "cache").not_null(), "resume_at")
         .primary_key(["name"])
         .primary_index(PrimaryIndex::Ordered);
-    let checks = TableDefinition::new("heddle_check")
+    [
+        (TABLES, tables),
+        (COLUMNS, columns),
+        (INDEXES, indexes),
+        (ROUTING, routing),
+        (SEQUENCES, sequences),
+        (CHECKS, check_table()),
+        (FOREIGN_KEYS, foreign_key_table()),
+        (FEEDS, feed_table()),
+        (SUCCESSORS, successor_table()),
+    ]
+}
+
+fn check_table() -> TableDefinition {
+    TableDefinition::new("heddle_check")
         .column("table_id", DataType::Int64)
         .column("position", DataType::Int64)
         .column("name", DataType::Text)
@@ -106,18 +120,7 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 9] {
         .column("condition", DataType::Text)
         .not_null()
         .primary_key(["table_id", "position"])
-        .primary_index(PrimaryIndex::Ordered);
-    [
-        (TABLES, tables),
-        (COLUMNS, columns),
-        (INDEXES, indexes),
-        (ROUTING, routing),
-        (SEQUENCES, sequences),
-        (CHECKS, checks),
-        (FOREIGN_KEYS, foreign_key_table()),
-        (FEEDS, feed_table()),
-        (SUCCESSORS, successor_table()),
-    ]
+        .primary_index(PrimaryIndex::Ordered)
 }
 
 fn feed_table() -> TableDefinition {

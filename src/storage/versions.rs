@@ -41,6 +41,7 @@
 #[cfg(test)]
 mod broken;
 mod chain;
+mod logged_rows;
 mod rows;
 mod version_read;
 mod watch;
@@ -54,6 +55,7 @@ use parking_lot::{Mutex, RwLock};
 #[cfg(test)]
 pub(crate) use self::broken::Break;
 use self::chain::{Released, Shard, Version};
+pub(crate) use self::logged_rows::LoggedRows;
 pub(crate) use self::rows::{Met, Rows};
 pub(crate) use self::version_read::Found;
 pub(crate) use self::watch::{IndexKey, Note, Watch};

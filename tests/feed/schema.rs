@@ -1,1 +1,183 @@
-//! x
+//! Schema changes in the stream.
+
+use heddledb::{
+    Change, ColumnChange, DataType, Database, Error, Table, TableChange, TableDefinition, key, row,
+};
+
+use super::concurrent::{on_disk, open, small, watched};
+use super::copy::{Copy, int, now};
+
+fn opened() -> (Database, heddledb::testing::SimulatedDisk, Table) {
+    let (db, disk) = on_disk(small().checkpoints(|c| c.log_bytes(0).seconds(0.0)));
+    let definition = TableDefinition::new("item")
+        .column("id", DataType::Int64)
+        .column("name", DataType::Text)
+        .primary_key(["id"]);
+    let table = db.create_table(definition).expect("a table");
+    db.run(|tx| (1..=3).try_for_each(|id| tx.insert(&table, row![id, "first"]))).expect("rows");
+    (db, disk, table)
+}
+
+/// What a feed gives, a word for each change.
+fn words(db: &Database, table: &Table, after: u64) -> Vec<String> {
+    let (mut feed, mut words, end) = (db.watch(table, after).expect("a feed"), Vec::new(), now(db));
+    while feed.epoch() < end && words.last().is_none_or(|last| last != "Drop") {
+        for change in feed.try_next().expect("readable").iter().flatten() {
+            words.push(match change {
+                Change::Insert { row, .. } => format!("insert {row:?}"),
+                Change::Update { columns, .. } => format!("update {columns:?}"),
+                Change::Delete { key } => format!("delete {}", int(&key[0])),
+                Change::Rewrite { definition } => {
+                    format!("rewrite of {} columns", definition.columns().len())
+                }
+                other => format!("{other:?}"),
+            });
+        }
+    }
+    words
+}
+
+#[test]
+fn a_rewritten_table_comes_again_and_an_emptied_one_is_empty() {
+    watched(|| {
+        let (db, disk, table) = opened();
+        let (mut copy, epoch) = Copy::of(&db, &table);
+        db.run(|tx| tx.update(&table, key![1], &[("name", "old".into())])).expect("an update");
+        db.change_table("item", TableChange::new().add_column("price", DataType::Int64, 7))
+            .expect("a column");
+        db.run(|tx| tx.update(&table, key![2], &[("price", 8.into())])).expect("an update");
+        db.truncate(&["item"]).expect("emptied");
+        db.run(|tx| tx.insert(&table, row![9, "last", 9])).expect("a row");
+        let expected = words(&db, &table, epoch);
+        assert_eq!(expected.len(), 8, "{expected:#?}");
+        assert_eq!(expected[1], "rewrite of 3 columns");
+        assert!(expected[2..5].iter().all(|word| word.starts_with("insert")), "{expected:#?}");
+        assert_eq!(expected[6], "rewrite of 3 columns");
+        copy.follow(&mut db.watch(&table, epoch).expect("a feed"), now(&db));
+        assert_eq!(copy, Copy::of(&db, &table).0);
+        drop(table);
+        db.close().expect("closed");
+        let db = open(&disk, small());
+        let table = db.table("item").expect("the table");
+        assert_eq!(words(&db, &table, epoch), expected, "after a restart, too");
+        assert_eq!(words(&db, &table, 0).len(), 3 + 8);
+    });
+}
+
+#[test]
+fn a_change_that_keeps_the_rows_changes_names_only() {
+    watched(|| {
+        let (db, _disk, table) = opened();
+        let epoch = now(&db);
+        let mut feed = db.watch(&table, epoch).expect("a feed");
+        db.run(|tx| tx.update(&table, key![1], &[("name", "a".into())])).expect("an update");
+        let name_of = |feed: &mut heddledb::Feed| {
+            let batch = feed.next().expect("a batch");
+            let [Change::Update { columns, .. }] = batch.changes() else { panic!("{batch:?}") };
+            columns.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(name_of(&mut feed), ["name"]);
+        let change = TableChange::new()
+            .rename_column("name", "title")
+            .rename("thing")
+            .add_index("by_title", ["title"]);
+        db.change_table("item", change).expect("renamed");
+        db.run(|tx| tx.update(&table, key![1], &[("title", "b".into())])).expect("an update");
+        assert_eq!(name_of(&mut feed), ["title"], "and nothing about the schema change");
+    });
+}
+
+#[test]
+fn rows_written_before_a_rewrite_in_the_same_transaction_come_once() {
+    watched(|| {
+        let (db, disk, table) = opened();
+        let (mut copy, epoch) = Copy::of(&db, &table);
+        let mut session = db.session().expect("a session");
+        session.begin().expect("begun");
+        session.run(|tx| tx.insert(&table, row![4, "new"])).expect("a row");
+        session.truncate(&["item"]).expect("emptied");
+        let own = session.table("item").expect("the table");
+        session.run(|tx| tx.insert(&own, row![5, "newer"])).expect("a row");
+        let change = TableChange::new().add_column("n", DataType::Int64, 0).rename("thing");
+        let own = session.change_table("item", change).expect("changed");
+        session.run(|tx| tx.insert(&own, row![6, "newest", 1])).expect("a row");
+        let other = TableDefinition::new("item").column("id", DataType::Int64).primary_key(["id"]);
+        let other = session.create_table(other).expect("another table of the old name");
+        session.run(|tx| tx.insert(&other, row![77])).expect("a row");
+        session.commit().expect("committed");
+        let mut feed = db.watch(&table, epoch).expect("a feed");
+        let batch = feed.next().expect("a batch");
+        assert!(matches!(batch.changes()[0], Change::Rewrite { .. }), "{batch:?}");
+        copy.take(&batch);
+        assert_eq!(copy.rows.keys().copied().collect::<Vec<_>>(), [5, 6]);
+        assert_eq!(copy, Copy::of(&db, &table).0);
+        drop((session, feed, table, other));
+        db.close().expect("closed");
+        let db = open(&disk, small());
+        let (thing, item) = (db.table("thing").expect("it"), db.table("item").expect("the other"));
+        let again = db.watch(&thing, epoch).expect("a feed").next().expect("a batch");
+        assert_eq!(again.changes().len(), batch.changes().len());
+        let mut of_other = Copy::default();
+        of_other.follow(&mut db.watch(&item, 0).expect("a feed"), now(&db));
+        assert_eq!(of_other.rows.keys().copied().collect::<Vec<_>>(), [77]);
+    });
+}
+
+#[test]
+fn a_dropped_table_is_the_end() {
+    watched(|| {
+        let (db, disk, table) = opened();
+        let epoch = now(&db);
+        let mut feed = db.watch(&table, epoch).expect("a feed");
+        let mut named = db.create_feed("search", &table, u64::MAX).expect("a feed");
+        db.run(|tx| tx.delete(&table, key![1])).expect("a delete");
+        db.drop_table("item").expect("dropped");
+        // A table of the same name is another one.
+        let definition = TableDefinition::new("item").column("id", DataType::Int64).primary_key(["id"]);
+        let other = db.create_table(definition).expect("a table");
+        db.run(|tx| tx.insert(&other, row![1])).expect("a row");
+        for feed in [&mut feed, &mut named] {
+            let batch = feed.next().expect("a batch");
+            assert!(matches!(batch.changes(), [Change::Delete { .. }]), "{batch:?}");
+            let batch = feed.next().expect("a batch");
+            assert!(matches!(batch.changes(), [Change::Drop]), "{batch:?}");
+            assert!(matches!(feed.next(), Err(Error::TableDropped { .. })));
+            assert!(matches!(feed.try_next(), Err(Error::TableDropped { .. })));
+        }
+        assert!(matches!(db.watch(&table, now(&db)), Err(Error::TableDropped { .. })));
+        assert_eq!(
+            words(&db, &table, epoch).last().map(String::as_str),
+            Some("Drop"),
+            "from an old epoch on"
+        );
+        drop((feed, named, table, other));
+        db.close().expect("closed");
+        let db = open(&disk, small());
+        let mut named = db.feed("search").expect("the feed");
+        assert_eq!(named.next().expect("a batch").changes().len(), 1);
+        assert!(matches!(named.next().expect("a batch").changes(), [Change::Drop]));
+        assert!(named.next().is_err());
+        db.drop_feed("search").expect("dropped");
+    });
+}
+
+#[test]
+fn a_type_change_gives_the_new_type() {
+    watched(|| {
+        let (db, _disk, table) = opened();
+        let epoch = now(&db);
+        let change = TableChange::new().add_column("n", DataType::Int32, 0).drop_column("name");
+        db.change_table("item", change).expect("changed");
+        db.run(|tx| tx.add(&table, key![3], "n", 5)).expect("an operation");
+        let mut feed = db.watch(&table, epoch).expect("a feed");
+        assert_eq!(feed.next().expect("a batch").changes().len(), 4);
+        let batch = feed.next().expect("a batch");
+        let [Change::Update { columns, .. }] = batch.changes() else { panic!("{batch:?}") };
+        assert_eq!(
+            columns.get("n"),
+            Some(&ColumnChange::Set(5.into())),
+            "operations that are not split come as values"
+        );
+        assert_eq!(columns.get("name"), None);
+    });
+}

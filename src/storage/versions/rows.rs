@@ -46,7 +46,7 @@ impl Rows {
     ///
     /// # Safety
     /// The words are whole rows of the table with live blocks.
-    pub(crate) unsafe fn of_words(table: Arc<TableCore>, mut words: Vec<u64>, len: usize) -> Result<Rows> {
+    pub(super) unsafe fn of_words(table: Arc<TableCore>, mut words: Vec<u64>, len: usize) -> Result<Rows> {
         // SAFETY: the caller's promise.
         let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words) };
         let blocks = moved.map_err(Refused::error)?;
