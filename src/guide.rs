@@ -27,7 +27,8 @@
 //! Tables whose columns are known at run time only have a [`TableDefinition`], and rows with getters
 //! ([`Row`]); both kinds mix: a [`TableOf`] is a [`Table`](struct@crate::Table).
 //!
-//! Complete programs are in `examples/`: a shop, a bank, counters, a leaderboard, presence, a job queue.
+//! Complete programs are in `examples/`: a shop, a bank, counters, a leaderboard, presence, a job queue, a search index kept
+//! current by a change feed.
 //!
 //! # Modeling
 //!
@@ -95,6 +96,46 @@
 //! With [`Durability::Group`](crate::Durability), the default, a result is returned once everything that it wrote *and read* is on disk; while it is on its way,
 //! the next transactions run. `Async` does not wait: a crash loses the last moments, never the middle of anything. `None` writes no log.
 //! After a power cut [`Database::open`] recovers by itself; [`Database::recovery`] says what it found.
+//!
+//! # Change feeds
+//!
+//! A cache or a search index beside the database is a copy. [`Database::watch`] keeps it current: it gives the committed changes of a
+//! table in commit order, from the log, so commits pay nothing for it. Copy a snapshot, and go on behind its epoch:
+//!
+//! ```
+//! # use std::collections::HashMap;
+//! # use heddledb::{Change, DataType, Database, Options, Range, TableDefinition, row};
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let db = Database::open(directory.path(), Options::default())?;
+//! # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64).column("name", DataType::Text)
+//! #     .primary_key(["id"]))?;
+//! # db.run(|tx| tx.insert(&items, row![1, "pen"]))?;
+//! let (snapshot, mut copy) = (db.snapshot()?, HashMap::new());
+//! for item in snapshot.scan(&items, Range::all())? {
+//!     let values = item?.to_values();
+//!     copy.insert(i64::try_from(values[0].as_value_ref())?, values);
+//! }
+//! let mut feed = db.watch(&items, snapshot.epoch())?;
+//! # db.run(|tx| { tx.insert(&items, row![2, "ink"])?; tx.update(&items, 1, heddledb::set! { name: "pencil" }) })?;
+//! while let Some(batch) = feed.try_next()? { // or feed.next()?, which waits
+//!     for change in &batch {
+//!         let id = change.key().map(|key| i64::try_from(key[0].as_value_ref())).transpose()?.unwrap_or_default();
+//!         match change {
+//!             Change::Insert { row, .. } => _ = copy.insert(id, row.to_values()),
+//!             Change::Update { columns, .. } => columns.apply_to(copy.get_mut(&id).expect("it was inserted"))?,
+//!             Change::Delete { .. } => _ = copy.remove(&id),
+//!             _ => copy.clear(), // emptied, rewritten or dropped
+//!         }
+//!     }
+//! }
+//! # assert_eq!((copy.len(), &copy[&1][1]), (2, &heddledb::Value::from("pencil")));
+//! # Ok::<(), heddledb::Error>(())
+//! ```
+//!
+//! After each batch the copy is as the table was at the end of an epoch. An update tells the columns that have changed, not the others, and not the old
+//! values: keep the row, or read it. Keep [`Feed::epoch`](crate::Feed::epoch) with the copy, and it goes on there, also after a restart, as long as the log
+//! reaches back: checkpoints shorten it. A [named feed](Database::create_feed) keeps the log for its reader, up to a limit in bytes; beyond it the
+//! reader begins again with a snapshot, and no transaction waits.
 //!
 //! # Operations
 //!

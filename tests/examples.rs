@@ -5,6 +5,8 @@
 mod bank;
 #[path = "../examples/counter.rs"]
 mod counter;
+#[path = "../examples/feed.rs"]
+mod feed;
 #[path = "../examples/job_queue.rs"]
 mod job_queue;
 #[path = "../examples/leaderboard.rs"]

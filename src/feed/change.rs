@@ -39,7 +39,7 @@ pub enum Change {
     /// rewritten it (columns, types, key). The rows that it has from then on follow as inserts.
     Rewrite {
         /// What the table is from then on.
-        definition: TableDefinition,
+        definition: Box<TableDefinition>,
     },
     /// The table was dropped. No change follows.
     Drop,

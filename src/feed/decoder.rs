@@ -155,7 +155,7 @@ impl Decoder {
             let change = match switch {
                 Switch::To(number) => {
                     self.number = number;
-                    Change::Rewrite { definition: self.table(store, number)?.definition().clone() }
+                    Change::Rewrite { definition: Box::new(self.table(store, number)?.definition().clone()) }
                 }
                 Switch::Dropped => {
                     self.is_dropped = true;

@@ -36,17 +36,15 @@ fn each_kind_of_change_says_what_the_log_has() {
         assert_eq!(found[..], [Value::Date(day), Value::from("abc")], "the key's columns in the key's order");
         assert_eq!((row.int("n"), row.text("name").map(str::len)), (Ok(1), Ok(300)));
         let updated = change(&|tx| {
-            tx.add(&table, key.clone(), "n", 4)?;
-            tx.update(&table, key.clone(), &[("name", ValueRef::Null)])
+            tx.add(&table, key, "n", 4)?;
+            tx.update(&table, key, &[("name", ValueRef::Null)])
         });
         let [Change::Update { columns, .. }] = &updated[..] else { panic!("{updated:?}") };
         let all: Vec<_> = columns.iter().collect();
         let expected = [("n", &ColumnChange::Set(5.into())), ("name", &ColumnChange::Set(Value::Null))];
         assert_eq!(all, expected, "an operation that is not split is logged as the value that it came to");
         let entries = change(&|tx| {
-            [3, 9, 5]
-                .iter()
-                .try_for_each(|&n| tx.top_k_insert(&table, key.clone(), "top", &[n.into()], &[n.into()]))
+            [3, 9, 5].iter().try_for_each(|&n| tx.top_k_insert(&table, key, "top", &[n.into()], &[n.into()]))
         });
         let [Change::Update { columns, .. }] = &entries[..] else { panic!("{entries:?}") };
         assert!(
@@ -58,20 +56,18 @@ fn each_kind_of_change_says_what_the_log_has() {
         );
         let mut values = row.to_values();
         columns.apply_to(&mut values).expect("it fits");
-        let stored = db
-            .run(|tx| Ok(tx.get(&table, key.clone())?.map(|row| row.to_values())))
-            .expect("read")
-            .expect("there");
+        let stored =
+            db.run(|tx| Ok(tx.get(&table, key)?.map(|row| row.to_values()))).expect("read").expect("there");
         assert_eq!(values[4], stored[4]);
         assert!(matches!(columns.apply_to(&mut values[..3]), Err(Error::WrongRow { .. })));
         let replaced = change(&|tx| {
-            tx.delete(&table, key.clone())?;
+            tx.delete(&table, key)?;
             tx.insert(&table, row!["abc", day, 2, "short", Value::Null])
         });
         assert!(matches!(&replaced[..], [Change::Insert { .. }]), "{replaced:?}");
         let gone = change(&|tx| {
-            tx.update(&table, key.clone(), &[("n", 3.into())])?;
-            tx.delete(&table, key.clone()).map(drop)
+            tx.update(&table, key, &[("n", 3.into())])?;
+            tx.delete(&table, key).map(drop)
         });
         assert!(
             matches!(&gone[..], [Change::Delete { key: found }] if found[1] == Value::from("abc")),
