@@ -48,6 +48,12 @@ fn statements_that_differ_in_literals_have_their_own_results_and_types() {
         for condition in [
             format!("id = {id}"),
             format!("s = {id}"),
+            format!("id in ({id}, {}, 5000000000)", id + 100),
+            format!("s in ({id}, {}) and id not in ({}, 77)", id + 100, id + 1),
+            format!("id in ('{id}', {})", id + 100),
+            format!("c in ('c{id}', 'other') and id in ({id})"),
+            format!("p in (1.5, 2) and id in ({id}, {id}, {id})"),
+            format!("m in ('ok', 'sad') and d in ('2020-01-0{id}')"),
             format!("c = 'c{id}'"),
             format!("v = 'v{id}'"),
             format!("d = '2020-01-0{id}'"),

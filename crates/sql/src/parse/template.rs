@@ -4,8 +4,8 @@
 //! # Invariants
 //! - A template is a text of SQL itself: `$1`, `$2`, … stand where literals stood, everything else is as it was. Bound
 //!   with the literals' types, it means what the statement means, or it cannot be bound.
-//! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, or values of an
-//!   INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and
+//! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, items of a column's IN
+//!   list, or values of an INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and
 //!   arguments of functions keep theirs; and expressions of constants do, which are folded when a statement is
 //!   planned: `1 / 0` is an error then.
 
@@ -55,6 +55,8 @@ enum Before {
     Value,
     /// A name, which may be a column's.
     Name,
+    /// A name and NOT.
+    NotOfName,
     /// A literal that was taken out.
     Taken,
     Other,
@@ -70,6 +72,8 @@ struct Scanner<'t> {
     is_insert: bool,
     /// How many parentheses are open.
     depth: usize,
+    /// In a column's IN list: how many parentheses were open before it.
+    list: Option<usize>,
     /// In VALUES of an INSERT: how many parentheses were open before it.
     values: Option<usize>,
 }
@@ -90,6 +94,7 @@ pub(crate) fn template(text: &str, template: &mut String, literals: &mut Literal
         is_between: false,
         is_insert,
         depth: 0,
+        list: None,
         values: None,
     };
     scanner.run(template, literals).is_some()
@@ -145,7 +150,7 @@ impl Scanner<'_> {
             let is_operand = match std::mem::replace(&mut self.before, Before::Other) {
                 Before::Comparison | Before::Value => true,
                 Before::Arithmetic => !matches!(literal, Literal::Text(_)),
-                Before::Name | Before::Taken | Before::Other => false,
+                Before::Name | Before::NotOfName | Before::Taken | Before::Other => false,
             };
             if !is_operand || !self.stands_alone() || literals.len() == LITERALS_MAX {
                 continue;
@@ -233,6 +238,8 @@ impl Scanner<'_> {
         if self.values == Some(self.depth) {
             self.values = None;
         }
+        // The list is a query, or holds more than literals.
+        self.list = None;
         let before = std::mem::replace(&mut self.before, Before::Other);
         match lower.get(..length).unwrap_or_default() {
             b"between" => {
@@ -242,6 +249,8 @@ impl Scanner<'_> {
             b"and" if std::mem::take(&mut self.is_between) && before == Before::Taken => {
                 self.before = Before::Comparison;
             }
+            b"not" if before == Before::Name => self.before = Before::NotOfName,
+            b"in" if matches!(before, Before::Name | Before::NotOfName) => self.list = Some(self.depth),
             b"values" if self.is_insert => self.values = Some(self.depth),
             // Words behind which no operator has a column on its left, and constants.
             b"all" | b"and" | b"any" | b"by" | b"case" | b"distinct" | b"else" | b"end" | b"except"
@@ -264,7 +273,10 @@ impl Scanner<'_> {
                 self.depth += 1;
                 self.expect_value();
             }
-            b')' => self.depth = self.depth.checked_sub(1)?,
+            b')' => {
+                self.depth = self.depth.checked_sub(1)?;
+                self.list = self.list.filter(|&depth| depth < self.depth);
+            }
             b',' => self.expect_value(),
             b'.' | b'[' | b']' => {}
             b':' if self.peek(self.at) == b':' => self.at += 1,
@@ -291,8 +303,11 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// Whether what follows is a value of a row of an INSERT.
+    /// Whether what follows is a value of a row of an INSERT, or an item of a list.
     fn expect_value(&mut self) {
+        if self.list.is_some_and(|depth| self.depth == depth + 1) {
+            self.before = Before::Comparison;
+        }
         if self.values.is_some_and(|depth| self.depth == depth + 1) {
             self.before = Before::Value;
         }
@@ -333,6 +348,11 @@ mod tests {
                 "itii",
             ),
             (
+                "select a from t where b in (1, -2, 'x') and c not in (1.5) and d = 4",
+                "select a from t where b in ($1, -$2, $3) and c not in ($4) and d = $5",
+                "iitni",
+            ),
+            (
                 "select \"odd = 1\" from t where a <> 99999999999999999999",
                 "select \"odd = 1\" from t where a <> $1",
                 "n",
@@ -359,8 +379,20 @@ mod tests {
                 "select a from t where d = '2020-01-01'::date and b = $1",
             ),
             (
-                "select round(a, 2), x[1] from t where b in (1, 2) and c = 1",
-                "select round(a, 2), x[1] from t where b in (1, 2) and c = $1",
+                "select round(a, 2), x[1] from t where 3 in (1, 2) and c = 1",
+                "select round(a, 2), x[1] from t where 3 in (1, 2) and c = $1",
+            ),
+            (
+                "select a from t where b in (1 + 1, 2, null, 3, f(4, 5)) and (a, b) in ((1, 2), (3, 4))",
+                "select a from t where b in (1 + 1, $1, null, 3, f(4, 5)) and (a, b) in ((1, 2), (3, 4))",
+            ),
+            (
+                "select a from t where b in (select 1, 2 from u where x = 3) or b in ((4), 5)",
+                "select a from t where b in (select 1, 2 from u where x = $1) or b in ((4), $2)",
+            ),
+            (
+                "select a from t where not b is not null and b not in (1), (2)",
+                "select a from t where not b is not null and b not in ($1), (2)",
             ),
             ("select a from t where b = 1 / 0 and c = 1", "select a from t where b = 1 / 0 and c = $1"),
             ("select a from t where 1 = 0 and c = 1", "select a from t where 1 = 0 and c = $1"),
