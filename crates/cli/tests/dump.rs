@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::{heddle, succeed};
 
 /// What is asked of each database.
-const QUESTIONS: [&str; 11] = [
+const QUESTIONS: [&str; 25] = [
     "select * from public.person order by id",
     "select * from shop.team order by id",
     "select count(*), min(at), max(at), max(what) from public.temp_log",
@@ -24,6 +24,31 @@ const QUESTIONS: [&str; 11] = [
     "select indexname from pg_indexes where schemaname in ('public', 'shop') order by 1",
     "select obj_description('public.person'::regclass), col_description('public.person'::regclass, 2)",
     "select seqstart, seqincrement, seqmin, seqmax, seqcycle from pg_sequence order by 1, 2, 3, 4",
+    "select rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolconnlimit, rolvaliduntil,
+         substr(rolpassword, 1, 13) from pg_authid where rolname in ('Ada L', 'readers', 'writers') order by 1",
+    "select r.rolname, m.rolname, admin_option from pg_auth_members a join pg_roles r on r.oid = roleid
+         join pg_roles m on m.oid = member where m.rolname = 'Ada L' order by 1",
+    "select c from pg_db_role_setting, unnest(setconfig) c order by 1",
+    "select relname, pg_get_userbyid(relowner) from pg_class
+         where relname in ('owned', 'owned_id_seq', 'owned_pkey', 'mine') order by 1",
+    "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'shop'",
+    "select r, p, has_table_privilege(r, 'shop.owned', p), has_table_privilege(r, 'shop.owned', p || ' with grant option'),
+         has_table_privilege(r, 'shop.marks', p), has_table_privilege(r, 'shop.mine', p)
+         from unnest(array['Ada L', 'readers', 'writers']) r, unnest(array['select', 'insert', 'update', 'delete']) p order by r, p",
+    "select c, p, has_column_privilege('readers', 'shop.owned', c, p)
+         from unnest(array['id', 'a', 'b c']) c, unnest(array['select', 'update']) p order by c, p",
+    "select has_function_privilege('readers', (select oid from pg_proc where proname = 'twice'), 'execute'), has_function_privilege('writers', (select oid from pg_proc where proname = 'twice'), 'execute'),
+         has_schema_privilege('readers', 'shop', 'usage'), has_schema_privilege('readers', 'shop', 'create'),
+         has_schema_privilege('writers', 'shop', 'create'), has_sequence_privilege('writers', 'shop.numbers', 'usage'),
+         has_sequence_privilege('readers', 'shop.numbers', 'usage'), has_type_privilege('readers', 'shop.mood', 'usage')",
+    "select pg_get_userbyid(defaclrole), defaclobjtype, array_to_string(defaclacl, ' ') from pg_default_acl order by 1",
+    "select tgname, tgtype, tgnargs from pg_trigger where not tgisinternal order by 1",
+    "select a, \"b c\" from shop.owned order by id",
+    "select mark, n from shop.marks order by mark",
+    "select relname, relkind, relispopulated from pg_class where relname in ('marks', 'later', 'of_marks') order by 1",
+    "select obj_description('shop.marks'::regclass), obj_description((select oid from pg_proc where proname = 'twice'), 'pg_proc'),
+         obj_description('shop.mood'::regtype, 'pg_type'), obj_description((select oid from pg_type where typname = 'amount'), 'pg_type'),
+         obj_description('shop'::regnamespace, 'pg_namespace')",
 ];
 
 fn paths(directory: &Path) -> (PathBuf, String) {

@@ -2,10 +2,14 @@
 
 use heddle_sql::Connection;
 
+use crate::dump::rights::{rights, roles};
 use crate::failure::{Failure, Result};
 
 /// The schemas of users.
-const OURS: &str = "n.nspname not like 'pg\\_%' and n.nspname <> 'information_schema'";
+pub(super) const OURS: &str = "n.nspname not like 'pg\\_%' and n.nspname <> 'information_schema'";
+
+/// The oids of objects that users have made begin here.
+pub(super) const FIRST_OID: u32 = 16_384;
 
 /// The statements of a script, in the order in which they run.
 #[derive(Default)]
@@ -26,7 +30,10 @@ pub(super) fn rows(connection: &mut Connection, query: &str) -> Result<Vec<Vec<O
 }
 
 /// The rows of a query whose columns are never NULL.
-fn lines<const WIDTH: usize>(connection: &mut Connection, query: &str) -> Result<Vec<[String; WIDTH]>> {
+pub(super) fn lines<const WIDTH: usize>(
+    connection: &mut Connection,
+    query: &str,
+) -> Result<Vec<[String; WIDTH]>> {
     let full = |row: Vec<Option<String>>| {
         let mut row = row.into_iter().map(Option::unwrap_or_default);
         std::array::from_fn(|_| row.next().unwrap_or_default())
@@ -35,11 +42,11 @@ fn lines<const WIDTH: usize>(connection: &mut Connection, query: &str) -> Result
 }
 
 /// A name as it stands in SQL.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     match text.contains('\\') {
         true => format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
         false => format!("'{}'", text.replace('\'', "''")),
@@ -49,6 +56,7 @@ fn literal(text: &str) -> String {
 /// Reads everything.
 pub(super) fn read(connection: &mut Connection) -> Result<Script> {
     let mut script = Script::default();
+    roles(connection, &mut script)?;
     schemas(connection, &mut script)?;
     types(connection, &mut script)?;
     // Defaults and checks of tables call functions; some functions return rows of tables.
@@ -58,10 +66,13 @@ pub(super) fn read(connection: &mut Connection) -> Result<Script> {
     routines(connection, &mut script, true)?;
     positions(connection, &mut script)?;
     constraints(connection, &mut script, "u")?;
+    let populated = views(connection, &mut script)?;
     indexes(connection, &mut script)?;
     constraints(connection, &mut script, "f")?;
-    views(connection, &mut script)?;
+    triggers(connection, &mut script)?;
+    script.after.extend(populated.into_iter().map(|name| format!("REFRESH MATERIALIZED VIEW {name};")));
     comments(connection, &mut script)?;
+    rights(connection, &mut script)?;
     Ok(script)
 }
 
@@ -287,13 +298,27 @@ fn indexes(connection: &mut Connection, script: &mut Script) -> Result {
     Ok(())
 }
 
-/// Views, each behind those that it reads.
-fn views(connection: &mut Connection, script: &mut Script) -> Result {
+fn triggers(connection: &mut Connection, script: &mut Script) -> Result {
     let query = format!(
-        "select c.oid, n.nspname, c.relname, pg_get_viewdef(c.oid)
-         from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.relkind = 'v' and {OURS} order by c.oid"
+        "select pg_get_triggerdef(t.oid) from pg_trigger t join pg_class c on c.oid = t.tgrelid
+             join pg_namespace n on n.oid = c.relnamespace
+         where not t.tgisinternal and c.relpersistence <> 't' and {OURS} order by t.oid"
     );
-    let mut waiting: Vec<[String; 4]> = lines(connection, &query)?;
+    for [definition] in lines(connection, &query)? {
+        script.after.push(definition + ";");
+    }
+    Ok(())
+}
+
+/// Views, each behind those that it reads. The materialized ones that are to be populated, in that order.
+fn views(connection: &mut Connection, script: &mut Script) -> Result<Vec<String>> {
+    let query = format!(
+        "select c.oid, n.nspname, c.relname, pg_get_viewdef(c.oid), c.relkind, c.relispopulated
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where c.relkind in ('v', 'm') and {OURS} order by c.oid"
+    );
+    let mut populated = Vec::new();
+    let mut waiting: Vec<[String; 6]> = lines(connection, &query)?;
     let reads: Vec<[String; 2]> = lines(
         connection,
         "select r.ev_class, d.refobjid from pg_rewrite r join pg_depend d on d.objid = r.oid
@@ -301,27 +326,50 @@ fn views(connection: &mut Connection, script: &mut Script) -> Result {
     )?;
     while !waiting.is_empty() {
         let open: Vec<String> = waiting.iter().map(|view| view[0].clone()).collect();
-        let is_ready = |view: &[String; 4]| {
+        let is_ready = |view: &[String; 6]| {
             !reads.iter().any(|[of, read]| *of == view[0] && *read != view[0] && open.contains(read))
         };
         // Views cannot read each other in a circle; were it so, the first one is taken, and running the script reports it.
         let next = waiting.iter().position(is_ready).unwrap_or_default();
-        let [oid, schema, name, query] = waiting.remove(next);
+        let [oid, schema, name, query, kind, is_populated] = waiting.remove(next);
         let columns =
             format!("select attname from pg_attribute where attrelid = {oid} and attnum > 0 order by attnum");
         let columns: Vec<String> =
             lines(connection, &columns)?.into_iter().map(|[column]| quoted(&column)).collect();
-        script.after.push(format!(
-            "CREATE VIEW {}.{} ({}) AS\n{query}",
-            quoted(&schema),
-            quoted(&name),
-            columns.join(", ")
-        ));
+        let (name, columns) = (format!("{}.{}", quoted(&schema), quoted(&name)), columns.join(", "));
+        if kind == "v" {
+            script.after.push(format!("CREATE VIEW {name} ({columns}) AS\n{query}"));
+            continue;
+        }
+        let query = query.trim_end_matches(';');
+        script.after.push(format!("CREATE MATERIALIZED VIEW {name} ({columns}) AS\n{query}\nWITH NO DATA;"));
+        if is_populated == "t" {
+            populated.push(name);
+        }
     }
-    Ok(())
+    Ok(populated)
 }
 
 fn comments(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select case when t.oid is not null then case t.typtype when 'd' then 'DOMAIN ' else 'TYPE ' end
+                 || quote_ident(tn.nspname) || '.' || quote_ident(t.typname)
+             when p.oid is not null then case p.prokind when 'p' then 'PROCEDURE ' else 'FUNCTION ' end
+                 || quote_ident(pn.nspname) || '.' || quote_ident(p.proname)
+                 || '(' || pg_get_function_identity_arguments(p.oid) || ')'
+             else 'SCHEMA ' || quote_ident(n.nspname) end, d.description
+         from pg_description d
+             left join pg_type t on d.classoid = 'pg_type'::regclass and t.oid = d.objoid
+             left join pg_namespace tn on tn.oid = t.typnamespace
+             left join pg_proc p on d.classoid = 'pg_proc'::regclass and p.oid = d.objoid
+             left join pg_namespace pn on pn.oid = p.pronamespace
+             left join pg_namespace n on d.classoid = 'pg_namespace'::regclass and n.oid = d.objoid
+                 and not (n.nspname = 'public' and d.description = 'standard public schema') and {OURS}
+         where t.oid >= {FIRST_OID} or p.oid >= {FIRST_OID} or n.oid is not null order by d.objoid"
+    );
+    for [what, text] in lines(connection, &query)? {
+        script.after.push(format!("COMMENT ON {what} IS {};", literal(&text)));
+    }
     let query = format!(
         "select c.relkind, n.nspname, c.relname, coalesce(a.attname, ''), d.description
          from pg_description d join pg_class c on d.classoid = 'pg_class'::regclass and c.oid = d.objoid
@@ -334,6 +382,7 @@ fn comments(connection: &mut Connection, script: &mut Script) -> Result {
         let what = match (kind.as_str(), column.is_empty()) {
             (_, false) => format!("COLUMN {name}.{}", quoted(&column)),
             ("v", _) => format!("VIEW {name}"),
+            ("m", _) => format!("MATERIALIZED VIEW {name}"),
             ("S", _) => format!("SEQUENCE {name}"),
             ("i", _) => format!("INDEX {name}"),
             _ => format!("TABLE {name}"),

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! script   the database as a script of SQL     catalog   what the script is made of, read from the system catalogs
+//! rights   roles, owners and privileges
 //! ```
 
 mod catalog;
+mod rights;
 mod script;
 
 use std::io::{self, Write};
@@ -29,7 +31,7 @@ pub struct Arguments {
     /// The table
     #[arg(value_name = "TABLE", required_unless_present = "sql", conflicts_with = "sql")]
     table: Option<String>,
-    /// A script that creates everything that SQL knows in the database: types, tables with their rows, views
+    /// A script that creates everything that SQL knows in the database: roles, types, tables with their rows, views
     #[arg(long)]
     sql: bool,
 }

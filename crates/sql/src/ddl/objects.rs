@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bind::Clause;
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
-use crate::catalog::{Check, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
+use crate::catalog::{Catalog, Check, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
 use crate::ddl::create_table::free_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
@@ -532,6 +532,32 @@ impl Connection {
         Ok(tag)
     }
 
+    fn comment_on_type(
+        &self,
+        name: &ObjectName,
+        comment: Option<String>,
+        catalog: &mut Catalog,
+    ) -> Result<Object> {
+        let path = self.environment().path();
+        let Some(found) = catalog.find_type(name.schema(), name.last(), &path).cloned() else {
+            let message = format!("type \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        };
+        self.check_owner(found.rights(), "type", found.name())?;
+        let (changed, object) = match found {
+            UserType::Enum(ty) => {
+                let ty = EnumType { comment, ..ty.as_ref().clone() };
+                (UserType::Enum(Arc::new(ty.clone())), Object::Enum(ty))
+            }
+            UserType::Domain(domain) => {
+                let domain = Domain { comment, ..domain.as_ref().clone() };
+                (UserType::Domain(Arc::new(domain.clone())), Object::Domain(domain))
+            }
+        };
+        catalog.put_type(changed);
+        Ok(object)
+    }
+
     pub(crate) fn comment(&mut self, comment: &Comment) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
         let text = comment.text.clone();
@@ -587,6 +613,9 @@ impl Connection {
                     }
                     _ => return Err(SqlError::unsupported("comments on such relations are not supported")),
                 }
+            }
+            ObjectKind::Type | ObjectKind::Domain => {
+                self.comment_on_type(&comment.name, text, &mut catalog)?
             }
             // Accepted, and not kept: what they name has no place for a comment.
             _ => return Ok("COMMENT"),

@@ -5,7 +5,7 @@
 
 use super::cluster::UTF8;
 use super::definitions::{constraint_definition, index_definition, view_definition};
-use super::listings::{PG_CLASS, PG_NAMESPACE, PG_TYPE, comments};
+use super::listings::{PG_CLASS, PG_NAMESPACE, PG_PROC, PG_TYPE, comments};
 use super::procedures::{function_by_oid, is_function};
 use super::routines;
 use super::sizes;
@@ -268,9 +268,7 @@ fn shown_type(system: &SystemCatalog<'_>, oid: u32, modifier: Modifier) -> Optio
 }
 
 fn user_by_oid(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
-    let oid = oid(values);
-    let known = context.environment.object_name(ObjectKind::Role, oid);
-    Ok(Value::text(known.unwrap_or_else(|| format!("unknown (OID={oid})"))))
+    of(context, |it| Some(it.session.role_name(oid(values))))
 }
 
 fn by_name(context: &mut FunctionContext<'_>, kind: ObjectKind, values: &[Value]) -> Result<Value> {
@@ -320,6 +318,7 @@ fn comment(system: &SystemCatalog<'_>, class: Option<&str>, oid: u32, column: i3
         "pg_class" => PG_CLASS,
         "pg_type" => PG_TYPE,
         "pg_namespace" => PG_NAMESPACE,
+        "pg_proc" => PG_PROC,
         _ => 0,
     });
     let comments = comments(system.objects());

@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, UserType};
 pub(super) const PG_CLASS: u32 = 1259;
 pub(super) const PG_TYPE: u32 = 1247;
 pub(super) const PG_NAMESPACE: u32 = 2615;
+pub(super) const PG_PROC: u32 = 1255;
 
 pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
@@ -135,6 +136,9 @@ pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
             UserType::Enum(ty) => (PG_TYPE, ty.oid, 0, &ty.comment),
             UserType::Domain(domain) => (PG_TYPE, domain.oid, 0, &domain.comment),
         });
+    }
+    for routine in catalog.routines() {
+        comments.push((PG_PROC, routine.oid, 0, &routine.comment));
     }
     comments
         .into_iter()
