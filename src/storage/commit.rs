@@ -214,7 +214,7 @@ fn commit_any<T: WriteLocking>(
     let context = (store, worker_context, guard, arena);
     let locked = lock_writes(locking, context, &workspace.writes, &mut pending, &mut staged);
     let stamp = locked.and_then(|highest| {
-        let floor = highest.max(workspace.last_stamp);
+        let floor = highest.max(workspace.last_stamp).max(store.epochs().schema_stamp());
         let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made);
         let computed =
             computed.and_then(|()| prepare_schema(workspace, &pending, (floor, store), validate, guard));
@@ -237,7 +237,7 @@ fn commit_any<T: WriteLocking>(
             }
             install_all::<T>(store, workspace, &pending, stamp, guard);
             if !workspace.schema.is_empty() {
-                store.change_schema(workspace.schema.drain(..), stamp.epoch(), guard);
+                store.change_schema(workspace.schema.drain(..), stamp, guard);
             }
             published.leave();
         }

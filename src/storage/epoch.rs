@@ -24,6 +24,7 @@ use parking_lot::{Condvar, Mutex, RawMutex};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::barrier::Barrier;
 use crate::diagnostics::activity::{Activity, at};
+use crate::storage::word::Stamp;
 
 /// Published by a worker context that is outside a commit section.
 const OUTSIDE: u64 = 0;
@@ -48,6 +49,8 @@ pub(crate) struct Epochs {
     ended: AtomicU64,
     /// The number of schema changes so far.
     generation: AtomicU64,
+    /// The record word of the last one's stamp.
+    schema: AtomicU64,
     limit: Option<Limit>,
 }
 
@@ -81,6 +84,7 @@ impl Epochs {
             opened: Condvar::new(),
             ended: AtomicU64::new(0),
             generation: AtomicU64::new(0),
+            schema: AtomicU64::new(0),
             limit: None,
         }
     }
@@ -265,6 +269,19 @@ impl Epochs {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// The stamp of the last schema change: that of a commit that enters its section afterwards is higher, so that replay has made
+    /// a table before it meets rows of it, also where these are new and of the same epoch.
+    #[inline]
+    pub(crate) fn schema_stamp(&self) -> Stamp {
+        // Relaxed: it is set behind the closed gate, and asked inside a commit section.
+        Stamp::of(self.schema.load(Ordering::Relaxed))
+    }
+
+    /// Notes the stamp of a schema change. The caller has closed the gate.
+    pub(crate) fn note_schema_change(&self, stamp: Stamp) {
+        self.schema.store(stamp.present(), Ordering::Relaxed);
     }
 
     /// Begins the next generation of the schema. The caller has closed the gate, so no commit section sees the change.

@@ -51,7 +51,7 @@ const PAGES_PER_LOOK: usize = 64;
 /// So many rounds beside the writers are made at most before the commit tries.
 const MAX_ROUNDS: usize = 64;
 /// After so many commits that found too many notes, the next one works off all of them, whatever time it takes.
-const MAX_COMMITS_BEHIND: usize = 16;
+const MAX_COMMITS_BEHIND: usize = 4;
 
 /// A row that the transaction which commits an index writes itself.
 pub(crate) struct OwnWrite {
@@ -162,18 +162,13 @@ impl IndexBuild {
         let notes = self.watch.take(usize::MAX);
         let own_keys: HashSet<&[u8]> = own.iter().map(|own| &*own.key).collect();
         let is_own = |key: &[u8]| own_keys.contains(key);
-        for Note { key, before } in &notes {
-            self.remove_all(key, before, guard);
-        }
         for own in own {
             state.unfit.remove(&own.key);
             // SAFETY: the row is that of a record which the commit holds.
             let before = own.before.as_ref().map(|row| unsafe { self.watch.index_keys(&own.key, row) });
             self.remove_all(&own.key, &before.unwrap_or_default(), guard);
         }
-        for note in notes.iter().filter(|note| !is_own(&note.key)) {
-            self.put_current(state, &note.key, guard)?;
-        }
+        self.work_off(state, &notes, &is_own, guard)?;
         self.retry_unfit(state)?;
         if let Some(first) = state.unfit.iter().next() {
             return Err(self.refusal(first, None));
@@ -206,7 +201,7 @@ impl IndexBuild {
             }
             store.close_commits();
             open_commits(store);
-            notes.chunks(FEW).try_for_each(|notes| self.work_off(state, notes))?;
+            notes.chunks(FEW).try_for_each(|notes| self.work_off(state, notes, &|_| false, &pin()))?;
             let left = self.watch.len();
             if left <= FEW / 2 {
                 return Ok(());
@@ -222,7 +217,7 @@ impl IndexBuild {
     fn take_turns(&self, store: &Store, state: &mut State) -> Result<()> {
         for _ in 0..MAX_ROUNDS {
             store.close_commits();
-            let worked_off = self.work_off(state, &self.watch.take(FEW));
+            let worked_off = self.work_off(state, &self.watch.take(FEW), &|_| false, &pin());
             open_commits(store);
             worked_off?;
             if self.watch.len() <= FEW / 2 {
@@ -233,23 +228,25 @@ impl IndexBuild {
         Ok(())
     }
 
-    /// Works off notes whose commits have left their sections.
-    fn work_off(&self, state: &mut State, notes: &[Note]) -> Result<()> {
-        let guard = pin();
-        let mut done = HashSet::new();
+    /// Works off notes whose commits have left their sections. Rows that are `own` are not put in again.
+    fn work_off(
+        &self,
+        state: &mut State,
+        notes: &[Note],
+        own: &dyn Fn(&[u8]) -> bool,
+        guard: &Guard,
+    ) -> Result<()> {
         for Note { key, before } in notes {
-            // Rows that change often have many notes.
-            if done.insert((key, before)) {
-                self.remove_all(key, before, &guard);
-            }
+            self.remove_all(key, before, guard);
         }
+        // Rows that change often have many notes.
         let mut done = HashSet::new();
         for Note { key, .. } in notes {
-            if done.insert(key) {
-                self.put_current(state, key, &guard)?;
+            if done.insert(key) && !own(key) {
+                self.put_current(state, key, guard)?;
             }
         }
-        garbage::collect(&guard);
+        garbage::collect(guard);
         Ok(())
     }
 

@@ -63,14 +63,16 @@ pub(crate) fn prepare(
 }
 
 impl Store {
-    /// Makes the schema changes of a transaction of this epoch visible. The caller has closed the gate, and has installed the
+    /// Makes the schema changes of a transaction with this stamp visible. The caller has closed the gate, and has installed the
     /// rows.
     pub(crate) fn change_schema(
         &self,
         changes: impl Iterator<Item = SchemaChange>,
-        epoch: u64,
+        stamp: Stamp,
         guard: &Guard,
     ) {
+        let epoch = stamp.epoch();
+        self.epochs().note_schema_change(stamp);
         let mut only_adds = true;
         for change in changes {
             // A table that comes concerns no transaction that is under way, unless it refers to others.
