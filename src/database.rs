@@ -25,13 +25,14 @@ use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result, kept_aside, or_kept};
 use crate::options::{Durability, Options};
-use crate::pipeline::call::{Answer, Output, Submitted};
+use crate::pipeline::call::{Answer, Output, Routine, Submitted};
 use crate::pipeline::caller_run;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Body, Outcome, execute_here};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
+use crate::procedure::one_body::OneBody;
 use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
@@ -287,10 +288,14 @@ impl Database {
         if let Err(error) = nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure)) {
             return (Err(error), 0);
         }
+        self.call_routine(procedure.routine(), args)
+    }
+
+    fn call_routine(&self, routine: Arc<dyn Routine>, args: Args) -> (Result<Output>, u32) {
         let engine = self.engine();
         engine.in_flight().enter();
         let answer = Answer::new();
-        let arrived = Arrived { routine: procedure.routine(), args, answer: answer.clone() };
+        let arrived = Arrived { routine, args, answer: answer.clone() };
         match self.shared.input().execute_or_submit(engine, arrived) {
             // The thread that releases the result counts the call as ended.
             Ok(None) => Submitted::new(answer).wait_counting(),
@@ -305,6 +310,45 @@ impl Database {
                 (Err(error), 0)
             }
         }
+    }
+
+    /// Runs a closure as a transaction within the footprint of a procedure: routed, scheduled and locked as a call of it with
+    /// these arguments, on whichever thread that leads to. The procedure's own bodies do not run; the closure reaches what any
+    /// of its actions declares, in their modes.
+    ///
+    /// ```
+    /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition, args, row};
+    /// # let db = Database::in_memory()?;
+    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64).column("n", DataType::Int64)
+    /// #     .primary_key(["id"]))?;
+    /// # db.run(|tx| tx.insert(&items, row![7, 1]))?;
+    /// let one = Action::write(&items).key(|args, key| key.push(args.int(0)?)).body(|_| Ok(()));
+    /// let one = db.register(ProcedureDefinition::new("one item").parameter("id", DataType::Int64).phase([one]))?;
+    /// let n = db.run_declared(&one, args![7], |tx| tx.get(&items, 7)?.map(|item| item.int("n")).transpose())?;
+    /// assert_eq!(n, Some(1));
+    /// assert!(db.run_declared(&one, args![7], |tx| tx.get(&items, 8).map(|_| ())).is_err()); // outside of the footprint
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The closure's own; [`Error::OutsideFootprint`]; those of [`call`](Self::call).
+    pub fn run_declared<T: Send>(
+        &self,
+        procedure: &Procedure,
+        args: Args,
+        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure))?;
+        let mut value = None;
+        let mut run = |tx: &Tx<'_, '_>| {
+            value = None;
+            value = Some(body(tx)?);
+            Ok(())
+        };
+        let lent = OneBody::lend(procedure.shared().clone(), &mut run);
+        let (result, _) = self.call_routine(lent.routine(), args);
+        drop(lent);
+        result.and_then(|_| value.ok_or(Error::Closed))
     }
 
     /// As [`call`](Self::call), for procedures whose bodies fail with an error of the application's own

@@ -9,6 +9,7 @@ mod context;
 mod definition;
 mod domain;
 mod long_values;
+pub(crate) mod one_body;
 mod parts;
 mod predicate;
 mod references;
@@ -51,6 +52,10 @@ impl Procedure {
 
     pub(crate) fn routine(&self) -> Arc<dyn Routine> {
         self.registered.clone()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Registered> {
+        &self.registered
     }
 
     #[inline]

@@ -154,6 +154,11 @@ pub(crate) trait Parts: Send + Sync {
     /// Which of a footprint's references are of this phase.
     fn references(&self, footprint: &Footprint, phase: usize) -> Range<usize>;
 
+    /// Whether the body of the last reference does all of the work, when everything declared is locked.
+    fn is_one_body(&self) -> bool {
+        false
+    }
+
     /// Whether earlier phases' values lead to what this reference is: what the arguments tell is but its beginning.
     fn is_led(&self, footprint: &Footprint, number: usize) -> bool;
 

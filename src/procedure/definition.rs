@@ -146,6 +146,7 @@ impl Action {
 pub struct ProcedureDefinition {
     pub(crate) name: String,
     pub(crate) parameters: Vec<(String, DataType)>,
+    pub(crate) takes_any_arguments: bool,
     pub(crate) phases: Vec<Vec<Action>>,
     pub(crate) predicates: Vec<Predicate>,
 }
@@ -156,6 +157,7 @@ impl ProcedureDefinition {
         ProcedureDefinition {
             name: name.into(),
             parameters: Vec::new(),
+            takes_any_arguments: false,
             phases: Vec::new(),
             predicates: Vec::new(),
         }
@@ -165,6 +167,13 @@ impl ProcedureDefinition {
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, data_type: DataType) -> Self {
         self.parameters.push((name.into(), data_type));
+        self
+    }
+
+    /// Calls may give any number of arguments of any types: for procedures that programs make, whose keys are their arguments.
+    #[must_use]
+    pub fn any_arguments(mut self) -> Self {
+        self.takes_any_arguments = true;
         self
     }
 

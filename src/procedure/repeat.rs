@@ -147,7 +147,10 @@ impl Repeating {
     }
 
     /// Each reference with its action.
-    fn declared<'f>(&'f self, footprint: &'f Footprint) -> impl Iterator<Item = (&'f Action, &'f Reference)> {
+    pub(super) fn declared<'f>(
+        &'f self,
+        footprint: &'f Footprint,
+    ) -> impl Iterator<Item = (&'f Action, &'f Reference)> {
         let instances = footprint.instances.iter().zip(&footprint.references);
         instances.map(|(instance, reference)| (&self.actions[instance.action as usize], reference))
     }

@@ -21,6 +21,7 @@ use crate::protocol::footprint::{Footprint, Mode, Reference, Routed};
 use crate::schedule::reference::{Form, References, Scalar};
 use crate::storage::foreign_keys::Reach;
 use crate::storage::record::Record;
+use crate::storage::table::TableCore;
 use crate::types::{Args, DataType, Value, assignment};
 
 /// A procedure that a database has taken.
@@ -28,6 +29,7 @@ pub(crate) struct Registered {
     store: u64,
     name: String,
     parameters: Vec<(String, DataType)>,
+    takes_any_arguments: bool,
     /// The actions of all phases, in order; none if one is repeated, and `repeating` has them.
     pub(super) actions: Box<[Action]>,
     /// For each phase, how many actions there are up to its end.
@@ -98,7 +100,7 @@ impl Registered {
         if let Some(foreign) = definition.predicates.iter().find(|one| one.table.store() != store) {
             return Err(Error::ForeignTable { table: foreign.table.definition().name().to_string() });
         }
-        let ProcedureDefinition { name, parameters, phases, predicates } = definition;
+        let ProcedureDefinition { name, parameters, takes_any_arguments, phases, predicates } = definition;
         let actions: Box<[Action]> = phases.into_iter().flatten().collect();
         let plan = ReferencePlan::new(&name, actions.iter(), predicates, naming)?;
         let read_only = actions.iter().all(|action| action.mode == Mode::Read);
@@ -109,6 +111,7 @@ impl Registered {
             store,
             name,
             parameters,
+            takes_any_arguments,
             references: actions.len(),
             actions,
             phase_ends: phase_ends.into(),
@@ -145,6 +148,9 @@ impl Registered {
 
     #[inline]
     fn check_arguments(&self, args: &Args) -> Result<()> {
+        if self.takes_any_arguments {
+            return Ok(());
+        }
         if args.len() != self.parameters.len() {
             return self.wrong_number(args.len());
         }
@@ -291,9 +297,19 @@ impl Registered {
         }
     }
 
+    /// Each reference of a footprint, with its table.
+    pub(super) fn declared<'f>(&'f self, footprint: &'f Footprint) -> Vec<(&'f TableCore, &'f Reference)> {
+        let table = |(action, reference): (&'f Action, &'f Reference)| (&*action.table, reference);
+        match &self.repeating {
+            Some(repeating) => repeating.declared(footprint).map(table).collect(),
+            None => self.actions.iter().zip(&footprint.references).map(table).collect(),
+        }
+    }
+
     #[cold]
     fn check_tables(&self, attempt: &Attempt<'_>) -> Result<()> {
-        for action in &self.actions {
+        let repeating = self.repeating.iter().flat_map(|repeating| &repeating.actions);
+        for action in self.actions.iter().chain(repeating) {
             attempt.hold(&action.table)?;
         }
         self.generation.store(attempt.generation(), Ordering::Relaxed);

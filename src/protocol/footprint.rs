@@ -91,6 +91,14 @@ pub(crate) struct Reference {
     pub(crate) validated: bool,
 }
 
+impl Reference {
+    /// Whether it declares accesses of this mode.
+    #[inline]
+    pub(crate) fn allows(&self, wanted: Mode) -> bool {
+        self.mode == Mode::Write || self.mode == wanted
+    }
+}
+
 /// Which instance of which action of a procedure a reference is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instance {

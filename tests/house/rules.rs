@@ -43,6 +43,10 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "src/procedure/run.rs",
         "records that were found before the bodies run are kept as addresses, and pinned",
     ),
+    (
+        "src/procedure/one_body.rs",
+        "a closure that a caller lends for as long as it waits runs on another thread",
+    ),
     ("src/procedure/parts.rs", "as in run.rs, where a call's actions run one by one"),
     (
         "src/protocol/partitioned/mod.rs",

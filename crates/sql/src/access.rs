@@ -9,8 +9,8 @@
 //! - Rows are lent, not given: what is kept of one is copied into values of SQL.
 
 use heddledb::{
-    Column, Database, Error, Range, Row, Scan, Session, SessionState, Snapshot, SnapshotScan, Table, Tx,
-    ValueRef,
+    Args, Column, Database, Error, Procedure, Range, Row, Scan, Session, SessionState, Snapshot,
+    SnapshotScan, Table, Tx, ValueRef,
 };
 
 use crate::error::SqlError;
@@ -265,6 +265,22 @@ pub(crate) fn run<T>(
 ) -> Result<T, SqlError> {
     let mut failure = None;
     let outcome = database.run(|tx| attempt(tx, RunsIn::Engine, &mut failure, &mut body));
+    outcome.map_err(|error| reported(error, failure))
+}
+
+/// As [`run`], within the footprint that a procedure declares for these arguments, and on the thread that this leads to.
+///
+/// # Errors
+/// As there; an access that is not declared.
+pub(crate) fn run_declared<T: Send>(
+    database: &Database,
+    procedure: &Procedure,
+    args: Args,
+    mut body: impl FnMut(Access<'_>) -> Result<T, SqlError> + Send,
+) -> Result<T, SqlError> {
+    let mut failure = None;
+    let run = |tx: &Tx<'_, '_>| attempt(tx, RunsIn::Engine, &mut failure, &mut body);
+    let outcome = database.run_declared(procedure, args, run);
     outcome.map_err(|error| reported(error, failure))
 }
 

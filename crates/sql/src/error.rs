@@ -379,6 +379,11 @@ impl SqlError {
         matches!(self.0.engine, Some(heddledb::Error::MissingKey { .. }))
     }
 
+    /// Whether a call has met something that it has not declared.
+    pub(crate) fn is_outside_footprint(&self) -> bool {
+        matches!(self.0.engine, Some(heddledb::Error::OutsideFootprint { .. }))
+    }
+
     /// Whether it comes of a plan for tables that a schema change has changed or dropped since.
     pub(crate) fn is_of_stale_plan(&self) -> bool {
         use heddledb::Error::{TableChanged, TableDropped, TableNewer};

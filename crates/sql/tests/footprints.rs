@@ -3,7 +3,7 @@
 
 use heddle_sql::{ConnectOptions, Connection, Sql};
 use heddle_workloads::Workload;
-use heddledb::{Database, Durability, Options};
+use heddledb::{Database, Durability, Options, ProtocolKind};
 
 /// The workloads' functions, and those that are explained.
 const WORKLOADS: [(&str, &str, &[&str]); 4] = [
@@ -246,4 +246,33 @@ fn a_footprint_names_the_catalogs_generation_and_follows_the_schema() {
     run(&mut connection, "alter table parent drop column n cascade");
     let broken = explained(&mut connection, "explain procedure p");
     assert!(broken.contains("column \"n\""), "{broken}");
+}
+
+#[test]
+fn calls_of_one_warehouse_use_one_executor() {
+    let options =
+        Options::default().durability(Durability::None).workers(4).protocol(ProtocolKind::Partitioned);
+    let database = Database::in_memory_with(options).expect("a database in memory");
+    let mut connection = loaded("tpcc", &database);
+    let order = |w: i32, d: i32| {
+        format!(
+            "select new_order({w}, {d}, 3, array[1, 2, 3, 3], array[{w}, {w}, {w}, {w}], array[1, 2, 3, 4], now())"
+        )
+    };
+    let payment = |w: i32, sequence: i32, customer: &str| {
+        format!("select payment({w}, 2, {w}, 2, {customer}, 7.5, '2026-11-23 00:00:00+00', 77, {sequence})")
+    };
+    // Plans and registers the functions.
+    run(&mut connection, &format!("select length({}::text)", "now()"));
+    run(&mut connection, &payment(1, 0, "1, null"));
+    for number in 1..40 {
+        let (w, d) = (1 + number % 2, 1 + number % 10);
+        for call in [order(w, d).replace("now()", "'2026-11-23 00:00:00+00'"), payment(w, number, "4, null")]
+        {
+            let before = database.statistics();
+            run(&mut connection, &call);
+            let counts = database.statistics() - before;
+            assert_eq!((counts.failed, counts.execute_batches.1), (0, 1), "{call}");
+        }
+    }
 }

@@ -224,7 +224,8 @@ impl Phase {
         let runs_alone = attempt > MAX_OPTIMISTIC_ATTEMPTS || reach == Reach::Writes;
         let entry = Arc::new(EntryLocks::new(&flow, runs_alone, map));
         // Foreign keys are followed by one fragment, which has all that the transaction has written.
-        let is_serial = is_serial || runs_alone || reach != Reach::Nothing;
+        let is_one = reach != Reach::Nothing || flow.incoming.routine.parts().is_one_body();
+        let is_serial = is_serial || runs_alone || is_one;
         let mut before = Phase::before(flow, OwnerId::new(), attempt, is_serial, version, entry);
         before.runs_alone = runs_alone;
         before.begin(map)
@@ -377,7 +378,13 @@ impl Phase {
             has_entered: true,
             requests,
             is_serial,
-            steps: if is_serial { steps(range.start, &owners, any) } else { Vec::new() },
+            steps: match () {
+                () if self.flow.incoming.routine.parts().is_one_body() => {
+                    last_step(range.clone(), &owners, any)
+                }
+                () if is_serial => steps(range.start, &owners, any),
+                () => Vec::new(),
+            },
             runs_alone: self.runs_alone,
             was_parked: self.was_parked(),
             countdown: Countdown::new(route.len()),
@@ -537,6 +544,12 @@ fn steps(first: usize, owners: &[Option<usize>], any: usize) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// The last action, which does all of the work.
+fn last_step(range: Range<usize>, owners: &[Option<usize>], any: usize) -> Vec<Step> {
+    let executor = owners.last().copied().flatten().unwrap_or(any);
+    vec![Step { executor, actions: range.end - 1..range.end }]
 }
 
 /// Whether an action may write records of secondary indexes.

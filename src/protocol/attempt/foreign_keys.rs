@@ -112,7 +112,7 @@ impl<'a> Attempt<'a> {
     /// Refuses an access for whose consequences the footprint was not made: the foreign key is younger than it, or the
     /// action declares only operations.
     fn check_reach(&self, table: &TableCore, links: &TableLinks) -> Result<()> {
-        match self.scope.get() {
+        match self.scope_of(table) {
             Some(scope) if scope.mode == Mode::Commute => {
                 let name = table.definition().name();
                 let what = format!(

@@ -129,8 +129,9 @@ pub(crate) struct Attempt<'a> {
     claims: Cell<Option<ClaimKey>>,
     reads: RefCell<&'a mut ReadSet>,
     seen: Cell<Stamp>,
-    /// What the running action may reach; none: everything (closures).
-    scope: Cell<Option<&'a Reference>>,
+    /// What the running action may reach, or what all of the transaction's actions may where one body does their work; none:
+    /// everything (closures).
+    scope: Cell<Option<&'a [Reference]>>,
     /// Why the attempt must not commit, whatever its body ends in: an error that the body may have ignored.
     fault: Cell<Option<Box<Error>>>,
     /// The record that was found last, and the table in which: bodies often go on with the row that they have read.
@@ -276,10 +277,31 @@ impl<'a> Attempt<'a> {
     /// Restricts what the body may reach, for as long as the answer lives.
     #[inline]
     pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
-        // SAFETY: it is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too; and that
-        // borrows the reference.
+        self.enter_scopes(std::slice::from_ref(declared))
+    }
+
+    /// As [`enter_scope`](Self::enter_scope), for a body that may reach what any of these declares.
+    #[inline]
+    pub(crate) fn enter_scopes<'s>(&'s self, declared: &'s [Reference]) -> InScope<'s, 'a> {
+        // SAFETY: they are looked at through `scope` only, which is emptied when `InScope` goes, by a panic too; and that
+        // borrows the references.
         self.scope.set(Some(unsafe { &*std::ptr::from_ref(declared) }));
         InScope { attempt: self }
+    }
+
+    /// Whether the protocol locks keys when they are used.
+    pub(crate) fn claims_keys(&self) -> bool {
+        self.access.get().claim.is_some()
+    }
+
+    /// Locks a declared key before the body runs.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]; the table is another one by now.
+    pub(crate) fn claim_declared(&self, table: &TableCore, declared: &Reference) -> Result<()> {
+        let Some(claim) = self.access.get().claim else { return Ok(()) };
+        let what = if declared.mode == Mode::Read { Claim::Read } else { Claim::Write };
+        claim(self, self.hold(table)?, &declared.key, what)
     }
 
     /// Marks the attempt as misrouted: its values lead to another key than key resolution found.
@@ -392,7 +414,7 @@ impl<'a> Attempt<'a> {
     #[inline]
     fn check_target(&self, target: &Target<'_, '_>, wanted: Mode) -> Result<()> {
         match self.scope.get() {
-            Some(scope) if target.declared && (scope.mode == Mode::Write || scope.mode == wanted) => Ok(()),
+            Some([scope]) if target.declared && scope.allows(wanted) => Ok(()),
             None => Ok(()),
             Some(_) => self.check_scope(target.table, target.key, true, wanted),
         }
@@ -401,24 +423,35 @@ impl<'a> Attempt<'a> {
     /// Refuses what the running action does not declare.
     fn check_scope(&self, table: &TableCore, key: &[u8], whole: bool, wanted: Mode) -> Result<()> {
         let Some(scope) = self.scope.get() else { return Ok(()) };
-        let allowed = scope.mode == Mode::Write || scope.mode == wanted;
-        let declared = scope.key.as_slice();
-        let covered = if scope.whole { whole && key == declared } else { key.starts_with(declared) };
-        if scope.table == table.id() && covered && allowed {
-            return Ok(());
-        }
-        Err(self.outside(table, scope, wanted))
+        let covers = |one: &Reference| {
+            let covered =
+                if one.whole { whole && key == one.key.as_slice() } else { key.starts_with(&one.key) };
+            one.table == table.id() && covered && one.allows(wanted)
+        };
+        if scope.iter().any(covers) { Ok(()) } else { Err(self.outside(table, scope, wanted)) }
+    }
+
+    /// What the running action declares of a table; none: nothing, or everything.
+    fn scope_of(&self, table: &TableCore) -> Option<&'a Reference> {
+        let mut scope = self.scope.get()?.iter().filter(|one| one.table == table.id());
+        let first = scope.next()?;
+        Some(if first.mode == Mode::Commute {
+            scope.find(|one| one.mode != Mode::Commute).unwrap_or(first)
+        } else {
+            first
+        })
     }
 
     #[cold]
-    fn outside(&self, table: &TableCore, scope: &Reference, wanted: Mode) -> Error {
+    fn outside(&self, table: &TableCore, scope: &[Reference], wanted: Mode) -> Error {
         let name = table.definition().name();
-        let what = if scope.table != table.id() {
-            format!("table {name:?} is outside of what the action declares")
-        } else if scope.mode != Mode::Write && scope.mode != wanted {
-            format!("the action declares {name:?} as {:?}, and this is a {wanted:?}", scope.mode)
-        } else {
-            format!("this key of {name:?} is outside of what the action declares")
+        let of_table = scope.iter().find(|one| one.table == table.id());
+        let what = match of_table {
+            None => format!("table {name:?} is outside of what the action declares"),
+            Some(one) if scope.len() == 1 && !one.allows(wanted) => {
+                format!("the action declares {name:?} as {:?}, and this is a {wanted:?}", one.mode)
+            }
+            Some(_) => format!("this key of {name:?} is outside of what the action declares"),
         };
         Error::OutsideFootprint { what }
     }

@@ -22,7 +22,7 @@ impl<'a> Attempt<'a> {
     /// The row of the running action, if that is the usual look.
     pub(crate) fn row_at_once(&self, found: Option<Record<'a>>) -> Option<&'a [u64]> {
         let record = found?;
-        let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
+        let allowed = self.scope.get().is_some_and(|scope| scope.iter().all(|one| one.mode != Mode::Commute));
         if !allowed || self.claims.get().is_some() {
             return None;
         }
@@ -82,11 +82,11 @@ impl<'a> Attempt<'a> {
         let Some(record) = found else { return false };
         let access = self.access.get();
         let allowed = match (self.scope.get(), change) {
-            (Some(scope), IntChange::Set(_)) => scope.mode == Mode::Write,
-            (Some(scope), IntChange::Operate(operation, _)) => {
+            (Some([scope]), IntChange::Set(_)) => scope.mode == Mode::Write,
+            (Some([scope]), IntChange::Operate(operation, _)) => {
                 scope.mode != Mode::Read && operation.takes_every_int()
             }
-            (None, _) => false,
+            _ => false,
         };
         let taken = match change {
             IntChange::Set(value) => table.takes_plain_int(column, value),

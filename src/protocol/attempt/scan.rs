@@ -9,6 +9,7 @@ use super::read::Seen;
 use super::{Attempt, Claim, Target};
 use crate::error::{Error, Result};
 use crate::protocol::footprint::Mode;
+use crate::protocol::footprint::Reference;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::{PageCursor, TableCore};
@@ -163,14 +164,26 @@ impl<'a> Attempt<'a> {
     /// Refuses a range that the running action does not declare; a secondary index's may be read where the table is
     /// declared, and each row found is checked.
     pub(crate) fn check_range(&self, table: &TableCore, prefix: &[u8], secondary: bool) -> Result<()> {
-        let key =
-            if secondary { self.scope.get().map_or(&[][..], |scope| scope.key.as_slice()) } else { prefix };
-        if self.scope.get().is_some_and(|scope| scope.whole && !secondary && scope.key.as_slice() != prefix) {
-            return Err(Error::OutsideFootprint {
-                what: format!("a range of {:?} where the action declares one key", table.definition().name()),
-            });
+        let Some(scope) = self.scope.get() else { return Ok(()) };
+        let covers = |one: &Reference| {
+            let covered = secondary
+                || if one.whole { one.key.as_slice() == prefix } else { prefix.starts_with(&one.key) };
+            one.table == table.id() && covered && one.allows(Mode::Read)
+        };
+        if scope.iter().any(covers) {
+            return Ok(());
         }
-        self.check_scope(table, key, true, Mode::Read)
+        match scope {
+            [one] if one.table == table.id() && one.whole && !secondary && one.key.as_slice() != prefix => {
+                Err(Error::OutsideFootprint {
+                    what: format!(
+                        "a range of {:?} where the action declares one key",
+                        table.definition().name()
+                    ),
+                })
+            }
+            _ => Err(self.outside(table, scope, Mode::Read)),
+        }
     }
 
     /// The next row of a range, with its primary key.

@@ -35,5 +35,7 @@ mod translate;
 mod tree;
 mod walk;
 
+pub(crate) use walk::is_volatile_call;
+
 pub(crate) use statement::{Known, Planned, plan};
 pub(crate) use translate::{comparison_of, constant_value, is_fixed_cast};

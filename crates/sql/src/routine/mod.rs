@@ -26,6 +26,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::routine::footprint::call::Footprint;
 use crate::routine::plpgsql::Program;
 use crate::routine::query::Query;
 use crate::routine::sql::SqlBody;
@@ -52,6 +53,7 @@ struct Compiled {
 #[derive(Default)]
 pub(crate) struct Routines {
     compiled: HashMap<u32, Compiled>,
+    footprints: HashMap<u32, Footprint>,
     /// The conditions of triggers, by the triggers' oids.
     conditions: HashMap<u32, Arc<Query>>,
     depth: usize,
@@ -63,6 +65,7 @@ impl Routines {
     /// Forgets the bodies, so that their statements are planned again.
     pub(crate) fn clear(&mut self) {
         self.compiled.clear();
+        self.footprints.clear();
         self.conditions.clear();
     }
 

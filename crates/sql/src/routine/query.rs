@@ -21,6 +21,7 @@ use crate::catalog::{Catalog, Routine, Table, Trigger};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::expression::Expr;
+use crate::plan::is_volatile_call;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, plan};
 use crate::rewrite::fold_statement;
@@ -69,6 +70,8 @@ pub(crate) struct QueryPlan {
     pub variables: Vec<VariableRef>,
     /// Why it reads or writes more than its plan tells, if it does.
     pub undeclared: Option<String>,
+    /// Whether it may return another result each time for the same rows.
+    pub is_volatile: bool,
     /// The fields of the row variables of which it names fields.
     shapes: Vec<(usize, Option<Arc<[RecordField]>>)>,
     version: u64,
@@ -257,6 +260,7 @@ fn make_plan(
     slots.dedup();
     Ok(QueryPlan {
         undeclared: undeclared(&bound, &catalog, &planned),
+        is_volatile: is_volatile(&bound),
         outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
         columns: bound.columns,
         planned,
@@ -268,6 +272,13 @@ fn make_plan(
     })
 }
 
+/// Whether a statement calls a function that may return another value each time.
+fn is_volatile(bound: &BoundStatement) -> bool {
+    let mut found = false;
+    walk_statement(bound, &mut |expr| found |= is_volatile_call(expr));
+    found
+}
+
 /// Why a statement reads or writes more than the scans of its plan, if it does.
 fn undeclared(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> Option<String> {
     let mut found = None;
@@ -276,6 +287,11 @@ fn undeclared(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> O
     walk_statement(bound, &mut |expr| {
         if let Some(routine) = routine_of(catalog, expr) {
             found = Some(format!("it calls {}()", routine.name));
+        } else if let BoundExpr::Call { function, .. } = expr
+            && ["pg_sleep", "pg_advisory"].iter().any(|waits| function.name.starts_with(waits))
+        {
+            // The thread that the call leads to runs others' calls, too.
+            found = Some(format!("{}() may wait", function.name));
         } else if !is_alone && matches!(expr, BoundExpr::Subquery(_)) && found.is_none() {
             found = Some("it has a subquery".to_string());
         }

@@ -16,6 +16,7 @@ use crate::parse::syntax::{Do, Statement};
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
 use crate::routine::call::Inline;
+use crate::routine::footprint::call::declared_call;
 use crate::run::{KeptRows, execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
@@ -414,16 +415,30 @@ impl Connection {
                 })
             });
         }
+        let call = match idle && !in_session && environment.settings.derived.derive_footprints {
+            true => declared_call(environment, &plan.planned, parameters),
+            false => None,
+        };
         let mut kept = KeptRows::new(environment.memory());
-        let body = |access: crate::run::Access<'_>| {
+        let mut body = |access: crate::run::Access<'_>| {
             kept.clear();
             environment.begin_attempt();
             execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| kept.push_batch(batch))
         };
-        let count = if in_session {
-            access::run_in(&mut self.transaction.session, body)?
-        } else {
-            access::run(&self.shared.database, body)?
+        let count = match call {
+            Some(call) => {
+                match access::run_declared(&self.shared.database, &call.procedure, call.args, &mut body) {
+                    // What the arguments tell is not what it accesses: nothing was changed.
+                    Err(error) if error.is_outside_footprint() => {
+                        let count = access::run(&self.shared.database, body)?;
+                        environment.routines.note_miss(call.routine);
+                        count
+                    }
+                    done => done?,
+                }
+            }
+            None if in_session => access::run_in(&mut self.transaction.session, body)?,
+            None => access::run(&self.shared.database, body)?,
         };
         kept.each(each)?;
         Ok(count)

@@ -56,6 +56,7 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ),
     ("default_transaction_read_only", "off", Kind::Bool, false),
     ("extra_float_digits", "1", Kind::Integer(-15, 3), false),
+    ("heddle.derive_footprints", "on", Kind::Bool, false),
     ("idle_in_transaction_session_timeout", "0", Kind::Duration, false),
     ("idle_session_timeout", "0", Kind::Duration, false),
     ("integer_datetimes", "on", Kind::Fixed, true),
@@ -136,6 +137,8 @@ pub(crate) struct Derived {
     /// In bytes.
     pub work_mem: usize,
     pub read_only: bool,
+    /// Whether calls of routines declare the keys that follow from their arguments.
+    pub derive_footprints: bool,
     /// Rises with every change.
     pub version: u64,
 }
@@ -174,6 +177,7 @@ impl Settings {
             statement_timeout: None,
             work_mem: MEMORY_BYTES_DEFAULT,
             read_only: false,
+            derive_footprints: true,
             version: 0,
         };
         let mut settings = Settings {
@@ -206,6 +210,7 @@ impl Settings {
             statement_timeout: self.milliseconds("statement_timeout"),
             work_mem: self.get("work_mem").and_then(parse_size).unwrap_or(MEMORY_BYTES_DEFAULT),
             read_only: self.is_on("transaction_read_only"),
+            derive_footprints: self.is_on("heddle.derive_footprints"),
             version: self.derived.version + 1,
         };
     }

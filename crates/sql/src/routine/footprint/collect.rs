@@ -73,7 +73,6 @@ pub(crate) struct Site<'s> {
 
 /// A key that a call declares.
 #[derive(Debug)]
-#[expect(dead_code, reason = "calls do not declare them yet")]
 pub(crate) struct Declared {
     pub table: Arc<Table>,
     pub mode: Mode,
@@ -92,6 +91,11 @@ impl Collector {
     /// Collects a flow graph.
     pub(crate) fn of_graph() -> Collector {
         Collector { graph: FlowGraph::default(), call: None }
+    }
+
+    /// Collects the keys of a call.
+    pub(crate) fn of_call() -> Collector {
+        Collector { graph: FlowGraph::default(), call: Some(Vec::new()) }
     }
 
     pub(crate) fn is_of_call(&self) -> bool {
@@ -267,5 +271,8 @@ fn is_lookup(plan: &QueryPlan, accesses: &[Access<'_>]) -> bool {
         let mut indexes = access.table.indexes.iter();
         indexes.any(|index| index.name == name && index.unique && index.columns.len() == values.len())
     };
-    access.mode == Mode::Read && plan.command == "SELECT" && access.index.is_some_and(has_all)
+    !plan.is_volatile
+        && access.mode == Mode::Read
+        && plan.command == "SELECT"
+        && access.index.is_some_and(has_all)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! accesses      the accesses of a statement, by its plan        expressions   what keys depend on, and how they are shown
 //! collect       accesses as actions of a flow graph, or as      explain       EXPLAIN FUNCTION
-//!               the keys of one call
+//!               the keys of one call                          call          statements that are one call
 //! ```
 //!
 //! The bodies are walked by their languages (`routine/sql.rs`, `routine/plpgsql/derive.rs`). The same walk does two things:
@@ -19,6 +19,7 @@
 //! DORA (VLDB 2010), section 4.1.2: flow graphs, actions and identifiers; their derivation was left as future work there.
 
 pub(crate) mod accesses;
+pub(crate) mod call;
 pub(crate) mod collect;
 mod explain;
 mod expressions;

@@ -1,0 +1,285 @@
+//! Calls of functions with derived footprints: the same results as without them, under every protocol; locks in order; accesses
+//! that are not declared; changes of the schema.
+
+use std::thread;
+
+use heddle_sql::{ConnectOptions, Connection, Sql};
+use heddledb::{Database, Durability, Options, ProtocolKind, Statistics};
+
+const PROTOCOLS: [ProtocolKind; 5] = [
+    ProtocolKind::Optimistic,
+    ProtocolKind::Serial,
+    ProtocolKind::Locking,
+    ProtocolKind::Phased,
+    ProtocolKind::Partitioned,
+];
+
+fn database(protocol: ProtocolKind) -> Database {
+    let options = Options::default().durability(Durability::None).workers(2).protocol(protocol);
+    Database::in_memory_with(options).expect("a database in memory")
+}
+
+fn connect(sql: &Sql, derives: bool) -> Connection {
+    let options = ConnectOptions { user: "postgres".into(), is_superuser: true, database: "postgres".into() };
+    let mut connection = sql.connect(options).expect("a connection");
+    run(&mut connection, &format!("set heddle.derive_footprints = {}", if derives { "on" } else { "off" }));
+    connection
+}
+
+fn run(connection: &mut Connection, statements: &str) {
+    if let Err(error) = connection.query(statements) {
+        panic!("{statements}: {error}");
+    }
+}
+
+/// What a statement answers: its rows as text, or the error's state and message.
+fn answer(connection: &mut Connection, statement: &str) -> String {
+    match connection.query(statement) {
+        Ok(results) => {
+            format!("{:?}", results.last().map(|result| connection.text_rows(result).expect("texts")))
+        }
+        Err(error) => format!("{} {error}", error.state().as_str()),
+    }
+}
+
+const BANK: &str = "
+    create table account (id int primary key, n int not null, note text);
+    create table posting (account int references account, number int, amount int, primary key (account, number));
+    create table person (id int primary key, code text unique, account int);
+    insert into account select i, 100, '' from generate_series(0, 15) i;
+    insert into person select i, 'c' || i, i from generate_series(0, 15) i;
+    create function transfer(a int, b int, amount int) returns int language plpgsql as $$
+    declare
+        rest int;
+    begin
+        update account set n = n - amount where id = a returning n into rest;
+        if rest < 0 then
+            raise exception 'account % has too little', a;
+        end if;
+        update account set n = n + amount where id = b;
+        return rest;
+    end $$;
+    create function pay_in(ids int[], amount int) returns void language plpgsql as $$
+    declare
+        e int;
+    begin
+        foreach e in array ids loop
+            update account set n = n + amount where id = e;
+        end loop;
+    end $$;
+    create procedure post(a int, k int, x int) language sql as $$
+        insert into posting values (a, k, x);
+        update account set n = n + x where id = a;
+    $$;
+    create function of_person(c text, x int) returns text language plpgsql as $$
+    declare
+        found_id int;
+        whose int;
+    begin
+        select id into found_id from person where code = c;
+        if not found then
+            return 'nobody';
+        end if;
+        update person set account = account + 0 where id = found_id returning account into whose;
+        return whose + x;
+    end $$;
+    create function caught(a int, k int) returns text language plpgsql as $$
+    begin
+        begin
+            insert into posting values (a, k, 1);
+            update account set note = 'posted' where id = a;
+        exception
+            when unique_violation then
+                update account set note = 'twice' where id = a;
+                return 'twice';
+            when foreign_key_violation then
+                return 'unknown';
+        end;
+        return 'once';
+    end $$;
+    create function numbers(a int) returns table (number int, amount int) language sql as $$
+        select number, amount from posting where account = a order by 1
+    $$;
+";
+
+/// Calls, some of which fail.
+fn calls() -> Vec<String> {
+    let mut random = fastrand::Rng::with_seed(16);
+    let mut calls = Vec::new();
+    for _ in 0..40 {
+        let (a, b, x) = (random.i32(0..18), random.i32(0..16), random.i32(-60..90));
+        calls.extend([
+            format!("select transfer({a}, {b}, {x})"),
+            format!("select pay_in(array[{a}, {b}, {b}], {x})"),
+            format!("call post({a}, {b}, {x})"),
+            format!("select of_person('c{a}', {x})"),
+            format!("select caught({a}, {b})"),
+            format!("select * from numbers({a})"),
+        ]);
+    }
+    calls.push("select transfer(null, 3, 1)".to_string());
+    calls.push("select pay_in(null, 1)".to_string());
+    calls.push("select transfer(1, 1, 5)".to_string());
+    calls.push("select transfer(1, 2, (random() * 0)::int)".to_string());
+    calls
+}
+
+const TABLES: &str =
+    "select * from account order by 1; select * from posting order by 1, 2; select * from person order by 1";
+
+#[test]
+fn results_are_the_same_with_and_without_footprints_under_every_protocol() {
+    let calls = calls();
+    let mut expected: Option<Vec<String>> = None;
+    for protocol in PROTOCOLS {
+        for derives in [true, false] {
+            let sql = Sql::new(&database(protocol)).expect("SQL");
+            let mut connection = connect(&sql, derives);
+            run(&mut connection, BANK);
+            let mut answers: Vec<String> = calls.iter().map(|call| answer(&mut connection, call)).collect();
+            answers.extend(TABLES.split(';').map(|query| answer(&mut connection, query)));
+            let expected = expected.get_or_insert_with(|| answers.clone());
+            for ((call, found), wanted) in calls.iter().zip(&answers).zip(&*expected) {
+                assert_eq!(found, wanted, "{protocol}, derived {derives}: {call}");
+            }
+            assert_eq!(&answers, expected, "{protocol}, derived {derives}");
+        }
+    }
+}
+
+/// How the statistics change while a statement runs.
+fn counted(database: &Database, connection: &mut Connection, statement: &str) -> Statistics {
+    let before = database.statistics();
+    run(connection, statement);
+    database.statistics() - before
+}
+
+#[test]
+fn an_access_that_is_not_declared_runs_the_call_as_a_closure() {
+    for protocol in PROTOCOLS {
+        let database = database(protocol);
+        let sql = Sql::new(&database).expect("SQL");
+        let mut connection = connect(&sql, true);
+        // The check reads a table that no plan shows.
+        run(&mut connection, "
+            create table bound (id int primary key, most int);
+            insert into bound values (1, 10);
+            create function most(i int) returns int language sql stable as 'select most from bound where id = i';
+            create table item (id int primary key, n int check (n <= most(1)));
+            insert into item values (1, 1), (2, 2);
+            create function put(i int, x int) returns int language plpgsql as $$
+            declare m int;
+            begin
+                begin
+                    update item set n = x where id = i returning n into m;
+                exception when check_violation then
+                    return -1;
+                end;
+                return m;
+            end $$;
+        ");
+        let counts = counted(&database, &mut connection, "select put(1, 7)");
+        assert_eq!((counts.failed, counts.committed), (1, 1), "{protocol}: the call, then the closure");
+        assert_eq!(answer(&mut connection, "select put(2, 11)"), "Some([[Some(\"-1\")]])", "{protocol}");
+        assert_eq!(
+            answer(&mut connection, "select n from item order by id"),
+            "Some([[Some(\"7\")], [Some(\"2\")]])",
+            "{protocol}"
+        );
+        run(&mut connection, "set heddle.derive_footprints = off");
+        let counts = counted(&database, &mut connection, "select put(1, 8)");
+        assert_eq!((counts.failed, counts.committed), (0, 1), "{protocol}");
+    }
+}
+
+#[test]
+fn executors_lock_the_keys_that_calls_declare() {
+    let database = database(ProtocolKind::Partitioned);
+    let sql = Sql::new(&database).expect("SQL");
+    let mut connection = connect(&sql, true);
+    run(&mut connection, BANK);
+    // Registers the function.
+    run(&mut connection, "select pay_in(array[1], 1)");
+    let counts = counted(&database, &mut connection, "select pay_in(array[1, 2, 3], 1)");
+    assert_eq!((counts.committed, counts.locks_local), (1, 3));
+    let counts = counted(&database, &mut connection, "call post(4, 1, 1)");
+    assert_eq!(counts.committed, 1);
+    assert!(counts.locks_local >= 2, "{}", counts.locks_local);
+}
+
+/// Transfers by several threads at once. How the statistics changed.
+fn transfers(protocol: ProtocolKind) -> Statistics {
+    let database = database(protocol);
+    let sql = Sql::new(&database).expect("SQL");
+    let mut connection = connect(&sql, true);
+    run(&mut connection, BANK);
+    run(&mut connection, "update account set n = 1000000");
+    run(&mut connection, "select transfer(0, 1, 0)");
+    let before = database.statistics();
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let mut connection = connect(&sql, true);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(number);
+                for _ in 0..100 {
+                    let (a, b) = (random.i32(0..4), random.i32(0..4));
+                    run(&mut connection, &format!("select transfer({a}, {b}, 3)"));
+                }
+            });
+        }
+    });
+    let counts = database.statistics() - before;
+    let total = answer(&mut connection, "select sum(n) from account");
+    assert_eq!(total, "Some([[Some(\"16000000\")]])", "{protocol}");
+    counts
+}
+
+#[test]
+fn concurrent_calls_keep_the_total_under_every_protocol() {
+    for protocol in PROTOCOLS {
+        transfers(protocol);
+    }
+}
+
+#[test]
+fn calls_that_declare_all_keys_never_deadlock_under_locking() {
+    assert_eq!(transfers(ProtocolKind::Locking).aborted, 0);
+}
+
+#[test]
+fn a_footprint_is_derived_again_after_a_change_of_the_schema() {
+    for protocol in PROTOCOLS {
+        let sql = Sql::new(&database(protocol)).expect("SQL");
+        let (mut connection, mut other) = (connect(&sql, true), connect(&sql, true));
+        run(&mut connection, BANK);
+        let call = "select transfer(1, 2, 10)";
+        assert_eq!(answer(&mut connection, call), "Some([[Some(\"90\")]])", "{protocol}");
+        run(&mut other, "alter table account add column more int default 5, drop column note");
+        assert_eq!(answer(&mut connection, call), "Some([[Some(\"80\")]])", "{protocol}");
+        run(
+            &mut other,
+            "create or replace function transfer(a int, b int, amount int) returns int language sql as \
+            'update account set n = n + amount where id = b returning n'",
+        );
+        assert_eq!(answer(&mut connection, call), "Some([[Some(\"130\")]])", "{protocol}");
+        run(
+            &mut other,
+            "drop table posting; drop table account; create table account (n int, id int primary key); \
+            insert into account values (1, 2)",
+        );
+        assert_eq!(answer(&mut connection, call), "Some([[Some(\"11\")]])", "{protocol}");
+    }
+}
+
+#[test]
+fn inside_a_block_calls_belong_to_the_blocks_transaction() {
+    for protocol in PROTOCOLS {
+        let sql = Sql::new(&database(protocol)).expect("SQL");
+        let mut connection = connect(&sql, true);
+        run(&mut connection, BANK);
+        run(&mut connection, "begin; select transfer(1, 2, 10); select transfer(2, 1, 4); rollback");
+        assert_eq!(answer(&mut connection, "select n from account where id = 1"), "Some([[Some(\"100\")]])");
+        run(&mut connection, "begin; select transfer(1, 2, 10); commit");
+        assert_eq!(answer(&mut connection, "select n from account where id = 1"), "Some([[Some(\"90\")]])");
+    }
+}
