@@ -78,7 +78,8 @@ fn the_closure_does_the_work_and_borrows_from_its_caller() {
 fn what_is_not_declared_is_refused_and_leaves_no_trace() {
     every_protocol(|protocol, db, table| {
         let accounts = any_accounts(db, table);
-        let outside: [&(dyn Fn(&Tx<'_, '_>) -> Result<()> + Sync); 4] = [
+        type Access<'a> = dyn Fn(&Tx<'_, '_>) -> Result<()> + Sync + 'a;
+        let outside: [&Access<'_>; 4] = [
             &|tx| tx.get(table, key![5]).map(|_| ()),
             &|tx| tx.add(table, key![5], "n", 1),
             &|tx| tx.insert(table, row![77, 0, 0]),

@@ -16,7 +16,7 @@ use crate::access::Nowhere;
 use crate::catalog::Routine;
 use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::error::Result;
-use crate::plan::expression::{Call, Expr};
+use crate::plan::expression::Expr;
 use crate::plan::node::{FunctionItem, Node, Plan};
 use crate::plan::statement::{Action, Planned};
 use crate::routine::Routines;
@@ -112,9 +112,7 @@ fn lone_call(planned: &Planned) -> Option<(u32, &[Expr])> {
 
 fn of_routine(expression: &Expr) -> Option<&[Expr]> {
     match expression {
-        Expr::Call(call) => {
-            Some(call).filter(|call: &&Box<Call>| call.is_routine).map(|call| &call.arguments[..])
-        }
+        Expr::Call(call) if call.is_routine => Some(&call.arguments),
         _ => None,
     }
 }
