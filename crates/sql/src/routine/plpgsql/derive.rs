@@ -269,8 +269,9 @@ impl<'a> Walk<'a, '_> {
         let (plan, origin) = self.collect(operand)?;
         let (value, kind) = match plan {
             Some(_) if self.is_computed(&origin) => self.body.evaluate(operand)?,
-            Some(plan) => (Value::Null, plan.columns.first().map_or(Type::Unknown, |column| column.ty)),
-            None => (Value::Null, Type::Unknown),
+            Some(plan) => (Value::Null, plan.columns.first().map_or(Type::Text, |column| column.ty)),
+            // The conditions are planned all the same.
+            None => (Value::Null, Type::Text),
         };
         let fields = [RecordField { name: "value".into(), kind }].into();
         self.body.values[slot] = record(&fields, vec![value]);
