@@ -74,8 +74,10 @@ impl Database {
     /// are durable; foreign keys' cascades are among them. While a column is split (`phased`), its changes in an epoch are one
     /// merged operation for each row.
     ///
-    /// The epoch is that of a [`Snapshot`](crate::Snapshot::epoch), from which the copy was made, or of the
-    /// [last batch](Feed::epoch) that the copy has, kept beside it: epochs go on through restarts. Zero is the beginning.
+    /// The epoch is that of a [`Snapshot`](crate::Snapshot::epoch) of this process, from which the copy was made, or that which
+    /// [`Feed::epoch`] gave, kept beside the copy, also across restarts. Zero is the beginning. A copy that is to outlive the process
+    /// keeps `Feed::epoch` and not the snapshot's: epochs in which nothing was written leave no trace in the log, and their numbers are
+    /// given again after a restart.
     ///
     /// ```no_run
     /// # use std::collections::HashMap;
@@ -103,7 +105,7 @@ impl Database {
     /// # Ok::<(), heddledb::Error>(())
     /// ```
     ///
-    /// It does not keep the log from being shortened by checkpoints: a reader that is too slow, or begins with an epoch that is too
+    /// It waits until its epoch is durable. It does not keep the log from being shortened by checkpoints: a reader that is too slow, or begins with an epoch that is too
     /// old, gets [`Error::FeedTooOld`]. A [named feed](Self::create_feed) keeps what it needs.
     ///
     /// Under [`Durability::Async`](crate::Durability::Async) a snapshot may show what a crash loses: a copy outlives one only from the
@@ -112,7 +114,7 @@ impl Database {
     /// # Errors
     /// [`Error::FeedTooOld`]; [`Error::FeedNotReached`] for an epoch that has not begun; [`Error::InvalidOption`] where nothing is logged:
     /// with [`Durability::None`](crate::Durability::None), in memory, or opened for reading only; [`Error::TableDropped`],
-    /// [`Error::ForeignTable`]; [`Error::Nested`] inside a transaction.
+    /// [`Error::ForeignTable`]; [`Error::LogFailed`]; [`Error::Nested`] inside a transaction.
     pub fn watch<T: TableHandle>(&self, table: &T, from_epoch: u64) -> Result<Feed> {
         nesting::check("a change feed")?;
         let segments = self.logged_segments()?;
@@ -137,6 +139,9 @@ impl Database {
             given: from_epoch,
         };
         feed.segments.start_after(from_epoch).map_err(|oldest| feed.too_old(oldest))?;
+        let progress = feed.shared.engine().progress();
+        block_on_until(poll_fn(|context| progress.poll_durable(from_epoch, context)), None)
+            .unwrap_or(Ok(()))?;
         Ok(feed)
     }
 
@@ -227,10 +232,19 @@ impl Feed {
         }
     }
 
-    /// Everything through this epoch was given out: the epoch of the last batch or, when there was nothing to give, a later one
-    /// without changes. A copy that has all batches so far goes on from here: [`Database::watch`].
+    /// Where a copy that has all batches so far goes on, also after a restart: [`Database::watch`]. It is the epoch of the last
+    /// batch or, when there was nothing to give, of something later in the log that was no change of this table.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        // First: groups of epochs up to this one are noted already.
+        let durable = self.shared.engine().progress().durable();
+        let last = self.segments.last_epoch();
+        // Epochs without a group leave nothing on disk, and a database that is opened again gives their numbers once more.
+        if last < self.epoch && self.epoch <= durable { last } else { self.epoch }
+    }
+
+    /// Whether all changes through this epoch were given out: whether a copy has caught up with a snapshot, say.
+    pub fn has_given(&self, epoch: u64) -> bool {
+        self.epoch >= epoch
     }
 
     fn next_until(&mut self, deadline: Option<Instant>) -> Result<Option<ChangeBatch>> {

@@ -295,7 +295,10 @@ impl Feed {
             self.write_position(epoch)?;
         }
         if epoch > self.epoch {
-            self.decoder = Decoder::new(number_at(self.shared.engine().store(), self.decoder.number, epoch));
+            let store = self.shared.engine().store();
+            self.decoder = Decoder::new(number_at(store, self.decoder.number, epoch));
+            let table = store.table_ever(self.decoder.number);
+            self.decoder.is_dropped = table.is_none_or(|table| table.ends() <= epoch);
             (self.log, self.epoch) = (None, epoch);
         }
         Ok(())

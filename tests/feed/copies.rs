@@ -123,7 +123,7 @@ fn copies_are_equal(db: &Database, threads: u64, transactions: u64) {
                     }
                     let (expected, end) = Copy::of(db, table);
                     // Through that epoch exactly: batches behind it would be too many.
-                    while feed.epoch() < end {
+                    while !feed.has_given(end) {
                         let batch = feed.try_next().expect("readable");
                         match batch {
                             Some(batch) if batch.epoch() <= end => copy.take(&batch),

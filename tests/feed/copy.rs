@@ -56,7 +56,7 @@ impl Copy {
 
     /// Reads on until everything durable through this epoch has come.
     pub fn follow(&mut self, feed: &mut Feed, epoch: u64) {
-        while feed.epoch() < epoch {
+        while !feed.has_given(epoch) {
             if let Some(batch) = feed.next_timeout(std::time::Duration::from_millis(50)).expect("a batch") {
                 self.take(&batch);
             }

@@ -104,7 +104,7 @@ fn survives(disk: &SimulatedDisk, protocol: ProtocolKind, known: &Known, what: &
     assert!(is_known, "{what}: at {position}, acknowledged {}, tried {}", known.acknowledged, known.tried);
     let mut expected = known.given.range(..=position).map(|(_, id)| id + 1).max().unwrap_or(0);
     let end = now(&db);
-    while feed.epoch() < end {
+    while !feed.has_given(end) {
         let batch = feed.try_next().unwrap_or_else(|error| panic!("{what}: {error}"));
         for change in batch.iter().flatten() {
             let Change::Insert { row, .. } = change else { panic!("{what}: {change:?}") };

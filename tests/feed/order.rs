@@ -64,7 +64,7 @@ fn write(db: &Database, tables: (&Table, &Table), threads: i64, count: i64) -> B
 fn ids(db: &Database, table: &Table, after: u64) -> Vec<(u64, i64)> {
     let (mut feed, end) = (db.watch(table, after).expect("a feed"), now(db));
     let mut ids = Vec::new();
-    while feed.epoch() < end {
+    while !feed.has_given(end) {
         let Some(batch) = feed.try_next().expect("readable") else { continue };
         assert!(ids.last().is_none_or(|(epoch, _)| *epoch < batch.epoch()), "epochs rise");
         for change in &batch {
@@ -216,4 +216,40 @@ fn cascades_of_foreign_keys_are_changes_like_others() {
             assert_eq!(copy.rows.len(), 6);
         });
     }
+}
+
+#[test]
+fn epochs_in_which_nothing_was_written_are_no_position_after_a_restart() {
+    watched(|| {
+        let (db, disk) = on_disk(small());
+        let table = db.create_table(events()).expect("a table");
+        db.run(|tx| tx.insert(&table, row![1, 0, 0])).expect("a row");
+        let last = now(&db);
+        // Each snapshot ends an epoch.
+        while now(&db) < last + 50 {}
+        let mut feed = db.watch(&table, now(&db)).expect("a feed");
+        let positions = [feed.epoch(), {
+            assert!(feed.try_next().expect("nothing").is_none());
+            feed.epoch()
+        }];
+        let mut from_start = db.watch(&table, 0).expect("a feed");
+        assert_eq!(from_start.next().expect("a batch").changes().len(), 1);
+        assert!(from_start.try_next().expect("nothing").is_none());
+        let named = db.create_feed("search", &table, 0).expect("a feed").epoch();
+        assert!(named <= now(&db));
+        let images = [disk.crash_image(0), disk.crash_image(1)];
+        let third = from_start.epoch();
+        drop((feed, from_start, table));
+        db.close().expect("closed");
+        for disk in images.iter().chain([&disk]) {
+            let db = open(disk, small());
+            let table = db.table("event").expect("the table");
+            db.run(|tx| tx.insert(&table, row![2, 0, 0])).expect("a row");
+            for position in positions.into_iter().chain([third]) {
+                assert_eq!(ids(&db, &table, position).iter().map(|(_, id)| *id).collect::<Vec<_>>(), [2]);
+            }
+            let mut named = db.feed("search").expect("the feed");
+            assert_eq!(named.next().expect("a batch").changes().len(), 1);
+        }
+    });
 }
