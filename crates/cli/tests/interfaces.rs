@@ -134,3 +134,42 @@ fn a_sale_keeps_the_leaderboard_of_its_interface() {
     );
     assert!(sale("--interface=sql").status.success());
 }
+
+const SMALL_TPCC: [&str; 7] = [
+    "tpcc",
+    "--warehouses=1",
+    "--items=100",
+    "--customers=10",
+    "--threads=1",
+    "--durability=none",
+    "--analysts=2",
+];
+
+#[test]
+fn analysts_ask_every_query_alongside_the_load() {
+    let base = [&["bench"], &SMALL_TPCC[..]].concat();
+    let object = json_once(&base, |object| {
+        let queries = object["analysts"]["by_query"].as_object().unwrap();
+        assert_eq!(queries.len(), 22);
+        queries.values().all(|query| query["count"].as_u64() > Some(0))
+    });
+    let analysts = &object["analysts"];
+    assert_eq!(
+        (&object["check"], &analysts["analysts"], &analysts["run_again"]),
+        (&"ok".into(), &2.into(), &0.into())
+    );
+    let counts =
+        analysts["by_query"].as_object().unwrap().values().map(|query| query["count"].as_u64().unwrap());
+    assert_eq!(analysts["queries"].as_u64(), Some(counts.sum()));
+    assert!(analysts["mean_ms"].as_f64() > Some(0.0));
+    assert!(object["committed"].as_u64() > Some(0));
+}
+
+#[test]
+fn the_table_shows_the_queries_and_sql_calls_go_along() {
+    let more = ["--interface=sql", "--protocol=phased", "--transactions=60"];
+    let text = common::succeed(&[&["bench"], &SMALL_TPCC[..], &more].concat());
+    assert!(text.contains("Germany's share of the market") && text.contains("check: ok"), "{text}");
+    let output = heddle(&["bench", "tatp", "--analysts=1"]);
+    assert_eq!(output.status.code(), Some(2), "only tpcc has analysts");
+}

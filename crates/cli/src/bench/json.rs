@@ -94,6 +94,9 @@ fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     if let Some(schedule) = &findings.schedule {
         put("schedule_state", schedule_state(schedule));
     }
+    if let Some(analysis) = &findings.analysis {
+        put("analysts", analysis.json());
+    }
     if let Some(audits) = &findings.audits {
         put("audits", json!({ "count": audits.count, "wrong": audits.wrong }));
     }

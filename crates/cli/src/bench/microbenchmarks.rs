@@ -180,7 +180,7 @@ impl Incr1Arguments {
         }
         options.durability = Durability::None;
         let contender = Some(Box::new(AtomicCounters::new(workload)?) as _);
-        Ok(Plan { workload: Box::new(workload), options, path, contender })
+        Ok(Plan { workload: Box::new(workload), options, path, contender, analysts: 0 })
     }
 }
 

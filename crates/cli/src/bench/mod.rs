@@ -13,11 +13,13 @@
 //! | `place` | where the database is stored: in memory, in a temporary directory, or in a given one |
 //! | `processor` | pins the whole run to one processor, if asked to |
 //! | `run` | the sequence of steps: load, run, check, close, recover, check |
+//! | `analysts` | CH-benCHmark: reports alongside the load of TPC-C |
 //! | `beside` | a background thread for the duration of the run |
 //! | `disk` | disk usage |
 //! | `json`, `table`, `stages`, `format`, `progress` | output formats |
 //! | `trace` | draws the access trace |
 
+mod analysts;
 mod applicable;
 mod beside;
 mod bookings;

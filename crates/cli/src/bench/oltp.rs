@@ -35,6 +35,7 @@ Examples:
   heddle bench tpcc --mix neworder-payment --remote-percent 100
   heddle bench tpcc --warehouses 4 --alpha 2 --protocol phased           some warehouses are busier than others
   heddle bench tpcc --only payment --warehouses 1 --items 1000
+  heddle bench tpcc --warehouses 10 --analysts 1 --seconds 60            CH-benCHmark: 22 queries alongside the load
   heddle bench tpcc --mix neworder-payment --warehouses 19 --threads 19 --think-us 100 --retry immediate --schedule predict
   heddle bench tpcc --warehouses 20 --alpha 0.3 --shift-seconds 60 --seconds 180 --schedule predict";
 
@@ -198,6 +199,9 @@ pub struct TpccArguments {
     /// [default: together]
     #[arg(long, value_enum, value_name = "HOW")]
     routing: Option<Rows>,
+    /// Threads that ask CH-benCHmark's 22 queries on snapshots alongside the load, one after the other
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=256))]
+    analysts: u16,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -242,7 +246,7 @@ impl TpccArguments {
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;
-        Ok(Plan::of_engine(workload, options, path))
+        Ok(Plan { analysts: usize::from(self.analysts), ..Plan::of_engine(workload, options, path) })
     }
 
     /// A schedule has something to place only where calls for all warehouses meet.

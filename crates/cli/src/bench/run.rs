@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use heddle_workloads::catalog;
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
+use heddle_workloads::tpcc::reports;
 use heddledb::{
     CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport, TableMemory,
 };
 
+use super::analysts::{self, Analysis};
 use super::disk::{Files, Peak};
 use super::flash_sale::{Audits, audited};
 use super::follower::{Follower, socket_in};
@@ -47,6 +49,8 @@ pub struct Findings<'a> {
     pub schedule: Option<ScheduleReport>,
     /// The limit on calls in flight that the engine found, if it was asked to.
     pub max_in_flight: Option<usize>,
+    /// What analysts asked alongside the run, if there were any.
+    pub analysis: Option<Analysis>,
     /// What the audits beside the run found, if the workload has any.
     pub audits: Option<Audits>,
     /// What each executor owned at the end, if the protocol has any.
@@ -115,6 +119,9 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     progress.say("loading");
     let start = Instant::now();
     catalog::load(plan.workload.as_ref(), &db)?;
+    if plan.analysts > 0 {
+        reports::load(&db)?;
+    }
     let load_time = start.elapsed();
     plan.options.split.iter().try_for_each(|label| label.put(&db))?;
     let mut before = plan.workload.marks(&db)?;
@@ -136,11 +143,13 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
                     (plan.workload.as_ref(), interface.as_ref().map(SqlInterface::as_interface));
                 driver::run_through(through, &db, workload, bound.as_ref(), &settings, &watch)
             };
-            let (report, audits) = audited(&db, plan.workload.as_ref(), run)?;
-            Ok((report?, audits))
+            let audited = || audited(&db, plan.workload.as_ref(), run);
+            let (audited, analysis) = analysts::beside(&db, plan.analysts, audited)?;
+            let (report, audits) = audited?;
+            Ok((report?, audits, analysis))
         })
     })?;
-    let (report, audits) = report?;
+    let (report, audits, analysis) = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let (schedule, partitions, memory) = (db.schedule(), db.partitions(), memory_of_tables(&db));
     let max_in_flight = (plan.options.max_in_flight == Some(Limit::Auto)).then(|| db.max_in_flight());
@@ -178,6 +187,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         disk,
         schedule,
         max_in_flight,
+        analysis,
         audits,
         partitions,
         memory,
@@ -234,6 +244,7 @@ fn measure_contender<'a>(
         disk: None,
         schedule: None,
         max_in_flight: None,
+        analysis: None,
         audits: None,
         partitions: Vec::new(),
         memory: Vec::new(),

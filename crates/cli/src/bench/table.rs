@@ -6,6 +6,7 @@ use heddle_workloads::driver::{CallPath, Report};
 
 use heddledb::{CheckpointStatus, PhaseReport, ScheduleKind};
 
+use super::analysts::Analysis;
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
 use super::json::peak_memory;
 use super::run::Findings;
@@ -44,6 +45,9 @@ pub fn text(findings: &Findings<'_>) -> String {
             lines.join(", ")
         ));
     }
+    if let Some(analysis) = &findings.analysis {
+        parts.push(analysis_table(analysis).to_string());
+    }
     if let Some(audits) = &findings.audits {
         parts.push(format!("audits beside the run: {}", grouped(audits.count)));
     }
@@ -53,6 +57,27 @@ pub fn text(findings: &Findings<'_>) -> String {
         Err(wrong) => format!("check: {wrong}"),
     });
     parts.join("\n")
+}
+
+/// The analysts' queries and their response times.
+fn analysis_table(analysis: &Analysis) -> Table {
+    let mut table = new_table();
+    table.set_header(["query", "asked", "mean ms", "max ms", ""]);
+    for (query, times) in &analysis.queries {
+        let max = times.max.as_secs_f64() * 1e3;
+        table.add_row([
+            format!("q{}", query.number),
+            grouped(times.count),
+            format!("{:.1}", times.mean_milliseconds()),
+            format!("{max:.1}"),
+            query.title.to_owned(),
+        ]);
+    }
+    align_numbers(&mut table);
+    if let Some(titles) = table.column_mut(4) {
+        titles.set_cell_alignment(CellAlignment::Left);
+    }
+    table
 }
 
 /// Committed calls per second, two lines for each second.

@@ -207,12 +207,14 @@ pub struct Plan {
     pub path: CallPath,
     /// What does the calls instead of the engine.
     pub contender: Option<Box<dyn Contender>>,
+    /// How many threads ask queries alongside the load.
+    pub analysts: usize,
 }
 
 impl Plan {
     /// A plan for the engine.
     pub fn of_engine(workload: impl Workload + 'static, options: CommonOptions, path: CallPath) -> Self {
-        Plan { workload: Box::new(workload), options, path, contender: None }
+        Plan { workload: Box::new(workload), options, path, contender: None, analysts: 0 }
     }
 
     /// What isolates the calls: a protocol, or the contender's way.

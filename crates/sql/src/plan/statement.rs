@@ -64,6 +64,11 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
+    /// Whether it writes nothing, reserves nothing, and calls nothing that may.
+    pub(crate) fn only_reads(&self) -> bool {
+        !self.writes && !self.locks && !self.calls
+    }
+
     /// The expression that the statement computes, if it is one without a table.
     pub(crate) fn lone_expression(&self) -> Option<&Expr> {
         let Action::Query(plan) = &self.action else { return None };

@@ -408,7 +408,8 @@ impl Connection {
         let environment = &mut self.environment;
         environment.begin_attempt();
         let idle = self.transaction.is_idle();
-        if idle && plan.planned.is_report {
+        let is_read_only = environment.settings.derived.read_only && plan.planned.only_reads();
+        if idle && (plan.planned.is_report || is_read_only) {
             return access::read(&self.shared.database, |access| {
                 execute(&plan.planned, access, parameters, environment, &mut |batch| {
                     batch.rows().try_for_each(&mut *each)

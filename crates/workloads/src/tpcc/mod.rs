@@ -23,6 +23,7 @@ mod generator;
 mod load;
 mod procedure;
 mod random_values;
+pub mod reports;
 mod tables;
 #[cfg(test)]
 mod tests;
