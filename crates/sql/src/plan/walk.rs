@@ -30,10 +30,38 @@ pub(crate) fn has_subquery(expr: &BoundExpr) -> bool {
     found
 }
 
-/// The parts that AND connects.
+/// The parts that AND connects. Those that all alternatives of an OR share are among them, as `a` of `a AND b OR a AND c`:
+/// a join finds its keys there.
 pub(crate) fn conjuncts(expr: &BoundExpr, into: &mut Vec<BoundExpr>) {
     match expr {
         BoundExpr::And(parts) => parts.iter().for_each(|part| conjuncts(part, into)),
+        BoundExpr::Or(alternatives) => conjuncts_of_or(expr, alternatives, into),
         other => into.push(other.clone()),
+    }
+}
+
+/// `expr`: the OR of the alternatives.
+fn conjuncts_of_or(expr: &BoundExpr, alternatives: &[BoundExpr], into: &mut Vec<BoundExpr>) {
+    let parts_of = |alternative: &BoundExpr| {
+        let mut parts = Vec::new();
+        conjuncts(alternative, &mut parts);
+        parts
+    };
+    let mut alternatives: Vec<Vec<BoundExpr>> = alternatives.iter().map(parts_of).collect();
+    let Some((first, others)) = alternatives.split_first() else { return into.push(expr.clone()) };
+    let is_shared = |part: &&BoundExpr| {
+        others.iter().all(|other| other.contains(part)) && !is_volatile(part) && !has_subquery(part)
+    };
+    let shared: Vec<BoundExpr> = first.iter().filter(is_shared).cloned().collect();
+    if shared.is_empty() {
+        return into.push(expr.clone());
+    }
+    alternatives.iter_mut().for_each(|parts| parts.retain(|part| !shared.contains(part)));
+    into.extend(shared);
+    // An alternative of nothing else is true where the shared parts are.
+    if alternatives.iter().all(|parts| !parts.is_empty()) {
+        let and =
+            |mut parts: Vec<BoundExpr>| if parts.len() > 1 { BoundExpr::And(parts) } else { parts.remove(0) };
+        into.push(BoundExpr::Or(alternatives.into_iter().map(and).collect()));
     }
 }
