@@ -62,6 +62,8 @@ pub(crate) struct QueryPlan {
     pub planned: Planned,
     /// The columns of its rows.
     pub columns: Vec<BoundColumn>,
+    /// The fields of records of them.
+    pub fields: Arc<[RecordField]>,
     /// `SELECT`, `INSERT`, …
     pub command: &'static str,
     /// Of a CALL: which arguments the columns of its row belong to.
@@ -258,10 +260,12 @@ fn make_plan(
         variables.iter().filter(|it| it.field.is_some()).map(|variable| variable.slot).collect();
     slots.sort_unstable();
     slots.dedup();
+    let field = |it: &BoundColumn| RecordField { name: it.name.as_str().into(), kind: it.ty };
     Ok(QueryPlan {
         undeclared: undeclared(&bound, &catalog, &planned),
         is_volatile: is_volatile(&bound),
         outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
+        fields: bound.columns.iter().map(field).collect(),
         columns: bound.columns,
         planned,
         command,

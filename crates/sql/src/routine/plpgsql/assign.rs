@@ -2,21 +2,18 @@
 //!
 //! Source: PostgreSQL 15, `exec_assign_value` and `exec_move_row` in `pl_exec.c`.
 
-use crate::bind::tree::BoundColumn;
+use std::sync::Arc;
+
 use crate::catalog::ResultColumn;
 use crate::error::{Result, SqlError, SqlState};
-use crate::routine::plpgsql::interpret::{Interpreter, fields_of};
+use crate::routine::plpgsql::interpret::Interpreter;
 use crate::routine::plpgsql::statements::single_row;
-use crate::routine::plpgsql::tree::{Into, Target, VariableKind};
+use crate::routine::plpgsql::tree::{Into, RowType, Target, VariableKind};
+use crate::routine::query::QueryPlan;
 use crate::routine::value::{convert, record};
 use crate::types::array::ArrayValue;
-use crate::types::record::{RecordField, RecordValue};
+use crate::types::record::RecordValue;
 use crate::types::{Modifier, Type, Value};
-
-/// The fields of a query's rows.
-pub(super) fn fields_of_rows(columns: &[BoundColumn]) -> std::sync::Arc<[RecordField]> {
-    columns.iter().map(|it| RecordField { name: it.name.as_str().into(), kind: it.ty }).collect()
-}
 
 impl Interpreter<'_, '_> {
     /// Assigns a value of a type.
@@ -39,7 +36,7 @@ impl Interpreter<'_, '_> {
             VariableKind::Cursor { .. } => {
                 convert(self.execution.environment, value, from, Type::Text, Modifier::NONE)?
             }
-            VariableKind::Row(columns) => return self.assign_whole_row(slot, columns.as_deref(), value),
+            VariableKind::Row(row_type) => return self.assign_whole_row(slot, row_type.as_deref(), value),
         };
         if variable.is_not_null && value.is_null() {
             let message =
@@ -50,12 +47,7 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
-    fn assign_whole_row(
-        &mut self,
-        slot: usize,
-        columns: Option<&[ResultColumn]>,
-        value: Value,
-    ) -> Result<()> {
+    fn assign_whole_row(&mut self, slot: usize, row_type: Option<&RowType>, value: Value) -> Result<()> {
         let row = match value {
             Value::Record(row) => Some(row),
             Value::Null => None,
@@ -64,12 +56,19 @@ impl Interpreter<'_, '_> {
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
             }
         };
-        self.values[slot] = match (columns, row) {
+        self.values[slot] = match (row_type, row) {
             (None, Some(row)) => Value::Record(row),
             (None, None) => Value::Null,
-            (Some(columns), row) => {
-                let values = self.row_as(columns, row.as_deref())?;
-                record(&fields_of(columns), values)
+            (Some(row_type), Some(row)) if row_type.holds(&row) => {
+                let values = match Arc::try_unwrap(row) {
+                    Ok(row) => row.values,
+                    Err(shared) => shared.values.clone(),
+                };
+                Value::Record(Arc::new(RecordValue { fields: row_type.fields.clone(), values }))
+            }
+            (Some(row_type), row) => {
+                let values = self.row_as(&row_type.columns, row.as_deref())?;
+                record(&row_type.fields, values)
             }
         };
         Ok(())
@@ -107,7 +106,7 @@ impl Interpreter<'_, '_> {
         };
         let row = row.clone();
         let modifier = match &variable.kind {
-            VariableKind::Row(Some(columns)) => columns.get(at).map_or(Modifier::NONE, |it| it.modifier),
+            VariableKind::Row(Some(row)) => row.columns.get(at).map_or(Modifier::NONE, |it| it.modifier),
             _ => Modifier::NONE,
         };
         let value = convert(self.execution.environment, value, from, row.fields[at].kind, modifier)?;
@@ -164,22 +163,22 @@ impl Interpreter<'_, '_> {
     pub(super) fn assign_row(
         &mut self,
         into: &Into,
-        columns: &[BoundColumn],
+        plan: &QueryPlan,
         row: Option<Vec<Value>>,
     ) -> Result<()> {
         let is_row = |slot: usize| matches!(self.program.variables[slot].kind, VariableKind::Row(_));
         if let Some(slot) = single_row(&into.targets, is_row) {
-            let values = row.unwrap_or_else(|| vec![Value::Null; columns.len()]);
+            let values = row.unwrap_or_else(|| vec![Value::Null; plan.columns.len()]);
             // A query of one column that is a row gives that row.
-            let value = match (&values[..], columns) {
-                ([value @ Value::Record(_)], _) => value.clone(),
-                _ => record(&fields_of_rows(columns), values),
+            let value = match &values[..] {
+                [value @ Value::Record(_)] => value.clone(),
+                _ => record(&plan.fields, values),
             };
             return self.assign_variable(slot, value, Type::Record);
         }
         let mut values = row.unwrap_or_default().into_iter();
         for (at, target) in into.targets.iter().enumerate() {
-            let ty = columns.get(at).map_or(Type::Unknown, |column| column.ty);
+            let ty = plan.columns.get(at).map_or(Type::Unknown, |column| column.ty);
             self.assign(target, values.next().unwrap_or_default(), ty)?;
         }
         Ok(())

@@ -7,6 +7,8 @@
 //!
 //! Source: PostgreSQL 15, `pl_gram.y`, `pl_comp.c`.
 
+use std::sync::Arc;
+
 use crate::bind::NameConflict;
 use crate::catalog::{ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
@@ -14,7 +16,7 @@ use crate::parse::syntax::{RoutineType, Statement as Sql};
 use crate::parse::{Parser, TokenKind, parse};
 use crate::routine::plpgsql::conditions;
 use crate::routine::plpgsql::tree::{
-    Block, Fragment, Handler, Program, Scope, Statement, Target, Variable, VariableKind,
+    Block, Fragment, Handler, Program, RowType, Scope, Statement, Target, Variable, VariableKind,
 };
 use crate::routine::query::Query;
 use crate::session::SessionEnvironment;
@@ -62,8 +64,9 @@ pub(crate) fn compile(environment: &mut SessionEnvironment, routine: &Routine) -
         compiler.trigger_variables();
     }
     let block = compiler.outer_block()?;
-    let Compiler { variables, scopes, .. } = compiler;
-    Ok(Program { block, variables, scopes, conflict, found, arguments })
+    let Compiler { variables, scopes, environment, .. } = compiler;
+    let result = RowType::new(environment.catalog.result_columns(routine));
+    Ok(Program { block, variables, scopes, conflict, found, arguments, result })
 }
 
 impl<'t> Compiler<'t, '_> {
@@ -353,7 +356,9 @@ impl<'t> Compiler<'t, '_> {
                 ty: it.ty,
                 modifier: it.modifier,
             };
-            return Ok(VariableKind::Row(Some(table.visible().iter().map(column).collect())));
+            return Ok(VariableKind::Row(Some(Arc::new(RowType::new(
+                table.visible().iter().map(column).collect(),
+            )))));
         }
         match resolved.ty {
             Type::Record => Ok(VariableKind::Row(None)),

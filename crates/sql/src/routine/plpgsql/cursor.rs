@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::routine::plpgsql::assign::fields_of_rows;
 use crate::routine::plpgsql::interpret::Interpreter;
 use crate::routine::plpgsql::tree::{Direction, Fragment, Into, Source, VariableKind};
 use crate::routine::query::QueryPlan;
@@ -85,7 +84,7 @@ impl Interpreter<'_, '_> {
     pub(super) fn next_of_cursor(&mut self, cursor: usize) -> Result<Option<Value>> {
         let open = self.opened(cursor)?;
         open.position += 1;
-        let fields = fields_of_rows(&open.plan.columns);
+        let fields = open.plan.fields.clone();
         Ok(open.row()?.map(|row| record(&fields, row)))
     }
 
@@ -127,7 +126,7 @@ impl Interpreter<'_, '_> {
         match into {
             Some(into) => {
                 self.row_count = u64::from(found);
-                self.assign_row(into, &plan.columns, row)?;
+                self.assign_row(into, &plan, row)?;
             }
             None => self.row_count = if found { moved.max(1) } else { 0 },
         }

@@ -48,9 +48,6 @@ pub(super) struct Interpreter<'a, 'b> {
     at: (u32, &'static str),
     pub(super) result: Option<Value>,
     pub(super) rows: Vec<Value>,
-    /// The columns of the routine's result, if it has several.
-    pub(super) columns: Vec<ResultColumn>,
-    pub(super) fields: Arc<[RecordField]>,
 }
 
 /// The variables as the statements of one scope see them.
@@ -140,8 +137,6 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         program: &'a Program,
         routine: &'a Routine,
     ) -> Interpreter<'a, 'b> {
-        let columns = execution.environment.catalog.result_columns(routine);
-        let fields = fields_of(&columns);
         Interpreter {
             execution,
             program,
@@ -153,8 +148,6 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             at: (0, "statement block"),
             result: None,
             rows: Vec::new(),
-            columns,
-            fields,
         }
     }
 
@@ -247,7 +240,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     /// Gives a variable the value that it has without a default.
     pub(super) fn clear(&mut self, slot: usize) {
         self.values[slot] = match &self.program.variables[slot].kind {
-            VariableKind::Row(Some(columns)) => record(&fields_of(columns), vec![Value::Null; columns.len()]),
+            VariableKind::Row(Some(row)) => record(&row.fields, vec![Value::Null; row.columns.len()]),
             _ => Value::Null,
         };
     }

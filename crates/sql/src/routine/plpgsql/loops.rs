@@ -39,7 +39,7 @@ impl<'a> Interpreter<'a, '_> {
                 let count = rows.len();
                 for number in 0..count {
                     let row = rows.row(number)?.to_vec();
-                    self.assign_row(into, &plan.columns, Some(row))?;
+                    self.assign_row(into, &plan, Some(row))?;
                     if let Round::Ends(flow) = self.round(label.as_ref(), body)? {
                         self.set_found(true);
                         return Ok(flow);

@@ -122,7 +122,7 @@ impl Interpreter<'_, '_> {
         }
         let found = !rows.is_empty();
         self.row_count = u64::from(found);
-        self.assign_row(into, &plan.columns, rows.into_iter().next())?;
+        self.assign_row(into, &plan, rows.into_iter().next())?;
         self.set_found(found);
         Ok(())
     }
@@ -234,21 +234,21 @@ impl Interpreter<'_, '_> {
     pub(super) fn as_result(&mut self, value: Value, ty: Type) -> Result<Value> {
         let is_row = self.routine.result == Type::Record || self.routine.result == Type::Trigger;
         match value {
-            Value::Record(_) | Value::Null if is_row && self.columns.is_empty() => Ok(value),
+            Value::Record(_) | Value::Null if is_row && self.program.result.columns.is_empty() => Ok(value),
             Value::Null => Ok(Value::Null),
             Value::Record(row) if is_row => {
-                if row.values.len() != self.columns.len() {
+                if row.values.len() != self.program.result.columns.len() {
                     let message = "returned record type does not match expected record type";
                     let detail = format!(
                         "Number of returned columns ({}) does not match expected column count ({}).",
                         row.values.len(),
-                        self.columns.len()
+                        self.program.result.columns.len()
                     );
                     return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_detail(detail));
                 }
-                let columns = self.columns.clone();
-                let values = self.row_as(&columns, Some(&row))?;
-                Ok(record(&self.fields, values))
+                let columns = &self.program.result.columns;
+                let values = self.row_as(columns, Some(&row))?;
+                Ok(record(&self.program.result.fields, values))
             }
             _ if is_row => {
                 let message = "cannot return non-composite value from function returning composite type";
@@ -266,7 +266,7 @@ impl Interpreter<'_, '_> {
         if values.len() == 1 && self.routine.result != Type::Record {
             return values.remove(0);
         }
-        record(&self.fields, values)
+        record(&self.program.result.fields, values)
     }
 
     pub(super) fn return_next(&mut self, value: Option<&Fragment>) -> Result<()> {
@@ -289,7 +289,7 @@ impl Interpreter<'_, '_> {
         };
         let is_row = self.routine.result == Type::Record;
         let shape: Vec<Type> = match is_row {
-            true => self.columns.iter().map(|column| column.ty).collect(),
+            true => self.program.result.columns.iter().map(|column| column.ty).collect(),
             false => vec![self.routine.result],
         };
         if !(is_row && shape.is_empty()) {
@@ -312,12 +312,11 @@ impl Interpreter<'_, '_> {
                 }
             }
         }
-        let fields = super::assign::fields_of_rows(&plan.columns);
         let count = rows.len();
         for number in 0..count {
             let row = rows.row(number)?.to_vec();
             let value = match is_row {
-                true => self.as_result(record(&fields, row), Type::Record)?,
+                true => self.as_result(record(&plan.fields, row), Type::Record)?,
                 false => row.into_iter().next().unwrap_or_default(),
             };
             self.rows.push(value);

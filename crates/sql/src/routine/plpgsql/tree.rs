@@ -1,9 +1,12 @@
 //! The tree of a PL/pgSQL body: variables by their numbers, expressions and statements as queries that are planned once.
 
+use std::sync::Arc;
+
 use crate::bind::NameConflict;
 use crate::catalog::ResultColumn;
 use crate::error::SqlState;
 use crate::routine::query::Query;
+use crate::types::record::{RecordField, RecordValue};
 use crate::types::{Modifier, Type};
 
 /// A body.
@@ -17,6 +20,31 @@ pub(crate) struct Program {
     pub found: usize,
     /// The numbers of the arguments' variables, in the order of all arguments.
     pub arguments: Vec<usize>,
+    /// The columns of the routine's result, if it has several.
+    pub result: RowType,
+}
+
+/// The columns of rows, and the fields that records of them have.
+#[derive(Debug)]
+pub(crate) struct RowType {
+    pub columns: Vec<ResultColumn>,
+    pub fields: Arc<[RecordField]>,
+}
+
+impl RowType {
+    pub(crate) fn new(columns: Vec<ResultColumn>) -> RowType {
+        let field = |it: &ResultColumn| RecordField { name: it.name.as_str().into(), kind: it.ty };
+        RowType { fields: columns.iter().map(field).collect(), columns }
+    }
+
+    /// Whether a row's values are values of the columns as they are.
+    pub(crate) fn holds(&self, row: &RecordValue) -> bool {
+        row.values.len() == self.columns.len()
+            && row.fields.len() == self.columns.len()
+            && row.fields.iter().zip(&self.columns).all(|(field, column)| {
+                field.kind == column.ty && column.modifier.is_none() && column.ty != Type::Record
+            })
+    }
 }
 
 /// A variable.
@@ -37,7 +65,7 @@ pub(crate) enum VariableKind {
         modifier: Modifier,
     },
     /// A row of these columns; `None`: of any (`record`).
-    Row(Option<Vec<ResultColumn>>),
+    Row(Option<Arc<RowType>>),
     /// A cursor, perhaps with its query and the variables of its arguments.
     Cursor {
         query: Option<Fragment>,
