@@ -236,13 +236,13 @@ impl<'a> Walk<'a, '_> {
                 Ok(false)
             })
         })?;
-        self.body.assign_row(into, &plan.columns, first)
+        self.body.assign_row(into, plan, first)
     }
 
     /// Gives the variables of a row the fields of a statement's rows.
     fn put_row(&mut self, into: &Into, plan: &QueryPlan, origin: &Origin) {
         // A NULL may not go where none is allowed: what matters here is the fields only.
-        let _ = self.body.assign_row(into, &plan.columns, None);
+        let _ = self.body.assign_row(into, plan, None);
         for target in &into.targets {
             self.origins[target.slot] = origin.clone();
         }
