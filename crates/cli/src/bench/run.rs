@@ -160,18 +160,11 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     let mut check = check(plan, &db, marks);
     let found_in_audits = audits.as_ref().and_then(|audits| audits.wrong.clone());
     check = found_in_audits.map_or(check, Err);
-    let mut recovery = None;
     db.close()?;
     follower.map_or(Ok(()), Follower::end)?;
-    if plan.options.verify_recovery {
-        progress.say("recovering");
-        let db = place.open(engine())?;
-        recovery = Some(db.recovery().clone());
-        progress.say("checking again");
-        let again = self::check(plan, &db, marks);
-        check = check.and(again.map_err(|wrong| format!("after recovery: {wrong}")));
-        db.close()?;
-    }
+    let again = check_recovered(plan, place, marks, &progress)?;
+    let (recovery, again) = again.map_or((None, Ok(())), |(recovery, again)| (Some(recovery), again));
+    check = check.and(again);
     progress.finish();
     let place = place.describe();
     Ok(Findings {
@@ -192,6 +185,25 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         partitions,
         memory,
     })
+}
+
+/// Opens the database again and checks it, if that is asked for: how it was recovered, and what the check says.
+fn check_recovered(
+    plan: &Plan,
+    place: &Place,
+    marks: u64,
+    progress: &Progress,
+) -> Result<Option<(Recovery, std::result::Result<(), String>)>> {
+    if !plan.options.verify_recovery {
+        return Ok(None);
+    }
+    progress.say("recovering");
+    let db = place.open(plan.options.engine(plan.workload.partition_key()))?;
+    let recovery = db.recovery().clone();
+    progress.say("checking again");
+    let again = check(plan, &db, marks);
+    db.close()?;
+    Ok(Some((recovery, again.map_err(|wrong| format!("after recovery: {wrong}")))))
 }
 
 /// What each table takes of memory.
