@@ -427,6 +427,7 @@ impl<'t, 'a> Tx<'t, 'a> {
 
     /// A point to which [`rollback_to`](Self::rollback_to) can go back.
     pub fn savepoint(&self) -> Savepoint {
+        self.attempt.stop_loading();
         Savepoint { mark: self.attempt.mark() }
     }
 

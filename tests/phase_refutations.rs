@@ -145,8 +145,8 @@ fn a_call_that_is_stashed_when_the_database_has_been_closed_is_answered() {
                     let row = action.get()?.ok_or(Error::Closed)?;
                     // It waits only where the column is hidden from it.
                     let looked = row.int("n");
-                    if let (Err(_), Some((has_read, going))) =
-                        (&looked, ends_of_channels.lock().expect("no panic").take())
+                    if looked.is_err()
+                        && let Some((has_read, going)) = ends_of_channels.lock().expect("no panic").take()
                     {
                         has_read.send(()).expect("heard");
                         going.recv().expect("reported");

@@ -16,6 +16,7 @@
 //! What a session changes of the schema is private until its commit (`schema.rs`).
 
 mod control;
+mod load;
 mod reservations;
 mod schema;
 mod statement;

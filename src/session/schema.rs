@@ -231,7 +231,7 @@ impl Session {
         tables.into_iter().map(Table::new).collect()
     }
 
-    fn access(&mut self) -> Result<&mut SessionAccess> {
+    pub(super) fn access(&mut self) -> Result<&mut SessionAccess> {
         self.access.as_deref_mut().ok_or(Error::Closed)
     }
 
@@ -281,12 +281,13 @@ impl Session {
         let tables = self.access()?.schema.tables().to_vec();
         self.access()?.schema.put(None, Some(copy.clone()));
         let (from, to) = (Table::new(old.clone()), Table::new(core.clone()));
-        let copied = self.run(|tx| {
+        let copied = self.load_rows(|tx| {
             tx.scan(&from, Range::all())?.try_for_each(|row| {
                 let values = changed.row(row?.to_values())?;
                 tx.insert(&to, values.iter().map(ValueRef::from).collect::<Vec<_>>())
             })
         });
+        let copied = copied.and_then(|(copied, _)| copied);
         let access = self.access()?;
         access.schema.go_back_to(tables);
         copied?;

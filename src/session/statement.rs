@@ -218,6 +218,12 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
 impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         (self.fresh, self.stop, self.value) = (Fresh::default(), None, None);
+        let has_loaded =
+            |access: &SessionAccess| access.loading.as_ref().is_some_and(|loading| loading.has_loaded);
+        if self.access.as_deref().is_some_and(has_loaded) {
+            // What it has loaded cannot be taken back.
+            return stop(&mut self.stop, Stop::Conflict);
+        }
         let epoch = attempt.store().epochs().current();
         let Some(access) = self.access.take() else { return Err(Error::Closed) };
         attempt.enter_session(access);

@@ -16,6 +16,7 @@
 
 mod after_images;
 mod install;
+mod loaded;
 mod lock_writes;
 mod one_slice;
 mod one_word;
@@ -215,7 +216,7 @@ fn commit_any<T: WriteLocking>(
     let locked = lock_writes(locking, context, &workspace.writes, &mut pending, &mut staged);
     let stamp = locked.and_then(|highest| {
         let floor = highest.max(workspace.last_stamp).max(store.epochs().schema_stamp());
-        let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made);
+        let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made, guard);
         let computed =
             computed.and_then(|()| prepare_schema(workspace, &pending, (floor, store), validate, guard));
         let charge = |writes: &WriteSet, epoch| {
@@ -237,6 +238,7 @@ fn commit_any<T: WriteLocking>(
             }
             install_all::<T>(store, workspace, &pending, stamp, guard);
             if !workspace.schema.is_empty() {
+                loaded::stamp_all(&workspace.schema, stamp, guard);
                 store.change_schema(workspace.schema.drain(..), stamp, guard);
             }
             published.leave();

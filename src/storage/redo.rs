@@ -37,6 +37,9 @@ use varint::{number, signed, wide};
 /// The schema version of every table: it will rise once tables can be altered.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
 const HEAD_BYTES: usize = 12;
+/// More bytes than a change's head has, without its key; and than a value of one word.
+const HEAD_BYTES_MAX: usize = 64;
+const COLUMN_BYTES_MAX: usize = 40;
 const ROW: u8 = 1;
 const COLUMNS: u8 = 2;
 const GONE: u8 = 3;
@@ -67,6 +70,30 @@ pub(crate) fn set_stamp(out: &mut [u8], start: usize, stamp: Stamp) {
     out[start..start + 8].copy_from_slice(&stamp.to_bits().to_le_bytes());
 }
 
+/// Appends that a record came to have this row.
+///
+/// # Safety
+/// `image` is a row of the table with live blocks.
+pub(crate) unsafe fn append_row(out: &mut Vec<u8>, table: &TableCore, key: &[u8], image: &[u64]) {
+    append_head(out, ROW, table, key);
+    for column in 0..table.layout().len() {
+        // SAFETY: the caller's promise.
+        value(out, unsafe { table.layout().value(image, column) });
+    }
+}
+
+/// More bytes than a change of a record has, without its long values.
+pub(crate) fn change_bytes_max(table: &TableCore, key: &[u8]) -> usize {
+    HEAD_BYTES_MAX + key.len() + COLUMN_BYTES_MAX * table.layout().len()
+}
+
+fn append_head(out: &mut Vec<u8>, kind: u8, table: &TableCore, key: &[u8]) {
+    out.push(kind);
+    number(out, u64::from(table.id()));
+    number(out, SCHEMA_VERSION);
+    bytes(out, key);
+}
+
 /// Appends what the writes to the record at `position` came to, but for these columns.
 ///
 /// # Safety
@@ -80,25 +107,14 @@ pub(crate) unsafe fn append_change(
 ) {
     let touched = writes.touched()[position];
     let table = touched.table();
-    let layout = table.layout();
     // SAFETY: the call is pinned, so every record that it touched is alive.
     let key = unsafe { touched.record.as_record() }.key();
-    out.push(match effect {
-        Effect::Row => ROW,
-        Effect::Changed => COLUMNS,
-        Effect::Gone => GONE,
-    });
-    number(out, u64::from(table.id()));
-    number(out, SCHEMA_VERSION);
-    bytes(out, key);
     match effect {
-        Effect::Row => {
-            for column in 0..layout.len() {
-                // SAFETY: the caller's promise.
-                value(out, unsafe { layout.value(image, column) });
-            }
-        }
+        // SAFETY: the caller's promise.
+        Effect::Row => unsafe { append_row(out, table, key, image) },
+        Effect::Gone => append_head(out, GONE, table, key),
         Effect::Changed => {
+            append_head(out, COLUMNS, table, key);
             let mut columns = 0;
             writes.changed_columns((position, but), |_| columns += 1);
             number(out, columns);
@@ -107,7 +123,6 @@ pub(crate) unsafe fn append_change(
                 append_column(out, writes, position, column, image)
             });
         }
-        Effect::Gone => {}
     }
 }
 
@@ -120,10 +135,7 @@ pub(crate) fn append_numbers(
     key: &[u8],
     numbers: impl ExactSizeIterator<Item = (usize, i64)>,
 ) {
-    out.push(COLUMNS);
-    number(out, u64::from(table.id()));
-    number(out, SCHEMA_VERSION);
-    bytes(out, key);
+    append_head(out, COLUMNS, table, key);
     number(out, numbers.len() as u64);
     for (column, new) in numbers {
         number(out, column as u64);

@@ -203,7 +203,11 @@ pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Gua
     result
 }
 
-fn derive_index_records(
+/// Puts a row's records into the indexes at these positions.
+///
+/// # Errors
+/// Two rows share the values of a unique index.
+pub(crate) fn derive_index_records(
     table: &TableCore,
     (record, stamp, words): (Record<'_>, Stamp, &[u64]),
     arena: &Bump,

@@ -210,6 +210,11 @@ impl SessionBuffer {
         self.log.is_empty()
     }
 
+    /// Whether something is written to this table.
+    pub(crate) fn is_table_written(&self, table: u32) -> bool {
+        self.tables[table as usize].written > 0
+    }
+
     /// The writes to a key, if there are any.
     pub(crate) fn writes_to(&self, table: u32, key: &[u8]) -> Option<&[CarriedWrite]> {
         let table = &self.tables[table as usize];

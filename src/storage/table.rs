@@ -31,10 +31,12 @@ use crate::types::{DataType, ValueRef};
 
 mod bulk;
 mod change;
+mod load;
 mod range_scan;
 mod table_memory;
 pub(crate) use bulk::{FreshRecords, FreshRow};
 use change::Change;
+pub(crate) use load::{LoadScratch, Loaded};
 pub(crate) use range_scan::RangeScan;
 pub use table_memory::TableMemory;
 

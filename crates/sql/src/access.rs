@@ -293,10 +293,27 @@ pub(crate) fn run_in<T>(
     session: &mut Session,
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
-    let mut failure = None;
-    let runs_in = if session.state() == SessionState::Idle { RunsIn::Autocommit } else { RunsIn::Block };
+    let (mut failure, runs_in) = (None, runs_in(session));
     let outcome = session.run(|tx| attempt(tx, runs_in, &mut failure, &mut body));
     outcome.map_err(|error| reported(error, failure))
+}
+
+/// As [`run_in`], for a body that inserts very many rows: those of a table that the open transaction has made are not kept
+/// until its commit. If it fails, the transaction can only be rolled back.
+///
+/// # Errors
+/// As there.
+pub(crate) fn load_in<T>(
+    session: &mut Session,
+    mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    let (mut failure, runs_in) = (None, runs_in(session));
+    let outcome = session.load(|tx| attempt(tx, runs_in, &mut failure, &mut body));
+    outcome.map_err(|error| reported(error, failure))
+}
+
+fn runs_in(session: &Session) -> RunsIn {
+    if session.state() == SessionState::Idle { RunsIn::Autocommit } else { RunsIn::Block }
 }
 
 /// One attempt of a body, its failure kept aside.

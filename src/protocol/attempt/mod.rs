@@ -10,6 +10,7 @@
 
 mod constraints;
 mod foreign_keys;
+mod load;
 mod own_row;
 mod read;
 mod scan;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::load::Loading;
 use super::scan::as_slice;
 use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target, claim_traced};
 use crate::base::atomics::Ordering;
@@ -68,6 +69,8 @@ pub(crate) struct SessionAccess {
     pub(crate) control: Arc<dyn SessionControl>,
     /// What the transaction has changed of the schema.
     pub(crate) schema: PrivateSchema,
+    /// It loads rows; in a box, because hardly any does.
+    pub(crate) loading: Option<Box<Loading>>,
     notes: Notes,
 }
 
@@ -125,7 +128,7 @@ impl SessionAccess {
     pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
         let mode = SessionMode::Current;
         let (buffer, schema) = (SessionBuffer::default(), PrivateSchema::default());
-        SessionAccess { buffer, mode, control, schema, notes: Notes::default() }
+        SessionAccess { buffer, mode, control, schema, loading: None, notes: Notes::default() }
     }
 
     /// Whether the tables that the transaction has used are those that there are.
@@ -193,7 +196,7 @@ impl SessionAccess {
         is_reserved
     }
 
-    fn number_of(&mut self, store: &Store, table: &TableCore) -> Result<u32> {
+    pub(super) fn number_of(&mut self, store: &Store, table: &TableCore) -> Result<u32> {
         let private = if self.schema.is_empty() { None } else { self.schema.shared_table(table)? };
         if let Some(number) = self.buffer.table_number(table) {
             return Ok(number);

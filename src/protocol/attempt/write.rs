@@ -38,6 +38,9 @@ impl<'a> Attempt<'a> {
             let name = table.definition().name().to_string();
             return Err(Error::WrongRow { table: name, expected: layout.len(), given: values.len() });
         }
+        if self.claims.get().is_some() && self.load(target, values)? {
+            return Ok(());
+        }
         table.slabs().budget().admit()?;
         let mut coerced = SmallVec::<[ValueRef<'_>; 16]>::new();
         let bytes = if layout.has_blocks() { values.iter().copied().map(byte_length).sum() } else { 0 };
@@ -353,10 +356,7 @@ impl<'a> Attempt<'a> {
         let key = table.index_key(position, primary_key, value_of)?;
         let index = &table.secondary()[position].table;
         let Some(placed) = self.place_new(index, index.hash(&key), &key)? else {
-            let definition = &table.secondary()[position].definition;
-            let shown = show_index_key(table, position, &key);
-            let name = format!("{} (index {})", table.definition().name(), definition.name);
-            return Err(Error::DuplicateKey { table: name, key: shown });
+            return Err(not_unique(table, position, &key));
         };
         let row = [ValueRef::Bytes(primary_key)];
         self.workspace.borrow_mut().writes.reserve(index.layout().words(), primary_key.len())?;
@@ -432,8 +432,17 @@ fn refuse(error: &Error) -> Result<()> {
 }
 
 #[cold]
-fn duplicate(table: &TableCore, key: &[u8]) -> Error {
+pub(super) fn duplicate(table: &TableCore, key: &[u8]) -> Error {
     Error::DuplicateKey { table: table.definition().name().to_string(), key: show_key(table, key) }
+}
+
+/// The unique index at this position has a row of these values.
+#[cold]
+pub(super) fn not_unique(table: &TableCore, position: usize, key: &[u8]) -> Error {
+    let definition = &table.secondary()[position].definition;
+    let shown = show_index_key(table, position, key);
+    let name = format!("{} (index {})", table.definition().name(), definition.name);
+    Error::DuplicateKey { table: name, key: shown }
 }
 
 #[cold]

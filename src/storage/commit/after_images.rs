@@ -2,9 +2,10 @@
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
+use crossbeam_epoch::Guard;
 
 use super::simple_writes::{changed_words, row_that_comes_in};
-use super::{Change, Pending, WriteLocking};
+use super::{Change, Pending, WriteLocking, loaded};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::redo;
@@ -48,8 +49,9 @@ pub(super) fn after_images<'a, T: WriteLocking>(
     arena: &'a Bump,
     pending: &mut ArenaVec<'a, Pending<'a>>,
     made: &mut ArenaVec<'a, u64>,
+    guard: &Guard,
 ) -> Result<(), Unfeasible> {
-    let Workspace { writes, redo, .. } = workspace;
+    let Workspace { writes, redo, schema, .. } = workspace;
     let logged = store.is_logged();
     let start = if logged { redo::begin(redo) } else { 0 };
     for (position, entry) in pending.iter_mut().enumerate() {
@@ -70,7 +72,8 @@ pub(super) fn after_images<'a, T: WriteLocking>(
                 None => compute_after_image(writes, position, entry, arena)?,
             }
         }
-        if logged && !writes.touched()[position].table().is_internal() {
+        let table = writes.touched()[position].table();
+        if logged && !table.is_internal() && !loaded::is_loaded(schema, table, entry.word) {
             reserve(redo, redo_bytes_max(writes, position, entry))?;
             append_redo(writes, position, entry, redo);
         }
@@ -81,6 +84,7 @@ pub(super) fn after_images<'a, T: WriteLocking>(
     if !logged {
         return Ok(());
     }
+    loaded::append_redo(schema, writes, pending, redo, guard)?;
     if redo.len() > MAXIMAL_REDO_BYTES {
         // Values that an operation leaves as they are may be far longer than its operand.
         let what = "one transaction's redo".to_string();
@@ -141,19 +145,17 @@ fn compute_after_image<'a>(
 
 /// More bytes than the redo of a record can have.
 fn redo_bytes_max(writes: &WriteSet, position: usize, entry: &Pending<'_>) -> usize {
-    const HEAD_BYTES: usize = 64;
-    const COLUMN_BYTES: usize = 40;
-    let layout = writes.touched()[position].table().layout();
+    let table = writes.touched()[position].table();
     let long = match &entry.change {
-        Change::Image { image, is_new } if layout.has_blocks() => {
+        Change::Image { image, is_new } if table.layout().has_blocks() => {
             // Of a row that was there, operands may be logged, beside other columns' values.
             let operands = if *is_new { 0 } else { writes.bytes() };
             // SAFETY: the image's blocks are in the arena or belong to the installed row.
-            operands + unsafe { layout.image_bytes(image) }
+            operands + unsafe { table.layout().image_bytes(image) }
         }
         _ => 0,
     };
-    HEAD_BYTES + entry.record.key().len() + COLUMN_BYTES * layout.len() + long
+    redo::change_bytes_max(table, entry.record.key()) + long
 }
 
 fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &mut Vec<u8>) {

@@ -1,5 +1,5 @@
-//! Records that come in by the thousand, made by recovery's threads from a checkpoint: no transactions run yet, and each
-//! key comes once.
+//! Records that come in by the thousand, made by recovery's threads from a checkpoint, or by a session in a table of its own: no
+//! transaction has access to the table yet, and each key comes once.
 //!
 //! Invariants: a record is whole, its row and its word, before any index has it; it is in every primary index of its
 //! table or in none. Room that was made ahead changes only how often an index grows.
@@ -43,7 +43,14 @@ impl<'t> FreshRecords<'t> {
 
     /// Makes a record with this key, word and row, whose blocks are the record's from here on; the line of the index
     /// in which it will be looked for is fetched meanwhile.
-    pub(crate) fn make(&mut self, cutter: &mut Cutter, key: &[u8], word: u64, row: &[u64], guard: &Guard) {
+    pub(crate) fn make(
+        &mut self,
+        cutter: &mut Cutter,
+        key: &[u8],
+        word: u64,
+        row: &[u64],
+        guard: &Guard,
+    ) -> RecordPointer {
         let (table, hash) = (self.table, self.table.hash(key));
         table.prefetch(hash, guard);
         let pointer = table.slabs.make(cutter, word, key, row.len());
@@ -60,6 +67,7 @@ impl<'t> FreshRecords<'t> {
             budget.note_blocks(bytes as i64, pointer.to_bits() as usize);
         }
         self.records.push((hash, pointer));
+        pointer
     }
 
     /// Puts all of them into every primary index, up to the first whose key is there already. Whether there was none.

@@ -28,6 +28,8 @@ pub(super) struct Change {
     begins: AtomicU64,
     /// The epoch in which it was dropped, above which it is no table; zero: it was not; [`PRIVATE`].
     dropped: AtomicU64,
+    /// Whether it has loaded rows that are not committed.
+    is_loaded: AtomicBool,
     /// Whether its records are another definition's to free.
     has_moved: AtomicBool,
     /// The [`Reach`] of its writes.
@@ -141,6 +143,22 @@ impl TableCore {
         // Relaxed: no other thread has it yet.
         self.change.dropped.store(PRIVATE, Ordering::Relaxed);
         self.change.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// It has loaded rows.
+    pub(super) fn note_loaded(&self) {
+        // Relaxed, as below: the session's own calls follow one another, whichever threads they run on.
+        self.change.is_loaded.store(true, Ordering::Relaxed);
+    }
+
+    /// Its loaded rows are committed.
+    pub(crate) fn end_loading(&self) {
+        self.change.is_loaded.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it has loaded rows that are not committed.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.change.is_loaded.load(Ordering::Relaxed)
     }
 
     /// Whether it belongs to a session's transaction that has not committed.

@@ -315,8 +315,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a plan once for each row of parameters, all as one transaction, or within the open one.
-    pub(super) fn run_each(&mut self, plan: &Plan, rows: &mut KeptRows) -> Result<u64> {
+    /// Runs a plan once for each row of parameters, all as one transaction, or within the open one. `runs_once`: it only
+    /// inserts the row, and never needs another execution.
+    pub(super) fn run_each(&mut self, plan: &Plan, rows: &mut KeptRows, runs_once: bool) -> Result<u64> {
         if self.environment.settings.is_on("transaction_read_only") {
             return Err(self.read_only("COPY FROM"));
         }
@@ -351,10 +352,10 @@ impl Connection {
                 })?;
                 Ok(count)
             };
-            let done = if in_session {
-                access::run_in(&mut self.transaction.session, body)
-            } else {
-                access::run(&self.shared.database, body)
+            let done = match (in_session, runs_once) {
+                (true, true) => access::load_in(&mut self.transaction.session, body),
+                (true, false) => access::run_in(&mut self.transaction.session, body),
+                (false, _) => access::run(&self.shared.database, body),
             };
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {

@@ -1,6 +1,6 @@
 //! The executors that each transaction uses under `partitioned`, and the central locks of Payment.
 
-use heddledb::{Args, Durability, Options, ProtocolKind, Statistics};
+use heddledb::{Args, Durability, Options, PartitionedOptions, ProtocolKind, ProtocolOptions, Statistics};
 
 use super::procedure::{new_order_argument as order, payment_argument as payment, place};
 use super::*;
@@ -11,6 +11,8 @@ fn small(transactions: Transactions) -> Tpcc {
 }
 
 fn loaded(settings: &Tpcc, protocol: ProtocolKind) -> (Database, Box<dyn Bound>) {
+    // As many executors on every machine.
+    let protocol = ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(4));
     let options = Options::default().durability(Durability::None).protocol(protocol).workers(4);
     let db = Database::in_memory_with(options).unwrap();
     settings.load(&db).unwrap();

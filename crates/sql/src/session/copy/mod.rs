@@ -15,6 +15,7 @@ mod write;
 
 use std::sync::Arc;
 
+use crate::catalog::{Column, ColumnOrigin};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax, Select,
@@ -115,13 +116,13 @@ impl Connection {
         if copy.filter.is_some() {
             return Err(SqlError::unsupported("COPY FROM with WHERE is not supported"));
         }
-        let (insert, fields) = self.insert_for(name, columns)?;
+        let (insert, fields, runs_once) = self.insert_for(name, columns)?;
         let source = sink.copy_in(options.format, fields.len())?;
         let mut rows = match options.format {
             CopyFormat::Binary => self.binary_rows(source, &name.to_string(), &fields)?,
             _ => self.line_rows(source, &name.to_string(), &fields, options)?,
         };
-        let count = self.run_each(&insert, &mut rows)?;
+        let count = self.run_each(&insert, &mut rows, runs_once)?;
         self.rows_of_statement += count;
         sink.complete(&format!("COPY {count}"))
     }
@@ -155,12 +156,13 @@ impl Connection {
         }
     }
 
-    /// The INSERT that stores one line, with a parameter for each field; and the fields' names and types.
+    /// The INSERT that stores one line, with a parameter for each field; the fields' names and types; and whether it runs
+    /// nothing but checks: no trigger, and no default that could have to be evaluated again.
     fn insert_for(
         &mut self,
         table: &crate::parse::syntax::ObjectName,
         columns: &[Name],
-    ) -> Result<(Arc<Plan>, Vec<CopyColumn>)> {
+    ) -> Result<(Arc<Plan>, Vec<CopyColumn>, bool)> {
         let found = match self.find_relation(table)? {
             crate::catalog::Relation::Table(found) if found.stored_query.is_none() => found,
             other => {
@@ -171,7 +173,7 @@ impl Connection {
         let mut fields = Vec::new();
         for column in found.visible() {
             let named = columns.iter().any(|name| name.text == column.name);
-            let generated = matches!(column.origin, crate::catalog::ColumnOrigin::Generated(_));
+            let generated = matches!(column.origin, ColumnOrigin::Generated(_));
             if named || (columns.is_empty() && !generated) {
                 fields.push((column.name.clone(), column.ty, column.modifier));
             }
@@ -187,6 +189,12 @@ impl Connection {
             }
             fields = ordered;
         }
+        let is_given = |column: &Column| fields.iter().any(|(name, ..)| *name == column.name);
+        let has_default = |column: &&Column| {
+            matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Identity { .. })
+        };
+        let runs_once = self.environment.catalog.triggers_of(found.oid).is_empty()
+            && found.columns.iter().filter(has_default).all(is_given);
         let parameter =
             |number: usize| Expr { kind: ExprKind::Parameter(number as u32 + 1), at: 0, height: 1 };
         let row = (0..fields.len()).map(parameter).collect();
@@ -202,7 +210,7 @@ impl Connection {
         };
         let types: Vec<Option<Type>> = fields.iter().map(|(_, ty, _)| Some(*ty)).collect();
         let plan = self.plan(&Statement::Insert(Box::new(insert)), "", &types)?;
-        Ok((plan, fields))
+        Ok((plan, fields, runs_once))
     }
 
     fn copied_row(

@@ -1,0 +1,51 @@
+//! Loading very many rows into tables that a session's transaction has made.
+
+use super::{Session, SessionState};
+use crate::error::Result;
+use crate::transaction::Tx;
+
+impl Session {
+    /// As [`run`](Self::run), for a body that inserts very many rows. Into a table that the transaction has created, emptied or rebuilt
+    /// they go at once, while [`run`](Self::run) keeps rows until the commit, which takes several times their memory.
+    ///
+    /// If it fails, the transaction is marked for abort, unless no row was loaded. A body that would have to be retried fails
+    /// with [`Error::Conflict`] once it has loaded rows. While the transaction has savepoints it is the same as `run`.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, TableDefinition, row};
+    /// # let db = Database::in_memory()?;
+    /// let mut session = db.session()?;
+    /// session.begin()?;
+    /// let city = TableDefinition::new("city").column("id", DataType::Int64).primary_key(["id"]);
+    /// let cities = session.create_table(city)?;
+    /// session.load(|tx| (0..100_000).try_for_each(|id| tx.insert(&cities, row![id])))?;
+    /// session.commit()?;
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn load<T>(&mut self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        if self.state() != SessionState::Open || !self.savepoints.is_empty() {
+            return self.run(body);
+        }
+        let (result, has_loaded) = self.load_rows(body)?;
+        match result {
+            Err(error) if has_loaded => Err(self.abort(error)),
+            result => result,
+        }
+    }
+
+    /// As [`load`](Self::load), for a table that is none any more if this fails. And whether rows were loaded.
+    pub(super) fn load_rows<T>(
+        &mut self,
+        body: impl FnMut(&Tx<'_, '_>) -> Result<T>,
+    ) -> Result<(Result<T>, bool)> {
+        // What it reads is what there is now: an access that turns out to write would be retried.
+        self.is_current = true;
+        self.access()?.loading = Some(Box::default());
+        let result = self.run(body);
+        let loading = self.access.as_mut().and_then(|access| access.loading.take());
+        Ok((result, loading.is_none_or(|loading| loading.has_loaded)))
+    }
+}
