@@ -205,7 +205,7 @@ fn rendered(url: &str, width: u32) -> Option<String> {
     let found = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
         Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
     })?;
-    for budget in [2_000, 5_000, 20_000] {
+    for budget in [2_000, 5_000, 20_000, 60_000, 60_000] {
         let output = Command::new(found)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
