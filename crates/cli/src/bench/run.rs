@@ -112,7 +112,7 @@ fn check_options(plan: &Plan) -> Result {
     }
 }
 
-fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<Findings<'a>> {
+fn measure<'a>(plan: &'a Plan, settings: Settings, place: &Place) -> Result<Findings<'a>> {
     let progress = Progress::new();
     let engine = || plan.options.engine(plan.workload.partition_key());
     let (db, mut follower) = open_followed(plan, place, engine())?;
@@ -124,13 +124,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     }
     let load_time = start.elapsed();
     plan.options.split.iter().try_for_each(|label| label.put(&db))?;
-    let mut before = plan.workload.marks(&db)?;
-    if let Some(milliseconds) = plan.options.target_mean_ms {
-        let found = target::search(&db, plan, &settings, milliseconds, &progress)?;
-        before += found.marks;
-        // What the schedule had to learn it has learned.
-        settings = Settings { rate: found.rate, warmup: plan.options.warmup, ..settings };
-    }
+    let (settings, before) = at_target(plan, &db, settings, &progress)?;
     let bound = plan.workload.bind(&db, settings.callers())?;
     let interface = SqlInterface::of(plan, &db)?;
     follower.as_mut().map_or(Ok(()), |follower| follower.wait_until_attached(&db))?;
@@ -185,6 +179,16 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         partitions,
         memory,
     })
+}
+
+/// The settings with the rate that gives the mean response time asked for, and how many marks there are before the run.
+fn at_target(plan: &Plan, db: &Database, settings: Settings, progress: &Progress) -> Result<(Settings, u64)> {
+    let before = plan.workload.marks(db)?;
+    let Some(milliseconds) = plan.options.target_mean_ms else { return Ok((settings, before)) };
+    let found = target::search(db, plan, &settings, milliseconds, progress)?;
+    // What the schedule had to learn it has learned.
+    let settings = Settings { rate: found.rate, warmup: plan.options.warmup, ..settings };
+    Ok((settings, before + found.marks))
 }
 
 /// Opens the database again and checks it, if that is asked for: how it was recovered, and what the check says.

@@ -122,7 +122,7 @@ impl Interpreter<'_, '_> {
         }
         let found = !rows.is_empty();
         self.row_count = u64::from(found);
-        self.assign_row(into, &plan, rows.into_iter().next())?;
+        self.assign_row(into, plan, rows.into_iter().next())?;
         self.set_found(found);
         Ok(())
     }
