@@ -143,19 +143,33 @@ impl Binder<'_> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         for function in functions_named(name) {
             let Some(order) = order_named(function, positional, &names) else { continue };
-            let given: Vec<Type> = order.iter().flatten().map(|&arg| types[arg]).collect();
-            let complete = order.iter().all(Option::is_some);
-            if !complete && order.iter().skip_while(|it| it.is_some()).any(Option::is_some) {
-                return Err(self.unsupported(at, "named arguments that skip one are not supported"));
-            }
+            // Arguments that are skipped have their defaults; those at the end are added when the call is finished.
+            let last = order.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+            let ordered: Vec<BoundExpr> = order[..last]
+                .iter()
+                .enumerate()
+                .map(|(position, arg)| match arg {
+                    Some(arg) => Ok(args[*arg].clone()),
+                    None => self.default_argument(function, position),
+                })
+                .collect::<Result<_>>()?;
+            let given: Vec<Type> = ordered.iter().map(BoundExpr::ty).collect();
             let chosen = choose_function(name, &given, false, std::iter::once(function))
                 .map_err(|error| self.at(error, at))?;
             if let Some(Called::Function(resolved)) = chosen {
-                let ordered: Vec<BoundExpr> = order.iter().flatten().map(|&arg| args[arg].clone()).collect();
                 return self.finish_call(resolved, ordered, false, at);
             }
         }
         Err(self.at(no_function(name, &types), at))
+    }
+
+    /// The default of a function's argument.
+    fn default_argument(&self, function: &Function, position: usize) -> Result<BoundExpr> {
+        let required = function.arguments.len() - function.defaults.len();
+        let (ty, text) = (function.arguments[position], function.defaults[position - required]);
+        let value =
+            crate::types::text::from_text(self.environment, ty, Modifier::NONE, text.trim_matches('\''))?;
+        Ok(BoundExpr::constant(value, ty))
     }
 
     /// Converts the arguments, adds defaults, packs variadic ones into an array.
@@ -172,11 +186,9 @@ impl Binder<'_> {
         }
         let function = resolved.function;
         let missing = function.defaults.len() - resolved.defaults;
-        for (position, text) in function.defaults.iter().enumerate().skip(missing) {
-            let ty = function.arguments[function.arguments.len() - function.defaults.len() + position];
-            let value =
-                crate::types::text::from_text(self.environment, ty, Modifier::NONE, text.trim_matches('\''))?;
-            converted.push(BoundExpr::constant(value, ty));
+        let required = function.arguments.len() - function.defaults.len();
+        for position in missing..function.defaults.len() {
+            converted.push(self.default_argument(function, required + position)?);
         }
         if let Some(first) = resolved.packs_from
             && !variadic

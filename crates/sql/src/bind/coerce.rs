@@ -3,7 +3,7 @@
 //! Source: PostgreSQL 15, chapter 10 "Type Conversion", `parse_coerce.c`.
 
 use crate::bind::binder::Binder;
-use crate::bind::tree::{BoundExpr, CaseArms};
+use crate::bind::tree::{BoundExpr, CaseArms, SubqueryKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::common_type;
 use crate::parse::syntax::At;
@@ -40,9 +40,9 @@ impl Binder<'_> {
             return Ok(BoundExpr::Row { fields: fields.clone() });
         }
         if let BoundExpr::Constant { value: Value::Null, .. } = expr
-            && find_cast(from, ty, context).is_some()
+            && (from == ty || find_cast(from, ty, context).is_some())
         {
-            return Ok(BoundExpr::null(ty));
+            return Ok(null_of(ty, modifier, explicit));
         }
         if let (BoundExpr::Array { elements, .. }, Some(element)) = (&expr, ty.element())
             && explicit
@@ -86,13 +86,13 @@ impl Binder<'_> {
         at: At,
     ) -> Result<Option<BoundExpr>> {
         match expr {
-            BoundExpr::Constant { value: Value::Null, .. } => Ok(Some(BoundExpr::null(ty))),
+            BoundExpr::Constant { value: Value::Null, .. } => Ok(Some(null_of(ty, modifier, explicit))),
             BoundExpr::Constant { value: Value::Text(text), .. } if ty != Type::Unknown => {
                 let input_modifier = if matches!(ty, Type::Interval) { modifier } else { Modifier::NONE };
                 let value = from_text(self.environment, ty, input_modifier, text)
                     .map_err(|error| self.at(error, at))?;
                 let constant = BoundExpr::constant(value, ty);
-                if modifier.is_none() || matches!(ty, Type::Interval) {
+                if modifier.is_none() {
                     return Ok(Some(constant));
                 }
                 Ok(Some(BoundExpr::Cast { operand: Box::new(constant), ty, modifier, explicit }))
@@ -112,6 +112,42 @@ impl Binder<'_> {
             }
             // A query's column of unknown type was made text when the query ended; what is left is CASE and its kin.
             _ => Ok(None),
+        }
+    }
+
+    /// The modifier of an expression's type: of a column, of a cast, of what hands on values of one modifier.
+    ///
+    /// Source: PostgreSQL 15, `exprTypmod`.
+    pub fn modifier_of(&self, expr: &BoundExpr) -> Modifier {
+        let of_all = |exprs: &[&BoundExpr]| {
+            let mut modifiers = exprs.iter().map(|expr| self.modifier_of(expr));
+            let first = modifiers.next().unwrap_or(Modifier::NONE);
+            if modifiers.all(|modifier| modifier == first) { first } else { Modifier::NONE }
+        };
+        match expr {
+            BoundExpr::Cast { modifier, .. } => *modifier,
+            BoundExpr::Column { .. } => {
+                let entries = self.scopes.iter().rev().flat_map(|scope| &scope.entries);
+                let found = entries.flat_map(|entry| &entry.columns).find(|column| column.expr == *expr);
+                found.map_or(Modifier::NONE, |column| column.modifier)
+            }
+            BoundExpr::Case { arms, otherwise, .. } => {
+                let values: Vec<&BoundExpr> =
+                    arms.iter().map(|arm| &arm.then).chain([&**otherwise]).collect();
+                of_all(&values)
+            }
+            BoundExpr::Coalesce { operands, .. }
+            | BoundExpr::MinMax { operands, .. }
+            | BoundExpr::Array { elements: operands, .. } => of_all(&operands.iter().collect::<Vec<_>>()),
+            BoundExpr::NullIf { operands, .. } => self.modifier_of(&operands[0]),
+            BoundExpr::Subscript { array, .. } | BoundExpr::Slice { array, .. } => self.modifier_of(array),
+            BoundExpr::Subquery(subquery) => match subquery.kind {
+                SubqueryKind::Scalar { .. } | SubqueryKind::Array { .. } => {
+                    subquery.query.columns[0].modifier
+                }
+                _ => Modifier::NONE,
+            },
+            _ => Modifier::NONE,
         }
     }
 
@@ -153,7 +189,20 @@ impl Binder<'_> {
 
     /// Expressions of CASE, COALESCE, VALUES and their kin, all as their common type.
     pub fn unify(&mut self, exprs: Vec<BoundExpr>, what: &str, at: At) -> Result<(Vec<BoundExpr>, Type)> {
-        let ty = self.common(&exprs.iter().map(BoundExpr::ty).collect::<Vec<_>>(), what, at)?;
+        let types: Vec<Type> = exprs.iter().map(BoundExpr::ty).collect();
+        let ty = match (self.common(&types, what, at), common_type(&types)) {
+            (Err(error), Some(ty)) if error.state() == SqlState::CANNOT_COERCE => {
+                // Literals before the one without a conversion may fail first.
+                let known = |from: Type| from == ty || find_cast(from, ty, CastContext::Implicit).is_some();
+                let reached =
+                    exprs.into_iter().take_while(|expr| expr.ty() == Type::Unknown || known(expr.ty()));
+                for expr in reached {
+                    self.implicit(expr, ty, at)?;
+                }
+                return Err(error);
+            }
+            (common, _) => common?,
+        };
         let unified =
             exprs.into_iter().map(|expr| self.implicit(expr, ty, at)).collect::<Result<Vec<_>>>()?;
         Ok((unified, ty))
@@ -172,9 +221,16 @@ impl Binder<'_> {
         let first = known.first().copied().unwrap_or(Type::Text);
         let other = known.iter().copied().find(|ty| ty.category() != first.category());
         let other = other.or_else(|| known.iter().copied().find(|&ty| ty != first)).unwrap_or(first);
+        let is_one_category = first.category() == other.category();
         let (first, other) = (self.type_text(first), self.type_text(other));
-        let message = format!("{what} types {first} and {other} cannot be matched");
-        Err(self.error(at, SqlState::DATATYPE_MISMATCH, message))
+        // Within a category PostgreSQL chooses a type, and then finds no conversion.
+        let (state, message) = match is_one_category {
+            true => (SqlState::CANNOT_COERCE, format!("{what} could not convert type {other} to {first}")),
+            false => {
+                (SqlState::DATATYPE_MISMATCH, format!("{what} types {first} and {other} cannot be matched"))
+            }
+        };
+        Err(self.error(at, state, message))
     }
 
     /// A result column: what is still unknown is text.
@@ -200,6 +256,15 @@ impl Binder<'_> {
         }
         let otherwise = self.implicit(otherwise, ty, at)?;
         Ok((unified, otherwise, ty))
+    }
+}
+
+/// NULL as a value of a type; the modifier is kept where the result's description shows it.
+fn null_of(ty: Type, modifier: Modifier, explicit: bool) -> BoundExpr {
+    let null = BoundExpr::null(ty);
+    match explicit && !modifier.is_none() {
+        true => BoundExpr::Cast { operand: Box::new(null), ty, modifier, explicit },
+        false => null,
     }
 }
 

@@ -43,6 +43,7 @@ impl Binder<'_> {
             let mut distinct: Vec<Vec<usize>> = Vec::new();
             for mut set in sets {
                 set.sort_unstable();
+                set.dedup();
                 if !distinct.contains(&set) {
                     distinct.push(set);
                 }
@@ -343,8 +344,12 @@ impl Grouping {
 }
 
 fn union(left: &[usize], right: &[usize]) -> Vec<usize> {
-    let mut set = left.to_vec();
-    set.extend(right.iter().filter(|number| !left.contains(number)));
+    let mut set = Vec::with_capacity(left.len() + right.len());
+    for &number in left.iter().chain(right) {
+        if !set.contains(&number) {
+            set.push(number);
+        }
+    }
     set
 }
 

@@ -4,7 +4,7 @@ use crate::bind::binder::Binder;
 use crate::bind::tree::{BoundExpr, Quantifier, Subquery, SubqueryKind};
 use crate::error::{Result, SqlState};
 use crate::functions::resolve::{Resolved, resolve_operator, resolve_prefix_operator};
-use crate::parse::syntax::{At, Expr, LikeKind, OperatorName, Query};
+use crate::parse::syntax::{At, Expr, ExprKind, LikeKind, OperatorName, Query};
 use crate::types::Type;
 
 impl Binder<'_> {
@@ -22,7 +22,19 @@ impl Binder<'_> {
         right: &Expr,
         at: At,
     ) -> Result<BoundExpr> {
-        let left = self.expr(left)?;
+        if let (ExprKind::Row(left), ExprKind::Row(right)) = (&left.kind, &right.kind)
+            && is_comparison(&operator.symbol)
+        {
+            let (left, right) = (self.exprs(left)?, self.exprs(right)?);
+            return self.compare_rows(&operator.symbol, left, right, at);
+        }
+        let left = match right.kind {
+            ExprKind::Subquery(_) => self.row_or_value(left)?,
+            _ => self.expr(left)?,
+        };
+        if let (BoundExpr::Row { fields }, ExprKind::Subquery(query)) = (&left, &right.kind) {
+            return self.compare_with_row_query(&operator.symbol, fields.clone(), query, right.at, at);
+        }
         let right = self.expr(right)?;
         self.operator(&operator.symbol, left, right, at)
     }
@@ -32,11 +44,6 @@ impl Binder<'_> {
         match (left, right) {
             (BoundExpr::Row { fields: left }, BoundExpr::Row { fields: right }) if is_comparison(symbol) => {
                 self.compare_rows(symbol, left, right, at)
-            }
-            (BoundExpr::Row { fields }, BoundExpr::Subquery(subquery))
-                if is_row_subquery(&subquery, fields.len()) =>
-            {
-                self.compare_with_row_query(symbol, fields, *subquery, at)
             }
             (left, right) => {
                 let resolved = self.resolve_binary(symbol, left.ty(), right.ty(), at)?;
@@ -108,20 +115,43 @@ impl Binder<'_> {
         &mut self,
         symbol: &str,
         left: Vec<BoundExpr>,
-        subquery: Subquery,
+        query: &Query,
+        query_at: At,
         at: At,
     ) -> Result<BoundExpr> {
-        let fields = subquery.query.columns.iter().enumerate().map(|(number, column)| {
+        let query = self.subquery(query, query_at)?;
+        if query.columns.len() != left.len() {
+            let many = if query.columns.len() > left.len() { "many" } else { "few" };
+            let message = format!("subquery has too {many} columns");
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
+        }
+        if !is_comparison(symbol) {
+            let message = format!("row comparison operator must yield type boolean, not {symbol}");
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+        }
+        let fields = query.columns.iter().enumerate().map(|(number, column)| {
             let kind = SubqueryKind::ScalarField { number, ty: column.ty };
-            BoundExpr::Subquery(Box::new(Subquery { kind, query: subquery.query.clone() }))
+            BoundExpr::Subquery(Box::new(Subquery { kind, query: query.clone() }))
         });
         let right: Vec<BoundExpr> = fields.collect();
         self.compare_rows(symbol, left, right, at)
     }
 
     pub fn is_distinct(&mut self, left: &Expr, right: &Expr, negated: bool, at: At) -> Result<BoundExpr> {
-        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        let (left, right) = match (&left.kind, &right.kind) {
+            (ExprKind::Row(_), ExprKind::Row(_)) => (self.row_or_value(left)?, self.row_or_value(right)?),
+            _ => (self.expr(left)?, self.expr(right)?),
+        };
         self.distinct_values(left, right, negated, at)
+    }
+
+    /// An operand that is compared. A literal in a row has no type of its own yet: it takes that of the field that it is
+    /// compared with.
+    fn row_or_value(&mut self, expr: &Expr) -> Result<BoundExpr> {
+        match &expr.kind {
+            ExprKind::Row(fields) => Ok(BoundExpr::Row { fields: self.exprs(fields)? }),
+            _ => self.expr(expr),
+        }
     }
 
     fn distinct_values(
@@ -184,8 +214,12 @@ impl Binder<'_> {
 
     /// `x IN (a, b, …)`.
     pub fn in_list(&mut self, operand: &Expr, list: &[Expr], negated: bool, at: At) -> Result<BoundExpr> {
-        let operand_expr = self.expr(operand)?;
-        let items = self.exprs(list)?;
+        let are_rows = list.iter().all(|item| matches!(item.kind, ExprKind::Row(_)));
+        let operand_expr = if are_rows { self.row_or_value(operand)? } else { self.expr(operand)? };
+        let items = match matches!(operand.kind, ExprKind::Row(_)) {
+            true => list.iter().map(|item| self.row_or_value(item)).collect::<Result<_>>()?,
+            false => self.exprs(list)?,
+        };
         let row = matches!(operand_expr, BoundExpr::Row { .. });
         if !row && let Some(in_list) = self.in_list_of_one_type(&operand_expr, &items, negated, at)? {
             return Ok(in_list);
@@ -209,6 +243,13 @@ impl Binder<'_> {
         if items.iter().any(|item| matches!(item, BoundExpr::Row { .. })) {
             return Ok(None);
         }
+        // PostgreSQL finds a common type for the items without columns, if there are several; the others are compared
+        // one by one.
+        let has_columns = |item: &BoundExpr| crate::bind::tree::walk::names_columns(item);
+        let fixed = items.iter().filter(|item| !has_columns(item)).count();
+        if fixed < items.len() && items.iter().any(|item| item.ty() != operand.ty()) {
+            return Ok(None);
+        }
         let mut types = vec![operand.ty()];
         types.extend(items.iter().map(BoundExpr::ty));
         let Some(ty) = crate::functions::resolve::common_type(&types) else { return Ok(None) };
@@ -224,7 +265,7 @@ impl Binder<'_> {
 
     /// `x IN (SELECT …)`.
     pub fn in_query(&mut self, operand: &Expr, query: &Query, negated: bool, at: At) -> Result<BoundExpr> {
-        let operand = self.expr(operand)?;
+        let operand = self.row_or_value(operand)?;
         let any = self.quantified_over_query(operand, "=", query, Quantifier::Any, at)?;
         Ok(if negated { BoundExpr::Not(Box::new(any)) } else { any })
     }
@@ -376,11 +417,4 @@ impl Binder<'_> {
 
 fn is_comparison(symbol: &str) -> bool {
     matches!(symbol, "=" | "<>" | "<" | "<=" | ">" | ">=")
-}
-
-/// Whether a query in parentheses stands for a row of this many fields.
-fn is_row_subquery(subquery: &Subquery, fields: usize) -> bool {
-    matches!(subquery.kind, SubqueryKind::Scalar { .. })
-        && fields > 1
-        && subquery.query.columns.len() == fields
 }

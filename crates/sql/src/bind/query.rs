@@ -260,7 +260,10 @@ impl Binder<'_> {
                     row[position] = self.implicit(cell, ty, syntax[position].at)?;
                 }
             }
-            columns.push(plain_column(&format!("column{}", position + 1), ty));
+            let mut modifiers = bound.iter().map(|row| self.modifier_of(&row[position]));
+            let first = modifiers.next().unwrap_or(Modifier::NONE);
+            let modifier = if modifiers.all(|it| it == first) { first } else { Modifier::NONE };
+            columns.push(BoundColumn { modifier, ..plain_column(&format!("column{}", position + 1), ty) });
         }
         Ok(plain_query(id, QueryBody::Values(bound), columns))
     }

@@ -132,7 +132,7 @@ impl Binder<'_> {
             return Ok(Target { expr: bound, name, at: expr.at, modifier, source });
         }
         let bound = self.expr(expr)?;
-        let modifier = modifier_of(&bound);
+        let modifier = self.modifier_of(&bound);
         Ok(Target { expr: bound, name, at: expr.at, modifier, source: None })
     }
 
@@ -298,14 +298,6 @@ fn column_of(target: &Target) -> BoundColumn {
     }
 }
 
-/// The modifier of an expression's type: of a cast, or of what merely hands on a value.
-pub(crate) fn modifier_of(expr: &BoundExpr) -> Modifier {
-    match expr {
-        BoundExpr::Cast { modifier, .. } => *modifier,
-        _ => Modifier::NONE,
-    }
-}
-
 /// The name of a result column without an alias.
 ///
 /// Source: PostgreSQL 15, `FigureColname`.
@@ -324,11 +316,11 @@ fn figure(expr: &Expr) -> (String, u8) {
         | ExprKind::Collate { operand, .. } => figure(operand),
         ExprKind::Call(call) => strong(call.name.last()),
         ExprKind::Cast { operand, ty } => match figure(operand) {
-            (name, strength) if strength > 0 => (name, strength),
+            (name, strength) if strength > 1 => (name, strength),
             _ => (ty.name.last().to_string(), 1),
         },
         ExprKind::Case { otherwise, .. } => match otherwise.as_deref().map(figure) {
-            Some((name, strength)) if strength > 0 => (name, strength),
+            Some((name, strength)) if strength > 1 => (name, strength),
             _ => ("case".to_string(), 1),
         },
         ExprKind::Coalesce(_) => strong("coalesce"),
@@ -339,21 +331,26 @@ fn figure(expr: &Expr) -> (String, u8) {
         ExprKind::Array(_) | ExprKind::ArrayQuery(_) => strong("array"),
         ExprKind::Row(_) => strong("row"),
         ExprKind::Exists(_) => strong("exists"),
-        ExprKind::Bool(_) => ("bool".to_string(), 1),
         ExprKind::Subquery(query) => subquery_name(query),
         _ => ("?column?".to_string(), 0),
     }
 }
 
-/// A subquery's column gives its name to the expression.
+/// A subquery's column gives its name to the expression, also where it has none.
 fn subquery_name(query: &crate::parse::syntax::Query) -> (String, u8) {
-    if let crate::parse::syntax::QueryBodySyntax::Select(select) = &query.body
-        && let Some(SelectItem::Expr { expr, alias }) = select.targets.first()
-    {
-        return match alias {
-            Some(alias) => (alias.text.clone(), 2),
-            None => figure(expr),
-        };
+    (body_name(&query.body), 2)
+}
+
+fn body_name(body: &crate::parse::syntax::QueryBodySyntax) -> String {
+    use crate::parse::syntax::QueryBodySyntax;
+    match body {
+        QueryBodySyntax::Select(select) => match select.targets.first() {
+            Some(SelectItem::Expr { alias: Some(alias), .. }) => alias.text.clone(),
+            Some(SelectItem::Expr { expr, .. }) => column_name(expr),
+            _ => "?column?".to_string(),
+        },
+        QueryBodySyntax::Values(_) => "column1".to_string(),
+        QueryBodySyntax::Set { left, .. } => body_name(left),
+        QueryBodySyntax::Query(query) => body_name(&query.body),
     }
-    ("?column?".to_string(), 0)
 }

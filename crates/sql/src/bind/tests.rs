@@ -120,7 +120,7 @@ fn results_have_postgresqls_names_and_types() {
     for (text, expected) in [
         (
             "select 1, 2147483648, 9223372036854775808, 1.5, 'x', null, true",
-            "?column? integer, ?column? bigint, ?column? numeric, ?column? numeric, ?column? text, ?column? text, bool boolean",
+            "?column? integer, ?column? bigint, ?column? numeric, ?column? numeric, ?column? text, ?column? text, ?column? boolean",
         ),
         ("select id, name as label, t.n from t", "id integer, label text, n bigint"),
         ("select * from t", "id integer, name text, n bigint, twice integer"),

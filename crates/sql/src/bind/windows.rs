@@ -8,7 +8,7 @@ use crate::bind::tree::{BoundExpr, Frame, FrameBound, FrameExclusion, FrameUnit,
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{ExclusionName, Expr, FrameClause, FrameLimit, FrameUnitName, WindowDefinition};
 use crate::types::cast::CastContext;
-use crate::types::{Category, Modifier, Type};
+use crate::types::{Modifier, Type};
 
 impl Binder<'_> {
     /// A window in parentheses that may start from a named one: the parts of both.
@@ -130,7 +130,12 @@ impl Binder<'_> {
             return Err(self.error(offset.at, SqlState::WINDOWING_ERROR, message));
         };
         let ty = match key.expr.ty() {
-            ty if ty.category() == Category::Numeric => ty,
+            Type::Int2 | Type::Int4 | Type::Int8 => match bound.ty() {
+                given @ (Type::Int2 | Type::Int4 | Type::Int8) => given,
+                _ => Type::Int8,
+            },
+            Type::Float4 | Type::Float8 => Type::Float8,
+            Type::Numeric => Type::Numeric,
             Type::Date | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Interval => Type::Interval,
             ty => {
                 let message = format!(

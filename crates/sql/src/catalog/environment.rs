@@ -17,6 +17,12 @@ impl CatalogEnvironment<'_> {
     pub fn new(catalog: &Catalog) -> CatalogEnvironment<'_> {
         CatalogEnvironment { catalog, plain: PlainEnvironment::new(0) }
     }
+
+    /// The same with a session's formats.
+    pub fn with_formats(mut self, formats: FormatSettings) -> Self {
+        self.plain.formats = formats;
+        self
+    }
 }
 
 impl Environment for CatalogEnvironment<'_> {

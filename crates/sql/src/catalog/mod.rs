@@ -5,7 +5,7 @@
 //! sequences share one namespace in each schema; enums and domains another.
 
 mod earlier_users;
-mod environment;
+pub(crate) mod environment;
 mod relation;
 pub(crate) mod rights;
 pub(crate) mod role;

@@ -1,9 +1,11 @@
 //! ALTER TABLE … ALTER COLUMN: defaults, NOT NULL, types, identity.
 
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 use heddledb::TableChange;
 
+use crate::catalog::environment::CatalogEnvironment;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Column, ColumnOrigin, Relation, Table};
@@ -13,8 +15,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{AlterAction, Expr, ExprKind, SequenceOption, TypeName};
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
+use crate::types::Type;
 use crate::types::cast::{Cast, CastContext, is_relabel};
-use crate::types::{PlainEnvironment, Type};
 
 impl Connection {
     pub(crate) fn alter_column(
@@ -154,21 +156,35 @@ impl Connection {
             && is_relabel(old.ty, new.ty)
             && new.modifier.is_none();
         if !same {
-            let formats = self.environment().settings.formats.clone();
-            let change = TableChange::new().convert(name, data_type, move |value| {
-                let mut environment = PlainEnvironment::new(0);
-                environment.formats = formats.clone();
-                let converted = decode(old.ty, old.modifier, value.as_value_ref())
-                    .and_then(|value| cast.apply(&mut environment, &value))
-                    .and_then(|value| encode(new.ty, new.modifier, &value));
-                converted.map_err(|error| heddledb::fail(error.to_string()))
-            });
-            self.change_engine(table, change, name)?;
+            self.convert_column(table, old, new, cast)?;
         }
         self.redefine(table, |table| {
             let column = &mut table.columns[position];
             (column.ty, column.modifier) = (named.ty, named.modifier);
         })
+    }
+
+    /// Rewrites a column's values as those of another type.
+    fn convert_column(&mut self, table: &Arc<Table>, old: Column, new: Column, cast: Cast) -> Result<()> {
+        let (name, data_type) = (old.name.clone(), engine_type(new.ty, new.modifier));
+        let formats = self.environment().settings.formats.clone();
+        let catalog = self.environment().catalog.clone();
+        let failure = Arc::new(Mutex::new(None));
+        let failed = failure.clone();
+        let change = TableChange::new().convert(&name, data_type, move |value| {
+            let mut environment = CatalogEnvironment::new(&catalog).with_formats(formats.clone());
+            let converted = decode(old.ty, old.modifier, value.as_value_ref())
+                .and_then(|value| cast.apply(&mut environment, &value))
+                .and_then(|value| encode(new.ty, new.modifier, &value));
+            converted.map_err(|error| {
+                let message = error.to_string();
+                *failed.lock() = Some(error);
+                heddledb::fail(message)
+            })
+        });
+        // The engine hands on the message only.
+        self.change_engine(table, change, &name).map_err(|error| failure.lock().take().unwrap_or(error))?;
+        Ok(())
     }
 
     fn add_identity(

@@ -217,12 +217,16 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
 
 /// `NaN` where the digits before the point would stand.
 fn not_a_number(template: &Template) -> String {
-    let sign = if template.has(&[Node::Sign]) { "+" } else { " " };
     if template.is_filled {
-        "NaN".to_string()
-    } else {
-        format!("{sign}{:>width$}", "NaN", width = template.before)
+        return "NaN".to_string();
     }
+    let (before, behind) = match template.nodes.last() {
+        Some(Node::Minus) => ("", " "),
+        Some(Node::Sign) => ("", "+"),
+        _ if template.has(&[Node::Sign]) => ("+", ""),
+        _ => (" ", ""),
+    };
+    format!("{before}{:>width$}{behind}", "NaN", width = template.before)
 }
 
 /// Writes digits into a template; none where the number has no digits.

@@ -182,8 +182,15 @@ impl Parser<'_> {
         self.advance();
         self.expect_mark("(")?;
         let operand = Box::new(left);
-        let (kind, height) = if self.starts_query() {
-            let query = Box::new(self.query()?);
+        let (mark, is_nested) = (self.mark(), self.is_mark(0, "("));
+        let mut query = if self.starts_query() { Some(self.query()) } else { None };
+        // `ANY ((SELECT …)::int[])` is an array that begins with a query in parentheses.
+        if query.is_some() && is_nested && !self.is_mark(0, ")") {
+            self.rewind(mark);
+            query = None;
+        }
+        let (kind, height) = if let Some(query) = query {
+            let query = Box::new(query?);
             let height = operand.height;
             (ExprKind::QuantifiedQuery { operand, operator, query, all }, height)
         } else {
@@ -308,7 +315,15 @@ impl Parser<'_> {
         self.expect("collate")?;
         let collation = self.object_name()?;
         let height = left.height;
-        self.above(ExprKind::Collate { operand: Box::new(left), collation }, at, height)
+        let mut collated =
+            self.above(ExprKind::Collate { operand: Box::new(left), collation }, at, height)?;
+        while self.is_mark(0, "::") {
+            let at = self.position();
+            self.expect_mark("::")?;
+            let (ty, height) = (self.type_name()?, collated.height);
+            collated = self.above(ExprKind::Cast { operand: Box::new(collated), ty }, at, height)?;
+        }
+        Ok(collated)
     }
 
     /// `(a, b) OVERLAPS (c, d)`.

@@ -30,7 +30,7 @@ impl Parser<'_> {
         self.query_ends_inner_parentheses(depth)
     }
 
-    /// Whether behind the innermost closing parenthesis the query goes on (or its parentheses end).
+    /// Whether behind a closing parenthesis the query goes on, or all of its parentheses end.
     fn query_ends_inner_parentheses(&self, depth: usize) -> bool {
         let (mut open, mut ahead) = (depth, depth);
         loop {
@@ -47,8 +47,12 @@ impl Parser<'_> {
             }
             ahead += 1;
         }
+        while open > 0 && matches!(self.peek(ahead + 1), TokenKind::Mark(")")) {
+            open -= 1;
+            ahead += 1;
+        }
         match self.peek(ahead + 1) {
-            TokenKind::Mark(")") => true,
+            _ if open == 0 => true,
             TokenKind::Word(word) => matches!(
                 word.as_ref(),
                 "union" | "intersect" | "except" | "order" | "limit" | "offset" | "fetch" | "for"

@@ -60,8 +60,9 @@ impl Planner<'_> {
         }
         plan = self.lock(plan, locks, limit.clone())?;
         if let Some(limit) = limit {
-            let count =
-                limit.count.as_ref().and_then(Expr::as_constant).map(|count| count.any_int().max(0) as f64);
+            // LIMIT NULL is no limit.
+            let count = limit.count.as_ref().and_then(Expr::as_constant).filter(|count| !count.is_null());
+            let count = count.map(|count| count.any_int().max(0) as f64);
             let (width, rows, cost) =
                 (plan.width, count.map_or(plan.rows, |count| count.min(plan.rows)), plan.cost);
             plan = self.plan(Node::Limit { input: Box::new(plan), limit }, width, rows, cost);
@@ -326,6 +327,8 @@ fn inlines(cte: &BoundCte, query: &BoundQuery) -> bool {
 impl Planner<'_> {
     /// Targets of which some return sets.
     fn set_targets(&mut self, targets: &[BoundExpr], mut stage: Stage) -> Result<Plan> {
+        // A query within an argument has sets of its own.
+        let around = std::mem::take(&mut self.sets);
         let mut calls = Vec::new();
         for target in targets {
             crate::plan::walk::walk(target, &mut |expr| {
@@ -349,7 +352,7 @@ impl Planner<'_> {
             stage = self.add_set(stage, set, name);
         }
         let plan = self.targets(targets, stage);
-        self.sets.clear();
+        self.sets = around;
         plan
     }
 
@@ -381,8 +384,12 @@ impl Planner<'_> {
 
 /// Whether an argument is the value of this slot, or is computed of slots that set-returning functions fill.
 fn names_slot(argument: &Expr, slot: usize) -> bool {
-    !matches!(argument, Expr::Constant(_) | Expr::Parameter(_) | Expr::Outer(_))
-        && format!("{argument:?}").contains(&format!("Slot({slot})"))
+    let mut seen = std::collections::BTreeSet::new();
+    match argument.slots(&mut seen) {
+        true => seen.contains(&slot),
+        // Subqueries number slots of their own: this may find one too many.
+        false => format!("{argument:?}").contains(&format!("Slot({slot})")),
+    }
 }
 
 /// Why a query is refused.

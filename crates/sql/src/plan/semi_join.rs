@@ -111,7 +111,11 @@ impl Planner<'_> {
                         select.targets.iter().map(|target| substituted(&target.expr, &self.merged)).collect();
                     self.equalities(left, operators, values, &mut conditions);
                 }
-                if is_in && semi.negated && !conditions.iter().all(has_keys) {
+                let is_key = |condition: &BoundExpr| {
+                    has_keys(condition)
+                        && !equality(condition).is_some_and(|(_, value)| self.sees_in(&stage, value))
+                };
+                if is_in && semi.negated && !conditions.iter().all(is_key) {
                     return self.filter(stage, std::slice::from_ref(&semi.condition));
                 }
                 let join = Join { kind, conditions, null_aware: is_in && semi.negated, rows };
@@ -162,6 +166,11 @@ impl Planner<'_> {
             }
         });
         self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
+    }
+
+    /// Whether a value of a subquery names columns of a stage.
+    fn sees_in(&self, stage: &Stage, value: &BoundExpr) -> bool {
+        self.all_relations(relations_of(value)).iter().any(|relation| stage.layout.has_relation(*relation))
     }
 
     /// What a subquery joins on its own, and the conditions in which it sees the stage's rows; none if it sees them

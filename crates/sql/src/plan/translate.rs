@@ -318,7 +318,12 @@ pub(crate) fn is_fixed_cast(from: Type, to: Type) -> bool {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric | Type::Float8 | Type::Float4
         )
     };
-    plain(from) && plain(to)
+    // Texts of moments depend on settings.
+    let is_text = |ty: Type| matches!(ty, Type::Text | Type::Varchar);
+    let is_exact = |ty: Type| matches!(ty, Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric);
+    (plain(from) && plain(to))
+        || (is_text(from) && (plain(to) || matches!(to, Type::Uuid | Type::Jsonb)))
+        || (is_exact(from) && is_text(to))
 }
 
 /// The sorted values of a list of constants, and whether NULL is among them.

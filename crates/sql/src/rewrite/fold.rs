@@ -308,6 +308,7 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
         BoundExpr::NullIf { operands, equals, .. } => {
             is_immutable(equals) && operands.iter().all(is_constant)
         }
+        BoundExpr::Array { elements, .. } => elements.iter().all(is_constant),
         BoundExpr::MinMax { operands, .. } => operands.iter().all(is_constant),
         BoundExpr::InList { list, .. } if matches!(&list[..], [item] if is_null(item)) => {
             *expr = BoundExpr::null(Type::Bool);

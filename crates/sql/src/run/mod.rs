@@ -35,7 +35,7 @@ use crate::run::memory::Memory;
 use crate::run::operator::Build;
 use crate::run::order::Hashing;
 use crate::run::subquery::Cached;
-use crate::run::write::Written;
+use crate::run::write::{Postponed, Written};
 use crate::types::{Environment, PlainEnvironment, Value};
 
 pub(crate) use spill::KeptRows;
@@ -297,14 +297,19 @@ pub(crate) fn execute_with(
     options: RunOptions,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<(u64, Vec<u64>)> {
-    let mut run =
-        Run::new(access.rows, access.writes, environment, parameters, planned.sizes, options.memory);
+    let postponed = access.writes.filter(|_| !planned.first.is_empty()).map(Postponed::new);
+    let (rows, writes) = match &postponed {
+        Some(postponed) => (postponed as &dyn Rows, Some(postponed as &dyn Writes)),
+        None => (access.rows, access.writes),
+    };
+    let mut run = Run::new(rows, writes, environment, parameters, planned.sizes, options.memory);
     run.runs_in = access.runs_in;
     run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     for (number, action) in &planned.first {
         let written = run.act(action)?;
         run.set_work_table(*number, Rc::new(written.returned));
+        postponed.iter().for_each(Postponed::take_back);
     }
     let count = match &planned.action {
         Action::Query(plan) => {
@@ -322,6 +327,7 @@ pub(crate) fn execute_with(
             written.count
         }
     };
+    postponed.iter().try_for_each(Postponed::do_again)?;
     Ok((count, run.counts.take().unwrap_or_default()))
 }
 

@@ -39,6 +39,18 @@ pub(crate) struct Candidates {
     has_null: bool,
 }
 
+/// Whether a value may be equal to one that is written otherwise.
+fn is_spelled(value: &Value) -> bool {
+    match value {
+        Value::Numeric(value) => value.scale().is_some_and(|scale| scale > 0),
+        Value::Float4(value) => *value == 0.0,
+        Value::Float8(value) => *value == 0.0,
+        Value::Bpchar(_) | Value::Interval(_) | Value::Timetz(..) | Value::Jsonb(_) => true,
+        Value::Array(_) | Value::Record(_) => true,
+        _ => false,
+    }
+}
+
 impl<'e> Run<'e> {
     /// A subquery's value for a row.
     pub(crate) fn subquery(&mut self, subquery: &'e SubPlan, row: &[Value]) -> Result<Value> {
@@ -46,7 +58,12 @@ impl<'e> Run<'e> {
         for binding in &subquery.bindings {
             seen.push(self.evaluate(&binding.value, row)?);
         }
-        let kept = self.cached[subquery.cache].as_ref().and_then(|cached| cached.get(&seen)).cloned();
+        // Values that are equal and look different, such as 1.5 and 1.50, give results that look different.
+        let is_cached = subquery.is_stable && !seen.iter().any(is_spelled);
+        let kept = match is_cached {
+            true => self.cached[subquery.cache].as_ref().and_then(|cached| cached.get(&seen)).cloned(),
+            false => None,
+        };
         let answer = match kept {
             Some(answer) => answer,
             None => {
@@ -54,7 +71,9 @@ impl<'e> Run<'e> {
                     self.set_outer(binding.outer, value.clone());
                 }
                 let answer = self.answer(subquery)?;
-                self.keep(subquery, seen, &answer);
+                if is_cached {
+                    self.keep(subquery, seen, &answer);
+                }
                 answer
             }
         };
@@ -66,7 +85,7 @@ impl<'e> Run<'e> {
 
     fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer) {
         let bytes = row_bytes(&seen) + 64;
-        if !subquery.is_stable || !self.memory.has_room(bytes) {
+        if !self.memory.has_room(bytes) {
             return;
         }
         let cached = self.cached[subquery.cache].get_or_insert_with(HashMap::new);

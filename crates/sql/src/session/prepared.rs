@@ -480,8 +480,20 @@ impl Connection {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
         }
         let mut values = Vec::with_capacity(args.len());
-        for (arg, &ty) in args.iter().zip(plan.parameters.iter()) {
-            values.push(self.constant(arg, ty)?);
+        for (number, (arg, &ty)) in args.iter().zip(plan.parameters.iter()).enumerate() {
+            let value = self.constant(arg, ty).map_err(|error| match error.state() {
+                SqlState::CANNOT_COERCE => {
+                    let message = format!(
+                        "parameter ${} cannot be coerced to the expected type {}",
+                        number + 1,
+                        self.environment.catalog.type_display(ty)
+                    );
+                    SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                        .with_hint("You will need to rewrite or cast the expression.")
+                }
+                _ => error,
+            })?;
+            values.push(value);
         }
         self.run_to_sink(&plan, &values, &mut true, sink)
     }

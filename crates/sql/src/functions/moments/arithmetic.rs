@@ -147,7 +147,11 @@ pub(in crate::functions) fn add_interval_in_zone(
     moved.checked_add(interval.micros).ok_or_else(timestamp_out_of_range).and_then(check_timestamp)
 }
 
-fn instant(context: &mut FunctionContext<'_>, micros: i64, interval: Interval) -> Result<Value> {
+pub(in crate::functions) fn instant(
+    context: &mut FunctionContext<'_>,
+    micros: i64,
+    interval: Interval,
+) -> Result<Value> {
     add_interval_in_zone(micros, interval, &context.formats().time_zone).map(Value::Timestamptz)
 }
 
@@ -162,7 +166,7 @@ fn difference(left: i64, right: i64) -> Result<Value> {
 }
 
 /// Times wrap around at midnight.
-fn time_plus(time: i64, micros: i64) -> Value {
+pub(in crate::functions) fn time_plus(time: i64, micros: i64) -> Value {
     Value::Time((time + micros % DAY).rem_euclid(DAY))
 }
 

@@ -9,7 +9,7 @@ use crate::types::datetime::{
 };
 use crate::types::interval::{DAY, Interval, SECOND, out_of_range};
 
-use super::arithmetic::age;
+use super::arithmetic::{add_interval, age, instant, time_plus};
 
 /// The table.
 pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
@@ -95,6 +95,37 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     scalar("overlaps(timestamp, timestamp, timestamp, timestamp) bool", |_, v| Ok(overlaps(v))).nullable(),
     scalar("overlaps(timestamptz, timestamptz, timestamptz, timestamptz) bool", |_, v| Ok(overlaps(v)))
         .nullable(),
+    scalar("overlaps(timestamp, interval, timestamp, interval) bool", |c, v| {
+        overlaps_for(c, v, [true, true])
+    })
+    .nullable(),
+    scalar("overlaps(timestamp, timestamp, timestamp, interval) bool", |c, v| {
+        overlaps_for(c, v, [false, true])
+    })
+    .nullable(),
+    scalar("overlaps(timestamp, interval, timestamp, timestamp) bool", |c, v| {
+        overlaps_for(c, v, [true, false])
+    })
+    .nullable(),
+    scalar("overlaps(timestamptz, interval, timestamptz, interval) bool", |c, v| {
+        overlaps_for(c, v, [true, true])
+    })
+    .nullable()
+    .stable(),
+    scalar("overlaps(timestamptz, timestamptz, timestamptz, interval) bool", |c, v| {
+        overlaps_for(c, v, [false, true])
+    })
+    .nullable()
+    .stable(),
+    scalar("overlaps(timestamptz, interval, timestamptz, timestamptz) bool", |c, v| {
+        overlaps_for(c, v, [true, false])
+    })
+    .nullable()
+    .stable(),
+    scalar("overlaps(time, interval, time, interval) bool", |c, v| overlaps_for(c, v, [true, true]))
+        .nullable(),
+    scalar("overlaps(time, time, time, interval) bool", |c, v| overlaps_for(c, v, [false, true])).nullable(),
+    scalar("overlaps(time, interval, time, time) bool", |c, v| overlaps_for(c, v, [true, false])).nullable(),
     scalar("overlaps(time, time, time, time) bool", |_, v| Ok(overlaps(v))).nullable(),
     scalar("overlaps(timetz, timetz, timetz, timetz) bool", |_, v| Ok(overlaps(v))).nullable(),
 ];
@@ -197,6 +228,29 @@ fn shifted(micros: i64, interval: Interval, sign: i64) -> Result<i64> {
         .checked_add(offset)
         .ok_or_else(datetime::timestamp_out_of_range)
         .and_then(datetime::check_timestamp)
+}
+
+/// OVERLAPS of periods of which some are given by a start and a length.
+fn overlaps_for(context: &mut FunctionContext<'_>, v: &[Value], are_lengths: [bool; 2]) -> Result<Value> {
+    let mut ends = v.to_vec();
+    for (period, is_length) in are_lengths.into_iter().enumerate() {
+        let (start, end) = (&v[period * 2], &v[period * 2 + 1]);
+        if is_length {
+            ends[period * 2 + 1] = later(context, start, end)?;
+        }
+    }
+    Ok(overlaps(&ends))
+}
+
+/// A moment moved by an interval; NULL if either is.
+fn later(context: &mut FunctionContext<'_>, start: &Value, length: &Value) -> Result<Value> {
+    let Value::Interval(length) = length else { return Ok(Value::Null) };
+    match start {
+        Value::Timestamp(start) => add_interval(*start, *length).map(Value::Timestamp),
+        Value::Timestamptz(start) => instant(context, *start, *length),
+        Value::Time(start) => Ok(time_plus(*start, length.micros)),
+        _ => Ok(Value::Null),
+    }
 }
 
 /// Whether two periods of time overlap; the ends of each may come in either order, or be NULL.

@@ -50,7 +50,10 @@ fn keyword_at(text: &str) -> Option<(&'static str, Case)> {
             Some((*keyword, Case::Upper))
         } else if written == lower {
             Some((*keyword, Case::Lower))
-        } else if NAMES.contains(keyword) && written[..1] == keyword[..1] && written[1..] == lower[1..] {
+        } else if NAMES.contains(keyword)
+            && written.starts_with(&keyword[..1])
+            && written.ends_with(&lower[1..])
+        {
             Some((*keyword, Case::Capital))
         } else {
             None

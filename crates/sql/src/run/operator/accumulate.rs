@@ -20,7 +20,7 @@ pub(crate) enum State {
     /// `count(*)` and `count(x)`, which need no state of their own.
     Count(i64),
     Plain(Box<dyn Accumulator>),
-    /// Equal arguments count once.
+    /// Equal arguments count once; they are fed in order at the end, as PostgreSQL does, which sorts to find equal ones.
     Distinct(Box<dyn Accumulator>, HashSet<SmallVec<[Value; 1]>>),
     /// Rows of arguments and sort keys, fed in order at the end.
     Ordered(Box<dyn Accumulator>, Batch),
@@ -68,11 +68,10 @@ impl State {
                     _ => accumulator.accumulate(&mut context, &arguments(call, row))?,
                 }
             }
-            State::Distinct(accumulator, seen) => {
+            State::Distinct(_, seen) => {
                 let arguments = arguments(call, row);
                 if !seen.contains(&arguments) {
                     run.memory.charge(row_bytes(&arguments) + 32)?;
-                    accumulator.accumulate(&mut context(run, call), &arguments)?;
                     seen.insert(arguments.into_iter().collect());
                 }
             }
@@ -101,7 +100,13 @@ impl State {
     pub(crate) fn finish(self, call: &AggregateCall, run: &mut Run<'_>, direct: &[Value]) -> Result<Value> {
         match self {
             State::Count(count) => Ok(Value::Int8(count)),
-            State::Plain(accumulator) | State::Distinct(accumulator, _) => {
+            State::Plain(accumulator) => accumulator.finish(&mut context(run, call), direct),
+            State::Distinct(mut accumulator, seen) => {
+                let mut distinct: Vec<_> = seen.into_iter().collect();
+                distinct.sort_unstable_by(|left, right| nulls_last(left, right));
+                for arguments in distinct {
+                    accumulator.accumulate(&mut context(run, call), &arguments)?;
+                }
                 accumulator.finish(&mut context(run, call), direct)
             }
             State::Ordered(mut accumulator, rows) => {
@@ -122,6 +127,12 @@ impl State {
             }
         }
     }
+}
+
+/// The order of ORDER BY without further words.
+fn nulls_last(left: &[Value], right: &[Value]) -> std::cmp::Ordering {
+    let keys = |row: &[Value]| row.iter().map(|value| (value.is_null(), value.clone())).collect::<Vec<_>>();
+    keys(left).cmp(&keys(right))
 }
 
 fn arguments(call: &AggregateCall, row: &[Value]) -> SmallVec<[Value; 1]> {

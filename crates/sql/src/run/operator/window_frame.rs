@@ -9,6 +9,7 @@ use crate::functions::resolve::resolve_operator;
 use crate::functions::{FunctionContext, ScalarFunction};
 use crate::plan::node::{FrameEnd, FrameNode, SortKey};
 use crate::run::Run;
+use crate::types::datetime::date_to_timestamp_clamped;
 use crate::types::{Type, Value};
 
 /// What the frames of a partition's rows depend on.
@@ -177,7 +178,12 @@ impl<'e> Frames<'_, 'e> {
 
 fn compare(left: &Value, right: &Value) -> Ordering {
     let is_int = |value: &Value| matches!(value, Value::Int2(_) | Value::Int4(_) | Value::Int8(_));
-    if is_int(left) && is_int(right) { left.any_int().cmp(&right.any_int()) } else { left.cmp(right) }
+    match (left, right) {
+        (left, right) if is_int(left) && is_int(right) => left.any_int().cmp(&right.any_int()),
+        (Value::Date(left), Value::Timestamp(right)) => date_to_timestamp_clamped(*left).cmp(right),
+        (Value::Float4(left), right @ Value::Float8(_)) => Value::Float8(f64::from(*left)).cmp(right),
+        (left, right) => left.cmp(right),
+    }
 }
 
 fn shifted(from: usize, away: i64) -> usize {
@@ -202,6 +208,11 @@ fn is_negative(offset: &Value) -> bool {
 
 /// A key plus or minus an offset; none: it is out of its type's range.
 fn moved(run: &mut Run<'_>, symbol: &str, key: &Value, offset: &Value) -> Result<Option<Value>> {
+    if let (Value::Time(key), Value::Interval(offset)) = (key, offset) {
+        // Unlike `time + interval`, this doesn't wrap around at midnight.
+        let micros = if symbol == "-" { -offset.micros } else { offset.micros };
+        return Ok(Some(Value::Time(key.saturating_add(micros))));
+    }
     let types = [type_of(key), type_of(offset)];
     let Some((code, result)) = operator(symbol, types) else {
         return Err(SqlError::unsupported(format!(

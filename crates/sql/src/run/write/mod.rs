@@ -4,6 +4,7 @@
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
 //! triggers                        around statements and rows
+//! postponed                       writes of statements in WITH
 //! ```
 //!
 //! # Invariants
@@ -15,6 +16,7 @@ mod delete;
 mod foreign_key;
 mod insert;
 mod merge;
+mod postponed;
 mod row_number;
 mod rows;
 mod triggers;
@@ -37,6 +39,7 @@ use crate::types::Value;
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use merge::merge;
+pub(crate) use postponed::Postponed;
 pub(crate) use update::{commute, update};
 
 /// What a statement has done.
