@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Options, PhasedOptions, Procedure, ProcedureDefinition,
-    ProtocolKind, ProtocolOptions, Result, SplitOperation, Table, TableDefinition, Value, ValueRef, args,
-    fail, key, row,
+    Action, Args, Composite, DataType, Database, Durability, Options, PhasedOptions, Procedure,
+    ProcedureDefinition, ProtocolKind, ProtocolOptions, Result, SplitOperation, Table, TableDefinition,
+    Value, ValueRef, args, fail, key, row,
 };
 
 /// Repetitions that every operation runs before it is measured: all buffers have grown by then, and the garbage that
@@ -42,7 +42,7 @@ type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
 type Operation = fn(Bank, Measure<'_>);
 
 /// Each operation, and the protocol under which it runs.
-const OPERATIONS: [(&str, ProtocolKind, Operation); 16] = [
+const OPERATIONS: [(&str, ProtocolKind, Operation); 17] = [
     ("get by closure, serial", ProtocolKind::Serial, get_by_closure),
     ("get by closure, optimistic", ProtocolKind::Optimistic, get_by_closure),
     ("get by procedure, serial", ProtocolKind::Serial, get_by_procedure),
@@ -54,6 +54,7 @@ const OPERATIONS: [(&str, ProtocolKind, Operation); 16] = [
     ("insert by closure, optimistic", ProtocolKind::Optimistic, insert_by_closure),
     ("add to a split column, phased", ProtocolKind::Phased, add_to_split_column),
     ("debit-credit of 4 actions, optimistic", ProtocolKind::Optimistic, debit_credit),
+    ("debit-credit of 4 typed actions, optimistic", ProtocolKind::Optimistic, typed_debit_credit),
     ("ycsb of 10 actions, serial", ProtocolKind::Serial, ycsb),
     ("ycsb of 10 actions, optimistic", ProtocolKind::Optimistic, ycsb),
     ("get of both columns by closure, optimistic", ProtocolKind::Optimistic, get_row_by_closure),
@@ -397,6 +398,48 @@ fn debit_credit(bank: Bank, measure: Measure<'_>) {
         .body(|action| action.insert(row![action.args().int(4)?, action.args().int(3)?]));
     let call = bank.register(5, vec![bank.add(0, 3), bank.add(1, 3), bank.add(2, 3), note]);
     bank.in_groups(&call, measure, |next| args![account(next), next % 10, 10, 1, next]);
+}
+
+/// The arguments of a debit-credit transaction.
+#[derive(Composite)]
+struct DebitCredit {
+    account: i64,
+    teller: i64,
+    branch: i64,
+    amount: i64,
+    number: i64,
+}
+
+/// The same by a struct of arguments.
+fn typed_debit_credit(bank: Bank, measure: Measure<'_>) {
+    let amount = bank.accounts.column("amount").expect("a column of the table");
+    let account = Action::commute(&bank.accounts)
+        .with::<DebitCredit>()
+        .key(|call, key| key.push(call.account))
+        .body(move |call, action| action.add(amount, call.amount));
+    let teller = Action::commute(&bank.accounts)
+        .with::<DebitCredit>()
+        .key(|call, key| key.push(call.teller))
+        .body(move |call, action| action.add(amount, call.amount));
+    let branch = Action::commute(&bank.accounts)
+        .with::<DebitCredit>()
+        .key(|call, key| key.push(call.branch))
+        .body(move |call, action| action.add(amount, call.amount));
+    let note = Action::write(&bank.history)
+        .with::<DebitCredit>()
+        .key(|call, key| key.push(call.number))
+        .body(|call, action| action.insert(row![call.number, call.amount]));
+    let call = bank.register(0, vec![account, teller, branch, note]);
+    bank.in_groups(&call, measure, |next| {
+        let call = DebitCredit {
+            account: self::account(next),
+            teller: next % 10,
+            branch: 10,
+            amount: 1,
+            number: next,
+        };
+        call.into()
+    });
 }
 
 /// Ten keys, half of them read, half read and changed.

@@ -6,7 +6,7 @@
 //! ```
 
 use heddledb::{
-    Action, DataType, Database, Durability, Options, ProcedureDefinition, ProtocolKind, Result, Table, args,
+    Action, Composite, Database, Durability, Options, ProcedureDefinition, ProtocolKind, Result, Table,
 };
 
 #[derive(Table)]
@@ -15,6 +15,13 @@ struct Page {
     path: String,
     views: i64,
     last_visitor: Option<i64>,
+}
+
+/// The parameters of the procedure `view`.
+#[derive(Composite)]
+struct View {
+    path: String,
+    visitor: i64,
 }
 
 fn main() -> Result<()> {
@@ -29,15 +36,12 @@ fn main() -> Result<()> {
         Ok(())
     })?;
     // It declares the row that it touches, so that the engine finds it before the body runs.
-    let view = db.register(
-        ProcedureDefinition::new("view")
-            .parameter("path", DataType::Text)
-            .parameter("visitor", DataType::Int64)
-            .phase([Action::commute(&pages).key(|args, key| key.push(args.text(0)?)).body(|action| {
-                action.add("views", 1)?;
-                action.max("last_visitor", action.args().int(1)?)
-            })]),
-    )?;
+    let view = db.register(ProcedureDefinition::new("view").phase([
+        Action::commute(&pages).with::<View>().key(|view, key| key.push(view.path)).body(|view, action| {
+            action.add("views", 1)?;
+            action.max("last_visitor", view.visitor)
+        }),
+    ]))?;
     let counted: Result<()> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4_i64)
             .map(|thread| {
@@ -45,7 +49,8 @@ fn main() -> Result<()> {
                 scope.spawn(move || {
                     (0..500_i64).try_for_each(|click| {
                         let path = if click % 10 == 0 { "/about" } else { "/" };
-                        db.call(view, args![path, thread * 500 + click]).map(drop)
+                        let args = View { path: path.to_string(), visitor: thread * 500 + click };
+                        db.call(view, args).map(drop)
                     })
                 })
             })

@@ -10,6 +10,7 @@ mod open;
 mod partitions;
 mod phases;
 mod placing;
+mod procedures;
 pub(crate) mod schema;
 mod tables;
 mod transaction_builder;
@@ -23,7 +24,7 @@ use crate::check::{CheckReport, check_snapshot};
 use crate::diagnostics::access_trace::AccessTrace;
 use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
-use crate::error::{Error, Result, kept_aside, or_kept};
+use crate::error::{Error, OwnError, Result};
 use crate::options::{Durability, Options};
 use crate::pipeline::call::{Answer, Output, Routine, Submitted};
 use crate::pipeline::caller_run;
@@ -32,8 +33,8 @@ use crate::pipeline::execute::{Body, Outcome, execute_here};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
+use crate::procedure::Procedure;
 use crate::procedure::one_body::OneBody;
-use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
 use crate::session::Session;
@@ -205,12 +206,9 @@ impl Database {
         &self,
         mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut own = None;
-        let result = self.run(|tx| {
-            own = None;
-            body(tx).map_err(|error| kept_aside(&mut own, error))
-        });
-        or_kept(result, own)
+        let mut own = OwnError::none();
+        let result = self.run(|tx| own.keep(body(tx)));
+        own.or_kept(result)
     }
 
     /// Runs a body until it has ended and its result may be released. The error that it ended in, if it did.
@@ -262,25 +260,13 @@ impl Database {
         }
     }
 
-    /// Takes a procedure.
-    ///
-    /// # Errors
-    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`ScheduleOptions::partition_by`) is no
-    /// column's name.
-    pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
-        let store = self.engine().store();
-        let naming =
-            Naming { tables: &store.user_tables(), partition_key: self.shared.input().partition_key() };
-        Ok(Procedure::new(Registered::new(store.identity(), definition, &naming)?))
-    }
-
     /// Calls a procedure through the pipeline, and waits for its result. Where a worker is idle, this thread runs the call in
     /// its place.
     ///
     /// # Errors
     /// The call's own; [`Error::Nested`] inside a transaction.
-    pub fn call(&self, procedure: &Procedure, args: Args) -> Result<Output> {
-        self.call_counting(procedure, args).0
+    pub fn call(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Output> {
+        self.call_counting(procedure, args.into()).0
     }
 
     /// As [`call`](Self::call), and says how many attempts of the call have aborted.
@@ -382,7 +368,7 @@ impl Database {
     pub fn try_call<E: From<Error> + Clone + 'static>(
         &self,
         procedure: &Procedure,
-        args: Args,
+        args: impl Into<Args>,
     ) -> Result<Output, E> {
         self.call(procedure, args).map_err(|error| match error.application_error::<E>() {
             Some(own) => own.clone(),
@@ -394,7 +380,8 @@ impl Database {
     ///
     /// # Errors
     /// The arguments don't fit; [`Error::Nested`] inside a transaction.
-    pub fn submit(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+    pub fn submit(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Submitted> {
+        let args = args.into();
         nesting::check("a call")?;
         self.shared.check_procedure(procedure)?;
         self.engine().in_flight().enter();
@@ -405,7 +392,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Busy`]; as [`submit`](Self::submit).
-    pub fn try_submit(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+    pub fn try_submit(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Submitted> {
+        let args = args.into();
         nesting::check("a call")?;
         self.shared.check_procedure(procedure)?;
         self.engine().in_flight().try_enter()?;

@@ -1,11 +1,12 @@
 //! What handles and definitions print with `{:?}`: their names and their state, never the data behind them.
 
+use std::any::type_name;
 use std::fmt::{Debug, Formatter, Result};
 
 use crate::database::Placing;
 use crate::pipeline::call::Submitted;
 use crate::procedure::{
-    Action, ActionContext, EachAction, KeyBuilder, LongValues, Predicate, ProcedureDefinition,
+    Action, ActionContext, ActionWith, EachAction, KeyBuilder, LongValues, Predicate, ProcedureDefinition,
 };
 use crate::session::{Canceler, Session};
 use crate::table::TableLookup;
@@ -27,6 +28,12 @@ macro_rules! debug {
 impl<T> Debug for Scan<'_, '_, T> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
         formatter.debug_struct("Scan").finish_non_exhaustive()
+    }
+}
+
+impl<P> Debug for ActionWith<P> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
+        formatter.debug_struct("ActionWith").field("parameters", &type_name::<P>()).finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@ mod sqlstate;
 mod timeout;
 
 pub use application::ApplicationError;
-pub(crate) use application::{kept_aside, or_kept};
+pub(crate) use application::OwnError;
 pub use timeout::Timeout;
 
 /// A result of the engine.

@@ -85,6 +85,34 @@
 //! | [`Database::session`] | transactions that wait for a person or a network in their middle; queues of reserved rows |
 //! | [`Database::register`] and [`Database::call`], [`Database::worker`] | the highest throughput: what a call touches is declared, so that it is found ahead |
 //!
+//! *Procedures* declare what they touch: phases of [`Action`](crate::Action)s, each with a table, a key and a body. Their parameters are the
+//! fields of a struct with `#[derive(Composite)]`, or a tuple ([`Composite`](crate::Composite) has a whole example); what a later phase
+//! needs of an earlier one is set as a value of any type ([`ActionContext::set_any`](crate::ActionContext::set_any)).
+//! [`Database::procedure`] finds a procedure by its name.
+//!
+//! ```
+//! # use heddledb::{Action, Composite, Database, ProcedureDefinition, Table};
+//! # #[derive(Table)]
+//! # struct Item { #[table(key)] id: i64, stock: i64 }
+//! # let db = Database::in_memory()?;
+//! # let items = db.table_of::<Item>()?;
+//! # db.run(|tx| tx.insert(&items, &Item { id: 7, stock: 5 }))?;
+//! #[derive(Composite)]
+//! struct Buy {
+//!     item: i64,
+//!     quantity: u32,
+//! }
+//!
+//! let take = Action::commute(&items)
+//!     .with::<Buy>()
+//!     .key(|buy, key| key.push(buy.item))
+//!     .body(|buy, action| action.add("stock", -i64::from(buy.quantity)));
+//! let buy = db.register(ProcedureDefinition::new("buy").phase([take]))?;
+//! db.call(&buy, Buy { item: 7, quantity: 2 })?;
+//! # assert_eq!(db.run(|tx| tx.get(&items, 7))?.map(|item| item.stock), Some(3));
+//! # Ok::<(), heddledb::Error>(())
+//! ```
+//!
 //! # Protocols
 //!
 //! A program is the same under each; one is chosen when the database is opened ([`Options::protocol`](crate::Options::protocol)), and another may be the

@@ -45,6 +45,7 @@
 
 mod base;
 mod check;
+mod composite;
 mod database;
 mod debug;
 mod diagnostics;
@@ -81,6 +82,9 @@ mod worker;
 extern crate self as heddledb;
 
 pub use check::CheckReport;
+pub use composite::{Composite, Parameters};
+#[doc(hidden)]
+pub use composite::{read_field, wrong_number};
 #[doc(hidden)]
 pub use database::Placing;
 pub use database::{
@@ -95,21 +99,21 @@ pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{ApplicationError, Error, Result, Timeout};
 pub use feed::{Change, ChangeBatch, ChangedColumns, ColumnChange, Feed, FeedStatus};
 #[cfg(feature = "derive")]
-pub use heddledb_derive::Table;
+pub use heddledb_derive::{Composite, Table};
 pub use options::{
     CheckpointOptions, DiagnosticOptions, Durability, LockingOptions, LogOptions, MemoryOptions, Options,
     PartitionedOptions, PhasedOptions, PredictOptions, ProtocolOptions, QueueOptions, ScheduleOptions,
     SerialOptions, Stages, ThreadOptions,
 };
-pub use pipeline::call::{Output, RowOfValues, Submitted};
+pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::follower::{FollowerReport, FollowerStatus};
 pub use pipeline::partition::plan::Plan;
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::Statistics;
 pub use procedure::{
-    Action, ActionContext, EachAction, KeyBuilder, LongValues, Predicate, Procedure, ProcedureDefinition,
-    Values,
+    Action, ActionContext, ActionWith, EachAction, KeyBuilder, LongValues, Predicate, Procedure,
+    ProcedureDefinition, Values,
 };
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;

@@ -15,9 +15,10 @@ mod predicate;
 mod references;
 mod repeat;
 mod run;
+mod with;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::pipeline::call::Routine;
 
@@ -28,16 +29,44 @@ pub use predicate::Predicate;
 pub(crate) use references::Naming;
 pub use repeat::EachAction;
 pub(crate) use run::Registered;
+pub use with::ActionWith;
 
-/// A handle of a registered procedure: cheap to clone, good for as long as its database.
+/// A handle of a registered procedure: cheap to clone, good for as long as its database. The procedure is registered under its name
+/// until its last handle is dropped.
 #[derive(Clone)]
 pub struct Procedure {
     registered: Arc<Registered>,
+    /// Shared by all handles, and by nothing else: calls under way keep what they run, not its name.
+    handles: Arc<()>,
+}
+
+/// A handle that keeps nothing.
+pub(crate) struct WeakProcedure {
+    registered: Weak<Registered>,
+    handles: Weak<()>,
+}
+
+impl WeakProcedure {
+    /// Whether there is a handle.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.handles.strong_count() > 0
+    }
+
+    /// A handle, if there is one still.
+    pub(crate) fn upgrade(&self) -> Option<Procedure> {
+        // In this order: while a handle is there, so is what it is of.
+        let handles = self.handles.upgrade()?;
+        Some(Procedure { registered: self.registered.upgrade()?, handles })
+    }
 }
 
 impl Procedure {
     pub(crate) fn new(registered: Registered) -> Procedure {
-        Procedure { registered: Arc::new(registered) }
+        Procedure { registered: Arc::new(registered), handles: Arc::default() }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakProcedure {
+        WeakProcedure { registered: Arc::downgrade(&self.registered), handles: Arc::downgrade(&self.handles) }
     }
 
     /// Its name.

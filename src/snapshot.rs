@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 pub use self::snapshot_scan::SnapshotScan;
 use crate::database::Database;
-use crate::error::{Error, Result, kept_aside, or_kept};
+use crate::error::{Error, OwnError, Result};
 use crate::pipeline::nesting;
 use crate::pipeline::snapshots::Registered;
 use crate::range::Range;
@@ -110,9 +110,9 @@ impl Database {
     /// # Errors
     /// The closure's own; those of [`read`](Self::read).
     pub fn try_read<T, E: From<Error>>(&self, body: impl FnOnce(&Snapshot) -> Result<T, E>) -> Result<T, E> {
-        let mut own = None;
-        let result = self.read(|snapshot| body(snapshot).map_err(|error| kept_aside(&mut own, error)));
-        or_kept(result, own)
+        let mut own = OwnError::none();
+        let result = self.read(|snapshot| own.keep(body(snapshot)));
+        own.or_kept(result)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::procedures::Procedures;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::disk::Disk;
 use crate::base::socket::Listener;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     recovery: Recovery,
     sessions: Arc<Sessions>,
     sequences: Arc<Sequences>,
+    procedures: Procedures,
     closed: AtomicBool,
     /// The outcome of closing, once there is one; locked by the thread that closes.
     closing: Mutex<Option<Result<()>>>,
@@ -197,10 +199,15 @@ impl Shared {
             recovery,
             sessions: Arc::default(),
             sequences: Arc::default(),
+            procedures: Procedures::default(),
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
         }))
+    }
+
+    pub(crate) fn procedures(&self) -> &Procedures {
+        &self.procedures
     }
 
     pub(crate) fn engine(&self) -> &Engine {

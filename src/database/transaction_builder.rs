@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Database;
 use crate::base::atomics::{AtomicBool, Ordering};
-use crate::error::{Error, Result, Timeout, kept_aside, or_kept};
+use crate::error::{Error, OwnError, Result, Timeout};
 use crate::transaction::Tx;
 
 /// A transaction that is going to run: see [`Database::transaction`].
@@ -140,12 +140,9 @@ impl TransactionBuilder<'_> {
         self,
         mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut own = None;
-        let result = self.run(|tx| {
-            own = None;
-            body(tx).map_err(|error| kept_aside(&mut own, error))
-        });
-        or_kept(result, own)
+        let mut own = OwnError::none();
+        let result = self.run(|tx| own.keep(body(tx)));
+        own.or_kept(result)
     }
 
     /// Runs it, and says how it went.

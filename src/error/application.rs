@@ -63,19 +63,32 @@ impl Error {
     }
 }
 
-/// What a body with an error type of its own tells the engine; its error is kept beside it.
-pub(crate) fn kept_aside<E>(place: &mut Option<E>, error: E) -> Error {
-    *place = Some(error);
-    Error::Failed { message: String::new() }
-}
+/// The error that a body failed with, where the engine knows its own errors only.
+pub(crate) struct OwnError<E>(Option<E>);
 
-/// The result of a body whose error was [kept aside](kept_aside), if it failed with one.
-///
-/// # Errors
-/// The body's own, or the engine's.
-pub(crate) fn or_kept<T, E: From<Error>>(result: Result<T>, kept: Option<E>) -> Result<T, E> {
-    match (result, kept) {
-        (Err(Error::Failed { message }), Some(error)) if message.is_empty() => Err(error),
-        (result, _) => result.map_err(E::from),
+impl<E: From<Error>> OwnError<E> {
+    /// None yet.
+    pub(crate) fn none() -> OwnError<E> {
+        OwnError(None)
+    }
+
+    /// What one run of the body tells the engine; its error is kept.
+    pub(crate) fn keep<T>(&mut self, result: Result<T, E>) -> Result<T> {
+        self.0 = None;
+        result.map_err(|error| {
+            self.0 = Some(error);
+            Error::Failed { message: String::new() }
+        })
+    }
+
+    /// What the engine's result is to the caller.
+    ///
+    /// # Errors
+    /// The body's own, or the engine's.
+    pub(crate) fn or_kept<T>(self, result: Result<T>) -> Result<T, E> {
+        match (result, self.0) {
+            (Err(Error::Failed { message }), Some(error)) if message.is_empty() => Err(error),
+            (result, _) => result.map_err(E::from),
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::protocol::footprint::Footprint;
 use crate::schedule::reference::{Form, References, Scalar};
 use crate::storage::record::RecordPointer;
 use crate::types::values::{PhaseValue, Values};
-use crate::types::{Args, Value, ValueRef};
+use crate::types::{Args, Value};
 
 /// What a procedure gives back.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,69 +30,6 @@ use crate::types::{Args, Value, ValueRef};
 pub struct Output {
     /// The rows that its bodies returned, in the order in which they did.
     pub rows: Vec<Vec<Value>>,
-}
-
-impl Output {
-    /// The rows, each as a tuple of Rust types (or a [`RowOfValues`] of your own), checked.
-    ///
-    /// ```
-    /// use heddledb::Output;
-    /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition, args, row};
-    /// # let db = Database::in_memory()?;
-    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64).primary_key(["id"]))?;
-    /// # let both = Action::read(&items).body(|action| {
-    /// #     action.return_row(vec![7.into(), "pen".into()]);
-    /// #     Ok(action.return_row(vec![9.into(), None::<i64>.into()]))
-    /// # });
-    /// # let list = db.register(ProcedureDefinition::new("list").phase([both]))?;
-    /// let output: Output = db.call(&list, args![])?;
-    /// let items: Vec<(u32, Option<String>)> = output.rows_as()?;
-    /// assert_eq!(items, [(7, Some("pen".to_string())), (9, None)]);
-    /// assert!(output.rows_as::<(i64,)>().is_err()); // there are two values
-    /// # Ok::<(), heddledb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// A row has another number of values; a value does not fit its type.
-    pub fn rows_as<T: RowOfValues>(&self) -> Result<Vec<T>> {
-        self.rows.iter().map(|row| T::from_values(row)).collect()
-    }
-}
-
-/// What a row of a procedure's [`Output`] can be read as: a tuple, or a type of your own.
-pub trait RowOfValues: Sized {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// The row has another number of values; a value does not fit its type.
-    fn from_values(row: &[Value]) -> Result<Self>;
-}
-
-macro_rules! rows_of_values {
-    ($($count:literal: $($name:ident)+;)*) => {$(
-        impl<$($name: for<'v> TryFrom<ValueRef<'v>, Error = Error>),+> RowOfValues for ($($name,)+) {
-            fn from_values(row: &[Value]) -> Result<Self> {
-                #[allow(non_snake_case)]
-                let [$($name),+] = row else {
-                    return Err(Error::WrongType {
-                        what: "a row of the output".to_string(),
-                        expected: format!("{} values", $count),
-                        found: format!("{}", row.len()),
-                    });
-                };
-                Ok(($($name::try_from($name.as_value_ref())?,)+))
-            }
-        }
-    )*};
-}
-
-rows_of_values! {
-    1: A;
-    2: A B;
-    3: A B C;
-    4: A B C D;
-    5: A B C D E;
-    6: A B C D E F;
 }
 
 /// A registered procedure, as the pipeline sees it.

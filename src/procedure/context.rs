@@ -141,6 +141,12 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         self.call.gathered.borrow_mut().rows.push(row);
     }
 
+    /// Gives a row to the caller, as a tuple or a struct with `#[derive(Composite)]`; the caller reads it with
+    /// [`Output::rows_as`](crate::Output::rows_as).
+    pub fn return_values(&self, row: impl Into<Args>) {
+        self.return_row(row.into().into_vec());
+    }
+
     /// For everything inside the declared rows that the methods here don't do: other keys under a declared prefix,
     /// ranges, secondary indexes, savepoints.
     pub fn tx(&self) -> Tx<'t, 'a> {

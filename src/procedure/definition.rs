@@ -7,6 +7,7 @@ use crate::procedure::context::{ActionContext, KeyBuilder, Values};
 use crate::procedure::long_values::LongOfArgs;
 use crate::procedure::predicate::Predicate;
 use crate::procedure::repeat::{Each, EachAction};
+use crate::procedure::with::ParameterList;
 use crate::protocol::footprint::Mode;
 use crate::storage::table::TableCore;
 use crate::table::Table;
@@ -32,12 +33,23 @@ pub struct Action {
     pub(crate) long: Option<LongOfArgs>,
     /// What a repeated action has instead of `key` and `body`.
     pub(crate) each: Option<Box<Each>>,
+    /// The parameters that it was given with [`with`](Self::with).
+    pub(crate) parameters: Option<ParameterList>,
 }
 
 impl Action {
     fn new(table: &Table, mode: Mode) -> Action {
         let table = table.shared().clone();
-        Action { table, mode, key: None, key_from: None, body: None, long: None, each: None }
+        Action {
+            table,
+            mode,
+            key: None,
+            key_from: None,
+            body: None,
+            long: None,
+            each: None,
+            parameters: None,
+        }
     }
 
     /// Whether its rows depend on what earlier phases found.

@@ -55,9 +55,10 @@ impl Registered {
     /// [`Error::InvalidProcedure`], [`Error::ForeignTable`], [`Error::UnknownColumn`]; the partition key's.
     pub(crate) fn new(
         store: u64,
-        definition: ProcedureDefinition,
+        mut definition: ProcedureDefinition,
         naming: &Naming<'_>,
     ) -> Result<Registered> {
+        definition.settle_parameters()?;
         let wrong =
             |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
         let mut phase_ends = Vec::new();

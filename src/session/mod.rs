@@ -35,7 +35,7 @@ use self::statement::{Commit, Fresh, Statement, Stop};
 pub(crate) use self::waiting::block_on_until;
 use self::waiting::{Stashed, block_on};
 use crate::database::Shared;
-use crate::error::{Error, Result, Timeout, kept_aside, or_kept};
+use crate::error::{Error, OwnError, Result, Timeout};
 use crate::pipeline::execute::execute_here;
 use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
@@ -245,12 +245,9 @@ impl Session {
         &mut self,
         mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut own = None;
-        let result = self.run(|tx| {
-            own = None;
-            body(tx).map_err(|error| kept_aside(&mut own, error))
-        });
-        or_kept(result, own)
+        let mut own = OwnError::none();
+        let result = self.run(|tx| own.keep(body(tx)));
+        own.or_kept(result)
     }
 
     /// As [`run`](Self::run), without blocking the thread for the log or for another session. If the future is dropped

@@ -95,6 +95,11 @@ impl Args {
         self.0.push(value.into());
     }
 
+    /// The values, in their order.
+    pub(crate) fn into_vec(self) -> Vec<Value> {
+        self.0.into_vec()
+    }
+
     /// Makes these integers the arguments, in the memory of those that are there: where they are as many integers, a
     /// number is copied for each, and nothing else is done.
     #[inline]

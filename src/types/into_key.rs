@@ -116,11 +116,4 @@ macro_rules! of_tuple {
     )*};
 }
 
-of_tuple! {
-    1: A;
-    2: A B;
-    3: A B C;
-    4: A B C D;
-    5: A B C D E;
-    6: A B C D E F;
-}
+for_each_tuple!(of_tuple);

@@ -13,6 +13,21 @@
 //! One order holds everywhere: NULL is below every value, -0 equals 0, NaN equals itself and is above every
 //! number. This folder knows nothing of storage.
 
+/// Gives a macro the tuples that are keys and composites: for each how many fields it has, and a name for each.
+macro_rules! for_each_tuple {
+    ($macro:ident) => {
+        $macro! {
+            1: A;
+            2: A B;
+            3: A B C;
+            4: A B C D;
+            5: A B C D E;
+            6: A B C D E F;
+        }
+    };
+}
+pub(crate) use for_each_tuple;
+
 mod args;
 pub(crate) mod assignment;
 mod conversions;
@@ -23,6 +38,8 @@ mod encoded_key;
 mod into_key;
 pub(crate) mod key;
 pub(crate) mod memory;
+#[cfg(feature = "serde")]
+mod serde_values;
 mod timestamp;
 pub(crate) mod top_k;
 pub(crate) mod tuple;

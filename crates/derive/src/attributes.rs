@@ -37,7 +37,7 @@ pub struct Index {
 
 /// Reads a struct.
 pub fn read(input: &DeriveInput) -> Result<Table> {
-    let fields = fields(input)?;
+    let fields = named_fields(input)?;
     if let Some(generics) = input.generics.params.first() {
         return Err(Error::new(generics.span(), "a row's struct has no generic parameters: leave them out"));
     }
@@ -77,18 +77,19 @@ pub fn read(input: &DeriveInput) -> Result<Table> {
     }
 }
 
-fn fields(input: &DeriveInput) -> Result<&Punctuated<Field, Token![,]>> {
+/// The fields of a struct that has names for them.
+pub fn named_fields(input: &DeriveInput) -> Result<&Punctuated<Field, Token![,]>> {
     match &input.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) => Ok(&fields.named),
             _ => Err(Error::new(
                 input.ident.span(),
-                "a row needs fields with names, which are its columns' names",
+                "this needs fields with names, which are the columns' names",
             )),
         },
         _ => Err(Error::new(
             input.ident.span(),
-            "a row is a struct: `#[derive(Table)]` takes no enum and no union",
+            "this must be a struct: the derive takes no enum and no union",
         )),
     }
 }

@@ -1,10 +1,12 @@
-//! `#[derive(Table)]`: makes a struct the row of a table. Use it through the crate `heddledb`, which re-exports it.
+//! `#[derive(Table)]` makes a struct the row of a table, `#[derive(Composite)]` the parameters or a row of the output of a
+//! procedure. Use them through the crate `heddledb`, which re-exports them.
 //!
 //! `attributes` reads what stands in `#[table(…)]`, `expand` writes the implementation. What cannot be read is an error at the
 //! attribute, which says what would do; what makes no sense as a table (an unknown column in an index, a default of the wrong type)
 //! is found by the engine, when the table is opened.
 
 mod attributes;
+mod composite;
 mod expand;
 
 use proc_macro::TokenStream;
@@ -40,4 +42,17 @@ pub fn derive_table(input: TokenStream) -> TokenStream {
         .map(|table| expand::expand(&input, &table))
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
+}
+
+/// Makes a struct with named fields a composite: implements `heddledb::Composite` and `heddledb::Parameters`, so that it can be the
+/// parameters of a procedure (`Action::with`) and a row of its output (`Output::rows_as`), and a conversion into `heddledb::Args`.
+///
+/// Each field is a parameter of its name. If there are fields of type `String` or `Vec<u8>`, or an `Option` of one, keys and bodies
+/// get a `…Ref`, a struct with the same fields that borrows them.
+///
+/// - `#[composite(data_type = "decimal(12, 2)")]`: the parameter's type, where the field's does not say it.
+#[proc_macro_derive(Composite, attributes(composite))]
+pub fn derive_composite(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    composite::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -34,6 +34,7 @@ macro_rules! thread_local {
 mod engine {
     pub(crate) mod base;
     pub(crate) mod check;
+    pub(crate) mod composite;
     pub(crate) mod database;
     pub(crate) mod diagnostics;
     pub(crate) mod durability;

@@ -1,49 +1,63 @@
 //! The two transactions.
 
-use heddledb::{Action, DataType, Database, Procedure, ProcedureDefinition, Result, row};
+use heddledb::{Action, Composite, Database, Procedure, ProcedureDefinition, Result, row};
 
 use super::{THE_BOARD, Tables};
 use crate::pause::Pause;
 
-/// Places of the arguments; a view has the first only.
-const ITEM: usize = 0;
-const AMOUNT: usize = 1;
+/// Places of an order's arguments, for those that read them without the struct.
 pub(super) const CALLER: usize = 2;
 pub(super) const NUMBER: usize = 3;
 
+/// The arguments of an order.
+#[derive(Composite)]
+struct Order {
+    item: i64,
+    amount: i64,
+    caller: i64,
+    number: i64,
+}
+
+/// The arguments of a view.
+#[derive(Composite)]
+struct View {
+    item: i64,
+}
+
 /// Registers `order` and `view`.
 pub(super) fn register(db: &Database, tables: &Tables, pause: Pause) -> Result<[Procedure; 2]> {
-    let order = ["item", "amount", "caller", "number"]
-        .into_iter()
-        .fold(ProcedureDefinition::new("order"), |order, name| order.parameter(name, DataType::Int64))
-        .phase([take(tables, pause)?, enter(tables, pause), offer(tables, pause)]);
-    let view =
-        ProcedureDefinition::new("view").parameter("item", DataType::Int64).phase([look(tables, pause)?]);
+    let order = ProcedureDefinition::new("order").phase([
+        take(tables, pause)?,
+        enter(tables, pause),
+        offer(tables, pause),
+    ]);
+    let view = ProcedureDefinition::new("view").phase([look(tables, pause)?]);
     Ok([db.register(order)?, db.register(view)?])
 }
 
 /// One piece less, one order more.
 fn take(tables: &Tables, pause: Pause) -> Result<Action> {
     let (stock, orders) = (tables.item.column("stock")?, tables.item.column("orders")?);
-    Ok(Action::commute(&tables.item).key(|args, key| key.push(args.int(ITEM)?)).body(move |action| {
-        action.add(stock, -1)?;
-        action.add(orders, 1)?;
-        pause.take();
-        Ok(())
-    }))
+    Ok(Action::commute(&tables.item).with::<Order>().key(|order, key| key.push(order.item)).body(
+        move |_, action| {
+            action.add(stock, -1)?;
+            action.add(orders, 1)?;
+            pause.take();
+            Ok(())
+        },
+    ))
 }
 
 /// The order's row in the ledger.
 fn enter(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.ledger)
-        .key(|args, key| {
-            key.push(args.int(CALLER)?)?;
-            key.push(args.int(NUMBER)?)
+        .with::<Order>()
+        .key(|order, key| {
+            key.push(order.caller)?;
+            key.push(order.number)
         })
-        .body(move |action| {
-            let args = action.args();
-            let (item, amount) = (args.int(ITEM)?, args.int(AMOUNT)?);
-            action.insert(row![args.int(CALLER)?, args.int(NUMBER)?, item, amount])?;
+        .body(move |order, action| {
+            action.insert(row![order.caller, order.number, order.item, order.amount])?;
             pause.take();
             Ok(())
         })
@@ -51,21 +65,24 @@ fn enter(tables: &Tables, pause: Pause) -> Action {
 
 /// The order may be one of the largest.
 fn offer(tables: &Tables, pause: Pause) -> Action {
-    Action::commute(&tables.board).key(|_, key| key.push(THE_BOARD)).body(move |action| {
-        let args = action.args();
-        let order = row![args.int(AMOUNT)?, args.int(CALLER)?, args.int(NUMBER)?];
-        action.top_k_insert("largest", &order, &row![args.int(ITEM)?])?;
-        pause.take();
-        Ok(())
-    })
+    Action::commute(&tables.board).with::<Order>().key(|_, key| key.push(THE_BOARD)).body(
+        move |order, action| {
+            let placed = row![order.amount, order.caller, order.number];
+            action.top_k_insert("largest", &placed, &row![order.item])?;
+            pause.take();
+            Ok(())
+        },
+    )
 }
 
 /// One look at the item's page more.
 fn look(tables: &Tables, pause: Pause) -> Result<Action> {
     let views = tables.item.column("views")?;
-    Ok(Action::commute(&tables.item).key(|args, key| key.push(args.int(ITEM)?)).body(move |action| {
-        action.add(views, 1)?;
-        pause.take();
-        Ok(())
-    }))
+    Ok(Action::commute(&tables.item).with::<View>().key(|view, key| key.push(view.item)).body(
+        move |_, action| {
+            action.add(views, 1)?;
+            pause.take();
+            Ok(())
+        },
+    ))
 }
