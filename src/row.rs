@@ -8,6 +8,8 @@ use crate::table::{ColumnName, position};
 use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, Value, ValueRef};
 
 mod owned;
+#[cfg(feature = "serde")]
+mod serde_rows;
 pub use owned::OwnedRow;
 
 /// A row that was read: a copy of its fixed part, and references to its long values. It stays as it was read,
