@@ -7,8 +7,9 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     CreateTableAs, Name, ObjectName, OnCommit, PersistenceName, Query, QueryBodySyntax, Statement,
 };
+use crate::run::KeptRows;
 use crate::session::{Connection, ResultSink};
-use crate::types::{Modifier, Type};
+use crate::types::{Environment, Modifier, Type};
 
 impl Connection {
     pub(crate) fn create_table_as(
@@ -22,16 +23,11 @@ impl Connection {
         }
         let filled = self.in_schema_transaction(|connection| {
             let query = Statement::Query(create.query.clone());
-            match connection.make_table_for(create, &query, text)? {
-                Some(columns) if create.with_data => {
-                    connection.fill_table(&create.name, &columns, &query, text).map(Some)
-                }
-                _ => Ok(None),
-            }
+            connection.make_filled_table(create, &query, text)
         })?;
         match filled {
-            Some(count) => sink.complete(&format!("SELECT {count}")),
-            None => sink.complete("CREATE TABLE AS"),
+            Some(Some(count)) => sink.complete(&format!("SELECT {count}")),
+            _ => sink.complete("CREATE TABLE AS"),
         }
     }
 
@@ -61,19 +57,34 @@ impl Connection {
         self.create_table_as(&create, text, sink)
     }
 
-    /// Makes a table with the query's columns: their names. None: it exists, and that is accepted.
-    pub(super) fn make_table_for(
+    /// Makes a table with the query's columns, and inserts its rows if they are wanted: how many. None: the table exists, and
+    /// that is accepted.
+    pub(super) fn make_filled_table(
         &mut self,
         create: &CreateTableAs,
         query: &Statement,
         text: &str,
-    ) -> Result<Option<Vec<Name>>> {
-        let mut catalog = self.catalog_to_change();
+    ) -> Result<Option<Option<u64>>> {
         let temporary = create.persistence == PersistenceName::Temporary;
         let schema = self.schema_for(&create.name, temporary)?;
         if !self.is_free(&schema, create.name.last(), create.if_not_exists)? {
             return Ok(None);
         }
+        // The query first: once the transaction has written, each row that it reads is noted.
+        let rows = if create.with_data { Some(self.rows_of(query, text)?) } else { None };
+        let columns = self.make_table_for(create, &schema, query, text)?;
+        rows.map(|mut rows| self.fill_table(&create.name, &columns, &mut rows)).transpose().map(Some)
+    }
+
+    /// Makes a table with the query's columns: their names.
+    fn make_table_for(
+        &mut self,
+        create: &CreateTableAs,
+        schema: &str,
+        query: &Statement,
+        text: &str,
+    ) -> Result<Vec<Name>> {
+        let mut catalog = self.catalog_to_change();
         let plan = self.plan_for_columns(query, text)?;
         if create.columns.len() > plan.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
@@ -83,8 +94,8 @@ impl Connection {
             PersistenceName::Temporary => Persistence::Temporary,
             PersistenceName::Unlogged => Persistence::Unlogged,
         };
-        let mut draft = TableDraft::new(catalog.new_oid(), &schema, create.name.last(), persistence);
-        draft.rights = self.new_rights(RightsKind::Table, &schema);
+        let mut draft = TableDraft::new(catalog.new_oid(), schema, create.name.last(), persistence);
+        draft.rights = self.new_rights(RightsKind::Table, schema);
         for (position, (name, ty, modifier)) in plan.into_iter().enumerate() {
             let name = create.columns.get(position).map_or(name, |name| name.text.clone());
             if draft.columns.iter().any(|column| column.name == name) {
@@ -105,7 +116,7 @@ impl Connection {
         }
         let names = draft.columns.iter().map(|column| Name { text: column.name.clone(), at: 0 }).collect();
         self.make_table(draft, catalog)?;
-        Ok(Some(names))
+        Ok(names)
     }
 
     /// Names, types and modifiers of a query's columns.
@@ -122,25 +133,17 @@ impl Connection {
         })
     }
 
-    /// Inserts a query's rows.
-    pub(super) fn fill_table(
-        &mut self,
-        name: &ObjectName,
-        columns: &[Name],
-        query: &Statement,
-        text: &str,
-    ) -> Result<u64> {
-        let Statement::Query(query) = query else { return Ok(0) };
-        let insert = crate::parse::syntax::Insert {
-            with: None,
-            table: name.clone(),
-            alias: None,
-            columns: columns.to_vec(),
-            overriding: None,
-            source: Some(query.clone()),
-            on_conflict: None,
-            returning: Vec::new(),
-        };
-        self.run_uncached(&Statement::Insert(Box::new(insert)), text)
+    /// All rows of a query.
+    fn rows_of(&mut self, query: &Statement, text: &str) -> Result<KeptRows> {
+        let plan = self.plan(query, text, &[])?;
+        let mut rows = KeptRows::new(self.environment().memory());
+        self.run_plan(&plan, &[], &mut |row| rows.push(row))?;
+        Ok(rows)
+    }
+
+    /// Inserts rows into a table that the transaction has made.
+    fn fill_table(&mut self, name: &ObjectName, columns: &[Name], rows: &mut KeptRows) -> Result<u64> {
+        let (insert, ..) = self.insert_for(name, columns)?;
+        self.run_each(&insert, rows, true)
     }
 }

@@ -42,11 +42,7 @@ impl Connection {
         };
         let filled = self.in_schema_transaction(|connection| {
             let query = Statement::Query(table.query.clone());
-            let Some(columns) = connection.make_table_for(&table, &query, text)? else { return Ok(None) };
-            let count = match create.with_data {
-                true => Some(connection.fill_table(&table.name, &columns, &query, text)?),
-                false => None,
-            };
+            let Some(count) = connection.make_filled_table(&table, &query, text)? else { return Ok(None) };
             let search_path = connection.view_path(false);
             let stored = StoredQuery { query: create.text.clone(), search_path, populated: create.with_data };
             let made = connection.plain_table(&create.name)?;

@@ -164,6 +164,8 @@ pub(crate) struct UpdatePlan {
     /// Where in the input's rows the table's columns are, and its key.
     pub(crate) row: Vec<usize>,
     pub(crate) key: Vec<usize>,
+    /// Whether the input joins the table with others, so that a row may come several times.
+    pub(crate) is_joined: bool,
     pub(crate) sets: Vec<(usize, Expr)>,
     /// Over the new row, and behind it the input's row.
     pub(crate) returning: Vec<Expr>,
@@ -177,6 +179,8 @@ pub(crate) struct DeletePlan {
     pub(crate) input: Plan,
     pub(crate) row: Vec<usize>,
     pub(crate) key: Vec<usize>,
+    /// As for an UPDATE.
+    pub(crate) is_joined: bool,
     /// Over the deleted row, and behind it the input's row.
     pub(crate) returning: Vec<Expr>,
 }
@@ -439,7 +443,8 @@ impl Planner<'_> {
             }
             _ => None,
         };
-        Ok(UpdatePlan { rules, input: stage.plan, row, key, sets, returning, commuting })
+        let is_joined = !update.from.is_empty();
+        Ok(UpdatePlan { rules, input: stage.plan, row, key, is_joined, sets, returning, commuting })
     }
 
     fn delete(&mut self, delete: &BoundDelete) -> Result<DeletePlan> {
@@ -449,7 +454,8 @@ impl Planner<'_> {
         let (row, key) = Self::slots_of(table, target, &stage);
         let rules = self.rules(table, target, &[], &[])?;
         let returning = self.returning(&delete.returning, &Self::changed_layout(table, target, &stage))?;
-        Ok(DeletePlan { rules, input: stage.plan, row, key, returning })
+        let is_joined = !delete.from.is_empty();
+        Ok(DeletePlan { rules, input: stage.plan, row, key, is_joined, returning })
     }
 
     fn merge(&mut self, merge: &BoundMerge) -> Result<MergePlan> {

@@ -66,7 +66,7 @@ pub(crate) struct PlanCache {
 
 impl Connection {
     /// Binds and plans a statement, for the current role.
-    pub(super) fn plan(
+    pub(crate) fn plan(
         &mut self,
         statement: &Statement,
         text: &str,
@@ -186,7 +186,7 @@ impl Connection {
     }
 
     /// Runs a plan: within the open block, or as a transaction of its own. How many rows it has returned or written.
-    pub(super) fn run_plan(
+    pub(crate) fn run_plan(
         &mut self,
         plan: &Plan,
         parameters: &[Value],
@@ -317,7 +317,7 @@ impl Connection {
 
     /// Runs a plan once for each row of parameters, all as one transaction, or within the open one. `runs_once`: it only
     /// inserts the row, and never needs another execution.
-    pub(super) fn run_each(&mut self, plan: &Plan, rows: &mut KeptRows, runs_once: bool) -> Result<u64> {
+    pub(crate) fn run_each(&mut self, plan: &Plan, rows: &mut KeptRows, runs_once: bool) -> Result<u64> {
         if self.environment.settings.is_on("transaction_read_only") {
             return Err(self.read_only("COPY FROM"));
         }

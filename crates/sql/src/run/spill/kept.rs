@@ -125,25 +125,37 @@ impl KeptRows {
     /// # Errors
     /// There is none; those of the temporary file.
     pub(crate) fn row(&mut self, number: usize) -> Result<&[Value]> {
-        let (batch, row) = (number / BATCH_ROWS, number % BATCH_ROWS);
-        if batch == self.full.len() && row < self.last.len() {
-            return Ok(self.last.row(row));
+        let (batch, row) = (self.batch(number / BATCH_ROWS)?, number % BATCH_ROWS);
+        if row < batch.len() { Ok(batch.row(row)) } else { Err(no_row()) }
+    }
+
+    /// How many batches there are.
+    pub(crate) fn batches(&self) -> usize {
+        self.full.len() + usize::from(!self.last.is_empty())
+    }
+
+    /// The batch of this number, from 0.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
+    pub(crate) fn batch(&mut self, number: usize) -> Result<&Batch> {
+        if number == self.full.len() {
+            return Ok(&self.last);
         }
-        let no_row = || SqlError::internal("a kept row is not there");
-        match self.full.get(batch).ok_or_else(no_row)? {
+        match self.full.get(number).ok_or_else(no_row)? {
             BatchLocation::Memory(_) => {}
             BatchLocation::File(offset, length) => {
-                if self.read.as_ref().is_none_or(|(known, _)| *known != batch) {
+                if self.read.as_ref().is_none_or(|(known, _)| *known != number) {
                     let file = self.file.as_mut().ok_or_else(no_row)?;
                     self.buffer.resize(*length, 0);
                     file.seek(SeekFrom::Start(*offset)).map_err(failed)?;
                     file.read_exact(&mut self.buffer).map_err(failed)?;
-                    self.read = Some((batch, decode(&self.buffer)?));
+                    self.read = Some((number, decode(&self.buffer)?));
                 }
             }
         }
-        match (&self.full[batch], &self.read) {
-            (BatchLocation::Memory(batch), _) | (_, Some((_, batch))) => Ok(batch.row(row)),
+        match (&self.full[number], &self.read) {
+            (BatchLocation::Memory(batch), _) | (_, Some((_, batch))) => Ok(batch),
             _ => Err(no_row()),
         }
     }
@@ -155,6 +167,10 @@ impl KeptRows {
     pub(crate) fn each(&mut self, each: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()> {
         (0..self.len()).try_for_each(|number| each(self.row(number)?))
     }
+}
+
+fn no_row() -> SqlError {
+    SqlError::internal("a kept row is not there")
 }
 
 #[cfg(test)]

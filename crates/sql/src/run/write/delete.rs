@@ -12,11 +12,13 @@ pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Writ
     let mut writing = Writing::new(&plan.rules, &plan.returning);
     let table = &*plan.rules.table;
     writing.triggers.statement(run, TriggerTime::Before, Event::Delete)?;
-    for batch in read_all(run, &plan.input)? {
+    let mut rows = read_all(run, &plan.input)?;
+    for number in 0..rows.batches() {
+        let batch = rows.batch(number)?;
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A row that several others meet goes once.
-            if !writing.is_first(run, &key)? {
+            if plan.is_joined && !writing.is_first(run, &key)? {
                 continue;
             }
             let mut old = pick(source, &plan.row);

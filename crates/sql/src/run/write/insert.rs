@@ -26,8 +26,10 @@ pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Writ
         inserting.writing.triggers.statement(run, TriggerTime::Before, *event)?;
     }
     if plan.reads {
-        for batch in read_all(run, &plan.input)? {
-            inserting.add(run, &batch)?;
+        let mut rows = read_all(run, &plan.input)?;
+        for number in 0..rows.batches() {
+            let batch = rows.batch(number)?;
+            inserting.add(run, batch)?;
         }
     } else {
         let mut input = operator(&plan.input, run)?;

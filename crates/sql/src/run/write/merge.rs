@@ -16,7 +16,9 @@ pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Writte
     for event in &events {
         writing.triggers.statement(run, TriggerTime::Before, *event)?;
     }
-    for batch in read_all(run, &plan.input)? {
+    let mut rows = read_all(run, &plan.input)?;
+    for number in 0..rows.batches() {
+        let batch = rows.batch(number)?;
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A key is never NULL: this row of the source has met none.

@@ -32,6 +32,8 @@ use crate::plan::statement::RowRules;
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
+use crate::run::operator::operator;
+use crate::run::spill::KeptRows;
 use crate::run::write::foreign_key::Touched;
 use crate::run::write::triggers::Triggers;
 use crate::types::Value;
@@ -106,9 +108,14 @@ impl<'e> Writing<'e> {
     }
 }
 
-/// The rows of a plan, all of them read before the first is given.
-fn read_all<'e>(run: &mut Run<'e>, plan: &'e Plan) -> Result<Vec<Batch>> {
-    run.collect(plan)
+/// The rows of a plan, all of them read before the first is given: beyond half of the statement's memory from a file.
+fn read_all<'e>(run: &mut Run<'e>, plan: &'e Plan) -> Result<KeptRows> {
+    let mut rows = KeptRows::new(run.memory.share(2));
+    let mut operator = operator(plan, run)?;
+    while let Some(batch) = operator.next(run)? {
+        rows.push_batch(batch)?;
+    }
+    Ok(rows)
 }
 
 /// The values in these slots of a row.

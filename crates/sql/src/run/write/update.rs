@@ -33,11 +33,13 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     };
     writing.triggers.sets(plan.sets.iter().map(|(column, _)| *column));
     writing.triggers.statement(run, TriggerTime::Before, Event::Update)?;
-    for batch in read_all(run, &plan.input)? {
+    let mut rows = read_all(run, &plan.input)?;
+    for number in 0..rows.batches() {
+        let batch = rows.batch(number)?;
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A row that several others meet is changed by the first of them.
-            if !writing.is_first(run, &key)? {
+            if plan.is_joined && !writing.is_first(run, &key)? {
                 continue;
             }
             let old = pick(source, &plan.row);

@@ -158,7 +158,7 @@ impl Connection {
 
     /// The INSERT that stores one line, with a parameter for each field; the fields' names and types; and whether it runs
     /// nothing but checks: no trigger, and no default that could have to be evaluated again.
-    fn insert_for(
+    pub(crate) fn insert_for(
         &mut self,
         table: &crate::parse::syntax::ObjectName,
         columns: &[Name],
