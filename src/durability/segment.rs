@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::block::{BlockHeader, HEADER_BYTES};
 use super::failure::{damaged, reading, writing};
@@ -22,6 +22,8 @@ const CHECKSUM_AT: usize = PAGE - 4;
 const TEMPORARY: &str = ".tmp";
 /// The size of the pieces in which zeros are written.
 const PIECE_BYTES: u64 = 1 << 20;
+/// Such a piece. It is made when the first database opens, so that a system without memory refuses no segment later.
+static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE_BYTES as usize]);
 
 /// Where the log's files are, and whose they are.
 #[derive(Clone)]
@@ -253,11 +255,10 @@ impl LogFiles {
 /// Writes a header and zeros up to `bytes`, and syncs.
 fn fill(file: &dyn File, header: &[u8], bytes: u64, synced: bool) -> std::io::Result<()> {
     file.write_all_at(header, 0)?;
-    let zeros = vec![0; (bytes - PAGE_BYTES).min(PIECE_BYTES) as usize];
     let mut offset = PAGE_BYTES;
     while offset < bytes {
         let piece = (bytes - offset).min(PIECE_BYTES);
-        file.write_all_at(&zeros[..piece as usize], offset)?;
+        file.write_all_at(&ZEROS[..piece as usize], offset)?;
         offset += piece;
     }
     if synced { file.sync_all() } else { Ok(()) }

@@ -371,12 +371,6 @@ impl Connection {
         }
     }
 
-    /// Runs a statement that is not worth caching. How many rows it has returned or written.
-    pub(crate) fn run_uncached(&mut self, statement: &Statement, text: &str) -> Result<u64> {
-        let plan = self.plan(statement, text, &[])?;
-        self.run_plan(&plan, &[], &mut |_| Ok(()))
-    }
-
     /// Runs a statement of our own, and collects its rows.
     pub(crate) fn collect_rows(
         &mut self,
