@@ -21,16 +21,29 @@ fn installed(path: &str) -> Option<PathBuf> {
     found
 }
 
+/// A program of Debian's that is on the path.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("HEDDLE_CLIENTS_REQUIRED").is_none(), "{name} is not installed");
+        println!("skipped: {name} is not installed");
+    }
+    found
+}
+
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
-/// Runs a client's program, which says itself what does not hold.
-fn succeeds(command: &mut Command) {
+/// Runs a client's program, which says itself what does not hold; what it printed.
+fn succeeds(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    println!("{}", text(&output.stdout));
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    println!("{printed}");
+    assert!(output.status.success(), "{printed}");
+    printed
 }
 
 fn url(running: &Running, scheme: &str) -> String {
@@ -69,6 +82,62 @@ fn django() {
     let Some(python) = installed("python/bin/python") else { return };
     let running = Running::start();
     succeeds(Command::new(python).arg(source("django_client.py")).args(address(&running)));
+}
+
+#[test]
+fn django_runs_its_tests_in_the_database_that_is_there() {
+    let Some(python) = installed("python/bin/python") else { return };
+    let running = Running::start();
+    // The second time, the schema and rows of the first are there.
+    for _ in 0..2 {
+        let mut command = Command::new(&python);
+        command.args(["-B", "-m", "django", "test", "--keepdb", "--noinput", "shop"]);
+        command.current_dir(source("django_project")).env("PYTHONPATH", source("django_project"));
+        command.env("DJANGO_SETTINGS_MODULE", "settings").env("HEDDLE_DATABASE", "heddle");
+        succeeds(command.env("HEDDLE_PORT", running.port().to_string()));
+    }
+}
+
+/// sysbench's workloads, each prepared, run with one thread and with eight, and cleaned up.
+#[test]
+fn sysbench() {
+    let Some(sysbench) = on_path("sysbench") else { return };
+    let running = Running::start();
+    for workload in [
+        "oltp_read_write",
+        "oltp_read_only",
+        "oltp_write_only",
+        "oltp_point_select",
+        "oltp_update_index",
+        "oltp_update_non_index",
+        "oltp_insert",
+        "oltp_delete",
+        "select_random_points",
+        "select_random_ranges",
+        "bulk_insert",
+    ] {
+        let run = |threads: &str, step: &str| {
+            let mut command = Command::new(&sysbench);
+            command.args([
+                "--db-driver=pgsql",
+                "--pgsql-host=127.0.0.1",
+                "--pgsql-user=ada",
+                "--pgsql-db=heddle",
+            ]);
+            command.arg(format!("--pgsql-port={}", running.port()));
+            command
+                .args(["--time=0", "--events=200", "--table-size=2000"])
+                .arg(format!("--threads={threads}"));
+            succeeds(command.args([workload, step]))
+        };
+        // What bulk_insert inserts begins with 1 each time.
+        for threads in ["1", "8"] {
+            run(threads, "prepare");
+            let printed = run(threads, "run");
+            assert!(!printed.contains("FATAL"), "{workload}: {printed}");
+            run(threads, "cleanup");
+        }
+    }
 }
 
 #[test]

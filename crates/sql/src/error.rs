@@ -289,6 +289,12 @@ impl SqlError {
         self
     }
 
+    /// The same error as one that the client handles: the statement must not be retried as a whole.
+    pub(crate) fn without_engine(mut self) -> SqlError {
+        self.0.engine = None;
+        self
+    }
+
     /// The same error, about a table.
     pub fn with_table(mut self, schema: impl Into<String>, table: impl Into<String>) -> SqlError {
         self.0.schema = Some(schema.into());

@@ -616,3 +616,52 @@ fn defaults_checks_and_views_call_functions() {
     assert_eq!(answer(&mut connection, "drop function three()").sqlstate, "2BP01");
     assert_eq!(answer(&mut connection, "drop function small(int)").sqlstate, "2BP01");
 }
+
+#[test]
+fn procedures_that_commit_lose_no_update_under_any_protocol() {
+    for protocol in PROTOCOLS {
+        let sql = sql(protocol);
+        let mut first = sql.connect(Default::default()).expect("a connection");
+        first
+            .query(
+                "create table counter (id int primary key, n int not null);
+                 create table done (worker int, call int, part int, primary key (worker, call, part));
+                 insert into counter values (1, 0), (2, 0);
+                 create procedure twice(worker int, call int, inout parts int) language plpgsql as $$
+                 begin
+                   for part in 1..2 loop
+                     update counter set n = n + 1 where id = part;
+                     perform sum(n) from counter;
+                     insert into done values (worker, call, part);
+                     if call % 5 = 0 then rollback; else commit; parts := part; end if;
+                   end loop;
+                 end $$",
+            )
+            .expect("the schema");
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                let mut connection = sql.connect(Default::default()).expect("a connection");
+                scope.spawn(move || {
+                    for call in 1..=20 {
+                        let found = answer(&mut connection, &format!("call twice({worker}, {call}, 0)"));
+                        // After a commit, a conflict is the client's to handle.
+                        let parts = if call % 5 == 0 { "0" } else { "2" };
+                        let is_right = match &*found.sqlstate {
+                            "00000" => found.rows == [[Some(parts.to_string())]],
+                            state => state == "40001" || state == "40P01",
+                        };
+                        assert!(is_right, "{}: {} {:?}", protocol.name(), found.sqlstate, found.rows);
+                    }
+                });
+            }
+        });
+        let found = answer(
+            &mut first,
+            "select c.id, c.n - count(d.part) from counter c left join done d on d.part = c.id group by 1, c.n order by 1",
+        );
+        let right = [["1", "0"], ["2", "0"]].map(|row| row.map(|text| Some(text.to_string())));
+        assert_eq!(found.rows, right, "{}", protocol.name());
+        let found = answer(&mut first, "select count(*) from done where part = 1");
+        assert_eq!(found.rows, [[Some("64".to_string())]], "{}: the first part is retried", protocol.name());
+    }
+}

@@ -9,6 +9,12 @@ use serde_json::Value;
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_heddle"));
     command.args(arguments).stdin(Stdio::null());
+    // What sets up the tests is no setting of a server's.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"HEDDLE_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

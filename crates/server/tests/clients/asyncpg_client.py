@@ -80,6 +80,11 @@ async def transactions():
         await conn.execute("INSERT INTO a_tx VALUES (2)")
         portal = conn.cursor("SELECT g FROM generate_series(1, 105) AS g", prefetch=10)
         assert [row[0] async for row in portal] == list(range(1, 106))
+        portal = await conn.cursor("SELECT g FROM generate_series(1, $1::int) AS g", 105)
+        assert await portal.forward(10) == 10
+        assert [row[0] for row in await portal.fetch(5)] == list(range(11, 16))
+        assert await portal.forward(1000) == 90
+        assert await portal.fetchrow() is None
     assert await conn.fetchval("SELECT count(*) FROM a_tx") == 2
     await conn.close()
 
@@ -140,6 +145,15 @@ async def introspection():
     await conn.reset()
     await conn.set_type_codec("jsonb", encoder=str, decoder=str, schema="pg_catalog")
     assert await conn.fetchval("SELECT '[1]'::jsonb") == "[1]"
+    await conn.execute("DROP TABLE IF EXISTS a_types; DROP TYPE IF EXISTS a_mood; CREATE TYPE a_mood AS ENUM ('sad', 'ok')")
+    await conn.execute("CREATE TABLE a_types (id int, mood a_mood, moods a_mood[])")
+    row = await conn.fetchrow("INSERT INTO a_types VALUES ($1, $2, $3) RETURNING *", 1, "ok", ["sad", "ok"])
+    assert tuple(row) == (1, "ok", ["sad", "ok"]), row
+    assert tuple(await conn.fetchval("SELECT a_types FROM a_types")) == (1, "ok", ["sad", "ok"])
+    assert await conn.fetchval("SELECT row_to_json(a_types)::text FROM a_types") == '{"id":1,"mood":"ok","moods":["sad","ok"]}'
+    assert await conn.fetchval("SELECT count(*) FROM unnest($1::int[], $2::a_mood[])", [1, 2], ["ok", "sad"]) == 2
+    statement = await conn.prepare("SELECT * FROM a_types WHERE id = $1")
+    assert await statement.explain(1) and await statement.explain(1, analyze=True)
     await conn.reload_schema_state()
     await conn.close()
 

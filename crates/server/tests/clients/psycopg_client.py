@@ -192,6 +192,60 @@ def cursors():
             assert cur.fetchone() == (51,)
             cur.scroll(-2)
             assert cur.fetchone() == (50,)
+        with psycopg.ServerCursor(conn, "parameters") as cur:
+            cur.execute("SELECT g FROM generate_series(1, %s) AS g WHERE g > %s ORDER BY g", (20, 10))
+            assert cur.fetchone() == (11,)
+            assert [row[0] for row in cur] == list(range(12, 21))
+        with conn.cursor(name="held", withhold=True) as cur:
+            cur.execute("SELECT generate_series(1, 10)")
+            conn.commit()
+            assert len(cur.fetchall()) == 10
+        for size in (1, 7):
+            with conn.cursor() as cur:
+                rows = cur.stream("SELECT g FROM generate_series(1, %s) AS g", (50,), size=size)
+                assert [row[0] for row in rows] == list(range(1, 51))
+        explained = conn.execute("EXPLAIN SELECT g FROM generate_series(1, %s) AS g WHERE g > %s", (20, 10)).fetchall()
+        assert explained
+        cur = psycopg.RawCursor(conn)
+        assert cur.execute("SELECT $1::int + $2::int", [4, 3]).fetchone() == (7,)
+        cur = psycopg.ClientCursor(conn)
+        assert cur.execute("SELECT %s, %s, %s::date", [4, "it's", dt.date(2020, 1, 1)]).fetchone() == (4, "it's", dt.date(2020, 1, 1))
+        cur = conn.execute("SELECT 1; SELECT 2")
+        assert cur.fetchone() == (1,) and cur.nextset() and cur.fetchone() == (2,)
+
+
+def procedures():
+    prepare(
+        "DROP TABLE IF EXISTS p_log",
+        "CREATE TABLE p_log (n int PRIMARY KEY)",
+        """CREATE OR REPLACE PROCEDURE p_fill(INOUT n int) LANGUAGE plpgsql AS $$
+        BEGIN
+            FOR i IN 1..n LOOP
+                INSERT INTO p_log VALUES (i);
+                IF i % 2 = 0 THEN COMMIT; ELSE ROLLBACK; END IF;
+            END LOOP;
+            SELECT count(*) INTO n FROM p_log;
+        END $$""",
+        "CREATE OR REPLACE PROCEDURE p_nothing() LANGUAGE plpgsql AS 'BEGIN END'",
+    )
+    with connect(autocommit=True) as conn:
+        for prepared in (None, True):
+            conn.execute("TRUNCATE p_log")
+            assert conn.execute("CALL p_fill(%s)", (6,), prepare=prepared).fetchall() == [(3,)]
+            assert conn.execute("CALL p_nothing()", prepare=prepared).statusmessage == "CALL"
+        conn.execute("TRUNCATE p_log")
+        seen = []
+        conn.add_notice_handler(lambda diag: seen.append(diag.message_primary))
+        conn.execute("DO $$ BEGIN INSERT INTO p_log VALUES (7); RAISE NOTICE 'one'; COMMIT; RAISE NOTICE 'two'; END $$")
+        assert seen == ["one", "two"], seen
+        with conn.transaction():
+            try:
+                with conn.transaction():
+                    conn.execute("CALL p_fill(2)")
+                raise AssertionError("a procedure ended its caller's transaction")
+            except errors.InvalidTransactionTermination:
+                pass
+        assert conn.execute("SELECT * FROM p_log").fetchall() == [(7,)]
 
 
 def cancel():
@@ -257,7 +311,7 @@ def notify():
 
 
 def main():
-    for check in (types, transactions, schema, copy, pipelines, cursors, cancel, notices, conflicts, notify):
+    for check in (types, transactions, schema, copy, pipelines, cursors, procedures, cancel, notices, conflicts, notify):
         start = time.monotonic()
         check()
         print(f"psycopg {psycopg.__version__}: {check.__name__} ok ({time.monotonic() - start:.1f} s)", flush=True)

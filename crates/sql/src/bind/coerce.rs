@@ -36,8 +36,8 @@ impl Binder<'_> {
         if from == ty && modifier.is_none() {
             return Ok(expr);
         }
-        if let (BoundExpr::Row { fields }, Type::Record) = (&expr, ty) {
-            return Ok(BoundExpr::Row { fields: fields.clone() });
+        if let (BoundExpr::Row { .. }, Type::Record) = (&expr, ty) {
+            return Ok(expr);
         }
         if let BoundExpr::Constant { value: Value::Null, .. } = expr
             && (from == ty || find_cast(from, ty, context).is_some())

@@ -88,7 +88,7 @@ impl Binder<'_> {
                     let value = self.expr(field)?;
                     bound.push(self.known(value, field.at)?);
                 }
-                Ok(BoundExpr::Row { fields: bound })
+                Ok(BoundExpr::Row { fields: bound, names: None })
             }
             ExprKind::Subscript { operand, index } => self.subscript(operand, index, at),
             ExprKind::Slice { operand, lower, upper } => {

@@ -32,7 +32,7 @@ impl Binder<'_> {
             ExprKind::Subquery(_) => self.row_or_value(left)?,
             _ => self.expr(left)?,
         };
-        if let (BoundExpr::Row { fields }, ExprKind::Subquery(query)) = (&left, &right.kind) {
+        if let (BoundExpr::Row { fields, .. }, ExprKind::Subquery(query)) = (&left, &right.kind) {
             return self.compare_with_row_query(&operator.symbol, fields.clone(), query, right.at, at);
         }
         let right = self.expr(right)?;
@@ -42,7 +42,9 @@ impl Binder<'_> {
     /// `left symbol right`; rows are compared field by field.
     pub fn operator(&mut self, symbol: &str, left: BoundExpr, right: BoundExpr, at: At) -> Result<BoundExpr> {
         match (left, right) {
-            (BoundExpr::Row { fields: left }, BoundExpr::Row { fields: right }) if is_comparison(symbol) => {
+            (BoundExpr::Row { fields: left, .. }, BoundExpr::Row { fields: right, .. })
+                if is_comparison(symbol) =>
+            {
                 self.compare_rows(symbol, left, right, at)
             }
             (left, right) => {
@@ -149,7 +151,7 @@ impl Binder<'_> {
     /// compared with.
     fn row_or_value(&mut self, expr: &Expr) -> Result<BoundExpr> {
         match &expr.kind {
-            ExprKind::Row(fields) => Ok(BoundExpr::Row { fields: self.exprs(fields)? }),
+            ExprKind::Row(fields) => Ok(BoundExpr::Row { fields: self.exprs(fields)?, names: None }),
             _ => self.expr(expr),
         }
     }
@@ -161,7 +163,7 @@ impl Binder<'_> {
         negated: bool,
         at: At,
     ) -> Result<BoundExpr> {
-        if let (BoundExpr::Row { fields: left }, BoundExpr::Row { fields: right }) = (&left, &right) {
+        if let (BoundExpr::Row { fields: left, .. }, BoundExpr::Row { fields: right, .. }) = (&left, &right) {
             if left.len() != right.len() {
                 return Err(self.error(
                     at,
@@ -293,7 +295,7 @@ impl Binder<'_> {
     ) -> Result<BoundExpr> {
         let mut query = self.subquery(query, at)?;
         let left = match operand {
-            BoundExpr::Row { fields } => fields,
+            BoundExpr::Row { fields, .. } => fields,
             operand => vec![operand],
         };
         if left.len() != query.columns.len() {

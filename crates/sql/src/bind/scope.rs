@@ -241,7 +241,8 @@ impl Binder<'_> {
             {
                 return Ok(scalar);
             }
-            return Ok(BoundExpr::Row { fields: columns });
+            let names = entry.columns.iter().map(|column| column.name.as_str().into()).collect();
+            return Ok(BoundExpr::Row { fields: columns, names: Some(names) });
         }
         self.table_oid(parts).ok_or_else(|| self.no_column(parts, at))
     }

@@ -188,7 +188,7 @@ impl Parser<'_> {
         }
         self.expect("for")?;
         let start = self.position();
-        let query = Box::new(self.query()?);
+        let query = Box::new(Statement::Query(Box::new(self.query()?)));
         let text = self.text_since(start).to_string();
         Ok(Statement::Declare(DeclareCursor { name, binary, scroll, hold, query, text }))
     }

@@ -7,6 +7,7 @@
 use crate::bind::tree::{MinMax, Quantifier, TruthValue};
 use crate::functions::{Function, ScalarFunction};
 use crate::plan::node::{Binding, Plan};
+use crate::types::record::RecordField;
 use crate::types::{Type, Value};
 
 /// An expression over a row.
@@ -35,7 +36,7 @@ pub(crate) enum Expr {
     InList(Box<InList>),
     Quantified(Box<QuantifiedArray>),
     Array(Vec<Expr>, Type),
-    Row(Vec<Expr>, Vec<Type>),
+    Row(Vec<Expr>, std::sync::Arc<[RecordField]>),
     /// An array, and a subscript for each dimension.
     Subscript(Box<(Expr, Vec<Expr>)>),
     Slice(Box<(Expr, Option<Expr>, Option<Expr>)>),

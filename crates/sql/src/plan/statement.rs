@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::bind::routines::is_call;
 use crate::bind::tree::{
     BoundCheck, BoundDelete, BoundExpr, BoundFrom, BoundInsert, BoundMerge, BoundRelation, BoundSelect,
     BoundStatement, BoundTarget, BoundUpdate, ConflictAction, ConflictTarget, Distinct, JoinKind,
@@ -18,11 +19,12 @@ use crate::error::Result;
 use crate::plan::commute::Commuting;
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Stage};
-use crate::plan::node::{Node, Plan};
+use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
 use crate::plan::planner::Planner;
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::plan::statistics::TableStatistics;
 use crate::run::Sizes;
+use crate::types::Value;
 
 /// What a planner asks about the database.
 pub(crate) trait Known {
@@ -67,6 +69,27 @@ impl Planned {
     /// Whether it writes nothing, reserves nothing, and calls nothing that may.
     pub(crate) fn only_reads(&self) -> bool {
         !self.writes && !self.locks && !self.calls
+    }
+
+    /// The call that CALL consists of; none for other statements.
+    pub(crate) fn procedure_call(&self) -> Option<&SetCall> {
+        let Action::Query(plan) = &self.action else { return None };
+        let mut plan = plan;
+        loop {
+            match &plan.node {
+                Node::Project { input, .. } => plan = input,
+                Node::Functions(node) => match &node.calls[..] {
+                    [FunctionItem::Set { call, .. }] if is_call(call.function) => return Some(call),
+                    _ => return None,
+                },
+                _ => return None,
+            }
+        }
+    }
+
+    /// The oid of the procedure that CALL calls.
+    pub(crate) fn called_procedure(&self) -> Option<u32> {
+        self.procedure_call()?.arguments.first()?.as_constant().map(Value::oid)
     }
 
     /// The expression that the statement computes, if it is one without a table.

@@ -20,6 +20,7 @@ use crate::plan::statement::Known;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{is_volatile_call, walk_query};
 use crate::types::cast::{CastContext, no_cast};
+use crate::types::record::RecordField;
 use crate::types::{Modifier, Type, Value};
 
 /// The comparison that an operator is, if values of its arguments' type compare by [`Value`]'s own order.
@@ -125,8 +126,8 @@ impl Planner<'_> {
                 }))
             }
             BoundExpr::Array { elements, ty } => Expr::Array(self.exprs(elements, layout)?, *ty),
-            BoundExpr::Row { fields } => {
-                Expr::Row(self.exprs(fields, layout)?, fields.iter().map(BoundExpr::ty).collect())
+            BoundExpr::Row { fields, names } => {
+                Expr::Row(self.exprs(fields, layout)?, record_fields(fields, names.as_deref()))
             }
             BoundExpr::Subscript { .. } => self.subscript(expr, layout)?,
             BoundExpr::Slice { array, lower, upper, .. } => {
@@ -337,4 +338,13 @@ fn constants_of(list: &[Expr], equals: &Function) -> Option<(Vec<Value>, bool)> 
     values.sort();
     values.dedup();
     Some((values, has_null))
+}
+
+/// The fields of a row: called as they are named, or `f1`, `f2`, …
+fn record_fields(fields: &[BoundExpr], names: Option<&[Arc<str>]>) -> Arc<[RecordField]> {
+    let name = |at: usize| match names.and_then(|names| names.get(at)) {
+        Some(name) => name.clone(),
+        None => format!("f{}", at + 1).into(),
+    };
+    fields.iter().enumerate().map(|(at, field)| RecordField { name: name(at), kind: field.ty() }).collect()
 }

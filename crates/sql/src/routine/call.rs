@@ -7,11 +7,12 @@ use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::catalog::{Language, ResultColumn, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Do;
+use crate::plan::Planned;
 use crate::routine::plpgsql;
-use crate::routine::query::Execution;
+use crate::routine::query::{Door, Execution};
 use crate::routine::sql::SqlBody;
 use crate::routine::{Body, Compiled};
-use crate::run::Access;
+use crate::run::{Access, evaluate_alone};
 use crate::session::SessionEnvironment;
 use crate::types::{Type, Value};
 
@@ -68,11 +69,16 @@ fn called(
     arguments: &[Value],
     access: Access<'_>,
 ) -> Result<Vec<Value>> {
-    let role = environment.role_oid();
-    if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
-        return Err(denied(routine.kind(), &routine.name));
-    }
+    check_callable(environment, routine)?;
     acting_for(environment, routine, |environment| run_body(environment, routine, arguments, access))
+}
+
+/// Checks that the session's role may call a routine.
+fn check_callable(environment: &SessionEnvironment, routine: &Routine) -> Result<()> {
+    match environment.catalog.may(environment.role_oid(), &routine.rights, RightsKind::Function, EXECUTE) {
+        true => Ok(()),
+        false => Err(denied(routine.kind(), &routine.name)),
+    }
 }
 
 /// Does something with the privileges that a routine's body has: the session's role's, or its owner's.
@@ -81,14 +87,20 @@ pub(crate) fn acting_for<T>(
     routine: &Routine,
     act: impl FnOnce(&mut SessionEnvironment) -> T,
 ) -> T {
+    let outer = take_on_rights(environment, routine);
+    let done = act(environment);
+    environment.acting_as = outer;
+    done
+}
+
+/// Has the session act as a routine's owner, if its body has the owner's privileges. Whom the session acted as before.
+fn take_on_rights(environment: &mut SessionEnvironment, routine: &Routine) -> Option<(u32, Arc<str>)> {
     let outer = environment.acting_as.clone();
     if routine.is_definer {
         let owner = routine.rights.owner;
         environment.acting_as = Some((owner, environment.role_name(owner).into()));
     }
-    let done = act(environment);
-    environment.acting_as = outer;
-    done
+    outer
 }
 
 /// Runs a routine's body, with the privileges of the role that the session acts as.
@@ -101,12 +113,65 @@ fn run_body(
     let body = body_of(environment, routine)?;
     environment.routines.enter()?;
     let may_write = routine.stability == Stability::Volatile;
-    let mut execution = Execution { environment, access, may_write };
+    let mut execution = Execution { environment, door: Door::Attempt(access), may_write };
     let done = crate::stack::grow(|| match &*body {
         Body::Sql(body) => body.run(&mut execution, routine, arguments),
         Body::Plpgsql(program) => plpgsql::run(program, &mut execution, routine, arguments),
     });
     environment.routines.leave();
+    done
+}
+
+/// Calls the procedure of a CALL as a part of what runs now: it may end transactions if that may. The row of its output
+/// arguments, of this many columns.
+///
+/// # Errors
+/// As [`value`].
+pub(crate) fn procedure(
+    execution: &mut Execution<'_>,
+    planned: &Planned,
+    parameters: &[Value],
+    columns: usize,
+) -> Result<Vec<Value>> {
+    let call = planned.procedure_call().ok_or_else(|| SqlError::internal("a CALL calls no procedure"))?;
+    let mut arguments = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
+        arguments.push(execution.with_access(|access, environment| {
+            evaluate_alone(argument, planned, access, parameters, environment)
+        })?);
+    }
+    let routine = routine_of(execution.environment, arguments[0].oid())?;
+    let returned = run_procedure(execution, &routine, &arguments[1..])?.into_iter().next();
+    Ok(match returned {
+        Some(Value::Record(record)) if columns > 1 => record.values.to_vec(),
+        Some(value) if columns > 0 => vec![value],
+        _ => Vec::new(),
+    })
+}
+
+fn run_procedure(
+    execution: &mut Execution<'_>,
+    routine: &Arc<Routine>,
+    arguments: &[Value],
+) -> Result<Vec<Value>> {
+    let environment = &mut *execution.environment;
+    check_callable(environment, routine)?;
+    let outer = take_on_rights(environment, routine);
+    let done = body_of(environment, routine).and_then(|body| {
+        let environment = &mut *execution.environment;
+        // The rights of a definer end with its transaction: it can end none.
+        let is_direct = environment.routines.direct == environment.routines.depth && !routine.is_definer;
+        environment.routines.enter()?;
+        environment.routines.direct += usize::from(is_direct);
+        let done = crate::stack::grow(|| match &*body {
+            Body::Sql(body) => body.run(execution, routine, arguments),
+            Body::Plpgsql(program) => plpgsql::run(program, execution, routine, arguments),
+        });
+        execution.environment.routines.direct -= usize::from(is_direct);
+        execution.environment.routines.leave();
+        done
+    });
+    execution.environment.acting_as = outer;
     done
 }
 
@@ -128,7 +193,7 @@ pub(crate) fn trigger_program(
     };
     environment.routines.enter()?;
     let done = acting_for(environment, &routine, |environment| {
-        let mut execution = Execution { environment, access, may_write: true };
+        let mut execution = Execution { environment, door: Door::Attempt(access), may_write: true };
         crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns))
     });
     environment.routines.leave();
@@ -212,9 +277,9 @@ impl Inline {
     ///
     /// # Errors
     /// The body's.
-    pub(crate) fn run(&self, environment: &mut SessionEnvironment, access: Access<'_>) -> Result<()> {
+    pub(crate) fn run(&self, environment: &mut SessionEnvironment, door: Door<'_>) -> Result<()> {
         environment.routines.enter()?;
-        let mut execution = Execution { environment, access, may_write: true };
+        let mut execution = Execution { environment: &mut *environment, door, may_write: true };
         let done = crate::stack::grow(|| plpgsql::run(&self.program, &mut execution, &self.routine, &[]));
         environment.routines.leave();
         done.map(|_| ())

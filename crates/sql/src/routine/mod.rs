@@ -10,20 +10,21 @@
 //! # Invariants
 //! - A body runs inside one attempt of one transaction of the engine: its statements read and write through the door of
 //!   the statement that called it, so a call and all that it does are one transaction, retried as a whole.
+//!   A procedure that ends transactions is the exception: it runs beside them (`session/chain.rs`).
 //! - An error that means "abort and retry" passes through every body unchanged.
 //! - A compiled body belongs to one connection and one version of the catalog.
 
 pub(crate) mod call;
 pub(crate) mod footprint;
 mod plpgsql;
-mod query;
+pub(crate) mod query;
 mod sql;
 pub(crate) mod trigger;
 mod value;
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::footprint::call::Footprint;
@@ -57,6 +58,12 @@ pub(crate) struct Routines {
     /// The conditions of triggers, by the triggers' oids.
     conditions: HashMap<u32, Arc<Query>>,
     depth: usize,
+    /// How many of the calls from the outermost one on are CALLs of bodies that may end transactions.
+    direct: usize,
+    /// Whether a body has reached a COMMIT or ROLLBACK inside of an attempt, and must run as a chain of transactions.
+    wants_chain: bool,
+    /// Procedures that have ended transactions before.
+    chains: HashSet<u32>,
     /// Tables that statements of bodies were planned for without statistics: they are counted before the next statement.
     pub(crate) uncounted: Vec<u32>,
 }
@@ -93,5 +100,30 @@ impl Routines {
 
     fn leave(&mut self) {
         self.depth -= 1;
+    }
+
+    /// Whether a procedure is known to end transactions.
+    pub(crate) fn is_chain(&self, procedure: Option<u32>) -> bool {
+        procedure.is_some_and(|oid| self.chains.contains(&oid))
+    }
+
+    /// Lets the body that is called next end transactions.
+    pub(crate) fn offer_chain(&mut self) {
+        (self.direct, self.wants_chain) = (1, false);
+    }
+
+    /// Whether that body has asked to be run as a chain of transactions; the offer ends.
+    pub(crate) fn take_wish_for_chain(&mut self, procedure: Option<u32>) -> bool {
+        self.direct = 0;
+        let wants_chain = std::mem::take(&mut self.wants_chain);
+        if wants_chain {
+            self.chains.extend(procedure);
+        }
+        wants_chain
+    }
+
+    /// Whether the innermost body may end transactions.
+    fn may_end_transactions(&self) -> bool {
+        self.depth > 0 && self.direct == self.depth
     }
 }

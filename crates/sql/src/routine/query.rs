@@ -25,10 +25,11 @@ use crate::plan::is_volatile_call;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, plan};
 use crate::rewrite::fold_statement;
-use crate::run::{Access, evaluate_alone, execute, execute_compiled};
-use crate::session::{KnownNow, SessionEnvironment};
+use crate::routine::call::procedure;
+use crate::run::{Access, KeptRows, evaluate_alone, execute, execute_compiled};
+use crate::session::{KnownNow, SessionEnvironment, Transaction};
 use crate::types::record::RecordField;
-use crate::types::{Type, Value};
+use crate::types::{Environment, Type, Value};
 
 /// Variables with values, as the statements of a body see them.
 pub(crate) trait Frame: Names {
@@ -42,9 +43,69 @@ pub(crate) trait Frame: Names {
 /// Where a body runs.
 pub(crate) struct Execution<'a> {
     pub environment: &'a mut SessionEnvironment,
-    pub access: Access<'a>,
+    pub door: Door<'a>,
     /// Whether its statements may write: not those of stable and immutable functions.
     pub may_write: bool,
+}
+
+/// What the statements of a body read and write through.
+pub(crate) enum Door<'a> {
+    /// The attempt of the statement that called the body.
+    Attempt(Access<'a>),
+    /// The session's transaction, which the body may end: each statement is an access of its own.
+    Chain(&'a mut Transaction),
+}
+
+/// A point to which a block with handlers goes back.
+pub(crate) enum BodySavepoint {
+    /// None: nothing can be written.
+    Attempt(Option<heddledb::Savepoint>),
+    Chain(heddledb::SessionSavepoint),
+}
+
+impl Execution<'_> {
+    /// Does something with access to rows. A chain may do it several times: only the last time counts.
+    pub(crate) fn with_access<T>(
+        &mut self,
+        mut body: impl FnMut(Access<'_>, &mut SessionEnvironment) -> Result<T>,
+    ) -> Result<T> {
+        match &mut self.door {
+            Door::Attempt(access) => body(*access, self.environment),
+            Door::Chain(transaction) => transaction.run_statement(self.environment, body),
+        }
+    }
+
+    /// A point to which [`rollback_to`](Self::rollback_to) goes back.
+    pub(crate) fn savepoint(&mut self) -> Result<BodySavepoint> {
+        Ok(match &mut self.door {
+            Door::Attempt(access) => BodySavepoint::Attempt(access.savepoint()),
+            Door::Chain(transaction) => BodySavepoint::Chain(transaction.body_savepoint()?),
+        })
+    }
+
+    /// Takes back what was written since the savepoint.
+    pub(crate) fn rollback_to(&mut self, savepoint: &BodySavepoint) -> Result<()> {
+        match (&mut self.door, savepoint) {
+            (Door::Attempt(access), BodySavepoint::Attempt(savepoint)) => {
+                access.rollback_to(savepoint.as_ref());
+                Ok(())
+            }
+            (Door::Chain(transaction), BodySavepoint::Chain(savepoint)) => {
+                transaction.rollback_body_to(savepoint)
+            }
+            _ => Err(SqlError::internal("a savepoint is of another kind of transaction")),
+        }
+    }
+
+    /// Forgets a savepoint; what was written since then stays.
+    pub(crate) fn release(&mut self, savepoint: &BodySavepoint) -> Result<()> {
+        match (&mut self.door, savepoint) {
+            (Door::Chain(transaction), BodySavepoint::Chain(savepoint)) => {
+                transaction.release_of_body(savepoint)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A statement of a body.
@@ -127,8 +188,10 @@ impl Query {
         let ty = plan.columns[0].ty;
         if let Some(expr) = plan.expression() {
             let parameters = plan.parameters(frame);
-            let (access, environment) = (execution.access, &mut *execution.environment);
-            return Ok((evaluate_alone(expr, &plan.planned, access, &parameters, environment)?, ty));
+            let value = execution.with_access(|access, environment| {
+                evaluate_alone(expr, &plan.planned, access, &parameters, environment)
+            });
+            return Ok((value?, ty));
         }
         let (mut value, mut count) = (Value::Null, 0);
         plan.run(execution, frame, &mut |row| {
@@ -165,7 +228,9 @@ impl QueryPlan {
         frame: &dyn Frame,
     ) -> Result<Value> {
         let parameters = self.parameters(frame);
-        evaluate_alone(expression, &self.planned, execution.access, &parameters, &mut *execution.environment)
+        execution.with_access(|access, environment| {
+            evaluate_alone(expression, &self.planned, access, &parameters, environment)
+        })
     }
 
     fn parameters(&self, frame: &dyn Frame) -> Vec<Value> {
@@ -197,16 +262,55 @@ impl QueryPlan {
     ) -> Result<u64> {
         self.check_allowed(execution)?;
         let parameters = self.parameters(frame);
-        let (access, environment) = (execution.access, &mut *execution.environment);
+        let access = match &mut execution.door {
+            Door::Attempt(access) => *access,
+            Door::Chain(_) => return self.run_in_chain(execution, &parameters, each),
+        };
+        self.run_once(access, execution.environment, &parameters, each)
+    }
+
+    /// Calls a procedure as a part of the body that CALL stands in: the row of its output arguments.
+    pub(crate) fn call(&self, execution: &mut Execution<'_>, frame: &dyn Frame) -> Result<Vec<Value>> {
+        let parameters = self.parameters(frame);
+        procedure(execution, &self.planned, &parameters, self.columns.len())
+    }
+
+    /// Runs the statement as an access of a chain's transaction: its rows are given when it has ended.
+    fn run_in_chain(
+        &self,
+        execution: &mut Execution<'_>,
+        parameters: &[Value],
+        each: &mut dyn FnMut(&[Value]) -> Result<bool>,
+    ) -> Result<u64> {
+        let mut kept = KeptRows::new(execution.environment.memory());
+        let count = execution.with_access(|access, environment| {
+            kept.clear();
+            self.run_once(access, environment, parameters, &mut |row| kept.push(row).map(|()| true))
+        })?;
+        for number in 0..kept.len() {
+            if !each(kept.row(number)?)? {
+                return Ok(number as u64 + 1);
+            }
+        }
+        Ok(count)
+    }
+
+    fn run_once(
+        &self,
+        access: Access<'_>,
+        environment: &mut SessionEnvironment,
+        parameters: &[Value],
+        each: &mut dyn FnMut(&[Value]) -> Result<bool>,
+    ) -> Result<u64> {
         let mut row = Vec::new();
-        if let Some(count) = execute_compiled(&self.planned, access, &parameters, environment, &mut row)? {
+        if let Some(count) = execute_compiled(&self.planned, access, parameters, environment, &mut row)? {
             if count > 0 && !self.columns.is_empty() {
                 each(&row)?;
             }
             return Ok(count);
         }
         let (mut has_enough, mut given) = (false, 0);
-        let done = execute(&self.planned, access, &parameters, environment, &mut |batch| {
+        let done = execute(&self.planned, access, parameters, environment, &mut |batch| {
             for row in batch.rows() {
                 given += 1;
                 if !each(row)? {

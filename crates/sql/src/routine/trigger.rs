@@ -13,7 +13,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::routine::call::trigger_program;
 use crate::routine::plpgsql;
-use crate::routine::query::{Execution, Frame, Query};
+use crate::routine::query::{Door, Execution, Frame, Query};
 use crate::routine::value::record;
 use crate::run::Access;
 use crate::session::SessionEnvironment;
@@ -142,7 +142,7 @@ pub(crate) fn fire(
     let unchanged = || Some(firing.new.or(firing.old).unwrap_or_default().to_vec());
     if let Some(text) = &firing.trigger.condition {
         let query = environment.routines.condition(firing.trigger.oid, || condition_of(text))?;
-        let mut execution = Execution { environment, access, may_write: false };
+        let mut execution = Execution { environment, door: Door::Attempt(access), may_write: false };
         let rows = rows_of(firing.table, firing.old, firing.new);
         if !matches!(query.evaluate(&mut execution, &rows)?.0, Value::Bool(true)) {
             return Ok(unchanged());

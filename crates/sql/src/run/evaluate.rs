@@ -89,10 +89,10 @@ impl<'e> Run<'e> {
             Expr::InList(list) => self.in_list(list, row),
             Expr::Quantified(quantified) => self.quantified_array(quantified, row),
             Expr::Array(elements, ty) => self.array(elements, *ty, row),
-            Expr::Row(fields, types) => {
+            Expr::Row(fields, described) => {
                 let values =
                     fields.iter().map(|field| self.evaluate(field, row)).collect::<Result<Vec<_>>>()?;
-                Ok(Value::Record(Arc::new(RecordValue::anonymous(types, values))))
+                Ok(Value::Record(Arc::new(RecordValue { fields: described.clone(), values: values.into() })))
             }
             Expr::Field(record, number) => Ok(match self.evaluate(record, row)? {
                 Value::Record(record) => record.values.get(*number).cloned().unwrap_or_default(),

@@ -118,6 +118,7 @@ impl Connection {
             database: options.database,
             process_id: number,
             sessions: shared.sessions.clone(),
+            activity: activity.clone(),
             pending: Pending::default(),
             temporary: format!("pg_temp_{number}"),
             transaction_start: start,
@@ -242,7 +243,7 @@ impl Connection {
     /// A statement has succeeded: without a block, so has its transaction.
     pub(super) fn statement_done(&mut self) {
         if self.transaction.is_idle() {
-            self.end_notifications(true);
+            self.environment.end_notifications(true);
         }
     }
 

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{DeclareCursor, Fetch, FetchDirection, Name, Statement};
+use crate::parse::syntax::{DeclareCursor, Fetch, FetchDirection, Name};
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
+use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink};
 use crate::types::Environment;
 
@@ -91,12 +92,12 @@ impl Passed {
     }
 }
 
-fn no_cursor(name: &str) -> SqlError {
+pub(super) fn no_cursor(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
 }
 
 impl Connection {
-    pub(super) fn declare(&mut self, declare: &DeclareCursor) -> Result<&'static str> {
+    pub(super) fn declare(&mut self, declare: &DeclareCursor, given: Given<'_>) -> Result<&'static str> {
         if !declare.hold && !self.transaction.is_explicit() {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
@@ -106,11 +107,10 @@ impl Connection {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        let statement = Statement::Query(declare.query.clone());
         // Positions in the query's tree count from the beginning of the whole text, which is not at hand here.
-        let plan = self.plan(&statement, "", &[]).map_err(SqlError::without_position)?;
+        let plan = self.plan(&declare.query, "", &given.known_types()).map_err(SqlError::without_position)?;
         let mut rows = KeptRows::new(self.environment.memory());
-        self.run_plan(&plan, &[], &mut |row| rows.push(row))?;
+        self.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {
             fields: plan.fields.clone(),
@@ -127,7 +127,7 @@ impl Connection {
     pub(super) fn fetch(&mut self, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
         let printing = self.environment.printing();
         let Some(cursor) = self.cursors.get_mut(&fetch.cursor.text) else {
-            return Err(no_cursor(&fetch.cursor.text));
+            return self.fetch_from_portal(fetch, sink);
         };
         let backward = match fetch.direction {
             FetchDirection::Forward(count) => count < 0,

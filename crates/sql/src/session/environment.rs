@@ -22,7 +22,7 @@ use crate::session::deferred::Deferred;
 use crate::session::notifications::Pending;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, Standing, following, sequence_of};
-use crate::session::sessions::Sessions;
+use crate::session::sessions::{Activity, Sessions};
 use crate::session::settings::Settings;
 use crate::types::environment::{AdvisoryLock, FormatSettings, ObjectKind};
 use crate::types::{DeferrableKey, Environment, KeySide, Type, Value};
@@ -57,6 +57,8 @@ pub(crate) struct SessionEnvironment {
     pub database: String,
     pub process_id: i32,
     pub sessions: Arc<Sessions>,
+    /// What `pg_stat_activity` shows of the session.
+    pub activity: Arc<Activity>,
     /// What takes effect when the transaction commits.
     pub pending: Pending,
     /// The schema of the session's temporary tables.
@@ -138,6 +140,36 @@ impl SessionEnvironment {
         for lock in std::mem::take(&mut self.acquired) {
             self.advisory.release(self.number, lock);
         }
+    }
+
+    /// Gets ready for the attempts of a statement.
+    pub fn begin_attempts(&mut self) {
+        self.given.clear();
+        self.acquired.clear();
+        self.notices_before = self.notices.len();
+    }
+
+    /// Stores more values of a sequence that has run out in an attempt, which is then retried.
+    pub fn refill(&mut self, sequence: u32) -> Result<()> {
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        self.set_values.clear();
+        self.shared.sequences.refill(&self.shared.database, &sequence)
+    }
+
+    /// Carries out the `setval` calls of a statement that has succeeded.
+    pub fn finish_sequences(&mut self) -> Result<()> {
+        for (oid, value, is_called) in std::mem::take(&mut self.set_values) {
+            if let Some(standing) = self.restarted.get_mut(&oid) {
+                *standing = (value, is_called);
+                continue;
+            }
+            let sequence = sequence_of(&self.catalog, oid)?;
+            self.shared.sequences.set(&self.shared.database, &sequence, value, is_called)?;
+        }
+        if let Some(last) = self.last_sequence.filter(|_| !self.given.is_empty()) {
+            self.shared.sequences.settle(last);
+        }
+        Ok(())
     }
 
     /// What printing a value needs.

@@ -9,6 +9,7 @@ use crate::plan::explain::Shown;
 use crate::routine::footprint::flow_graph;
 use crate::run::{RunOptions, execute_with};
 use crate::session::connection::Connection;
+use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink};
 use crate::types::{Environment, Type, Value};
 
@@ -18,17 +19,18 @@ impl Connection {
         options: ExplainOptions,
         statement: &Statement,
         text: &str,
+        given: Given<'_>,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
         if !statement.is_planned() {
             return Err(SqlError::unsupported("EXPLAIN of this statement is not supported")
                 .with_hint("Queries, INSERT, UPDATE, DELETE and MERGE can be explained."));
         }
-        let plan = self.plan(statement, text, &[]).map_err(SqlError::without_position)?;
+        let plan = self.plan(statement, text, &given.known_types()).map_err(SqlError::without_position)?;
         let mut footer = Vec::new();
         let counts = if options.analyze {
             let start = std::time::Instant::now();
-            let (attempts, counts) = self.run_counted(&plan)?;
+            let (attempts, counts) = self.run_counted(&plan, given.values)?;
             footer.push(format!("Attempts: {attempts}"));
             if options.timing {
                 footer.push(format!("Execution Time: {:.3} ms", start.elapsed().as_secs_f64() * 1_000.0));
@@ -81,13 +83,17 @@ impl Connection {
     }
 
     /// Runs a plan for its counts: how many attempts it took, and how many rows each node gave.
-    fn run_counted(&mut self, plan: &crate::session::run::Plan) -> Result<(u64, Vec<u64>)> {
+    fn run_counted(
+        &mut self,
+        plan: &crate::session::run::Plan,
+        parameters: &[Value],
+    ) -> Result<(u64, Vec<u64>)> {
         let mut attempts = 0;
         let environment = &mut self.environment;
         let body = |access: crate::run::Access<'_>| {
             attempts += 1;
             let options = RunOptions { memory: environment.memory(), counts: true };
-            execute_with(&plan.planned, access, &[], &mut *environment, options, &mut |_| Ok(()))
+            execute_with(&plan.planned, access, parameters, &mut *environment, options, &mut |_| Ok(()))
         };
         let (_, counts) = if !self.transaction.is_idle() {
             access::run_in(&mut self.transaction.session, body)?

@@ -17,6 +17,7 @@
 //! is when a statement begins.
 
 mod advisory;
+mod chain;
 mod connection;
 mod copy;
 mod cursor;
@@ -71,7 +72,7 @@ pub use result::{
 pub(crate) use sequences::SHORTAGE;
 pub use sessions::{Notification, Signals};
 pub use slow::SlowStatement;
-pub(crate) use transaction::SequenceChange;
+pub(crate) use transaction::{SequenceChange, Transaction};
 
 /// What all connections to a database share.
 pub(crate) struct Shared {

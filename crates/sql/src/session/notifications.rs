@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::session::SessionEnvironment;
 use crate::session::connection::Connection;
 use crate::session::sessions::{Notification, Signals};
 
@@ -87,25 +88,25 @@ impl Pending {
     }
 }
 
-impl Connection {
-    pub(super) fn listen(&mut self, channel: &str) -> &'static str {
-        self.environment.pending.effects.push(Effect::Listen(channel.into()));
-        "LISTEN"
+impl SessionEnvironment {
+    /// Releases what ends with a transaction, and delivers what it has notified.
+    pub(super) fn transaction_ended(&mut self, committed: bool) {
+        self.acquired.clear();
+        self.deferred.clear();
+        self.restarted.clear();
+        self.shared.advisory.release_all(self.number, true);
+        self.end_notifications(committed);
+        self.settings.end_transaction(committed);
     }
 
-    pub(super) fn unlisten(&mut self, channel: Option<&str>) -> &'static str {
-        self.environment.pending.effects.push(Effect::Unlisten(channel.map(Arc::from)));
-        "UNLISTEN"
-    }
-
-    /// The transaction has ended: what waited for its commit takes effect, or is forgotten.
+    /// Carries out what was to take effect with a commit.
     pub(super) fn end_notifications(&mut self, committed: bool) {
-        if self.environment.pending.is_empty() {
+        if self.pending.is_empty() {
             return;
         }
-        let pending = std::mem::take(&mut self.environment.pending);
+        let pending = std::mem::take(&mut self.pending);
         let mut notifications = Vec::new();
-        let process_id = self.environment.process_id;
+        let process_id = self.process_id;
         for effect in pending.effects.into_iter().filter(|_| committed) {
             match effect {
                 Effect::Listen(channel) => self.activity.listen(&channel),
@@ -118,6 +119,18 @@ impl Connection {
         if !notifications.is_empty() {
             self.shared.sessions.deliver(&notifications);
         }
+    }
+}
+
+impl Connection {
+    pub(super) fn listen(&mut self, channel: &str) -> &'static str {
+        self.environment.pending.effects.push(Effect::Listen(channel.into()));
+        "LISTEN"
+    }
+
+    pub(super) fn unlisten(&mut self, channel: Option<&str>) -> &'static str {
+        self.environment.pending.effects.push(Effect::Unlisten(channel.map(Arc::from)));
+        "UNLISTEN"
     }
 
     /// The notifications that the client is to receive: none inside of a block, since clients expect them between

@@ -11,9 +11,10 @@ use hashbrown::HashMap;
 use crate::bind::{BindContext, Binder};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
-use crate::parse::syntax::{Expr, Name, Statement, TypeName};
+use crate::parse::syntax::{Expr, Fetch, FetchDirection, Name, Statement, TypeName};
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
+use crate::session::cursor::no_cursor;
 use crate::session::result::{Field, Fields, ResultSink};
 use crate::session::run::Plan;
 use crate::session::statements::PreparedCounters;
@@ -26,10 +27,33 @@ pub(crate) struct Prepared {
     pub statement: Option<Statement>,
     pub text: String,
     pub types: Vec<Option<Type>>,
+    /// The types of the parameters of a query inside of it, which EXPLAIN and DECLARE CURSOR have.
+    pub inner_types: Arc<[Type]>,
     /// The plan; none for statements that are not planned.
     pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
     /// Where its executions by portals are counted.
     pub counters: PreparedCounters,
+}
+
+impl Prepared {
+    /// The types of its parameters.
+    fn parameter_types(&self) -> Arc<[Type]> {
+        self.plan.lock().as_ref().map_or_else(|| self.inner_types.clone(), |plan| plan.parameters.clone())
+    }
+}
+
+/// The parameters of a statement that has a query inside: their types and values.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'p> {
+    pub types: &'p [Type],
+    pub values: &'p [Value],
+}
+
+impl Given<'_> {
+    /// The types, as planning takes them.
+    pub fn known_types(&self) -> Vec<Option<Type>> {
+        self.types.iter().copied().map(Some).collect()
+    }
 }
 
 /// A statement that was prepared without a name ([`Connection::prepared`]): it runs on connections to the same database.
@@ -150,9 +174,13 @@ impl Connection {
         {
             self.check_not_failed()?;
         }
+        let inner_types = match statement.as_ref().and_then(Statement::planned_inside) {
+            Some(inner) => self.plan(inner, text, &types)?.parameters.clone(),
+            None => Arc::default(),
+        };
         let plan = parking_lot::Mutex::new(None);
         let counters = PreparedCounters::new();
-        let prepared = Prepared { statement, text: text.to_string(), types, plan, counters };
+        let prepared = Prepared { statement, text: text.to_string(), types, inner_types, plan, counters };
         self.current_plan(&prepared)?;
         Ok(prepared)
     }
@@ -272,8 +300,7 @@ impl Connection {
         let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;
         self.refresh_catalog();
         let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
-        let parameters = plan.as_ref().map_or_else(Arc::default, |plan| plan.parameters.clone());
-        Ok((parameters, self.fields_of(&prepared, plan.as_deref())))
+        Ok((prepared.parameter_types(), self.fields_of(&prepared, plan.as_deref())))
     }
 
     fn fields_of(&self, prepared: &Prepared, plan: Option<&Plan>) -> Option<Fields> {
@@ -289,9 +316,7 @@ impl Connection {
     /// # Errors
     /// 26000.
     pub fn parameter_types(&self, name: &str) -> Result<Arc<[Type]>> {
-        let prepared = self.find_prepared(name)?;
-        let plan = prepared.plan.lock();
-        Ok(plan.as_ref().map_or_else(Arc::default, |plan| plan.parameters.clone()))
+        Ok(self.find_prepared(name)?.parameter_types())
     }
 
     /// Makes a portal of a prepared statement and its parameters.
@@ -307,7 +332,7 @@ impl Connection {
         if prepared.statement.as_ref().is_some_and(|statement| !statement.ends_block()) {
             self.check_not_failed()?;
         }
-        let expected = prepared.plan.lock().as_ref().map_or(0, |plan| plan.parameters.len());
+        let expected = prepared.parameter_types().len();
         if parameters.len() != expected {
             let message = format!(
                 "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {expected}",
@@ -410,7 +435,10 @@ impl Connection {
             let prepared = portal.prepared.clone();
             portal.state = PortalState::Done;
             return match &prepared.statement {
-                Some(statement) => self.statement(statement, &prepared.text, sink),
+                Some(statement) => {
+                    let given = Given { types: &prepared.inner_types, values: &portal.parameters };
+                    self.statement_with(statement, &prepared.text, given, sink)
+                }
                 None => Ok(()),
             };
         };
@@ -419,11 +447,62 @@ impl Connection {
             portal.state = PortalState::Done;
             return self.run_to_sink(&plan, &portal.parameters, &mut true, sink);
         }
+        self.keep_rows(portal, plan)?;
+        self.run_taken(portal, max_rows, sink)
+    }
+
+    /// Runs a portal's plan, and keeps its rows in the portal.
+    fn keep_rows(&mut self, portal: &mut Portal, plan: Arc<Plan>) -> Result<()> {
         let mut rows = KeptRows::new(self.environment.memory());
         self.run_plan(&plan, &portal.parameters, &mut |row| rows.push(row))?;
         let rows = Arc::new(parking_lot::Mutex::new(rows));
         portal.state = PortalState::Suspended { rows, plan, given: 0 };
-        self.run_taken(portal, max_rows, sink)
+        Ok(())
+    }
+
+    /// FETCH and MOVE of a portal that the extended protocol made: forward only.
+    pub(super) fn fetch_from_portal(&mut self, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
+        let Some((name, mut portal)) = self.portals.take(&fetch.cursor.text) else {
+            return Err(no_cursor(&fetch.cursor.text));
+        };
+        let done = self.fetch_rows(&mut portal, fetch, sink);
+        self.portals.put(name, portal);
+        done
+    }
+
+    fn fetch_rows(&mut self, portal: &mut Portal, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
+        let FetchDirection::Forward(count @ 1..) = fetch.direction else {
+            let message = "cursor can only scan forward";
+            let hint = "Declare it with SCROLL option to enable backward scan.";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(hint));
+        };
+        if matches!(portal.state, PortalState::New) {
+            let plan = self.current_plan(&portal.prepared.clone())?.filter(|plan| plan.returns);
+            let plan = plan.ok_or_else(|| no_cursor(&fetch.cursor.text))?;
+            self.keep_rows(portal, plan)?;
+        }
+        let what = if fetch.moves { "MOVE" } else { "FETCH" };
+        let PortalState::Suspended { rows, plan, given } = &mut portal.state else {
+            return sink.complete(&format!("{what} 0"));
+        };
+        let printing = self.environment.printing();
+        let mut rows = rows.lock();
+        let count = (rows.len() - *given).min(count.unsigned_abs() as usize);
+        if !fetch.moves {
+            sink.describe(&plan.fields)?;
+            for number in *given..*given + count {
+                sink.row(rows.row(number)?, &*printing)?;
+            }
+        }
+        *given += count;
+        sink.complete(&format!("{what} {count}"))
+    }
+
+    /// The columns of the rows that FETCH returns from a portal; none if there is no such portal.
+    pub(super) fn portal_fields(&self, name: &str) -> Option<Vec<Field>> {
+        let portal = self.portals.get(name)?;
+        let plan = portal.prepared.plan.lock().clone()?;
+        plan.returns.then(|| plan.fields.to_vec())
     }
 
     /// Forgets a prepared statement; nothing happens if there is none.
@@ -457,7 +536,8 @@ impl Connection {
         let plan = parking_lot::Mutex::new(None);
         let (statement, text) = (Some(statement.clone()), text.to_string());
         let counters = PreparedCounters::new();
-        let prepared = Prepared { statement, text, types: declared, plan, counters };
+        let prepared =
+            Prepared { statement, text, types: declared, inner_types: Arc::default(), plan, counters };
         self.current_plan(&prepared)?;
         self.keep_prepared(&name.text, Arc::new(prepared))
     }
@@ -543,6 +623,15 @@ impl Statement {
                 | Statement::Merge(_)
                 | Statement::Call(_)
         )
+    }
+
+    /// The query inside of EXPLAIN and DECLARE CURSOR, which may have parameters.
+    pub fn planned_inside(&self) -> Option<&Statement> {
+        match self {
+            Statement::Declare(declare) => Some(&declare.query),
+            Statement::Explain { statement, .. } if statement.is_planned() => Some(statement),
+            _ => None,
+        }
     }
 
     /// Whether it is SELECT … INTO, which makes a table.

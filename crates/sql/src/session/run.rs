@@ -12,23 +12,22 @@ use crate::bind::tree::StatementKind;
 use crate::bind::{BindContext, Checks, bind};
 use crate::catalog::rights::{RightsKind, SELECT};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{Do, Statement};
+use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
-use crate::routine::call::Inline;
 use crate::routine::footprint::call::declared_call;
 use crate::run::{KeptRows, execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink, Tag};
-use crate::session::sequences::{SHORTAGE, sequence_of};
+use crate::session::sequences::SHORTAGE;
 use crate::types::{Environment, Type, Value};
 
 /// How many plans a connection keeps.
 const PLANS_MAX: usize = 512;
 
 /// How often a statement outside of a block is planned again because of schema changes that commit meanwhile.
-const PLANNED_AGAIN_MAX: u32 = 10_000;
+pub(super) const PLANNED_AGAIN_MAX: u32 = 10_000;
 
 /// A statement that is ready to run.
 pub(crate) struct Plan {
@@ -172,6 +171,10 @@ impl Connection {
         let mut described = false;
         let printing = self.environment.printing();
         let count = self.run_plan(plan, parameters, &mut |row| {
+            // CALL of a procedure without output arguments has a row, but no columns.
+            if !plan.returns {
+                return Ok(());
+            }
             if !described {
                 sink.describe(&plan.fields)?;
                 (described, *is_empty) = (true, false);
@@ -195,11 +198,14 @@ impl Connection {
         if (plan.planned.writes || plan.planned.locks) && self.environment.settings.derived.read_only {
             return Err(self.read_only(if plan.planned.writes { plan.kind } else { "SELECT FOR UPDATE" }));
         }
+        if plan.kind == "CALL" && self.transaction.is_idle() {
+            return self.call_procedure(plan, parameters, each);
+        }
         self.run_attempts(&mut |connection| connection.attempt(plan, parameters, each))
     }
 
     /// Runs an attempt, again where stored values of a sequence have run out, and finishes what it did beside rows.
-    fn run_attempts(&mut self, attempt: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<u64> {
+    pub(super) fn run_attempts(&mut self, attempt: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<u64> {
         self.apply_lock_timeout()?;
         self.begin_attempts();
         loop {
@@ -207,57 +213,24 @@ impl Connection {
             let done = attempt(self);
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
-                    let sequence = sequence_of(&self.environment.catalog, sequence)?;
-                    self.environment.set_values.clear();
-                    self.shared.sequences.refill(&self.shared.database, &sequence)?;
+                    self.environment.refill(sequence)?;
                 }
                 (done, _) => {
                     if self.transaction.is_idle() && !self.environment.acquired.is_empty() {
                         self.shared.advisory.release_all(self.environment.number, true);
                     }
                     let count = done.map_err(|error| self.hide_unreadable(error))?;
-                    self.finish_sequences()?;
+                    self.environment.finish_sequences()?;
                     return Ok(count);
                 }
             }
         }
     }
 
-    /// DO: a body without a name, as a statement of its own.
-    pub(super) fn do_block(&mut self, block: &Do) -> Result<()> {
-        let mut attempts = 1;
-        loop {
-            let body = Inline::compile(&mut self.environment, block)?;
-            let done = self.run_attempts(&mut |connection| {
-                let in_session =
-                    !connection.transaction.is_idle() || connection.shared.database.has_reservations();
-                let environment = &mut connection.environment;
-                let attempt = |access: crate::run::Access<'_>| {
-                    environment.begin_attempt();
-                    body.run(environment, access).map(|()| 0)
-                };
-                match in_session {
-                    true => access::run_in(&mut connection.transaction.session, attempt),
-                    false => access::run(&connection.shared.database, attempt),
-                }
-            });
-            match done {
-                Err(error) if error.is_of_stale_plan() && attempts < PLANNED_AGAIN_MAX => {
-                    attempts += 1;
-                    std::thread::yield_now();
-                    self.environment.catalog = self.current_catalog();
-                }
-                done => return done.map(|_| ()),
-            }
-        }
-    }
-
     /// Gets ready for the attempts of a statement.
-    fn begin_attempts(&mut self) {
+    pub(super) fn begin_attempts(&mut self) {
         let environment = &mut self.environment;
-        environment.given.clear();
-        environment.acquired.clear();
-        environment.notices_before = environment.notices.len();
+        environment.begin_attempts();
         if environment.routines.uncounted.is_empty() {
             return;
         }
@@ -297,22 +270,6 @@ impl Connection {
     fn read_only(&self, kind: &str) -> SqlError {
         let message = format!("cannot execute {kind} in a read-only transaction");
         SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
-    }
-
-    /// Carries out the `setval` calls of a statement that has succeeded.
-    fn finish_sequences(&mut self) -> Result<()> {
-        for (oid, value, is_called) in std::mem::take(&mut self.environment.set_values) {
-            if let Some(standing) = self.environment.restarted.get_mut(&oid) {
-                *standing = (value, is_called);
-                continue;
-            }
-            let sequence = sequence_of(&self.environment.catalog, oid)?;
-            self.shared.sequences.set(&self.shared.database, &sequence, value, is_called)?;
-        }
-        if let Some(last) = self.environment.last_sequence.filter(|_| !self.environment.given.is_empty()) {
-            self.shared.sequences.settle(last);
-        }
-        Ok(())
     }
 
     /// Runs a plan once for each row of parameters, all as one transaction, or within the open one. `runs_once`: it only
@@ -359,12 +316,11 @@ impl Connection {
             };
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
-                    let sequence = sequence_of(&self.environment.catalog, sequence)?;
-                    self.shared.sequences.refill(&self.shared.database, &sequence)?;
+                    self.environment.refill(sequence)?;
                 }
                 (done, _) => {
                     let count = done.map_err(|error| self.hide_unreadable(error))?;
-                    self.finish_sequences()?;
+                    self.environment.finish_sequences()?;
                     return Ok(count);
                 }
             }
@@ -387,7 +343,7 @@ impl Connection {
         Ok(())
     }
 
-    fn attempt(
+    pub(super) fn attempt(
         &mut self,
         plan: &Plan,
         parameters: &[Value],

@@ -10,6 +10,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectName, SetScope, SetValue, Statement};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
+use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink, Severity};
 use crate::types::{Modifier, Type, Value};
 
@@ -19,6 +20,17 @@ impl Connection {
         &mut self,
         statement: &Statement,
         text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
+        self.statement_with(statement, text, Given::default(), sink)
+    }
+
+    /// As [`statement`](Self::statement), with parameters for a query inside of the statement.
+    pub(super) fn statement_with(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        given: Given<'_>,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
         if !statement.ends_block() {
@@ -36,7 +48,7 @@ impl Connection {
             | Statement::Call(_) => return self.run_data(statement, text, sink),
             Statement::Execute { name, args } => return self.execute_prepared(name, args, sink),
             Statement::Explain { options, statement, text } => {
-                return self.explain(*options, statement, text, sink);
+                return self.explain(*options, statement, text, given, sink);
             }
             Statement::ExplainRoutine { kind, name } => return self.explain_routine(*kind, name, sink),
             Statement::Copy(copy) => return self.copy(copy, text, sink),
@@ -56,7 +68,7 @@ impl Connection {
             Statement::Savepoint(name) => self.savepoint(&name.text)?,
             Statement::RollbackTo(name) => self.rollback_to(&name.text)?,
             Statement::Release(name) => self.release(&name.text)?,
-            Statement::Declare(declare) => self.declare(declare)?,
+            Statement::Declare(declare) => self.declare(declare, given)?,
             Statement::Close(name) => self.close(name.as_ref())?,
             Statement::Prepare { name, types, statement, text } => {
                 self.prepare_statement(name, types, statement, text)?;
@@ -255,7 +267,9 @@ impl Connection {
                 Some(vec![Field::plain("QUERY PLAN", Type::Text)])
             }
             Statement::Fetch(fetch) if !fetch.moves => {
-                self.cursors.get(&fetch.cursor.text).map(|cursor| cursor.fields().to_vec())
+                let name = &fetch.cursor.text;
+                let cursor = self.cursors.get(name).map(|cursor| cursor.fields().to_vec());
+                cursor.or_else(|| self.portal_fields(name))
             }
             Statement::Execute { name, .. } => {
                 let prepared = self.prepared.get(&name.text)?;

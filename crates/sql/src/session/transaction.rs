@@ -39,6 +39,8 @@ pub(crate) struct Transaction {
     failed: bool,
     savepoints: Vec<Savepoint>,
     changes: Changes,
+    /// Whether a body that ends transactions has committed one.
+    pub(super) has_committed: bool,
     /// The version of the settings whose timeouts the engine's session has; 0: none's.
     settings_version: u64,
 }
@@ -77,6 +79,7 @@ impl Transaction {
             failed: false,
             savepoints: Vec::new(),
             changes: Changes::default(),
+            has_committed: false,
             settings_version: 0,
         }
     }
@@ -124,7 +127,7 @@ impl Transaction {
         self.savepoints.clear();
     }
 
-    fn rollback(&mut self, shared: &Shared) -> Result<()> {
+    pub(super) fn rollback(&mut self, shared: &Shared) -> Result<()> {
         self.end();
         if let Some(catalog) = std::mem::take(&mut self.changes).catalog {
             shared.keep_oids_of(&catalog);
@@ -138,7 +141,7 @@ impl Transaction {
 
     /// Commits, and publishes the catalog before the schema lock is released. `restarted`: where the sequences stand
     /// that the transaction has restarted.
-    fn commit(&mut self, shared: &Shared, restarted: &HashMap<u32, Standing>) -> Result<()> {
+    pub(super) fn commit(&mut self, shared: &Shared, restarted: &HashMap<u32, Standing>) -> Result<()> {
         self.end();
         let Changes { catalog, sequences } = std::mem::take(&mut self.changes);
         let commit = |session: &mut Session| {
@@ -317,16 +320,11 @@ impl Connection {
 
     /// Releases whatever ends with a transaction: portals, cursors without HOLD, local settings, advisory locks.
     pub(super) fn block_ended(&mut self, committed: bool) {
-        self.environment.acquired.clear();
-        self.environment.deferred.clear();
-        self.environment.restarted.clear();
-        self.shared.advisory.release_all(self.environment.number, true);
         self.environment.catalog = self.current_catalog();
         if committed {
             self.pipeline.keep();
         }
-        self.end_notifications(committed);
-        self.environment.settings.end_transaction(committed);
+        self.environment.transaction_ended(committed);
         self.portals.clear();
         self.cursors.retain(|_, cursor| cursor.survives(committed));
     }

@@ -131,11 +131,51 @@ public class JdbcClient {
                 rows.next();
                 rows.close();
             }
+            check(metadata.getSQLKeywords().contains("freeze"), metadata.getSQLKeywords());
+            for (ResultSet rows : List.of(metadata.getCrossReference(null, null, "j_parent", null, null, "j_child"), metadata.getColumnPrivileges(null, null, "j_child", "%"),
+                    metadata.getVersionColumns(null, null, "j_child"), metadata.getFunctionColumns(null, null, "%", null), metadata.getProcedureColumns(null, null, "%", null))) {
+                rows.next();
+                rows.close();
+            }
             try (PreparedStatement statement = connection.prepareStatement("SELECT id, n FROM j_child WHERE n > ?")) {
                 check(statement.getParameterMetaData().getParameterTypeName(1).equals("numeric"), "a parameter");
                 ResultSetMetaData result = statement.getMetaData();
                 check(result.getScale(2) == 2 && result.isAutoIncrement(1) && result.isNullable(2) == ResultSetMetaData.columnNoNulls, "a result");
             }
+        }
+    }
+
+    static void batchesAndProcedures() throws Exception {
+        try (Connection connection = DriverManager.getConnection(url + "&reWriteBatchedInserts=true")) {
+            execute(connection, "DROP TABLE IF EXISTS j_batch");
+            execute(connection, "CREATE TABLE j_batch (id int PRIMARY KEY, t text, n numeric(8,2), d timestamptz)");
+            try (PreparedStatement insert = connection.prepareStatement("INSERT INTO j_batch VALUES (?, ?, ?, ?)")) {
+                for (int i = 0; i < 1000; i++) {
+                    insert.setInt(1, i);
+                    insert.setString(2, i % 3 == 0 ? null : "t" + i);
+                    insert.setBigDecimal(3, BigDecimal.valueOf(i, 2));
+                    insert.setTimestamp(4, new Timestamp(1_000_000L * i));
+                    insert.addBatch();
+                }
+                check(insert.executeBatch().length == 1000, "a batch");
+                for (int i = 999; i < 1010; i++) { insert.setInt(1, i); insert.setString(2, "x"); insert.setBigDecimal(3, null); insert.setTimestamp(4, null); insert.addBatch(); }
+                expect("23505", insert::executeBatch);
+            }
+            try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery("SELECT count(*), sum(n) FROM j_batch")) {
+                check(rows.next() && rows.getInt(1) == 1000 && rows.getBigDecimal(2).equals(new BigDecimal("4995.00")), "its rows");
+            }
+            execute(connection, "CREATE OR REPLACE PROCEDURE j_ends(INOUT bound int) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM j_batch WHERE id < bound; COMMIT; DELETE FROM j_batch; ROLLBACK; SELECT count(*) INTO bound FROM j_batch; END $$");
+            try (CallableStatement call = connection.prepareCall("CALL j_ends(?)")) {
+                call.setInt(1, 400);
+                call.registerOutParameter(1, Types.INTEGER);
+                call.execute();
+                check(call.getInt(1) == 600, call.getInt(1));
+            }
+            connection.setAutoCommit(false);
+            try (PreparedStatement call = connection.prepareStatement("CALL j_ends(1)")) {
+                expect("2D000", call::execute);
+            }
+            connection.rollback();
         }
     }
 
@@ -153,6 +193,7 @@ public class JdbcClient {
         checks.put("types", JdbcClient::types);
         checks.put("transactions", JdbcClient::transactions);
         checks.put("metadata", JdbcClient::metadata);
+        checks.put("batches and procedures", JdbcClient::batchesAndProcedures);
         checks.put("cancel", JdbcClient::cancel);
         boolean failed = false;
         for (Map.Entry<String, Check> entry : checks.entrySet()) {

@@ -3,6 +3,8 @@
 //! Invariants: [`BoundExpr::ty`] is the type of the value that the expression evaluates to, whatever the row; the
 //! arguments of a call have exactly the types that the function's entry takes, because the binder inserts the casts.
 
+use std::sync::Arc;
+
 use crate::bind::tree::{BoundQuery, RelationId};
 use crate::functions::Function;
 use crate::types::{Modifier, Type, Value};
@@ -68,8 +70,8 @@ pub(crate) enum BoundExpr {
     },
     /// `ARRAY[…]`; `ty` is the array's type. Elements of an array type make the array one dimension deeper.
     Array { elements: Vec<BoundExpr>, ty: Type },
-    /// `ROW(…)`.
-    Row { fields: Vec<BoundExpr> },
+    /// `ROW(…)`, or a relation's whole row, whose fields have the columns' names.
+    Row { fields: Vec<BoundExpr>, names: Option<Arc<[Arc<str>]>> },
     /// `array[index]…`: one index for each dimension; NULL where there are too few, too many, or no such element.
     Subscript { array: Box<BoundExpr>, indexes: Vec<BoundExpr>, ty: Type },
     /// `array[lower:upper]`.

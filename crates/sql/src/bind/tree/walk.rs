@@ -36,7 +36,7 @@ pub(crate) fn children<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundE
         | BoundExpr::Coalesce { operands: args, .. }
         | BoundExpr::MinMax { operands: args, .. }
         | BoundExpr::Array { elements: args, .. }
-        | BoundExpr::Row { fields: args } => args.iter().for_each(visit),
+        | BoundExpr::Row { fields: args, .. } => args.iter().for_each(visit),
         BoundExpr::Cast { operand, .. }
         | BoundExpr::Not(operand)
         | BoundExpr::IsNull { operand, .. }
@@ -246,7 +246,7 @@ pub(crate) fn children_mut(expr: &mut BoundExpr, visit: &mut dyn FnMut(&mut Boun
         | BoundExpr::Coalesce { operands: args, .. }
         | BoundExpr::MinMax { operands: args, .. }
         | BoundExpr::Array { elements: args, .. }
-        | BoundExpr::Row { fields: args } => args.iter_mut().for_each(visit),
+        | BoundExpr::Row { fields: args, .. } => args.iter_mut().for_each(visit),
         BoundExpr::Cast { operand, .. }
         | BoundExpr::Not(operand)
         | BoundExpr::IsNull { operand, .. }

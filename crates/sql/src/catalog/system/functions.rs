@@ -48,6 +48,11 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_viewdef(oid, bool) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_viewdef(oid, int4) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
+    set(
+        "pg_get_keywords() setof record word text; catcode \"char\"; barelabel bool; catdesc text; baredesc text",
+        keywords,
+    )
+    .stable(),
     set("pg_options_to_table(text[]) setof record option_name text; option_value text", options).stable(),
     scalar("pg_get_userbyid(oid) name", user_by_oid).stable(),
     scalar("pg_get_serial_sequence(text, text) text", serial_sequence).stable(),
@@ -221,6 +226,30 @@ fn expand(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>
     Ok(Box::new(RowsOf(rows)))
 }
 
+/// PostgreSQL's key words: their kinds, and whether they can name columns without AS.
+fn keywords(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Box<dyn Rows>> {
+    let kinds = [Type::Text, Type::Char, Type::Bool, Type::Text, Type::Text];
+    let rows = include_str!("keywords.txt").lines().flat_map(move |line| {
+        let mut parts = line.split(' ');
+        let (category, label) = (parts.next().unwrap_or_default(), parts.next());
+        let is_label = label == Some("+");
+        let described = match category {
+            "C" => "unreserved (cannot be function or type name)",
+            "T" => "reserved (can be function or type name)",
+            "R" => "reserved",
+            _ => "unreserved",
+        };
+        let label = if is_label { "can be bare label" } else { "requires AS" };
+        parts.map(move |word| {
+            let texts = [word, category, described, label].map(Value::text);
+            let [word, category, described, label] = texts;
+            let values = vec![word, category, Value::Bool(is_label), described, label];
+            Ok(Value::Record(std::sync::Arc::new(RecordValue::anonymous(&kinds, values))))
+        })
+    });
+    Ok(Box::new(RowsOf(rows)))
+}
+
 /// `name=value` texts as rows; without a value it is NULL.
 fn options(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
     let array = values[0].as_array().clone();
@@ -317,8 +346,8 @@ fn comment(system: &SystemCatalog<'_>, class: Option<&str>, oid: u32, column: i3
     let class = class.map(|class| match class {
         "pg_class" => PG_CLASS,
         "pg_type" => PG_TYPE,
-        "pg_namespace" => PG_NAMESPACE,
         "pg_proc" => PG_PROC,
+        "pg_namespace" => PG_NAMESPACE,
         _ => 0,
     });
     let comments = comments(system.objects());

@@ -9,8 +9,9 @@ use crate::catalog::{Catalog, UserType};
 /// The oids of the catalogs that dependencies and comments name.
 pub(super) const PG_CLASS: u32 = 1259;
 pub(super) const PG_TYPE: u32 = 1247;
-pub(super) const PG_NAMESPACE: u32 = 2615;
+/// The oid of `pg_proc`.
 pub(super) const PG_PROC: u32 = 1255;
+pub(super) const PG_NAMESPACE: u32 = 2615;
 
 pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();

@@ -200,6 +200,7 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
                     typbasetype = domain.ty.oid(),
                     typtypmod = domain.modifier.0,
                     typcollation = facts.collation,
+                    typdefaultbin = domain.default.as_ref().map(|text| default_text(system, domain.ty, text)),
                     typdefault = domain.default.as_ref().map(|text| default_text(system, domain.ty, text)),
                 );
             }

@@ -214,7 +214,8 @@ pub(crate) struct DeclareCursor {
     /// `None`: not said.
     pub scroll: Option<bool>,
     pub hold: bool,
-    pub query: Box<Query>,
+    /// Its query.
+    pub query: Box<Statement>,
     pub text: String,
 }
 

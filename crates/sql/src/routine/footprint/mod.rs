@@ -33,7 +33,7 @@ use crate::routine::call::{acting_for, body_of};
 use crate::routine::footprint::accesses::{Mode, Reason};
 use crate::routine::footprint::collect::Collector;
 use crate::routine::plpgsql::derive::derive;
-use crate::routine::query::Execution;
+use crate::routine::query::{Door, Execution};
 use crate::run::Access;
 use crate::session::SessionEnvironment;
 use crate::types::Value;
@@ -101,7 +101,8 @@ fn walk(
 ) -> Result<Collector> {
     let body = body_of(environment, routine)?;
     let nowhere = crate::access::Nowhere;
-    let mut execution = Execution { environment, access: Access::reads(&nowhere), may_write: false };
+    let mut execution =
+        Execution { environment, door: Door::Attempt(Access::reads(&nowhere)), may_write: false };
     crate::stack::grow(|| match &*body {
         Body::Sql(body) => body.derive(&mut execution, routine, arguments, collector),
         Body::Plpgsql(program) => derive(program, &mut execution, routine, arguments, collector),

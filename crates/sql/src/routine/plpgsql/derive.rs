@@ -15,7 +15,7 @@ use crate::routine::plpgsql::interpret::{Interpreter, View};
 use crate::routine::plpgsql::tree::{
     Block, ForInteger, Fragment, Into, Kind, Program, Raise, Source, Statement, Target,
 };
-use crate::routine::query::{Execution, QueryPlan};
+use crate::routine::query::{Door, Execution, QueryPlan};
 use crate::routine::value::record;
 use crate::types::record::RecordField;
 use crate::types::{Type, Value};
@@ -230,7 +230,8 @@ impl<'a> Walk<'a, '_> {
         let mut first = None;
         access::run(&database, |access| {
             first = None;
-            let mut execution = Execution { environment: &mut *environment, access, may_write: false };
+            let mut execution =
+                Execution { environment: &mut *environment, door: Door::Attempt(access), may_write: false };
             plan.run(&mut execution, &view, &mut |row| {
                 first = Some(row.to_vec());
                 Ok(false)

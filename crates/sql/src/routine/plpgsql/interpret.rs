@@ -16,7 +16,7 @@ use crate::routine::plpgsql::compile::find_variable;
 use crate::routine::plpgsql::conditions::may_be_caught;
 use crate::routine::plpgsql::cursor::OpenCursor;
 use crate::routine::plpgsql::tree::{Block, Fragment, Kind, Program, Statement, VariableKind};
-use crate::routine::query::{Execution, Frame};
+use crate::routine::query::{Door, Execution, Frame};
 use crate::routine::value::{convert, record};
 use crate::types::record::RecordField;
 use crate::types::{Environment, Modifier, Type, Value};
@@ -46,6 +46,8 @@ pub(super) struct Interpreter<'a, 'b> {
     pub(super) errors: Vec<SqlError>,
     /// The line and the name of the statement that runs.
     at: (u32, &'static str),
+    /// How many blocks with handlers are open: transactions cannot be ended inside of them.
+    pub(super) protected: usize,
     pub(super) result: Option<Value>,
     pub(super) rows: Vec<Value>,
 }
@@ -146,6 +148,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             row_count: 0,
             errors: Vec::new(),
             at: (0, "statement block"),
+            protected: 0,
             result: None,
             rows: Vec::new(),
         }
@@ -204,8 +207,11 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
         self.at.1 = what;
         let Some((state, message)) = block.error_variables else { return self.statements(&block.body) };
-        let savepoint = self.execution.access.savepoint();
-        match self.statements(&block.body) {
+        let savepoint = self.execution.savepoint()?;
+        self.protected += 1;
+        let done = self.statements(&block.body);
+        self.protected -= 1;
+        match done {
             Err(error) if may_be_caught(&error) => {
                 let Some(handler) = block
                     .handlers
@@ -214,7 +220,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
                 else {
                     return Err(error);
                 };
-                self.execution.access.rollback_to(savepoint.as_ref());
+                self.execution.rollback_to(&savepoint)?;
                 self.values[state] = Value::text(error.state().as_str());
                 self.values[message] = Value::text(error.message());
                 let error = self.described(error);
@@ -223,7 +229,30 @@ impl<'a, 'b> Interpreter<'a, 'b> {
                 self.errors.pop();
                 flow
             }
-            done => done,
+            Err(error) => Err(error),
+            Ok(flow) => self.execution.release(&savepoint).map(|()| flow),
+        }
+    }
+
+    /// COMMIT and ROLLBACK.
+    fn end_transaction(&mut self, name: &str) -> Result<()> {
+        let refused =
+            |message: String| Err(SqlError::new(SqlState::INVALID_TRANSACTION_TERMINATION, message));
+        let environment = &mut *self.execution.environment;
+        if !environment.routines.may_end_transactions() {
+            return refused("invalid transaction termination".to_string());
+        }
+        let commits = name == "COMMIT";
+        if self.protected > 0 {
+            let what = if commits { "commit" } else { "roll back" };
+            return refused(format!("cannot {what} while a subtransaction is active"));
+        }
+        match &mut self.execution.door {
+            Door::Chain(transaction) => transaction.end_in_body(environment, commits),
+            Door::Attempt(_) => {
+                environment.routines.wants_chain = true;
+                refused("the body is retried as a chain of transactions".to_string())
+            }
         }
     }
 
@@ -320,11 +349,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             Kind::Open { cursor, source, arguments } => self.open(*cursor, source.as_ref(), arguments),
             Kind::Fetch { cursor, direction, into } => self.fetch(*cursor, direction, into.as_ref()),
             Kind::Close(cursor) => self.close(*cursor),
-            Kind::EndTransaction(_) => Err(SqlError::new(
-                SqlState::INVALID_TRANSACTION_TERMINATION,
-                "invalid transaction termination",
-            )
-            .with_hint("A call is one transaction: end it where it was begun.")),
+            Kind::EndTransaction(name) => self.end_transaction(name),
             _ => Ok(()),
         }
     }

@@ -136,11 +136,7 @@ impl Interpreter<'_, '_> {
 
     /// CALL: the values of output arguments go back into the variables that were given.
     pub(super) fn call(&mut self, query: &Fragment, targets: &[Option<Target>]) -> Result<()> {
-        let mut row = Vec::new();
-        let (plan, _) = self.run_fragment(query, |_| Ok(()), &mut |found| {
-            row = found.to_vec();
-            Ok(true)
-        })?;
+        let (plan, row) = self.called(query)?;
         for ((value, column), &at) in row.into_iter().zip(&plan.columns).zip(&plan.outputs) {
             let Some(Some(target)) = targets.get(at) else {
                 let message = format!(
@@ -152,6 +148,23 @@ impl Interpreter<'_, '_> {
             self.assign(target, value, column.ty)?;
         }
         Ok(())
+    }
+
+    /// Calls a procedure: its plan, and the row of its output arguments.
+    fn called(&mut self, query: &Fragment) -> Result<(Arc<QueryPlan>, Vec<Value>)> {
+        let mut row = Vec::new();
+        if self.protected > 0 || !self.execution.environment.routines.may_end_transactions() {
+            let (plan, _) = self.run_fragment(query, |_| Ok(()), &mut |found| {
+                row = found.to_vec();
+                Ok(true)
+            })?;
+            return Ok((plan, row));
+        }
+        let view = View { program: self.program, values: &self.values, scope: query.scope };
+        let described = |error| in_statement(error, &query.query.text);
+        let plan = query.query.plan(self.execution.environment, &view).map_err(described)?;
+        let row = plan.call(self.execution, &view).map_err(described)?;
+        Ok((plan, row))
     }
 
     pub(super) fn execute(&mut self, source: &Source, into: Option<&Into>) -> Result<()> {

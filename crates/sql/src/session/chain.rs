@@ -1,0 +1,216 @@
+//! The transactions of a body that ends them: COMMIT and ROLLBACK in a procedure or a DO block, run outside of a block.
+//!
+//! Such a body runs beside the engine's transactions, not inside of one: each of its statements is an access of the
+//! session's open transaction, and COMMIT and ROLLBACK end that one and begin the next. A body is first run as any other,
+//! inside of one attempt; when it reaches its first COMMIT or ROLLBACK, the attempt is given up and the body is
+//! retried from its beginning, as a chain. From then on the connection runs it so at once.
+//!
+//! # Invariants
+//! - A transaction is open whenever a statement of the body runs.
+//! - Nothing is retried once a transaction of the body has been committed.
+//! - Deferrable constraints are checked with each statement: no block of the client's waits for its end.
+
+use heddledb::SessionSavepoint;
+
+use crate::access;
+use crate::error::Result;
+use crate::parse::syntax::Do;
+use crate::routine::call::{Inline, procedure};
+use crate::routine::query::{Door, Execution};
+use crate::run::Access;
+use crate::session::SessionEnvironment;
+use crate::session::connection::Connection;
+use crate::session::run::{PLANNED_AGAIN_MAX, Plan};
+use crate::session::sequences::SHORTAGE;
+use crate::session::transaction::Transaction;
+use crate::types::Value;
+
+/// How often a chain that has committed nothing is retried after conflicts.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+impl Transaction {
+    /// Runs a statement of the body as an access of the open transaction; only its last attempt counts.
+    ///
+    /// # Errors
+    /// The statement's; a conflict, after which the transaction can only be rolled back.
+    pub(crate) fn run_statement<T>(
+        &mut self,
+        environment: &mut SessionEnvironment,
+        mut body: impl FnMut(Access<'_>, &mut SessionEnvironment) -> Result<T>,
+    ) -> Result<T> {
+        environment.pending.begin_statement();
+        environment.begin_attempts();
+        loop {
+            environment.shortage = None;
+            let done = access::run_in(&mut self.session, |access| {
+                environment.begin_attempt();
+                body(access, environment)
+            });
+            match (done, environment.shortage.take()) {
+                (Err(error), Some(sequence)) if error.state() == SHORTAGE => environment.refill(sequence)?,
+                (done, _) => {
+                    let done = done?;
+                    environment.finish_sequences()?;
+                    return Ok(done);
+                }
+            }
+        }
+    }
+
+    /// A point in the open transaction to which a block with handlers goes back.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn body_savepoint(&mut self) -> Result<SessionSavepoint> {
+        Ok(self.session.savepoint()?)
+    }
+
+    /// Goes back to a savepoint.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn rollback_body_to(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
+        Ok(self.session.rollback_to(savepoint)?)
+    }
+
+    /// Forgets a savepoint.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn release_of_body(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
+        Ok(self.session.release(savepoint)?)
+    }
+
+    /// COMMIT or ROLLBACK in the body: ends the open transaction, and begins the next one.
+    ///
+    /// # Errors
+    /// Those of the commit.
+    pub(crate) fn end_in_body(&mut self, environment: &mut SessionEnvironment, commits: bool) -> Result<()> {
+        let shared = environment.shared.clone();
+        let sessions = shared.sessions.clone();
+        let ended = if commits {
+            // Transactions that notify commit one at a time, so that notifications come in the order of commits.
+            let _order = (!environment.pending.is_empty()).then(|| sessions.order.lock());
+            let committed = self.commit(&shared, &environment.restarted);
+            self.has_committed |= committed.is_ok();
+            environment.transaction_ended(committed.is_ok());
+            committed
+        } else {
+            let rolled_back = self.rollback(&shared);
+            environment.transaction_ended(false);
+            rolled_back
+        };
+        environment.catalog = shared.catalog();
+        ended?;
+        self.begin_implicit()
+    }
+}
+
+impl Connection {
+    /// CALL outside of a block.
+    pub(super) fn call_procedure(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        each: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<u64> {
+        let oid = plan.planned.called_procedure();
+        if !self.environment.routines.is_chain(oid) {
+            self.environment.routines.offer_chain();
+            let done = self.run_attempts(&mut |connection| connection.attempt(plan, parameters, each));
+            if !self.environment.routines.take_wish_for_chain(oid) {
+                return done;
+            }
+        }
+        let mut row = Vec::new();
+        self.run_chain(&mut |environment, transaction| {
+            let mut execution = Execution { environment, door: Door::Chain(transaction), may_write: true };
+            row = procedure(&mut execution, &plan.planned, parameters, plan.fields.len())?;
+            Ok(())
+        })?;
+        if plan.returns {
+            each(&row)?;
+        }
+        Ok(1)
+    }
+
+    /// DO: a body without a name, as a statement of its own.
+    pub(super) fn do_block(&mut self, block: &Do) -> Result<()> {
+        let mut attempts = 1;
+        loop {
+            let body = Inline::compile(&mut self.environment, block)?;
+            match self.run_inline(&body) {
+                Err(error) if error.is_of_stale_plan() && attempts < PLANNED_AGAIN_MAX => {
+                    attempts += 1;
+                    std::thread::yield_now();
+                    self.environment.catalog = self.current_catalog();
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn run_inline(&mut self, body: &Inline) -> Result<()> {
+        if self.transaction.is_idle() {
+            self.environment.routines.offer_chain();
+        }
+        let done = self.run_attempts(&mut |connection| {
+            let in_session =
+                !connection.transaction.is_idle() || connection.shared.database.has_reservations();
+            let environment = &mut connection.environment;
+            let attempt = |access: Access<'_>| {
+                environment.begin_attempt();
+                body.run(environment, Door::Attempt(access)).map(|()| 0)
+            };
+            match in_session {
+                true => access::run_in(&mut connection.transaction.session, attempt),
+                false => access::run(&connection.shared.database, attempt),
+            }
+        });
+        if !self.environment.routines.take_wish_for_chain(None) {
+            return done.map(|_| ());
+        }
+        self.run_chain(&mut |environment, transaction| {
+            environment.routines.offer_chain();
+            let done = body.run(environment, Door::Chain(transaction));
+            environment.routines.take_wish_for_chain(None);
+            done
+        })
+    }
+
+    /// Runs a body as a chain of transactions: again after a conflict, as long as none of them has been committed.
+    fn run_chain(
+        &mut self,
+        body: &mut dyn FnMut(&mut SessionEnvironment, &mut Transaction) -> Result<()>,
+    ) -> Result<()> {
+        self.apply_lock_timeout()?;
+        self.environment.deferred.set_in_block(false);
+        let notices = self.environment.notices_before;
+        let mut attempts = 1;
+        loop {
+            self.environment.notices.truncate(notices);
+            self.transaction.begin_implicit()?;
+            self.transaction.has_committed = false;
+            let done = body(&mut self.environment, &mut self.transaction);
+            let has_committed = self.transaction.has_committed;
+            let ended = match done {
+                Ok(()) => self.close_implicit_block(),
+                Err(error) => {
+                    self.fail_transaction();
+                    Err(error)
+                }
+            };
+            match ended {
+                Err(error) if error.is_retryable() && !has_committed && attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                }
+                ended => {
+                    return ended.map_err(|error| {
+                        let error = self.hide_unreadable(error);
+                        if has_committed { error.without_engine() } else { error }
+                    });
+                }
+            }
+        }
+    }
+}
