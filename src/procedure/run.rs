@@ -48,6 +48,27 @@ pub(crate) struct Registered {
     generation: AtomicU64,
 }
 
+/// Checks an action of the phase of this number, from 1.
+///
+/// # Errors
+/// What is wrong with it.
+fn check_action(action: &Action, phase: usize) -> std::result::Result<(), String> {
+    let table = action.table.definition().name();
+    if action.body.is_none() && action.each.is_none() {
+        return Err(format!("an action on {table:?} in phase {phase} has no body"));
+    }
+    if action.each.is_some() && (action.body.is_some() || action.key.is_some() || action.key_from.is_some()) {
+        return Err(format!(
+            "a repeated action on {table:?} in phase {phase} has a second key or body; leave out what stands beside \
+             each(..).body(..)"
+        ));
+    }
+    if action.is_led() && phase == 1 {
+        return Err(format!("key_from on {table:?} in the first phase: no phase comes before it"));
+    }
+    Ok(())
+}
+
 impl Registered {
     /// Takes a definition for the store of this identity.
     ///
@@ -59,43 +80,25 @@ impl Registered {
         naming: &Naming<'_>,
     ) -> Result<Registered> {
         definition.settle_parameters()?;
-        let wrong =
-            |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
+        let wrong = |detail: String| Error::InvalidProcedure { procedure: definition.name.clone(), detail };
         let mut phase_ends = Vec::new();
         let mut actions = 0;
         for (number, phase) in definition.phases.iter().enumerate() {
             actions += phase.len();
             phase_ends.push(actions);
             for action in phase {
-                let table = action.table.definition().name();
                 if action.table.store() != store {
-                    return Err(Error::ForeignTable { table: table.to_string() });
+                    return Err(Error::ForeignTable { table: action.table.definition().name().to_string() });
                 }
-                if action.body.is_none() && action.each.is_none() {
-                    return wrong(format!("an action on {table:?} in phase {} has no body", number + 1));
-                }
-                if action.each.is_some()
-                    && (action.body.is_some() || action.key.is_some() || action.key_from.is_some())
-                {
-                    return wrong(format!(
-                        "a repeated action on {table:?} in phase {} has a second key or body; leave out what stands \
-                         beside each(..).body(..)",
-                        number + 1
-                    ));
-                }
-                if action.is_led() && number == 0 {
-                    return wrong(format!(
-                        "key_from on {table:?} in the first phase: no phase comes before it"
-                    ));
-                }
+                check_action(action, number + 1).map_err(wrong)?;
             }
         }
         if actions == 0 {
-            return wrong("it has no action; add .phase([..])".to_string());
+            return Err(wrong("it has no action; add .phase([..])".to_string()));
         }
         for (name, data_type) in &definition.parameters {
             if let Err(error) = data_type.validate() {
-                return wrong(format!("parameter {name:?}: {error}"));
+                return Err(wrong(format!("parameter {name:?}: {error}")));
             }
         }
         if let Some(foreign) = definition.predicates.iter().find(|one| one.table.store() != store) {

@@ -17,7 +17,7 @@ use crate::types::ValueRef;
 #[derive(Default)]
 pub(crate) struct Loading {
     scratch: LoadScratch,
-    /// Whether the running access has loaded rows: it must not run again.
+    /// Whether the running access has loaded rows: it must not be executed twice.
     pub(crate) has_loaded: bool,
     /// Whether the access has taken a savepoint.
     is_paused: bool,
