@@ -138,7 +138,7 @@ fn sessions_idle_in_a_transaction_are_cheap_and_hold_up_no_other() {
     if let (Some(before), Some(after)) = (before, resident(child.id())) {
         let each = after.saturating_sub(before) / idle;
         println!("{idle} sessions idle in a transaction: {each} bytes each");
-        // The allocator of a debug build fills all memory that it takes from the system.
+        // A debug build is just below or above the limit: only a release build is held to it.
         assert!(each < BYTES_MAX || cfg!(debug_assertions), "{each} bytes for a session");
     }
     let beside = throughput(&mut others, transactions);
