@@ -9,7 +9,7 @@ impl Session {
     /// they go at once, while [`run`](Self::run) keeps rows until the commit, which takes several times their memory.
     ///
     /// If it fails, the transaction is marked for abort, unless no row was loaded. A body that would have to be retried fails
-    /// with [`Error::Conflict`] once it has loaded rows. While the transaction has savepoints it is the same as `run`.
+    /// with [`Error::Conflict`](crate::Error::Conflict) once it has loaded rows. While the transaction has savepoints it is the same as `run`.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, TableDefinition, row};
