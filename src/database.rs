@@ -274,15 +274,15 @@ impl Database {
         if let Err(error) = nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure)) {
             return (Err(error), 0);
         }
-        self.call_routine(procedure.routine(), args)
+        self.call_routine(procedure.routine(), args, false)
     }
 
-    fn call_routine(&self, routine: Arc<dyn Routine>, args: Args) -> (Result<Output>, u32) {
+    fn call_routine(&self, routine: Arc<dyn Routine>, args: Args, is_callers: bool) -> (Result<Output>, u32) {
         let engine = self.engine();
         engine.in_flight().enter();
         let answer = Answer::new();
         let arrived = Arrived { routine, args, answer: answer.clone() };
-        match self.shared.input().execute_or_submit(engine, arrived) {
+        match self.shared.input().execute_or_submit(engine, arrived, is_callers) {
             // The thread that releases the result counts the call as ended.
             Ok(None) => Submitted::new(answer).wait_counting(),
             Ok(Some((outcome, output))) => {
@@ -332,7 +332,7 @@ impl Database {
             Ok(())
         };
         let lent = OneBody::lend(procedure.shared().clone(), &mut run);
-        let (result, _) = self.call_routine(lent.routine(), args);
+        let (result, _) = self.call_routine(lent.routine(), args, true);
         drop(lent);
         result.and_then(|_| value.ok_or(Error::Closed))
     }

@@ -94,7 +94,8 @@ impl Input {
     }
 
     /// Takes a call in from a thread that is going to wait for its result: runs it on that thread, if a worker is idle, and
-    /// gives its outcome; otherwise as [`submit`](Self::submit) does, and the answer tells its result.
+    /// gives its outcome; otherwise as [`submit`](Self::submit) does, and the answer tells its result. `is_callers`: what it
+    /// runs is the caller's own closure, which runs there in any case, unless the schedule or the protocol wants it elsewhere.
     ///
     /// # Errors
     /// As there.
@@ -102,14 +103,16 @@ impl Input {
         &self,
         engine: &Engine,
         arrived: Arrived,
+        is_callers: bool,
     ) -> Result<Option<(Outcome, Output)>> {
-        if self.staged.is_some() {
+        if self.staged.is_some() && !is_callers {
             return self.submit(arrived, true).map(|()| None);
         }
         let call = self.prepare(arrived)?;
         let is_free = call.queue.is_none() && call.noted.is_none() && self.executors.is_none();
+        let stand_in = if is_free && !is_callers { self.workers.stand_in() } else { None };
         if is_free
-            && let Some(_stand_in) = self.workers.stand_in()
+            && (is_callers || stand_in.is_some())
             && let Ok((outcome, output)) = execute_call(engine, &call)
         {
             if !outcome.stashed {
