@@ -53,9 +53,12 @@ impl TableCore {
         if let Lookup::Found(record) = self.find(hash, key, guard) {
             return Ok(if is_present(record) { Loaded::Duplicate } else { Loaded::Occupied });
         }
-        for position in 0..self.secondary.len() {
+        // The keys of other indexes end with the primary key, so they are free.
+        for (position, secondary) in
+            self.secondary.iter().enumerate().filter(|(_, one)| one.definition.unique)
+        {
             let index_key = self.index_key(position, key, |column| Ok(values[column]))?;
-            let index = &self.secondary[position].table;
+            let index = &secondary.table;
             if let Lookup::Found(record) = index.find(index.hash(&index_key), &index_key, guard)
                 && is_present(record)
             {
