@@ -11,7 +11,7 @@ use heddledb::{
     Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
     Range, Result, Table, TableChange, TableDefinition, Value, ValueRef, args, key, row,
 };
-use tables::on_disk;
+use tables::{everywhere, on_disk};
 
 fn definition(name: &str) -> TableDefinition {
     TableDefinition::new(name)
@@ -38,28 +38,6 @@ fn rows(db: &Database, table: &Table) -> Vec<Vec<Value>> {
 
 fn by_index(db: &Database, table: &Table, index: &str, name: &str) -> Result<Vec<i64>> {
     db.run(|tx| tx.scan_index(table, index, Range::prefix(key![name]))?.map(|row| row?.int("id")).collect())
-}
-
-/// Runs a test under every protocol, in memory and on a simulated disk, which the second closure gets after recovery.
-fn everywhere(change: impl Fn(&Database), check: impl Fn(&Database)) {
-    for &protocol in ProtocolKind::ALL {
-        let memory = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory_with(memory).expect("options are right");
-        change(&db);
-        check(&db);
-        let disk = SimulatedDisk::new();
-        let db = Database::open("/db", on_disk(&disk).protocol(protocol)).expect("opened");
-        change(&db);
-        check(&db);
-        db.close().expect("closed");
-        let db = Database::open("/db", on_disk(&disk).protocol(protocol)).expect("recovered");
-        check(&db);
-        db.checkpoint().expect("a checkpoint");
-        db.close().expect("closed");
-        check(
-            &Database::open("/db", on_disk(&disk).protocol(protocol)).expect("recovered from the checkpoint"),
-        );
-    }
 }
 
 #[test]

@@ -4,12 +4,11 @@
 #[path = "support/tables.rs"]
 mod tables;
 
-use heddledb::testing::SimulatedDisk;
 use heddledb::{
     DataType, Database, Durability, Error, Options, ProtocolKind, Range, Result, Row, Session, SessionState,
     Table, TableChange, TableDefinition, Tx, ValueRef, key, row,
 };
-use tables::on_disk;
+use tables::everywhere;
 
 const ROWS: i64 = 2_000;
 
@@ -60,28 +59,6 @@ fn ids_by_n(db: &Database, name: &str, n: i64) -> Vec<i64> {
     let table = db.table(name).expect("it is there");
     db.run(|tx| tx.scan_index(&table, "by_n", Range::prefix(key![n]))?.map(|row| row?.int("id")).collect())
         .expect("a scan")
-}
-
-/// Runs a test under every protocol, in memory and on a simulated disk; `check` also after recovery, from the log and from a
-/// checkpoint.
-fn everywhere(change: impl Fn(&Database), check: impl Fn(&Database)) {
-    for &protocol in ProtocolKind::ALL {
-        let memory = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory_with(memory).expect("options are right");
-        change(&db);
-        check(&db);
-        let disk = SimulatedDisk::new();
-        let open = || Database::open("/db", on_disk(&disk).protocol(protocol)).expect("opened");
-        let db = open();
-        change(&db);
-        check(&db);
-        db.close().expect("closed");
-        let db = open();
-        check(&db);
-        db.checkpoint().expect("a checkpoint");
-        db.close().expect("closed");
-        check(&open());
-    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use heddledb::{
     DataType, Database, Durability, Error, Options, ProtocolKind, Range, Result, Session, Table, TableChange,
     TableDefinition, Timeout, ValueRef, key, row,
 };
-use tables::on_disk;
+use tables::{everywhere, on_disk};
 
 fn definition(name: &str) -> TableDefinition {
     TableDefinition::new(name)
@@ -52,27 +52,6 @@ fn names(db: &Database) -> Vec<String> {
     let mut names: Vec<_> = db.tables().iter().map(|table| table.name().to_string()).collect();
     names.sort();
     names
-}
-
-/// Runs a test under every protocol, in memory and on a simulated disk; `check` also after recovery.
-fn everywhere(change: impl Fn(&Database), check: impl Fn(&Database)) {
-    for &protocol in ProtocolKind::ALL {
-        let memory = Options::default().durability(Durability::None).protocol(protocol);
-        let db = Database::in_memory_with(memory).expect("options are right");
-        change(&db);
-        check(&db);
-        let disk = SimulatedDisk::new();
-        let open = || Database::open("/db", on_disk(&disk).protocol(protocol)).expect("opened");
-        let db = open();
-        change(&db);
-        check(&db);
-        db.close().expect("closed");
-        let db = open();
-        check(&db);
-        db.checkpoint().expect("a checkpoint");
-        db.close().expect("closed");
-        check(&open());
-    }
 }
 
 /// What a migration does: tables, columns, indexes and rows, in one transaction.

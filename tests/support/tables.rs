@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Durability, Error, Options, Range, Result, Scan, Table, TableDefinition, Value,
+    DataType, Database, Durability, Error, Options, ProtocolKind, Range, Result, Scan, Table,
+    TableDefinition, Value,
 };
 
 /// Where databases lie on simulated disks.
@@ -26,6 +27,28 @@ pub fn on_disk(disk: &SimulatedDisk) -> Options {
 /// The database on this disk.
 pub fn open(disk: &SimulatedDisk) -> Database {
     Database::open(DATABASE, on_disk(disk)).unwrap()
+}
+
+/// Runs a test under every protocol, in memory and on a simulated disk; `check` also after recovery, from the log and from a
+/// checkpoint.
+pub fn everywhere(change: impl Fn(&Database), check: impl Fn(&Database)) {
+    for &protocol in ProtocolKind::ALL {
+        let memory = Options::default().durability(Durability::None).protocol(protocol);
+        let db = Database::in_memory_with(memory).expect("options are right");
+        change(&db);
+        check(&db);
+        let disk = SimulatedDisk::new();
+        let open = || Database::open(DATABASE, on_disk(&disk).protocol(protocol)).expect("opened");
+        let db = open();
+        change(&db);
+        check(&db);
+        db.close().expect("closed");
+        let db = open();
+        check(&db);
+        db.checkpoint().expect("a checkpoint");
+        db.close().expect("closed");
+        check(&open());
+    }
 }
 
 /// A file of the database.
