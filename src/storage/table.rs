@@ -37,7 +37,7 @@ mod table_memory;
 pub(crate) use bulk::{FreshRecords, FreshRow};
 use change::Change;
 pub(crate) use load::{LoadScratch, Loaded};
-pub(crate) use range_scan::RangeScan;
+pub(crate) use range_scan::{RangeScan, is_above, is_below};
 pub use table_memory::TableMemory;
 
 /// A table's number: never used again once given.

@@ -12,7 +12,7 @@ use crate::protocol::footprint::Mode;
 use crate::protocol::footprint::Reference;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
-use crate::storage::table::{PageCursor, TableCore};
+use crate::storage::table::{PageCursor, TableCore, is_above, is_below};
 use crate::storage::write_set::Mark;
 use crate::types::ValueRef;
 use crate::types::key::EncodedKey;
@@ -139,24 +139,6 @@ impl<'a> KeyRange<'a> {
             let inside = self.page.partition_point(is_inside);
             self.page.truncate(inside);
         }
-    }
-}
-
-/// Whether a key is above everything in a range that ends at `upper`.
-fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
-    match upper {
-        Bound::Included(upper) => key > upper.as_slice(),
-        Bound::Excluded(upper) => key >= upper.as_slice(),
-        Bound::Unbounded => false,
-    }
-}
-
-/// Whether a key is below everything in a range that begins at `lower`.
-fn is_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
-    match lower {
-        Bound::Included(lower) => key < lower.as_slice(),
-        Bound::Excluded(lower) => key <= lower.as_slice(),
-        Bound::Unbounded => false,
     }
 }
 

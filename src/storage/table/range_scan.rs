@@ -167,7 +167,7 @@ fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
 }
 
 /// Whether a key is above everything in a range that ends at `upper`.
-fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
+pub(crate) fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
     match upper {
         Bound::Included(upper) => key > upper.as_slice(),
         Bound::Excluded(upper) => key >= upper.as_slice(),
@@ -176,7 +176,7 @@ fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
 }
 
 /// Whether a key is below everything in a range that begins at `lower`.
-fn is_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
+pub(crate) fn is_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
     match lower {
         Bound::Included(lower) => key < lower.as_slice(),
         Bound::Excluded(lower) => key <= lower.as_slice(),
