@@ -263,6 +263,15 @@ pub enum Error {
         /// What is wrong, and what to do.
         detail: String,
     },
+    /// A procedure of this name is registered already.
+    #[error(
+        "procedure {procedure:?} is registered already; find it with Database::procedure, choose another name, or drop \
+         its last handle first"
+    )]
+    ProcedureExists {
+        /// The name.
+        procedure: String,
+    },
     /// A key of the wrong number of values.
     #[error(
         "a key of {table} has the columns ({expected}), but {given} values were given; give one for each, in order"

@@ -2,7 +2,7 @@
 
 use heddledb::{
     Action, Args, Composite, DataType, Database, Decimal, Error, Options, Parameters, Procedure,
-    ProcedureDefinition, ProtocolKind, Result, Table, TableOf, args,
+    ProcedureDefinition, ProtocolKind, Result, Table, TableDefinition, TableOf, args,
 };
 
 #[derive(Debug, PartialEq, Table)]
@@ -211,24 +211,56 @@ fn procedures_are_found_by_name_while_they_have_a_handle() {
 }
 
 #[test]
-fn a_name_that_is_used_again_belongs_to_the_newer_procedure() {
+fn a_name_belongs_to_one_procedure_at_a_time() {
     let (db, accounts) = bank(ProtocolKind::default());
     let numbered = |number: i64| {
         let action = Action::read(&accounts).body(move |action| {
             action.return_values((number,));
             Ok(())
         });
-        db.register(ProcedureDefinition::new("number").phase([action])).expect("it is taken")
+        ProcedureDefinition::new("number").phase([action])
     };
     let called =
         |procedure: &Procedure| db.call(procedure, args![]).and_then(|output| output.rows_as::<(i64,)>());
-    let (older, newer) = (numbered(1), numbered(2));
-    assert_eq!(called(&db.procedure("number").expect("it is registered")), Ok(vec![(2,)]));
-    assert_eq!(called(&older), Ok(vec![(1,)]));
-    drop(older);
-    assert_eq!(called(&db.procedure("number").expect("it is registered")), Ok(vec![(2,)]));
-    drop(newer);
+    let first = db.register(numbered(1)).expect("the name is free");
+    let error = db.register(numbered(2)).expect_err("the name is taken");
+    assert!(matches!(&error, Error::ProcedureExists { procedure } if procedure == "number"), "{error}");
+    assert!(error.to_string().contains("Database::procedure"), "{error}");
+    // Anonymous ones take no name.
+    let others = [2, 3].map(|number| db.register_anonymous(numbered(number)).expect("it is taken"));
+    assert_eq!(called(&db.procedure("number").expect("it is registered")), Ok(vec![(1,)]));
+    assert_eq!(others.each_ref().map(called), [Ok(vec![(2,)]), Ok(vec![(3,)])]);
+    assert_eq!(db.procedures().len(), 1);
+    drop(first);
     assert!(db.procedure("number").is_none());
+    let again = db.register(numbered(4)).expect("the name is free again");
+    assert_eq!(called(&again), Ok(vec![(4,)]));
+}
+
+#[test]
+fn of_threads_that_register_one_name_one_succeeds() {
+    let (db, accounts) = bank(ProtocolKind::default());
+    for _ in 0..50 {
+        let definition = || ProcedureDefinition::new("one").phase([Action::read(&accounts).body(|_| Ok(()))]);
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| db.register(definition()))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert_eq!(all.iter().filter(|registered| registered.is_ok()).count(), 1);
+    }
+}
+
+#[test]
+fn a_database_that_is_opened_again_takes_the_same_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for _ in 0..2 {
+        let db = Database::open(directory.path(), Options::default()).expect("it opens");
+        let definition = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
+        let table = db.open_table(definition).expect("it is opened");
+        let action = Action::read(&table).body(|_| Ok(()));
+        db.register(ProcedureDefinition::new("p").phase([action])).expect("the name is free");
+        db.close().expect("it closes");
+    }
 }
 
 #[test]

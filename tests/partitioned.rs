@@ -55,9 +55,9 @@ fn add_by(table: &Table, which: usize, amount: i64) -> Action {
 
 /// A transfer between two accounts, in one phase or in two.
 fn transfer(db: &Database, table: &Table, in_phases: bool) -> Procedure {
-    let definition = ProcedureDefinition::new("transfer")
-        .parameter("from", DataType::Int64)
-        .parameter("to", DataType::Int64);
+    let name = if in_phases { "transfer in phases" } else { "transfer" };
+    let definition =
+        ProcedureDefinition::new(name).parameter("from", DataType::Int64).parameter("to", DataType::Int64);
     let (take, give) = (add_by(table, 0, -1), add_by(table, 1, 1));
     let definition =
         if in_phases { definition.phase([take]).phase([give]) } else { definition.phase([take, give]) };
@@ -196,11 +196,11 @@ fn rows_values_and_errors_come_in_the_order_of_the_actions() {
         action.return_row(values?);
         Ok(())
     });
-    let definition = || ProcedureDefinition::new("order").parameter("first", DataType::Int64);
-    let sound = definition().phase((0..8).map(|number| place(number, false))).phase([last]);
+    let definition = |name| ProcedureDefinition::new(name).parameter("first", DataType::Int64);
+    let sound = definition("sound").phase((0..8).map(|number| place(number, false))).phase([last]);
     let sound = db.register(sound).unwrap();
-    let failing =
-        definition().phase((0..8).map(|number| place(number, number == 3 || number == 5 || number == 6)));
+    let failing = definition("failing")
+        .phase((0..8).map(|number| place(number, number == 3 || number == 5 || number == 6)));
     let failing = db.register(failing).unwrap();
     for first in 0..20_i64 {
         let rows = db.call(&sound, args![first]).unwrap().rows;

@@ -202,9 +202,9 @@ fn add_by(table: &Table, which: usize, amount: i64) -> Action {
 }
 
 fn transfer(db: &Database, table: &Table, in_phases: bool) -> Procedure {
-    let definition = ProcedureDefinition::new("transfer")
-        .parameter("from", DataType::Int64)
-        .parameter("to", DataType::Int64);
+    let name = if in_phases { "transfer in phases" } else { "transfer" };
+    let definition =
+        ProcedureDefinition::new(name).parameter("from", DataType::Int64).parameter("to", DataType::Int64);
     let (take, give) = (add_by(table, 0, -1), add_by(table, 1, 1));
     let definition =
         if in_phases { definition.phase([take]).phase([give]) } else { definition.phase([take, give]) };

@@ -41,9 +41,9 @@ fn add(table: &Table, which: usize) -> Action {
     })
 }
 
-fn add_to_both(db: &Database, table: &Table) -> Procedure {
+fn add_to_both(db: &Database, table: &Table, name: &str) -> Procedure {
     let parameters = ["a", "b", "fails"];
-    let definition = ProcedureDefinition::new("add to both");
+    let definition = ProcedureDefinition::new(name);
     let definition = parameters.iter().fold(definition, |all, one| all.parameter(*one, DataType::Int64));
     db.register(definition.phase([add(table, 0), add(table, 1)])).unwrap()
 }
@@ -76,7 +76,7 @@ fn both_plans_have_the_same_result_and_report_the_first_error() {
     for plan in [Plan::Parallel, Plan::Serial] {
         let db = database(plan);
         let table = accounts(&db);
-        let (procedure, rows) = (add_to_both(&db, &table), two_rows(&db, &table));
+        let (procedure, rows) = (add_to_both(&db, &table, "add"), two_rows(&db, &table));
         let taken = calls(&db, &procedure, rows, &[0, 1, 2, 0, 1, 0]);
         let expected = if plan == Plan::Parallel { (6, 0) } else { (0, 6) };
         assert_eq!((taken.went_parallel, taken.went_serial), expected, "{plan}");
@@ -89,8 +89,8 @@ fn both_plans_have_the_same_result_and_report_the_first_error() {
 fn a_procedure_that_fails_often_runs_serially_until_it_fails_no_more() {
     let db = database(Plan::Auto);
     let table = accounts(&db);
-    let (procedure, rows) = (add_to_both(&db, &table), two_rows(&db, &table));
-    let other = add_to_both(&db, &table);
+    let (procedure, rows) = (add_to_both(&db, &table, "add"), two_rows(&db, &table));
+    let other = add_to_both(&db, &table, "add, too");
     let taken = calls(&db, &procedure, rows, &[0; 100]);
     assert_eq!((taken.went_parallel, taken.went_serial), (100, 0), "nothing fails");
     // 37.5 % fail, as updates of TATP's subscriber data do.

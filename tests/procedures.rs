@@ -432,8 +432,8 @@ fn an_action_may_not_use_what_another_action_declares() {
 fn a_key_from_values_must_begin_as_declared() {
     let (db, table) = orders();
     let first = || Action::read(&table).key(|_, key| key.push(1)).body(|_| Ok(()));
-    let later = |customer: i64, declared: i64| {
-        ProcedureDefinition::new("later").phase([first()]).phase([Action::write(&table)
+    let later = |name, customer: i64, declared: i64| {
+        ProcedureDefinition::new(name).phase([first()]).phase([Action::write(&table)
             .key(move |_, key| key.push(declared))
             .key_from(move |_, _, key| {
                 key.push(customer)?;
@@ -445,11 +445,11 @@ fn a_key_from_values_must_begin_as_declared() {
             })])
     };
     let before = dump(&db, &table);
-    let wrong = db.register(later(2, 3)).unwrap();
+    let wrong = db.register(later("wrong", 2, 3)).unwrap();
     let error = refused(db.call(&wrong, args![]), &["\"orders\"", "does not begin as declared"]);
     assert_kind!(error, Error::OutsideFootprint { .. });
     assert_eq!(dump(&db, &table), before);
-    let right = db.register(later(3, 3)).unwrap();
+    let right = db.register(later("right", 3, 3)).unwrap();
     assert_eq!(db.call(&right, args![]).unwrap().rows, [row![3, 3, 303].map(Value::from)]);
     // A key with too many values, or values of another type.
     let long = ProcedureDefinition::new("long").phase([Action::read(&table)

@@ -99,9 +99,9 @@ fn a_call_whose_record_was_replaced_since_it_was_found_works_on_the_new_one() {
         let disk = SimulatedDisk::new();
         let db = Database::open("db", on_disk(&disk)).expect("a database");
         let table = counters(&db);
-        let (insert, count) = (inserting(&db, &table), counting(&db, &table));
         let mut worker = db.worker().expect("a worker");
         delete_many(&disk, &db, &table, &mut worker);
+        let (insert, count) = (inserting(&db, &table), counting(&db, &table));
         let calls = [(0, args![70]), (1, args![5]), (0, args![5])];
         let mut done = Vec::new();
         worker.execute_group(&[count, insert], &calls, &mut done);

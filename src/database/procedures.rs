@@ -1,14 +1,15 @@
 //! Procedures: registered, found by name.
 //!
-//! Invariant: at any time a name belongs to one procedure, the last that was registered under it. The database keeps names, not
+//! Invariant: at any time a name belongs to at most one procedure, until its last handle is dropped. The database keeps names, not
 //! procedures: so a body that holds a handle of its own database does not keep it open.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use parking_lot::Mutex;
 
 use super::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered, WeakProcedure};
 
 /// The registered procedures, by name.
@@ -16,8 +17,8 @@ use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered, WeakP
 pub(crate) struct Procedures(Mutex<BTreeMap<String, WeakProcedure>>);
 
 impl Database {
-    /// Registers a procedure: it can be called, and found by its name, until its last handle is dropped. A name that is used again
-    /// belongs to the newer procedure; handles of the older one stay good.
+    /// Registers a procedure: it can be called, and found by its name, until its last handle is dropped. From then on the name is
+    /// free again. A database that is opened again has no procedures: register them once after each open.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition};
@@ -32,17 +33,31 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidProcedure`](crate::Error::InvalidProcedure), [`Error::ForeignTable`](crate::Error::ForeignTable); the partition
-    /// key (`ScheduleOptions::partition_by`) is no column's name.
+    /// [`Error::ProcedureExists`]; [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key
+    /// (`ScheduleOptions::partition_by`) is no column's name.
     pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
+        let procedure = self.register_anonymous(definition)?;
+        let mut names = self.shared.procedures().0.lock();
+        names.retain(|_, procedure| procedure.is_alive());
+        match names.entry(procedure.name().to_string()) {
+            Entry::Occupied(taken) => Err(Error::ProcedureExists { procedure: taken.key().clone() }),
+            Entry::Vacant(free) => {
+                free.insert(procedure.downgrade());
+                Ok(procedure)
+            }
+        }
+    }
+
+    /// As [`register`](Self::register), for procedures that a program generates: any number may share a name, which only reports
+    /// and errors show, and [`procedure`](Self::procedure) does not find.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register), except [`Error::ProcedureExists`].
+    pub fn register_anonymous(&self, definition: ProcedureDefinition) -> Result<Procedure> {
         let store = self.engine().store();
         let naming =
             Naming { tables: &store.user_tables(), partition_key: self.shared.input().partition_key() };
-        let procedure = Procedure::new(Registered::new(store.identity(), definition, &naming)?);
-        let mut names = self.shared.procedures().0.lock();
-        names.retain(|_, procedure| procedure.is_alive());
-        names.insert(procedure.name().to_string(), procedure.downgrade());
-        Ok(procedure)
+        Ok(Procedure::new(Registered::new(store.identity(), definition, &naming)?))
     }
 
     /// The registered procedure of this name.

@@ -56,6 +56,7 @@ impl Error {
             Error::InvalidType { .. } => "42704",
             Error::InvalidDefinition { .. } => "42P16",
             Error::InvalidProcedure { .. } => "42P13",
+            Error::ProcedureExists { .. } => "42723",
             Error::WrongKey { .. } | Error::WrongRow { .. } => "42601",
             Error::WrongArguments { .. } => "42883",
             Error::OutsideFootprint { .. } => "2F003",

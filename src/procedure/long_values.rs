@@ -143,7 +143,7 @@ mod tests {
                 Ok(())
             });
         let definition = ProcedureDefinition::new("lengths").parameter("first", DataType::Int64);
-        db.register(definition.phase([look])).expect("a procedure")
+        db.register_anonymous(definition.phase([look])).expect("a procedure")
     }
 
     #[test]

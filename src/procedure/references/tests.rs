@@ -198,16 +198,16 @@ fn byte_strings_in_keys_are_those_of_predicates_whatever_is_in_them() {
     let definition =
         TableDefinition::new("t").column("a", DataType::Bytes).column("b", DataType::Bool).column("c", Int64);
     let table = db.create_table(definition.primary_key(["a", "b", "c"])).expect("it is made");
-    let parameters = || ProcedureDefinition::new("p").parameter("a", DataType::Bytes).parameter("c", Int64);
+    let of = |name| ProcedureDefinition::new(name).parameter("a", DataType::Bytes).parameter("c", Int64);
     let keyed = Action::read(&table).key(|args, key| {
         key.push(args.bytes(0)?)?;
         key.push(true)?;
         key.push(args.int(1)?)
     });
-    let keyed = db.register(parameters().phase([keyed.body(|_| Ok(()))])).expect("it is taken");
+    let keyed = db.register(of("keyed").phase([keyed.body(|_| Ok(()))])).expect("it is taken");
     let said = Predicate::on(&table).equals("a", |args| Ok(args.bytes(0)?.to_vec()));
     let said = said.equals("b", |_| Ok(true)).equals("c", |args| args.int(1));
-    let said = parameters().refers_to(said).phase([Action::read(&table).body(|_| Ok(()))]);
+    let said = of("said").refers_to(said).phase([Action::read(&table).body(|_| Ok(()))]);
     let said = db.register(said).expect("it is taken");
     for text in [&b""[..], b"plain", b"\0", b"a\0b", b"\0\0", b"\xFF\0", b"\0\xFF"] {
         for form in [LITERAL, CANONICAL] {

@@ -244,7 +244,7 @@ fn whole_table(db: &Database, table: &Table, steps: &[Step], player: &Arc<Mutex<
         let mut player = player.lock();
         (0..count).try_for_each(|at| player.play(at, &action.tx(), None))
     });
-    db.register(ProcedureDefinition::new("script").phase([action])).expect("a procedure")
+    db.register_anonymous(ProcedureDefinition::new("script").phase([action])).expect("a procedure")
 }
 
 fn each_key(db: &Database, table: &Table, steps: &[Step], player: &Arc<Mutex<Player>>) -> Procedure {
@@ -267,5 +267,5 @@ fn each_key(db: &Database, table: &Table, steps: &[Step], player: &Arc<Mutex<Pla
                 .phase([action
                     .body(move |action| player.lock().play(at, &action.tx(), own_row.then_some(action)))]);
     }
-    db.register(definition).expect("a procedure")
+    db.register_anonymous(definition).expect("a procedure")
 }

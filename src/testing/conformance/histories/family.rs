@@ -95,7 +95,7 @@ impl Family {
         let delete = Action::write(&parents).key(|args, key| key.push(args.int(0)?));
         let delete = delete.body(|action| action.delete().map(drop));
         let delete = ProcedureDefinition::new("delete").parameter("id", DataType::Int64).phase([delete]);
-        let delete = db.register(delete).expect("a procedure");
+        let delete = db.register_anonymous(delete).expect("a procedure");
         Family { db, parents, children, delete, impossible: AtomicU64::new(0) }
     }
 
@@ -210,7 +210,7 @@ impl Family {
                 _ => Ok(()),
             })
         });
-        let procedure = self.db.register(ProcedureDefinition::new("children").phase([action]))?;
+        let procedure = self.db.register_anonymous(ProcedureDefinition::new("children").phase([action]))?;
         self.db.call(&procedure, args![]).map(drop)
     }
 

@@ -92,7 +92,7 @@ impl Stock {
         let add = Action::commute(&items).key(|args, key| key.push(args.int(0)?));
         let add = add.body(|action| action.add("stock", action.args().int(1)?));
         let add = ProcedureDefinition::new("add").parameter("id", DataType::Int64).phase([add]);
-        let add = db.register(add.parameter("amount", DataType::Int64)).expect("a procedure");
+        let add = db.register_anonymous(add.parameter("amount", DataType::Int64)).expect("a procedure");
         Stock { db, items, add, added: Default::default(), impossible: AtomicU64::new(0) }
     }
 

@@ -412,7 +412,7 @@ impl World {
         let definition = ProcedureDefinition::new("steps")
             .phase([action(whole(&tables.items), tables.clone(), on_items, true)])
             .phase([action(whole(&tables.counters), tables.clone(), on_counters, false)]);
-        let procedure = self.db.register(definition).expect("a procedure");
+        let procedure = self.db.register_anonymous(definition).expect("a procedure");
         let begin = self.tick();
         let result = run(&procedure, args![]);
         let event = last.lock().clone();
@@ -508,5 +508,5 @@ fn touch(db: &Database, items: &Table) -> Procedure {
         definition = definition.parameter(format!("{number}"), DataType::Int64);
     }
     let definition = definition.parameter("fail", DataType::Bool);
-    db.register(definition.phase([write(0, 1), write(2, 3), read])).expect("a procedure")
+    db.register_anonymous(definition.phase([write(0, 1), write(2, 3), read])).expect("a procedure")
 }

@@ -191,7 +191,8 @@ fn register(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Opt
         actions.push(name);
     }
     let definition = ProcedureDefinition::new(routine.name.clone()).any_arguments().phase(declared);
-    let procedure = environment.shared.database.register(definition).ok()?;
+    // Each connection derives its own, and functions may share a name.
+    let procedure = environment.shared.database.register_anonymous(definition).ok()?;
     Some(Derived { procedure, actions })
 }
 
