@@ -17,12 +17,16 @@ const FOREIGN_PLACES: &[&str] = &[
 const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("Cargo.toml", &["heddledb-derive"]),
     ("crates/derive/Cargo.toml", &[]),
+    ("crates/transfer/Cargo.toml", &["heddledb"]),
     ("crates/workloads/Cargo.toml", &["heddledb"]),
     ("crates/models/Cargo.toml", &["heddle-model-doors"]),
     ("crates/models/doors/Cargo.toml", &[]),
-    ("crates/sql/Cargo.toml", &["heddledb"]),
+    ("crates/sql/Cargo.toml", &["heddledb", "heddledb-transfer"]),
     ("crates/server/Cargo.toml", &["heddledb", "heddle-sql"]),
-    ("crates/cli/Cargo.toml", &["heddledb", "heddle-workloads", "heddle-sql", "heddle-server"]),
+    (
+        "crates/cli/Cargo.toml",
+        &["heddledb", "heddledb-transfer", "heddle-workloads", "heddle-sql", "heddle-server"],
+    ),
 ];
 
 /// Paths of one machine.

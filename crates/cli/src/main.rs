@@ -19,6 +19,7 @@ mod output;
 mod recovering;
 mod serve;
 mod sql;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,8 @@ Examples:
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV
   heddle dump --sql flights.heddle          the whole database as a script of SQL
+  heddle export flights.heddle carrier carrier.parquet      a table as CSV, JSON or Parquet
+  heddle import shop.heddle item items.csv  the rows of such a file into a table
   heddle sql flights.heddle                 a shell that speaks SQL
   heddle serve flights.heddle               serve PostgreSQL clients
   heddle backup flights.heddle copy.heddle  copy a database, while it runs
@@ -72,6 +75,10 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Print a table as CSV, or the whole database as SQL
     Dump(dump::Arguments),
+    /// Write a table as a CSV, JSON or Parquet file
+    Export(transfer::export::Arguments),
+    /// Insert the rows of a CSV, JSON or Parquet file into a table
+    Import(transfer::import::Arguments),
     /// Run SQL on a database: from the command line, a file, standard input, or a terminal
     Sql(sql::Arguments),
     /// Serve a database to PostgreSQL clients
@@ -90,6 +97,8 @@ fn main() -> ExitCode {
         Command::Follow(arguments) => follow::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
+        Command::Export(arguments) => transfer::export::run(&arguments),
+        Command::Import(arguments) => transfer::import::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::User(arguments) => serve::user(&arguments),

@@ -9,14 +9,14 @@ mod catalog;
 mod rights;
 mod script;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use heddledb::{Database, Range, Table, Value};
+use heddledb_transfer::{Export, Format};
 
 use crate::failure::Result;
-use crate::output;
+use crate::transfer;
 
 /// Print a table as CSV, or the whole database as SQL.
 #[derive(Args)]
@@ -40,46 +40,6 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result {
     let Some(table) = &arguments.table else { return script::run(&arguments.directory) };
     let db = crate::check::open(&arguments.directory)?;
-    let table = db.table(table)?;
-    match write(&db, &table, io::stdout().lock()) {
-        Ok(()) => Ok(db.close()?),
-        Err(Stopped::Reader(reason)) => output::written(Err(reason)),
-        Err(Stopped::Engine(error)) => Err(error.into()),
-    }
-}
-
-/// Why not all rows were written.
-enum Stopped {
-    Engine(heddledb::Error),
-    Reader(io::Error),
-}
-
-impl From<csv::Error> for Stopped {
-    fn from(error: csv::Error) -> Self {
-        let text = error.to_string();
-        match error.into_kind() {
-            // The conversion that csv itself offers would hide what kind of error it was.
-            csv::ErrorKind::Io(reason) => Stopped::Reader(reason),
-            _ => Stopped::Reader(io::Error::other(text)),
-        }
-    }
-}
-
-/// Writes a heading and all rows; NULL is an empty field.
-fn write(db: &Database, table: &Table, to: impl Write) -> std::result::Result<(), Stopped> {
-    let mut writer = csv::Writer::from_writer(to);
-    writer.write_record(table.definition().columns().iter().map(|column| column.name.as_str()))?;
-    let snapshot = db.snapshot().map_err(Stopped::Engine)?;
-    for row in snapshot.scan(table, Range::all()).map_err(Stopped::Engine)? {
-        let row = row.map_err(Stopped::Engine)?;
-        writer.write_record(row.to_values().into_iter().map(field))?;
-    }
-    writer.flush().map_err(Stopped::Reader)
-}
-
-fn field(value: Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
+    transfer::export::table(&db, table, &Export::new(Format::Csv), io::stdout())?;
+    Ok(db.close()?)
 }

@@ -1,7 +1,7 @@
 //! COPY: tables and queries to text, CSV and the binary format, and back into tables.
 //!
 //! ```text
-//! options   what COPY was asked for      read    lines of text and CSV as fields      write   rows as lines
+//! options   what COPY was asked for      read    the fields of lines      write   rows as lines
 //! binary    rows of the binary format, both ways
 //! ```
 //!
@@ -15,6 +15,8 @@ mod write;
 
 use std::sync::Arc;
 
+use heddledb_transfer::csv::Lines;
+
 use crate::catalog::{Column, ColumnOrigin};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
@@ -24,7 +26,7 @@ use crate::parse::syntax::{
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::copy::options::CopyOptions;
-use crate::session::copy::read::{Lines, fields_of};
+use crate::session::copy::read::{fields_of, line_error};
 use crate::session::result::{CopyFormat, CopySource, ResultSink};
 use crate::session::run::Plan;
 use crate::types::text::from_text;
@@ -135,19 +137,20 @@ impl Connection {
         fields: &[CopyColumn],
         options: &CopyOptions,
     ) -> Result<KeptRows> {
-        let mut lines = Lines::new(options);
+        let is_csv = options.format == CopyFormat::Csv;
+        let mut lines = if is_csv { Lines::of_csv(&options.dialect) } else { Lines::of_text() };
         let mut rows = KeptRows::new(self.environment.memory());
         let mut data = Vec::new();
         loop {
             data.clear();
             let more = source.next(&mut data)?;
             lines.push(&data);
-            while let Some((number, line)) = lines.next_line(!more)? {
-                if number == 1 && options.header {
+            while let Some(line) = lines.next_line(!more).map_err(line_error)? {
+                if line.number == 1 && options.header {
                     continue;
                 }
-                let row = self.copied_row(&line, fields, options);
-                rows.push(&row.map_err(|error| on_line(error, table, number, &line))?)?;
+                let row = self.copied_row(&line.text, fields, options);
+                rows.push(&row.map_err(|error| on_line(error, table, line.number, &line.text))?)?;
             }
             self.environment_check()?;
             if !more {

@@ -1,5 +1,7 @@
 //! The options of COPY.
 
+use heddledb_transfer::csv::Dialect;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Copy, CopyDirection, CopyOption, CopyValue};
 use crate::session::result::CopyFormat;
@@ -8,11 +10,9 @@ use crate::session::result::CopyFormat;
 #[derive(Clone, Debug)]
 pub(crate) struct CopyOptions {
     pub format: CopyFormat,
-    pub delimiter: char,
-    pub null: String,
+    /// Of text: the delimiter and NULL alone.
+    pub dialect: Dialect,
     pub header: bool,
-    pub quote: char,
-    pub escape: char,
     force_quote: Columns,
     force_not_null: Columns,
     force_null: Columns,
@@ -47,11 +47,8 @@ impl CopyOptions {
         let none = || Columns::Named(Vec::new());
         let mut options = CopyOptions {
             format: CopyFormat::Text,
-            delimiter: '\t',
-            null: "\\N".to_string(),
+            dialect: Dialect { delimiter: '\t', null: "\\N".to_string(), ..Dialect::default() },
             header: false,
-            quote: '"',
-            escape: '"',
             force_quote: none(),
             force_not_null: none(),
             force_null: none(),
@@ -70,13 +67,13 @@ impl CopyOptions {
             }
         }
         if options.format == CopyFormat::Csv {
-            (options.delimiter, options.null) = (',', String::new());
+            options.dialect = Dialect::default();
         }
         let mut escape = None;
         for option in &copy.options {
             options.apply(option, &mut escape)?;
         }
-        options.escape = escape.unwrap_or(options.quote);
+        options.dialect.escape = escape.unwrap_or(options.dialect.quote);
         options.check(copy)?;
         Ok(options)
     }
@@ -85,11 +82,14 @@ impl CopyOptions {
         match option.name.as_str() {
             "format" => {}
             "delimiter" => {
-                self.delimiter = one_character(option, "COPY delimiter must be a single one-byte character")?
+                self.dialect.delimiter =
+                    one_character(option, "COPY delimiter must be a single one-byte character")?
             }
-            "null" => self.null = text(option)?.to_string(),
+            "null" => self.dialect.null = text(option)?.to_string(),
             "header" => self.header = flag(option)?,
-            "quote" => self.quote = one_character(option, "COPY quote must be a single one-byte character")?,
+            "quote" => {
+                self.dialect.quote = one_character(option, "COPY quote must be a single one-byte character")?
+            }
             "escape" => {
                 *escape = Some(one_character(option, "COPY escape must be a single one-byte character")?)
             }
@@ -125,19 +125,19 @@ impl CopyOptions {
         if copy.direction == CopyDirection::From && said("force_quote") {
             return Err(SqlError::unsupported("COPY force quote only available using COPY TO"));
         }
-        if matches!(self.delimiter, '\n' | '\r') {
+        if matches!(self.dialect.delimiter, '\n' | '\r') {
             return Err(wrong("COPY delimiter cannot be newline or carriage return"));
         }
-        if csv && self.delimiter == self.quote {
+        if csv && self.dialect.delimiter == self.dialect.quote {
             return Err(wrong("COPY delimiter and quote must be different"));
         }
-        if !csv && "\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(self.delimiter) {
-            return Err(wrong(format!("COPY delimiter cannot be \"{}\"", self.delimiter)));
+        if !csv && "\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(self.dialect.delimiter) {
+            return Err(wrong(format!("COPY delimiter cannot be \"{}\"", self.dialect.delimiter)));
         }
-        if self.null.contains(self.delimiter) {
+        if self.dialect.null.contains(self.dialect.delimiter) {
             return Err(wrong("COPY delimiter must not appear in the NULL specification"));
         }
-        if self.null.contains(['\n', '\r']) {
+        if self.dialect.null.contains(['\n', '\r']) {
             return Err(wrong("COPY null representation cannot use newline or carriage return"));
         }
         Ok(())
@@ -154,7 +154,7 @@ impl CopyOptions {
             return field;
         }
         let field = field?;
-        let null = field == self.null
+        let null = field == self.dialect.null
             && if quoted { self.force_null.contains(column) } else { !self.force_not_null.contains(column) };
         if null { None } else { Some(field) }
     }

@@ -1,5 +1,7 @@
 //! Rows as lines of text and CSV.
 
+use heddledb_transfer::csv::write_field;
+
 use crate::session::copy::CopyField;
 use crate::session::copy::options::CopyOptions;
 use crate::session::result::CopyFormat;
@@ -13,36 +15,18 @@ pub(super) fn line(
 ) {
     for (position, field) in fields.iter().enumerate() {
         if position > 0 {
-            into.push(options.delimiter);
+            into.push(options.dialect.delimiter);
         }
         match field {
-            None => into.push_str(&options.null),
+            None => into.push_str(&options.dialect.null),
             Some(text) if options.format == CopyFormat::Csv => {
-                csv(text, options, quotes_always(position), fields.len() == 1, into);
+                let (alone, always) = (fields.len() == 1, quotes_always(position));
+                write_field(Some(text), &options.dialect, alone, always, into);
             }
-            Some(text) => escaped(text, options.delimiter, into),
+            Some(text) => escaped(text, options.dialect.delimiter, into),
         }
     }
     into.push('\n');
-}
-
-fn csv(text: &str, options: &CopyOptions, always: bool, alone: bool, into: &mut String) {
-    let special = |character: char| {
-        character == options.delimiter || character == options.quote || matches!(character, '\n' | '\r')
-    };
-    let quoted = always || text == options.null || text.contains(special) || (alone && text == "\\.");
-    if !quoted {
-        into.push_str(text);
-        return;
-    }
-    into.push(options.quote);
-    for character in text.chars() {
-        if character == options.quote || character == options.escape {
-            into.push(options.escape);
-        }
-        into.push(character);
-    }
-    into.push(options.quote);
 }
 
 fn escaped(text: &str, delimiter: char, into: &mut String) {

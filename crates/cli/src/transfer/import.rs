@@ -1,0 +1,178 @@
+//! `heddle import`: a file into a table.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use heddle_sql::Connection;
+use heddledb::{Database, Options};
+use heddledb_transfer::csv::Dialect;
+use heddledb_transfer::{Header, Import, Rejected};
+
+use super::{FormatName, file_of, format_of, sql_table};
+use crate::failure::{Failure, Result};
+use crate::{output, recovering};
+
+/// Insert the rows of a CSV, JSON or Parquet file into a table.
+///
+/// A table without rows gets all rows of the file, or none; otherwise rows are inserted in batches. Columns that the file does not have get
+/// their defaults. Without --keep-going the first row that the table does not take ends the import.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  heddle import shop.heddle item items.csv
+  heddle import shop.heddle item items.parquet --keep-going --rejected rejected.csv
+  sort items.csv | heddle import shop.heddle item - --header=no")]
+pub struct Arguments {
+    /// The database directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The table
+    #[arg(value_name = "TABLE")]
+    table: String,
+    /// The file; - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The file's format [default: what its name ends in; on standard input csv]
+    #[arg(long, value_enum)]
+    format: Option<FormatName>,
+    /// Whether the first line of CSV names the columns; auto: if each of its fields is a column's name
+    #[arg(long, value_enum, default_value = "auto", default_missing_value = "yes", num_args = 0..=1, require_equals = true)]
+    header: HeaderName,
+    /// What separates fields of CSV
+    #[arg(long, value_name = "CHARACTER", default_value = ",")]
+    delimiter: char,
+    /// What stands for NULL in CSV
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    null: String,
+    /// Go on after rows that the table does not take; the exit code is 1 all the same
+    #[arg(long)]
+    keep_going: bool,
+    /// Write rejected rows into this file, as they were
+    #[arg(long, value_name = "FILE", requires = "keep_going")]
+    rejected: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HeaderName {
+    Auto,
+    Yes,
+    No,
+}
+
+/// How many rejected rows are reported one by one.
+const REPORTED_MAX: u64 = 20;
+
+/// Rejected rows on their way to standard error and a file.
+struct Rejects {
+    reported: u64,
+    file: Option<File>,
+    failed: Option<io::Error>,
+}
+
+impl Rejects {
+    fn take(&mut self, rejected: &Rejected) {
+        self.reported += 1;
+        if self.reported <= REPORTED_MAX {
+            output::report(rejected);
+        }
+        if let Some(Err(error)) = self.file.as_mut().map(|file| writeln!(file, "{}", rejected.text)) {
+            self.failed = Some(error);
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    if !arguments.directory.is_dir() {
+        let directory = arguments.directory.display();
+        return Err(Failure::Usage(format!("{directory} is no directory; give a database's")));
+    }
+    let db = Database::open(&arguments.directory, recovering::shown(Options::default()))?;
+    let imported = import(&db, arguments);
+    db.close()?;
+    let (rows, rejected, seconds) = imported?;
+    output::print(format_args!("{rows} rows imported, {rejected} rejected, in {seconds:.2} s"))?;
+    match rejected {
+        0 => Ok(()),
+        _ => Err(Failure::Failed(format!("{rejected} rows were rejected"))),
+    }
+}
+
+fn import(db: &Database, arguments: &Arguments) -> Result<(u64, u64, f64)> {
+    let format = format_of(arguments.format, file_of(&arguments.file))?;
+    let dialect =
+        Dialect { delimiter: arguments.delimiter, null: arguments.null.clone(), ..Dialect::default() };
+    let header = match arguments.header {
+        HeaderName::Auto => Header::Auto,
+        HeaderName::Yes => Header::Yes,
+        HeaderName::No => Header::No,
+    };
+    let file = arguments.rejected.as_ref().map(File::create).transpose()?;
+    let mut rejects = Rejects { reported: 0, file, failed: None };
+    let mut import = Import::new(format).dialect(dialect).header(header);
+    let start = Instant::now();
+    let imported = match sql_table::connection(db, &arguments.table)? {
+        Some(connection) => import_into_sql(connection, &import, arguments, &mut rejects)?,
+        None => {
+            let table = db.table(&arguments.table)?;
+            if arguments.keep_going {
+                import = import.collect_rejected(u64::MAX, |rejected| rejects.take(rejected));
+            }
+            let report = match file_of(&arguments.file) {
+                Some(file) => import.run_file(db, &table, file)?,
+                None => import.run(db, &table, io::stdin().lock())?,
+            };
+            drop(import);
+            (report.rows, report.rejected)
+        }
+    };
+    match rejects.failed {
+        Some(error) => Err(Failure::Failed(format!("cannot write rejected rows: {error}"))),
+        None => Ok((imported.0, imported.1, start.elapsed().as_secs_f64())),
+    }
+}
+
+fn import_into_sql(
+    mut connection: Connection,
+    import: &Import<'_>,
+    arguments: &Arguments,
+    rejects: &mut Rejects,
+) -> Result<(u64, u64)> {
+    let table = sql_table::quoted(&arguments.table);
+    let columns = sql_table::columns(&mut connection, &table)?;
+    let names: Vec<String> = columns.into_iter().map(|column| column.name).collect();
+    let mut records = match file_of(&arguments.file) {
+        Some(file) => import.records_of_file(&arguments.table, &names, file)?,
+        None => import.records(&arguments.table, &names, io::stdin())?,
+    };
+    let mut sink = sql_table::Sink::new(&mut connection, &table, &names);
+    while let Some(record) = records.next_record()? {
+        let rejected = match record {
+            Ok(record) => sink.push(record)?,
+            Err(rejected) => {
+                let mut all = sink.flush()?;
+                all.push(rejected);
+                all
+            }
+        };
+        report(&rejected, sink.rows, arguments.keep_going, rejects)?;
+    }
+    report(&sink.flush()?, sink.rows, arguments.keep_going, rejects)?;
+    Ok((sink.rows, rejects.reported))
+}
+
+/// Reports rejected rows, and fails at the first one unless the import is to go on.
+fn report(rejected: &[Rejected], rows: u64, keeps_going: bool, rejects: &mut Rejects) -> Result {
+    match rejected.first() {
+        Some(first) if !keeps_going => Err(Failure::Failed(format!(
+            "{first}; {rows} rows are imported: correct it, or give --keep-going"
+        ))),
+        _ => {
+            rejected.iter().for_each(|rejected| rejects.take(rejected));
+            Ok(())
+        }
+    }
+}
