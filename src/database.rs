@@ -274,7 +274,25 @@ impl Database {
         if let Err(error) = nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure)) {
             return (Err(error), 0);
         }
-        self.call_routine(procedure.routine(), args, false)
+        self.call_again(procedure.routine(), args, false)
+    }
+
+    /// Makes a call, and makes it again where an executor could not wait for a sequence's values.
+    fn call_again(&self, routine: Arc<dyn Routine>, args: Args, is_callers: bool) -> (Result<Output>, u32) {
+        let engine = self.engine();
+        if engine.protocol().external_locks().is_none() {
+            return self.call_routine(routine, args, is_callers);
+        }
+        let mut aborted = 0;
+        loop {
+            let (result, more) = self.call_routine(routine.clone(), args.clone(), is_callers);
+            aborted += more;
+            if !matches!(result, Err(Error::Conflict)) {
+                return (result, aborted);
+            }
+            aborted += 1;
+            engine.retry().pause(aborted);
+        }
     }
 
     fn call_routine(&self, routine: Arc<dyn Routine>, args: Args, is_callers: bool) -> (Result<Output>, u32) {
@@ -332,7 +350,7 @@ impl Database {
             Ok(())
         };
         let lent = OneBody::lend(procedure.shared().clone(), &mut run);
-        let (result, _) = self.call_routine(lent.routine(), args, true);
+        let (result, _) = self.call_again(lent.routine(), args, true);
         drop(lent);
         result.and_then(|_| value.ok_or(Error::Closed))
     }

@@ -1,6 +1,7 @@
 //! Everything that can go wrong, as one enum.
 
 mod application;
+mod classes;
 mod sqlstate;
 mod timeout;
 
@@ -500,6 +501,17 @@ pub enum Error {
         /// The name.
         sequence: String,
     },
+    /// A value for an identity column that a sequence always gives.
+    #[error(
+        "column {column:?} of table {table:?} gets its values from a sequence always; use insert_new, leave it NULL in an insert, or \
+         use insert_overriding to copy rows"
+    )]
+    GeneratedAlways {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
     /// A sequence's definition, or a value that it is to go on with, that makes no sense.
     #[error("sequence {sequence:?} cannot be so: {detail}")]
     InvalidSequence {
@@ -737,53 +749,4 @@ pub enum Error {
         /// What is wrong, and where.
         detail: String,
     },
-}
-
-impl Error {
-    /// Whether the same call may succeed when it is made again, with nothing changed by the caller.
-    pub fn is_retryable(&self) -> bool {
-        matches!(
-            self,
-            Error::Conflict
-                | Error::Deadlock
-                | Error::Busy { .. }
-                | Error::NoLogSpace { .. }
-                | Error::LogNotExtended { .. }
-                | Error::SnapshotTooOld { .. }
-        )
-    }
-
-    /// What went wrong, without the way out: for an error that follows from this one, and has a way out of its own.
-    pub(crate) fn cause(&self) -> String {
-        match self {
-            Error::Io { action, path, detail, .. } | Error::TooManyFiles { action, path, detail } => {
-                format!("cannot {action} {path}: {detail}")
-            }
-            Error::StorageFull { path, detail } => format!("no space left to write {path}: {detail}"),
-            Error::NotWritable { path, detail } => format!("cannot write {path}: {detail}"),
-            Error::NotReadable { path, detail } => format!("cannot read {path}: {detail}"),
-            Error::LogFailed { reason } | Error::NoLogSpace { reason } | Error::LogNotExtended { reason } => {
-                reason.clone()
-            }
-            other => other.to_string(),
-        }
-    }
-
-    /// Whether an operation can fail with this because of the value that it meets.
-    pub(crate) fn is_of_values_met(&self) -> bool {
-        matches!(self, Error::Overflow { .. } | Error::CheckViolation { .. } | Error::DivisionByZero { .. })
-    }
-
-    /// The same error, about this column.
-    pub(crate) fn in_column(self, column: &str) -> Error {
-        match self {
-            Error::Overflow { detail, .. } => Error::Overflow { what: column.to_string(), detail },
-            Error::Inexact { detail, .. } => Error::Inexact { what: column.to_string(), detail },
-            Error::NullValue { .. } => Error::NullValue { what: column.to_string() },
-            Error::WrongType { expected, found, .. } => {
-                Error::WrongType { what: column.to_string(), expected, found }
-            }
-            other => other,
-        }
-    }
 }

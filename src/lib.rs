@@ -125,8 +125,8 @@ pub use sequence::{Sequence, SequenceDefinition};
 pub use session::{Canceler, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{
-    CheckDefinition, ColumnDefinition, ForeignKey, IndexDefinition, PrimaryIndex, ReferentialAction,
-    TableDefinition,
+    CheckDefinition, ColumnDefinition, ForeignKey, Identity, IndexDefinition, PrimaryIndex,
+    ReferentialAction, TableDefinition,
 };
 pub use storage::table::TableMemory;
 pub use table::{Column, ColumnName, Table};

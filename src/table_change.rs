@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::storage::definition::{ColumnDefinition, ForeignKey, TableDefinition};
+use crate::storage::definition::{ColumnDefinition, ForeignKey, Identity, IdentitySequence, TableDefinition};
 use crate::types::{DataType, Value, assignment};
 
 /// Makes a column's new value from its old one.
@@ -34,6 +34,7 @@ enum Step {
     AddForeignKey(ForeignKey),
     DropConstraint(String),
     RenameConstraint(String, String),
+    SetIdentity(String, Option<Identity>),
 }
 
 fn owned<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -159,6 +160,17 @@ impl TableChange {
         self.step(Step::RenameConstraint(name.into(), new_name.into()))
     }
 
+    /// A sequence gives a column's values from now on (see [`TableDefinition::identity`]), beginning with 1: `Database::identity`
+    /// sets it behind the values that there are. Of an identity column this changes the kind, and keeps the sequence.
+    pub fn identity(self, column: impl Into<String>, kind: Identity) -> TableChange {
+        self.step(Step::SetIdentity(column.into(), Some(kind)))
+    }
+
+    /// A column is no identity column any more; its sequence is dropped.
+    pub fn drop_identity(self, column: impl Into<String>) -> TableChange {
+        self.step(Step::SetIdentity(column.into(), None))
+    }
+
     /// The definition that this makes of another one, and where rows' values come from.
     ///
     /// # Errors
@@ -239,6 +251,7 @@ impl Changed {
                 Constraint::Check(position) => self.definition.checks[position].name = new_name,
                 Constraint::ForeignKey(position) => self.definition.foreign_keys[position].name = new_name,
             },
+            Step::SetIdentity(name, identity) => self.set_identity(&name, identity)?,
             Step::DropIndex(name) => {
                 let position = self.index(&name)?;
                 self.definition.indexes.remove(position);
@@ -326,6 +339,7 @@ impl Changed {
             default,
             references: None,
             domain: None,
+            identity: None,
         });
     }
 
@@ -337,6 +351,8 @@ impl Changed {
         let definition = &mut self.definition;
         definition.columns.remove(position);
         self.sources.remove(position);
+        self.forget_sequence();
+        let definition = &mut self.definition;
         definition.indexes.retain(|index| !index.columns.contains(&position));
         definition.checks.retain(|check| !check.condition.names(name));
         definition.foreign_keys.retain(|key| !key.columns.iter().any(|column| column == name));
@@ -344,6 +360,21 @@ impl Changed {
         let indexed = definition.indexes.iter_mut().flat_map(|index| &mut index.columns);
         key.chain(indexed).filter(|at| **at > position).for_each(|at| *at -= 1);
         Ok(())
+    }
+
+    fn set_identity(&mut self, name: &str, identity: Option<Identity>) -> Result<()> {
+        let column = self.column(name)?;
+        column.identity = identity;
+        column.not_null |= identity.is_some();
+        self.forget_sequence();
+        Ok(())
+    }
+
+    /// Without an identity column there is no sequence of one.
+    fn forget_sequence(&mut self) {
+        if self.definition.identity_position().is_none() {
+            self.definition.identity_sequence = IdentitySequence::default();
+        }
     }
 
     fn set_not_null(&mut self, name: &str, not_null: bool) -> Result<()> {

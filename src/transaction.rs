@@ -1,5 +1,7 @@
 //! What a transaction's body works with.
 
+mod identity;
+
 use std::marker::PhantomData;
 
 use smallvec::SmallVec;
@@ -225,6 +227,31 @@ impl<'t, 'a> Tx<'t, 'a> {
         insert(self.attempt, table.core(), row.into_row(table)?.as_ref(), None)
     }
 
+    /// Inserts a row with a new value in its identity column, whatever the row has there (see
+    /// [`TableDefinition::identity`](crate::TableDefinition::identity)). The value.
+    ///
+    /// A footprint does not know it beforehand: a procedure inserts such a row by an action on the whole table, or on the
+    /// first columns of its key; or draws the value in an earlier phase, and declares the key with
+    /// [`Action::key_from`](crate::Action::key_from).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); [`Error::InvalidDefinition`]: the table has no identity column; [`Error::SequenceExhausted`];
+    /// [`Error::Conflict`] (pass it on: the values are being reserved, and the body is retried).
+    pub fn insert_new<'k, T: TableHandle>(&self, table: &T, row: impl IntoRow<'k, T>) -> Result<i64> {
+        let table = table.as_table();
+        identity::insert_new(self.attempt, table.core(), row.into_row(table)?.as_ref())
+    }
+
+    /// As [`insert`](Self::insert), also of a value in an identity column that the sequence always gives: to copy rows from
+    /// elsewhere. The sequence is not advanced.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn insert_overriding<'k, T: TableHandle>(&self, table: &T, row: impl IntoRow<'k, T>) -> Result<()> {
+        let table = table.as_table();
+        insert_as_given(self.attempt, table.core(), row.into_row(table)?.as_ref(), None)
+    }
+
     /// Gives all columns of a row, but those of its primary key, the values of this struct.
     ///
     /// # Errors
@@ -240,6 +267,9 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn put<R: TableRow>(&self, table: &TableOf<R>, row: &R) -> Result<bool> {
         let values = IntoRow::<TableOf<R>>::into_row(row, table)?;
         let (core, values) = (table.core(), values.as_ref());
+        if identity::is_drawn(core, values) {
+            return insert(self.attempt, core, values, None).map(|()| true);
+        }
         let key = core.encode_key_of_row(values)?;
         let (hash, core) = (core.hash(&key), self.attempt.hold(core)?);
         let target = Target { table: core, key: &key, hash, found: None, declared: false };
@@ -253,8 +283,12 @@ impl<'t, 'a> Tx<'t, 'a> {
         let core = self.attempt.hold(table.core())?;
         let key = core.encode_key_of_row(values)?;
         let of_key = core.definition().key();
-        let changes: SmallVec<[(usize, ValueRef<'_>); 8]> =
-            values.iter().copied().enumerate().filter(|(position, _)| !of_key.contains(position)).collect();
+        let changes: SmallVec<[(usize, ValueRef<'_>); 8]> = values
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(position, _)| !of_key.contains(position) && !core.is_fixed(*position))
+            .collect();
         let target = Target { table: core, key: &key, hash: core.hash(&key), found: None, declared: false };
         self.attempt.update(&target, &changes)
     }
@@ -488,6 +522,19 @@ pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<
 
 /// Inserts a row; `declared`: the whole key that was declared, whose hash is known if it is the row's.
 pub(crate) fn insert(
+    attempt: &Attempt<'_>,
+    table: &TableCore,
+    row: &[ValueRef<'_>],
+    declared: Option<&Reference>,
+) -> Result<()> {
+    match table.identity_column() {
+        None => insert_as_given(attempt, table, row, declared),
+        Some(identity) => identity::insert(attempt, table, identity, row, declared),
+    }
+}
+
+/// As `insert`, whatever the table's identity column says.
+pub(crate) fn insert_as_given(
     attempt: &Attempt<'_>,
     table: &TableCore,
     row: &[ValueRef<'_>],

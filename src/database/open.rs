@@ -33,7 +33,7 @@ use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::Schedule;
-use crate::sequence::Sequences;
+use crate::sequence::{Sequences, serve_identities};
 use crate::session::{SchemaLock, Sessions};
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
@@ -135,7 +135,11 @@ impl Shared {
                 });
             }
         };
-        Self::start(&options, opened)
+        let shared = Self::start(&options, opened)?;
+        if !options.read_only {
+            serve_identities(&shared)?;
+        }
+        Ok(shared)
     }
 
     fn start(options: &Options, opened: Opened) -> Result<Arc<Shared>> {

@@ -51,7 +51,9 @@ impl Database {
             catalog_rows::mark_dropped(store, tx, table.id())?;
             tx.change_schema(SchemaChange::Drop(table.clone()));
             Ok(())
-        })
+        })?;
+        self.drop_unused_identities(table.definition().identity_sequence.0.clone());
+        Ok(())
     }
 
     /// Removes all rows of these tables, at one moment. It takes as long for many rows as for few.
@@ -108,7 +110,7 @@ impl Database {
         nesting::check("a schema change")?;
         let _one_at_a_time = self.shared.lock_schema()?;
         let table = self.own_table(name)?;
-        let changed = change.apply(table.definition())?;
+        let mut changed = change.apply(table.definition())?;
         let new_name = changed.definition.name();
         if new_name != name {
             check_name(new_name)?;
@@ -117,12 +119,15 @@ impl Database {
             }
         }
         let followers = Followers::of(self.engine().store(), &table, &changed)?;
+        self.make_identity(table.id(), &mut changed.definition)?;
+        let sequences = [table.definition(), &changed.definition].map(|of| of.identity_sequence.0.clone());
         let new = if changed.keeps_records(table.definition()) {
-            self.redefine(&table, changed.definition, &followers)?
+            self.redefine(&table, changed.definition, &followers)
         } else {
-            self.rebuild(&table, &changed, &followers)?
+            self.rebuild(&table, &changed, &followers)
         };
-        Ok(Table::new(new))
+        self.drop_unused_identities(sequences.into_iter().flatten());
+        new.map(Table::new)
     }
 
     /// Gives a table's records another definition.
@@ -184,7 +189,7 @@ impl Database {
             catalog_rows::mark_replaced(store, tx, table.id(), id)?;
             for row in tx.scan(&old, Range::all())? {
                 let values = changed.row(row?.to_values())?;
-                tx.insert(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
+                tx.insert_overriding(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
             }
             foreign_keys::check_own(store, tx, &core, &changed.definition, |_| true)?;
             followers.write(store, tx, &core)?;

@@ -79,16 +79,22 @@ impl Database {
     }
 
     /// Creates a table, of whose name there is none. The caller holds the lock of schema changes.
-    fn add_table(&self, definition: TableDefinition) -> Result<Table> {
+    fn add_table(&self, mut definition: TableDefinition) -> Result<Table> {
         let store = self.engine().store();
         super::foreign_keys::check_definition(store, &definition)?;
         let id = store.next_table_id();
+        self.make_identity(id, &mut definition)?;
+        let sequence = definition.identity_sequence.0.clone();
         let table = store.make_table(id, definition);
-        self.run(|tx| {
+        let added = self.run(|tx| {
             catalog_rows::write(store, tx, id, table.definition())?;
             tx.change_schema(SchemaChange::Add(table.clone()));
             Ok(())
-        })?;
+        });
+        if added.is_err() {
+            self.drop_unused_identities(sequence);
+        }
+        added?;
         Ok(Table::new(table))
     }
 }

@@ -26,6 +26,7 @@ impl Error {
             Error::UnknownIndex { .. } | Error::UnknownConstraint { .. } => "42704",
             Error::Conflict => "40001",
             Error::UnknownSequence { .. } => "42P01",
+            Error::GeneratedAlways { .. } => "428C9",
             Error::SequenceExists { .. } => "42P07",
             Error::InvalidSequence { .. } => "22023",
             Error::SequenceExhausted { .. } => "2200H",

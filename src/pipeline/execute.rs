@@ -165,6 +165,8 @@ pub(crate) fn execute<B: Body + ?Sized>(
             }
             Verdict::Again { in_writes } => {
                 Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
+                // What the retry waits for may need what the group holds: a sequence's values are reserved by a transaction.
+                engine.protocol().end_group(held);
                 engine.retry().pause(number);
             }
             Verdict::NextEpoch => {
@@ -300,6 +302,7 @@ pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) ->
     }
     if failure.is_some() && nesting::has_met_conflict() {
         failure = Some(Box::new(Error::Conflict));
+        attempt.held().borrow_mut().needs_another = true;
     }
     failure
 }
@@ -341,8 +344,11 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
 #[cold]
 fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
     let protocol = engine.protocol();
+    let needs_another = std::mem::take(&mut attempt.held().borrow_mut().needs_another);
+    // An executor that retries it would keep the other transaction from its locks: the caller retries.
+    let is_final = needs_another && attempt.worker_context().executor().is_some();
     // An error of a body that has lost sight of its own insert is no result.
-    if matches!(*failure, Error::Conflict)
+    if matches!(*failure, Error::Conflict) && !is_final
         || attempt.has_lost_a_record()
         || !attempt.is_of_current_schema()
         || !protocol.validate_reads(attempt)

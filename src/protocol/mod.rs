@@ -306,6 +306,8 @@ pub(crate) struct Held {
     pub(crate) denied_write: bool,
     /// Whether the running attempt's values led to another key than key resolution found (`partitioned`).
     pub(crate) misrouted: bool,
+    /// Whether the running attempt's body needs something that only another transaction can bring about: a sequence's values.
+    pub(crate) needs_another: bool,
     /// What the session keeps that the running attempt is an access of.
     pub(crate) session: Option<Box<attempt::SessionAccess>>,
     /// The locks of the running attempt.

@@ -5,6 +5,7 @@
 //! the process died is skipped.
 
 mod definition;
+mod identity;
 mod sequence_state;
 mod service;
 
@@ -12,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::definition::SequenceDefinition;
+pub(crate) use self::identity::{no_identity, serve_identities};
 use self::sequence_state::{State, first_resume};
 use self::service::SequenceCore;
 pub(crate) use self::service::Sequences;
@@ -20,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::range::Range;
 use crate::row::Row;
-use crate::storage::catalog;
+use crate::storage::catalog::{self, RESERVED_PREFIX};
 use crate::table::Table;
 use crate::types::{Value, ValueRef};
 
@@ -45,7 +47,8 @@ impl Sequence {
     ///
     /// # Errors
     /// [`Error::SequenceExhausted`]; [`Error::UnknownSequence`] if it was dropped; [`Error::Closed`]; why no more
-    /// values can be reserved. In a transaction's body [`Error::Conflict`]: pass it on, the body is retried.
+    /// values can be reserved. In a transaction's body [`Error::Conflict`]: pass it on, the body is retried (but a submitted call
+    /// under the partitioned protocol ends in it).
     // It is no iterator: it fails, and is shared.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<i64> {
@@ -92,6 +95,11 @@ impl Database {
     pub fn create_sequence(&self, definition: SequenceDefinition) -> Result<Sequence> {
         nesting::check("making a sequence")?;
         definition.validate()?;
+        check_own(&definition.name)?;
+        self.add_sequence(definition)
+    }
+
+    fn add_sequence(&self, definition: SequenceDefinition) -> Result<Sequence> {
         let table = self.sequence_table()?;
         let values = row_of(&definition);
         let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
@@ -127,6 +135,11 @@ impl Database {
     /// [`Error::UnknownSequence`]; inside a transaction [`Error::Nested`].
     pub fn drop_sequence(&self, name: &str) -> Result<()> {
         nesting::check("dropping a sequence")?;
+        check_own(name)?;
+        self.remove_sequence(name)
+    }
+
+    fn remove_sequence(&self, name: &str) -> Result<()> {
         let table = self.sequence_table()?;
         if !self.run(|tx| tx.delete(&table, [ValueRef::from(name)]))? {
             return Err(self.unknown(name));
@@ -137,7 +150,7 @@ impl Database {
         Ok(())
     }
 
-    /// What all sequences are, by name.
+    /// What all sequences are, by name; without those of identity columns.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -146,6 +159,7 @@ impl Database {
         self.run(|tx| {
             tx.scan(&table, Range::all())?
                 .map(|row| row.and_then(|row| read(&row)).map(|(of, _)| of))
+                .filter(|of| of.as_ref().map_or(true, |of| !of.name.starts_with(RESERVED_PREFIX)))
                 .collect()
         })
     }
@@ -166,6 +180,18 @@ impl Database {
     fn unknown(&self, name: &str) -> Error {
         Error::UnknownSequence { sequence: name.to_string() }
     }
+}
+
+/// Refuses the names of the engine's own sequences.
+fn check_own(name: &str) -> Result<()> {
+    if !name.starts_with(RESERVED_PREFIX) {
+        return Ok(());
+    }
+    let detail = format!(
+        "names that begin with {RESERVED_PREFIX:?} are those of identity columns, which have them as long as they exist; \
+         choose another"
+    );
+    Err(Error::InvalidSequence { sequence: name.to_string(), detail })
 }
 
 /// A sequence's row in the catalog.

@@ -45,6 +45,8 @@ pub(super) struct State {
     ready: u64,
     resume: Option<i64>,
     chunk: u64,
+    /// Whether the values have not lasted since the last reservation.
+    has_run_out: bool,
     pub(super) request: Option<Request>,
     pub(super) is_writing: bool,
     /// Why the last request failed, until a caller has received it.
@@ -70,6 +72,7 @@ impl State {
             ready: 0,
             resume,
             chunk: CHUNK_MIN,
+            has_run_out: false,
             request: None,
             is_writing: false,
             error: None,
@@ -114,9 +117,12 @@ impl State {
         self.ready < self.chunk / 2 && self.resume.is_some() && self.request.is_none() && !self.is_writing
     }
 
-    /// The values did not last until more were reserved: more at a time are from here on.
+    /// The values did not last until more were reserved: more at a time are from here on. Once for each reservation, so that a
+    /// body which takes many values, and is retried, has as many soon.
     pub(super) fn grow(&mut self) {
-        self.chunk = (self.chunk * 2).min(CHUNK_MAX);
+        if !std::mem::replace(&mut self.has_run_out, true) {
+            self.chunk = (self.chunk * 2).min(CHUNK_MAX);
+        }
     }
 
     /// What is to be written now.
@@ -133,6 +139,7 @@ impl State {
     /// The reservation is durable.
     pub(super) fn reserved(&mut self, made: Reservation) {
         self.resume = made.resume;
+        self.has_run_out = false;
         match made.request {
             Request::Extend => self.ready += made.count,
             Request::Set(value) => {
@@ -189,6 +196,11 @@ mod tests {
         reserve(&mut state, &of, Request::Extend);
         assert_eq!(state.ready, CHUNK_MIN / 2 - 1 + 2 * CHUNK_MIN);
         (0..100).for_each(|_| state.grow());
+        assert_eq!(state.chunk, 4 * CHUNK_MIN, "once for each reservation");
+        for _ in 0..100 {
+            state.grow();
+            reserve(&mut state, &of, Request::Extend);
+        }
         assert_eq!(state.chunk, CHUNK_MAX);
     }
 

@@ -111,9 +111,7 @@ impl SequenceCore {
                     return Err(Error::SequenceExhausted { sequence });
                 }
                 Taken::Empty => {
-                    if state.request.is_none() && !state.is_writing {
-                        state.grow();
-                    }
+                    state.grow();
                     state = self.wait_for(sequences, state, Request::Extend)?;
                 }
             }

@@ -85,6 +85,8 @@ pub struct Session {
     /// What is read and written; taken out while an access runs.
     access: Option<Box<SessionAccess>>,
     savepoints: Vec<Point>,
+    /// The sequences of identity columns that no table may have when the transaction has ended.
+    identities: Vec<String>,
     last_savepoint: u64,
     /// The epoch as of which everything that was read was found unchanged.
     valid: Option<u64>,
@@ -181,6 +183,7 @@ impl Session {
             control,
             access,
             savepoints: Vec::new(),
+            identities: Vec::new(),
             last_savepoint: 0,
             valid: None,
             snapshot: None,
@@ -544,6 +547,7 @@ impl Session {
         self.valid = None;
         self.snapshot = None;
         self.is_current = false;
+        self.drop_unused_identities();
     }
 
     /// A point to which [`rollback_to`](Self::rollback_to) can go back.
@@ -648,5 +652,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.control.end();
+        self.drop_unused_identities();
     }
 }

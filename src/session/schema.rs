@@ -145,7 +145,7 @@ impl Session {
     /// # Errors
     /// As there; as [`lock_schema`](Self::lock_schema).
     pub fn create_table(&mut self, definition: TableDefinition) -> Result<Table> {
-        let definition = Database::checked(definition)?;
+        let mut definition = Database::checked(definition)?;
         check_unlinked(&definition, None)?;
         self.lock_schema()?;
         let shared = self.shared.clone();
@@ -154,6 +154,8 @@ impl Session {
         if access.schema.find(store, definition.name()).is_ok() {
             return Err(Error::TableExists { table: definition.name().to_string() });
         }
+        self.make_identity(&mut definition)?;
+        let access = self.access()?;
         let core = access.schema.make(store, definition.clone());
         access.schema.put(None, Some(PrivateDefinition { core: core.clone(), definition }));
         Ok(Table::new(core))
@@ -165,6 +167,7 @@ impl Session {
     /// As there; as [`lock_schema`](Self::lock_schema).
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
         let old = self.own_table(name)?;
+        self.note_identity(&old.definition);
         self.access()?.schema.put(Some(&old.core), None);
         self.forget(&old.core);
         Ok(())
@@ -193,7 +196,7 @@ impl Session {
     /// As there; as [`lock_schema`](Self::lock_schema).
     pub fn change_table(&mut self, name: &str, change: TableChange) -> Result<Table> {
         let old = self.own_table(name)?;
-        let changed = change.apply(&old.definition)?;
+        let mut changed = change.apply(&old.definition)?;
         check_unlinked(&changed.definition, None)?;
         let new_name = changed.definition.name();
         if new_name != name {
@@ -202,6 +205,8 @@ impl Session {
                 return Err(Error::TableExists { table: new_name.to_string() });
             }
         }
+        self.note_identity(&old.definition);
+        self.make_identity(&mut changed.definition)?;
         let keeps_records =
             changed.keeps_records(&old.definition) && !self.access()?.schema.is_own(old.core.id());
         let core =
@@ -245,6 +250,27 @@ impl Session {
         Ok(found)
     }
 
+    /// Makes the sequence of an identity column, which is dropped at the transaction's end if no table has it then.
+    fn make_identity(&mut self, definition: &mut TableDefinition) -> Result<()> {
+        let db = Database::of(self.shared.clone());
+        db.make_identity(db.engine().store().next_table_id(), definition)?;
+        self.note_identity(definition);
+        Ok(())
+    }
+
+    /// Notes a sequence that no table may have at the transaction's end.
+    fn note_identity(&mut self, definition: &TableDefinition) {
+        self.identities.extend(definition.identity_sequence.0.clone());
+    }
+
+    /// Drops the sequences that no table has, at the transaction's end.
+    pub(super) fn drop_unused_identities(&mut self) {
+        if !self.identities.is_empty() {
+            let names = std::mem::take(&mut self.identities);
+            Database::of(self.shared.clone()).drop_unused_identities(names);
+        }
+    }
+
     /// Forgets the rows of a table that is none any more, unless a savepoint may bring it back.
     fn forget(&mut self, core: &TableCore) {
         if self.savepoints.is_empty()
@@ -284,7 +310,7 @@ impl Session {
         let copied = self.load_rows(|tx| {
             tx.scan(&from, Range::all())?.try_for_each(|row| {
                 let values = changed.row(row?.to_values())?;
-                tx.insert(&to, values.iter().map(ValueRef::from).collect::<Vec<_>>())
+                tx.insert_overriding(&to, values.iter().map(ValueRef::from).collect::<Vec<_>>())
             })
         });
         let copied = copied.and_then(|(copied, _)| copied);

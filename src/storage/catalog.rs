@@ -1,6 +1,6 @@
-//! The catalog: which tables, sequences and feeds there are, kept in nine ordinary tables.
+//! The catalog: which tables, sequences and feeds there are, kept in ten ordinary tables.
 //!
-//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key` and `heddle_routing` are written by the transaction that creates a
+//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key`, `heddle_identity` and `heddle_routing` are written by the transaction that creates a
 //! table, logged and recovered like any other rows; so are `heddle_successor`, by the transaction that puts one table in another's
 //! place, `heddle_sequence`, which `crate::sequence` reads and writes, and `heddle_feed`, which is `crate::feed`'s.
 //! Only their own definitions are fixed, here.
@@ -10,8 +10,8 @@ use crossbeam_epoch::Guard;
 use crate::error::{Error, Result};
 use crate::expression::parse::parse;
 use crate::storage::definition::{
-    CheckDefinition, ColumnDefinition, ForeignKey, IndexDefinition, PrimaryIndex, ReferentialAction,
-    TableDefinition,
+    CheckDefinition, ColumnDefinition, ForeignKey, Identity, IdentitySequence, IndexDefinition, PrimaryIndex,
+    ReferentialAction, TableDefinition,
 };
 use crate::storage::index::Lookup;
 use crate::storage::table::{TableCore, TableId};
@@ -37,6 +37,8 @@ pub(crate) const FOREIGN_KEYS: TableId = 7;
 pub(crate) const FEEDS: TableId = 8;
 /// The table of the tables that have come in other tables' place.
 pub(crate) const SUCCESSORS: TableId = 9;
+/// The table of identity columns.
+pub(crate) const IDENTITIES: TableId = 10;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -47,7 +49,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 9] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 10] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -108,6 +110,7 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 9] {
         (FOREIGN_KEYS, foreign_key_table()),
         (FEEDS, feed_table()),
         (SUCCESSORS, successor_table()),
+        (IDENTITIES, identity_table()),
     ]
 }
 
@@ -140,6 +143,19 @@ fn successor_table() -> TableDefinition {
     TableDefinition::new("heddle_successor")
         .column("table_id", DataType::Int64)
         .column("successor", DataType::Int64)
+        .not_null()
+        .primary_key(["table_id"])
+        .primary_index(PrimaryIndex::Ordered)
+}
+
+fn identity_table() -> TableDefinition {
+    TableDefinition::new("heddle_identity")
+        .column("table_id", DataType::Int64)
+        .column("column_position", DataType::Int64)
+        .not_null()
+        .column("always", DataType::Bool)
+        .not_null()
+        .column("sequence", DataType::Text)
         .not_null()
         .primary_key(["table_id"])
         .primary_index(PrimaryIndex::Ordered)
@@ -208,6 +224,11 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
         rows.push((CHECKS, vec![number.clone(), position(at), text(&check.name), condition]));
     }
     rows.extend(foreign_key_rows(id, definition).map(|row| (FOREIGN_KEYS, row)));
+    if let Some(identity) = definition.identity_column() {
+        let always = Value::Bool(identity.kind == Identity::Always);
+        let (column, sequence) = (position(identity.position), Value::Text(identity.sequence));
+        rows.push((IDENTITIES, vec![number.clone(), column, always, sequence]));
+    }
     for (at, &column) in definition.routing.iter().enumerate() {
         rows.push((ROUTING, vec![number.clone(), position(at), position(column)]));
     }
@@ -283,7 +304,7 @@ fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
 /// Rows that don't describe a table: the catalog is damaged.
 pub(crate) fn read_definition(
     id: TableId,
-    [tables, columns, indexes, routing, checks, foreign_keys]: [&TableCore; 6],
+    [tables, columns, indexes, routing, checks, foreign_keys, identities]: [&TableCore; 7],
     guard: &Guard,
 ) -> Result<TableDefinition> {
     let damaged =
@@ -312,6 +333,7 @@ pub(crate) fn read_definition(
             not_null: field(4) == Value::Bool(true),
             references: optional(field(7)),
             domain: optional(field(8)),
+            identity: None,
             data_type,
             default,
         });
@@ -339,6 +361,14 @@ pub(crate) fn read_definition(
     }
     definition.foreign_keys = foreign_keys_of(read_rows(foreign_keys, id, guard)?)
         .ok_or_else(|| damaged("a foreign key with an unknown action"))?;
+    for mut row in read_rows(identities, id, guard)? {
+        let column = if let Value::Int(column) = row[1] { usize::try_from(column).ok() } else { None };
+        let column = column.and_then(|column| definition.columns.get_mut(column));
+        let column = column.ok_or_else(|| damaged("an identity column that is not there"))?;
+        let is_always = row[2] == Value::Bool(true);
+        column.identity = Some(if is_always { Identity::Always } else { Identity::ByDefault });
+        definition.identity_sequence = IdentitySequence(Some(text(row.remove(3))));
+    }
     definition.validate()?;
     Ok(definition)
 }

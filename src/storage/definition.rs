@@ -6,6 +6,7 @@
 mod check_definition;
 mod difference;
 mod foreign_key;
+mod identity;
 
 use crate::error::{Error, Result};
 use crate::expression::Expression;
@@ -14,6 +15,8 @@ use crate::types::{DataType, Value, assignment};
 pub(crate) use self::check_definition::ColumnLimit;
 pub(crate) use self::foreign_key::KeyIndex;
 pub use self::foreign_key::{ForeignKey, ReferentialAction};
+pub use self::identity::Identity;
+pub(crate) use self::identity::{IdentityColumn, IdentitySequence};
 
 /// The most columns that a table may have.
 pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
@@ -34,6 +37,8 @@ pub struct ColumnDefinition {
     pub references: Option<String>,
     /// The domain that this column shares with others, where no reference says so.
     pub domain: Option<String>,
+    /// Whether a sequence of its own gives its values, and when.
+    pub identity: Option<Identity>,
 }
 
 /// A secondary index.
@@ -110,6 +115,8 @@ pub struct TableDefinition {
     pub(crate) foreign_keys: Vec<ForeignKey>,
     /// The columns by which rows are divided among executors; empty: the key's first.
     pub(crate) routing: Vec<usize>,
+    /// The sequence of its identity column, once it has been made.
+    pub(crate) identity_sequence: IdentitySequence,
     /// The first thing that was wrong while it was built; `validate` reports it.
     pub(crate) problem: Option<Error>,
 }
@@ -126,6 +133,7 @@ impl TableDefinition {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             routing: Vec::new(),
+            identity_sequence: IdentitySequence::default(),
             problem: None,
         }
     }
@@ -140,6 +148,7 @@ impl TableDefinition {
             default: Value::Null,
             references: None,
             domain: None,
+            identity: None,
         });
         self
     }
@@ -351,6 +360,7 @@ impl TableDefinition {
             }
         }
         self.validate_keys()?;
+        self.validate_identity()?;
         self.validate_checks()?;
         self.validate_foreign_keys()
     }

@@ -9,6 +9,7 @@ pub(crate) mod epoch;
 pub(crate) mod foreign_keys;
 pub(crate) mod fuzzy_scan;
 pub(crate) mod garbage;
+pub(crate) mod identity;
 pub(crate) mod index;
 pub(crate) mod index_build;
 pub(crate) mod private_schema;

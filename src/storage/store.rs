@@ -1,7 +1,7 @@
 //! The store: all tables, the global epoch and the worker contexts of one database.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_epoch::Guard;
 use parking_lot::{Mutex, RwLock};
@@ -13,6 +13,7 @@ use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
 use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks};
+use crate::storage::identity::IdentityValues;
 use crate::storage::slab::Slabs;
 use crate::storage::split_columns::Splits;
 use crate::storage::table::{TableCore, TableId};
@@ -32,6 +33,8 @@ pub(crate) struct Store {
     versions: Versions,
     /// The foreign keys of the schema in force.
     foreign_keys: Resolution,
+    /// What gives the values of identity columns; none: nothing is written.
+    identity_values: OnceLock<Arc<dyn IdentityValues>>,
     /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     /// Those that schema changes have superseded or dropped: no table is freed before the store is.
@@ -61,6 +64,7 @@ impl Store {
             splits: Splits::default(),
             versions: Versions::default(),
             foreign_keys: Resolution::default(),
+            identity_values: OnceLock::new(),
             tables: RwLock::new(tables),
             retired: Mutex::default(),
             last_table: Mutex::default(),
@@ -143,6 +147,20 @@ impl Store {
     #[inline]
     pub(crate) fn foreign_keys(&self) -> &Resolution {
         &self.foreign_keys
+    }
+
+    /// Says what gives the values of identity columns: once.
+    pub(crate) fn set_identity_values(&self, values: Arc<dyn IdentityValues>) {
+        let _ = self.identity_values.set(values);
+    }
+
+    /// The next value of the sequence of an identity column.
+    ///
+    /// # Errors
+    /// As [`IdentityValues::next`].
+    pub(crate) fn next_identity(&self, sequence: &str) -> Result<i64> {
+        let values = self.identity_values.get().ok_or(Error::Closed)?;
+        values.clone().next(self, sequence)
     }
 
     /// Resolves the foreign keys of the schema in force: while no other thread has the store, or behind the closed gate.
@@ -260,7 +278,8 @@ impl Store {
                 continue;
             }
             let definition = self.definition_in_catalog(table.id(), guard)?;
-            if definition != *table.definition() {
+            let sequences = (&definition.identity_sequence.0, &table.definition().identity_sequence.0);
+            if definition != *table.definition() || sequences.0 != sequences.1 {
                 let (redefined, _) = table.redefined(definition);
                 let redefined = Arc::new(redefined);
                 table.supersede(redefined.clone());
@@ -306,15 +325,16 @@ impl Store {
     }
 
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
-        let [tables, columns, indexes, routing, checks, foreign_keys] = [
+        let [tables, columns, indexes, routing, checks, foreign_keys, identities] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
             self.catalog_table(catalog::ROUTING)?,
             self.catalog_table(catalog::CHECKS)?,
             self.catalog_table(catalog::FOREIGN_KEYS)?,
+            self.catalog_table(catalog::IDENTITIES)?,
         ];
-        let tables = [&*tables, &*columns, &*indexes, &*routing, &*checks, &*foreign_keys];
+        let tables = [&*tables, &*columns, &*indexes, &*routing, &*checks, &*foreign_keys, &*identities];
         catalog::read_definition(id, tables, guard)
     }
 

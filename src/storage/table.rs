@@ -18,14 +18,16 @@ use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::storage::checks::Checks;
-use crate::storage::definition::{ColumnLimit, IndexDefinition, PrimaryIndex, TableDefinition};
+use crate::storage::definition::{
+    ColumnLimit, Identity, IdentityColumn, IndexDefinition, PrimaryIndex, TableDefinition,
+};
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, RecordPointer, record_lines};
 use crate::storage::row::{RowLayout, block_bytes, free_block};
 use crate::storage::slab::{Cutter, Slabs};
-use crate::storage::word::{DEAD, PLACEHOLDER};
+use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER};
 use crate::types::key::{EncodedKey, KeyKind, encode_component};
 use crate::types::{DataType, ValueRef};
 
@@ -68,6 +70,7 @@ pub(crate) struct TableCore {
     plain_ints: Vec<Option<(i64, i64)>>,
     /// What every row must pass; none: nothing.
     checks: Option<Checks>,
+    identity: Option<Box<IdentityColumn>>,
     /// For each column of the key, whether it is an integer's, and of what width.
     key_kinds: Box<[KeyKind]>,
     internal: bool,
@@ -126,7 +129,9 @@ impl TableCore {
         }
         table.secondary = secondary;
         table.plain = (0..indexed.len())
-            .map(|column| !indexed[column] && !table.definition.key.contains(&column))
+            .map(|column| {
+                !indexed[column] && !table.definition.key.contains(&column) && !table.is_fixed(column)
+            })
             .collect();
         table.plain_ints = (0..indexed.len())
             .map(|column| match table.definition.columns[column].data_type {
@@ -156,6 +161,7 @@ impl TableCore {
             plain: Vec::new(),
             plain_ints: Vec::new(),
             checks: Checks::of(&definition),
+            identity: definition.identity_column().map(Box::new),
             key_kinds: definition
                 .key
                 .iter()
@@ -265,6 +271,25 @@ impl TableCore {
     #[inline]
     pub(crate) fn checks(&self) -> Option<&Checks> {
         self.checks.as_ref()
+    }
+
+    /// The identity column, if there is one.
+    #[inline]
+    pub(crate) fn identity_column(&self) -> Option<&IdentityColumn> {
+        self.identity.as_deref()
+    }
+
+    /// Whether this is an identity column that no update changes.
+    pub(crate) fn is_fixed(&self, column: usize) -> bool {
+        let fixed = self.identity_column().filter(|identity| identity.kind == Identity::Always);
+        fixed.is_some_and(|identity| identity.position == column)
+    }
+
+    /// The row of this key as it is now, outside of any transaction.
+    pub(crate) fn present_row(&self, key: &[u8], guard: &Guard) -> Option<Vec<u64>> {
+        let Lookup::Found(record) = self.find(self.hash(key), key, guard) else { return None };
+        let mut words = vec![0; self.layout.words()];
+        (record.read(&mut words) & ABSENT == 0).then_some(words)
     }
 
     /// For each column of the primary key, whether it is an integer's: such a component needs no look at the column.

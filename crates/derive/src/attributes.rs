@@ -26,6 +26,8 @@ pub struct Column {
     pub data_type: Option<LitStr>,
     pub default: Option<Expr>,
     pub references: Option<String>,
+    /// A name of `heddledb::Identity`.
+    pub identity: Option<&'static str>,
 }
 
 /// A secondary index.
@@ -127,6 +129,7 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
         data_type: None,
         default: None,
         references: None,
+        identity: None,
     };
     let (mut is_key, mut index, mut check) = (false, None, None);
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("table")) {
@@ -141,6 +144,7 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
                 "default" => column.default = Some(meta.value()?.parse()?),
                 "references" => column.references = Some(meta.value()?.parse::<LitStr>()?.value()),
                 "check" => check = Some(meta.value()?.parse::<LitStr>()?.value()),
+                "identity" => column.identity = Some(identity(&meta)?),
                 _ => return Err(unknown(&meta, FIELD_WORDS)),
             }
             Ok(())
@@ -165,10 +169,21 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
 }
 
 const STRUCT_WORDS: &str = "`name = \"…\"`, `key(…)`, `index(name(…))`, `unique(name(…))`, `check(name = \"…\")`, `routing(…)`, `hash` or `ordered`";
-const FIELD_WORDS: &str = "`key`, `index`, `unique`, `default = …`, `check = \"…\"`, `references = \"…\"`, `data_type = \"…\"` or `name = \"…\"`";
+const FIELD_WORDS: &str = "`key`, `identity`, `identity(always)`, `index`, `unique`, `default = …`, `check = \"…\"`, `references = \"…\"`, `data_type = \"…\"` or `name = \"…\"`";
 
 fn unknown(meta: &ParseNestedMeta<'_>, words: &str) -> Error {
     meta.error(format!("this is no attribute of a table here; write {words}"))
+}
+
+/// `identity`, or `identity(always)`.
+fn identity(meta: &ParseNestedMeta<'_>) -> Result<&'static str> {
+    if !meta.input.peek(syn::token::Paren) {
+        return Ok("ByDefault");
+    }
+    match names(meta)?.as_slice() {
+        [word] if word == "always" => Ok("Always"),
+        _ => Err(meta.error("write `identity` or `identity(always)`")),
+    }
 }
 
 /// The names in parentheses behind a word.
@@ -268,6 +283,7 @@ mod tests {
             ("#[table(primary(id))] struct A { id: i64 }", "`key(…)`"),
             ("#[table(key(number))] struct A { id: i64 }", "no column `number`"),
             ("#[table(index(by_n(n)))] struct A { #[table(key)] id: i64 }", "no column `n`"),
+            ("struct A { #[table(key, identity(never))] id: i64 }", "`identity(always)`"),
             ("struct A(i64);", "fields with names"),
             ("enum A { B }", "takes no enum"),
             ("struct A<T> { #[table(key)] id: T }", "no generic parameters"),

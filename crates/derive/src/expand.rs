@@ -72,7 +72,7 @@ fn definition(table: &Table) -> TokenStream {
 }
 
 fn column(column: &Column) -> TokenStream {
-    let Column { name, field_type, data_type, default, references, .. } = column;
+    let Column { name, field_type, data_type, default, references, identity, .. } = column;
     let declared = match data_type {
         Some(text) => quote_spanned!(text.span()=> .column_of(#name, #text)),
         None => {
@@ -82,5 +82,9 @@ fn column(column: &Column) -> TokenStream {
     let not_null = (!column.is_nullable).then(|| quote!(.not_null()));
     let default = default.as_ref().map(|default| quote!(.default(#default)));
     let references = references.as_ref().map(|table| quote!(.references(#table)));
-    quote!(#declared #not_null #default #references)
+    let identity = identity.map(|kind| {
+        let kind = format_ident!("{kind}");
+        quote!(.identity(::heddledb::Identity::#kind))
+    });
+    quote!(#declared #not_null #default #references #identity)
 }

@@ -18,6 +18,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// Each field is a column of its name; a field of type `Option` may be NULL, others may not. On fields:
 ///
 /// - `#[table(key)]`: the column belongs to the primary key; several do in the order of the fields. At least one is needed.
+/// - `#[table(identity)]`, `#[table(identity(always))]`: a sequence gives the column's value (`Tx::insert_new`; of an `Option` field
+///   also where it is `None`).
 /// - `#[table(index)]`, `#[table(unique)]`: a secondary index of this column alone, called `TABLE_COLUMN`.
 /// - `#[table(default = 0)]`: what the column gets where it is not given (`Tx::insert_columns`).
 /// - `#[table(check = "stock >= 0")]`: a condition that every row must pass, called `TABLE_COLUMN_check`.

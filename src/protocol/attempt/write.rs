@@ -103,10 +103,8 @@ impl<'a> Attempt<'a> {
         let layout = table.layout();
         let mut checked = SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
         for &(column, value) in changes {
-            if table.definition().key().contains(&column) {
-                let what = layout.column(column).name.clone();
-                let detail = "it is part of the primary key; delete the row and insert it again".to_string();
-                return Err(Error::InvalidValue { what, detail });
+            if !table.is_plain(column) {
+                check_changeable(table, column)?;
             }
             checked.push((column, layout.checked(column, value)?));
         }
@@ -226,11 +224,7 @@ impl<'a> Attempt<'a> {
         operation: Operation,
         operand: ValueRef<'_>,
     ) -> Result<()> {
-        if table.definition().key().contains(&column) {
-            let what = table.layout().column(column).name.clone();
-            let detail = "it is part of the primary key, which no operation may change".to_string();
-            return Err(Error::InvalidValue { what, detail });
-        }
+        check_changeable(table, column)?;
         let mark = self.mark();
         self.workspace.borrow_mut().writes.operate(table, record.pointer(), column, operation, operand);
         // An indexed column's operation is a read and a write: the index record moves with the value.
@@ -424,6 +418,19 @@ impl<'a> Attempt<'a> {
         }
         Ok(())
     }
+}
+
+/// Refuses to change a column that keeps its value as long as its row is there.
+fn check_changeable(table: &TableCore, column: usize) -> Result<()> {
+    let name = || table.layout().column(column).name.clone();
+    if table.definition().key().contains(&column) {
+        let detail = "it is part of the primary key; delete the row and insert it again".to_string();
+        return Err(Error::InvalidValue { what: name(), detail });
+    }
+    if table.is_fixed(column) {
+        return Err(Error::GeneratedAlways { table: table.definition().name().to_string(), column: name() });
+    }
+    Ok(())
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 //! Invariant: two settled definitions have no difference exactly if they are equal, so that a definition never passes
 //! for another one.
 
-use super::{ColumnDefinition, ForeignKey, IndexDefinition, TableDefinition};
+use super::{ColumnDefinition, ForeignKey, Identity, IndexDefinition, TableDefinition};
 
 impl TableDefinition {
     /// How this definition, a stored one, differs from another one of the same name; `None` if they are equal. Both are
@@ -70,6 +70,11 @@ impl ColumnDefinition {
         }
         if !self.default.is_null() {
             text.push_str(&format!(" default {:?}", self.default));
+        }
+        match self.identity {
+            Some(Identity::ByDefault) => text.push_str(" identity by default"),
+            Some(Identity::Always) => text.push_str(" identity always"),
+            None => {}
         }
         if let Some(table) = &self.references {
             text.push_str(&format!(" references {table:?}"));
