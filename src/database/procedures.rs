@@ -48,8 +48,9 @@ impl Database {
         }
     }
 
-    /// As [`register`](Self::register), for procedures that a program generates: any number may share a name, which only reports
-    /// and errors show, and [`procedure`](Self::procedure) does not find.
+    /// As [`register`](Self::register), for procedures that a program generates, and for one of the same procedure for each thread (handles are
+    /// counted: threads that call one handle contend for its count). Any number may share a name, which only reports and errors show,
+    /// and [`procedure`](Self::procedure) does not find.
     ///
     /// # Errors
     /// As [`register`](Self::register), except [`Error::ProcedureExists`].

@@ -24,7 +24,7 @@ pub(super) fn register(db: &Database, tables: &Tables, settings: &Bookings) -> R
         let guide = Predicate::on(&tables.booking).sets("guide", |args| args.int(GUIDE));
         (stay, tour) = (stay.refers_to(nights), tour.refers_to(guide));
     }
-    Ok([db.register(stay)?, db.register(tour)?])
+    Ok([db.register_anonymous(stay)?, db.register_anonymous(tour)?])
 }
 
 fn stay(tables: &Tables, settings: &Bookings) -> ProcedureDefinition {

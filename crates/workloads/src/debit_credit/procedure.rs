@@ -35,7 +35,7 @@ pub(super) fn register(db: &Database, tables: &Tables, settings: &DebitCredit) -
     for name in ["account_branch", "account", "branch", "teller", "amount", "code", "caller", "sequence"] {
         definition = definition.parameter(name, DataType::Int64);
     }
-    db.register(definition.phase([
+    db.register_anonymous(definition.phase([
         if settings.tpc_b { tpc_b_account(tables, pause) } else { account_action(tables, pause) },
         teller_action(tables, pause),
         branch_action(tables, pause),

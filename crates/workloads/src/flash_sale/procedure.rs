@@ -32,7 +32,7 @@ pub(super) fn register(db: &Database, tables: &Tables, pause: Pause) -> Result<[
         offer(tables, pause),
     ]);
     let view = ProcedureDefinition::new("view").phase([look(tables, pause)?]);
-    Ok([db.register(order)?, db.register(view)?])
+    Ok([db.register_anonymous(order)?, db.register_anonymous(view)?])
 }
 
 /// One piece less, one order more.

@@ -62,7 +62,7 @@ pub(super) fn register(db: &Database, tables: &Tables, pause: Pause) -> Result<P
         };
         definition = definition.parameter(name, data_type);
     }
-    db.register(definition.phase([
+    db.register_anonymous(definition.phase([
         flight(tables, pause),
         carrier(tables, pause),
         airport(tables, pause, ORIGIN),

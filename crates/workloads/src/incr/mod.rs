@@ -223,7 +223,9 @@ fn register(db: &Database, table: &Table, settings: &Increment) -> heddledb::Res
             Ok(())
         })
     };
-    db.register(ProcedureDefinition::new("increment").parameter("id", DataType::Int64).phase([action]))
+    db.register_anonymous(
+        ProcedureDefinition::new("increment").parameter("id", DataType::Int64).phase([action]),
+    )
 }
 
 /// The counters of an open database.

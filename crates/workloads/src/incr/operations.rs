@@ -343,7 +343,7 @@ fn register(
     for name in ["id", "order", "payload"] {
         definition = definition.parameter(name, DataType::Int64);
     }
-    db.register(definition.phase([action]))
+    db.register_anonymous(definition.phase([action]))
 }
 
 /// The table of an open database.

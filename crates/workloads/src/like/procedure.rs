@@ -25,7 +25,7 @@ pub(super) fn register(db: &Database, tables: &Tables, pause: Pause) -> Result<[
         look(user, USER, [*user_likes, *last_page], pause),
         look(page, PAGE, [*page_likes, *page_likes], pause),
     ]);
-    Ok([db.register(like)?, db.register(read)?])
+    Ok([db.register_anonymous(like)?, db.register_anonymous(read)?])
 }
 
 fn change_user(user: &Table, likes: Column, last_page: Column, pause: Pause) -> Action {

@@ -42,7 +42,7 @@ fn register(db: &Database, name: &str, action: impl Fn(usize) -> Action) -> Resu
     for place in 0..PROBES {
         definition = definition.parameter(format!("record_{place}"), DataType::Int64);
     }
-    db.register(
+    db.register_anonymous(
         definition
             .phase((0..PROBES).map(|place| action(place).key(move |args, key| key.push(args.int(place)?)))),
     )

@@ -56,7 +56,7 @@ pub(super) fn register_all(db: &Database, tables: &Tables, pause: Pause) -> Resu
                 .phase([own(write_check(checking, pause))]),
         }
     });
-    definitions.map(|definition| db.register(definition)).collect()
+    definitions.map(|definition| db.register_anonymous(definition)).collect()
 }
 
 /// Looks whether there is such a customer.

@@ -49,7 +49,7 @@ pub(super) fn register_all(db: &Database, tables: &Tables, pause: Pause) -> Resu
             _ => write::by_number(definition(&["first_nbr", "records"]), tables, pause),
         }
     });
-    definitions.map(|definition| db.register(definition)).collect()
+    definitions.map(|definition| db.register_anonymous(definition)).collect()
 }
 
 fn with_parameters(name: &str, parameters: &[&str]) -> ProcedureDefinition {

@@ -57,7 +57,7 @@ pub(super) fn register_all(db: &Database, tables: &Tables, pause: Pause) -> Resu
         delivery::definition(tables, pause)?,
         stock_level::definition(tables, pause)?,
     ];
-    definitions.into_iter().map(|definition| db.register(definition)).collect()
+    definitions.into_iter().map(|definition| db.register_anonymous(definition)).collect()
 }
 
 fn with_parameters<'a>(name: &str, parameters: impl IntoIterator<Item = &'a str>) -> ProcedureDefinition {

@@ -44,7 +44,7 @@ impl Operations {
             };
             action.key(move |args, key| key.push(args.int(place)?))
         });
-        db.register(definition.parameter("random", DataType::Int64).phase(actions))
+        db.register_anonymous(definition.parameter("random", DataType::Int64).phase(actions))
     }
 
     fn read(&self, place: usize) -> Action {
