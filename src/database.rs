@@ -316,6 +316,12 @@ impl Database {
         }
     }
 
+    /// Whether a footprint changes where a call runs, or what it locks before it runs: by the protocol, or by a schedule that
+    /// chooses queues. If not, [`run`](Self::run) does the same as [`run_declared`](Self::run_declared), and costs less.
+    pub fn uses_footprints(&self) -> bool {
+        self.engine().protocol().uses_footprints() || self.shared.input().uses_footprints()
+    }
+
     /// Runs a closure as a transaction within the footprint of a procedure: routed, scheduled and locked as a call of it with
     /// these arguments, on whichever thread that leads to. The procedure's own bodies do not run; the closure reaches what any
     /// of its actions declares, in their modes.

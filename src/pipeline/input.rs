@@ -81,6 +81,11 @@ impl Input {
         self.partition_key.as_deref()
     }
 
+    /// Whether what a call declares decides where it runs.
+    pub(crate) fn uses_footprints(&self) -> bool {
+        self.executors.is_some() || !matches!(self.schedule, Schedule::Random)
+    }
+
     /// Takes a call in: on the caller's thread, or by the input threads.
     ///
     /// # Errors

@@ -186,6 +186,11 @@ pub(crate) trait Protocol: Send + Sync {
         usize::MAX
     }
 
+    /// Whether what a call declares changes how it runs.
+    fn uses_footprints(&self) -> bool {
+        true
+    }
+
     /// Acquires what must be had before the body runs, and chooses the attempt's table of functions.
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try);
 

@@ -5,7 +5,12 @@
 //! does. Counted are the instructions of the calling thread inside of `measured_region`. The database is in memory,
 //! without durability.
 //!
+//! Calls of functions are measured beside the procedures that do the same (`support/calls.rs`).
+//!
 //! Where valgrind is not installed it says so, and succeeds. `-- WORD` measures only what has the word in its name.
+
+#[path = "support/calls.rs"]
+mod calls;
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -17,26 +22,44 @@ use heddledb::{Database, Durability, Options, ProtocolKind, Table, ValueRef, fai
 const WARM_UP: u64 = 256;
 /// Repetitions of the shorter run.
 const REPETITIONS: u64 = 1_024;
+/// The protocols under which it is measured.
+const PROTOCOLS: [&str; 3] = ["serial", "optimistic", "locking"];
 /// Rows of the table.
 const ROWS: i64 = 10_000;
 
-/// Runs an operation; it is given the number of the repetition.
-type Operation = fn(&mut Bank, i64);
+/// What is measured, of a database under the protocol that is measured.
+enum Operation {
+    /// A statement of the bank.
+    Statement(fn(&mut Bank, i64)),
+    /// Calls of a workload.
+    Calls(MakeCalls, &'static str),
+}
+
+/// Makes what makes calls; that is given the number of the repetition.
+type MakeCalls = fn(&Database, &str) -> Result<Box<dyn FnMut(i64)>, SqlError>;
+
+use Operation::{Calls, Statement};
 
 /// Each operation; those of SQL follow the closure that does the same.
-const OPERATIONS: [(&str, Operation); 12] = [
-    ("get by closure", get_by_closure),
-    ("get by prepared SELECT", get_prepared),
-    ("get by portal", get_by_portal),
-    ("get by text", get_by_text),
-    ("add by closure", add_by_closure),
-    ("add by prepared UPDATE", add_prepared),
-    ("add by text", add_by_text),
-    ("set by closure", set_by_closure),
-    ("set by prepared UPDATE", set_prepared),
-    ("read and set by closure", read_and_set_by_closure),
-    ("read and set by prepared UPDATE", read_and_set_prepared),
-    ("insert by prepared INSERT", insert_prepared),
+const OPERATIONS: [(&str, Operation); 18] = [
+    ("get by closure", Statement(get_by_closure)),
+    ("get by prepared SELECT", Statement(get_prepared)),
+    ("get by portal", Statement(get_by_portal)),
+    ("get by text", Statement(get_by_text)),
+    ("add by closure", Statement(add_by_closure)),
+    ("add by prepared UPDATE", Statement(add_prepared)),
+    ("add by text", Statement(add_by_text)),
+    ("set by closure", Statement(set_by_closure)),
+    ("set by prepared UPDATE", Statement(set_prepared)),
+    ("read and set by closure", Statement(read_and_set_by_closure)),
+    ("read and set by prepared UPDATE", Statement(read_and_set_prepared)),
+    ("insert by prepared INSERT", Statement(insert_prepared)),
+    ("debit-credit by procedure", Calls(calls::by_procedure, "debit-credit")),
+    ("debit-credit by function", Calls(calls::by_function, "debit-credit")),
+    ("tatp by procedure", Calls(calls::by_procedure, "tatp")),
+    ("tatp by function", Calls(calls::by_function, "tatp")),
+    ("tpcc by procedure", Calls(calls::by_procedure, "tpcc")),
+    ("tpcc by function", Calls(calls::by_function, "tpcc")),
 ];
 
 fn main() -> ExitCode {
@@ -55,15 +78,24 @@ fn main() -> ExitCode {
         println!("valgrind is not installed, so no instructions are counted; install it and run this again");
         return ExitCode::SUCCESS;
     }
-    println!("{:<36} {:>10} {:>12}", "instructions of the calling thread", "serial", "optimistic");
+    println!(
+        "{:<36} {:>10} {:>12} {:>10}",
+        "instructions of the calling thread", PROTOCOLS[0], PROTOCOLS[1], PROTOCOLS[2]
+    );
     for (number, (name, _)) in OPERATIONS.iter().enumerate() {
         if arguments.iter().any(|word| !name.contains(word.as_str())) {
             continue;
         }
-        match (per_operation(number, "serial"), per_operation(number, "optimistic")) {
-            (Ok(serial), Ok(optimistic)) => println!("{name:<36} {serial:>10.1} {optimistic:>12.1}"),
-            (Err(error), _) | (_, Err(error)) => {
-                eprintln!("{name}: {error}");
+        let counts = PROTOCOLS.map(|protocol| per_operation(number, protocol));
+        match &counts {
+            [Ok(first), Ok(second), Ok(third)] => {
+                println!("{name:<36} {first:>10.1} {second:>12.1} {third:>10.1}");
+            }
+            counts => {
+                counts
+                    .iter()
+                    .filter_map(|count| count.as_ref().err())
+                    .for_each(|error| eprintln!("{name}: {error}"));
                 return ExitCode::FAILURE;
             }
         }
@@ -107,9 +139,8 @@ fn run(operation: usize, protocol: &str, repetitions: u64) -> ExitCode {
         eprintln!("there is no such operation");
         return ExitCode::FAILURE;
     };
-    let protocol = if protocol == "serial" { ProtocolKind::Serial } else { ProtocolKind::Optimistic };
-    let mut bank = match Bank::new(protocol) {
-        Ok(bank) => bank,
+    let mut operation = match prepared(operation, protocol) {
+        Ok(operation) => operation,
         Err(error) => {
             eprintln!("the database cannot be made: {error}");
             return ExitCode::FAILURE;
@@ -119,13 +150,31 @@ fn run(operation: usize, protocol: &str, repetitions: u64) -> ExitCode {
     let mut repeat = |repetitions: u64| {
         for _ in 0..repetitions {
             next += 1;
-            operation(&mut bank, next);
+            operation(next);
         }
     };
     repeat(WARM_UP);
     measured_region(&mut repeat, repetitions);
     println!("{name}: done");
     ExitCode::SUCCESS
+}
+
+/// An operation that is ready to be repeated.
+fn prepared(operation: &Operation, protocol: &str) -> Result<Box<dyn FnMut(i64)>, SqlError> {
+    let protocol = match protocol {
+        "serial" => ProtocolKind::Serial,
+        "locking" => ProtocolKind::Locking,
+        _ => ProtocolKind::Optimistic,
+    };
+    let options = Options::default().protocol(protocol).workers(1).durability(Durability::None);
+    let db = Database::in_memory_with(options)?;
+    match operation {
+        Statement(operation) => {
+            let (operation, mut bank) = (*operation, Bank::new(db)?);
+            Ok(Box::new(move |number| operation(&mut bank, number)))
+        }
+        Calls(make, workload) => make(&db, workload),
+    }
 }
 
 /// A database with accounts, and a connection with prepared statements.
@@ -142,9 +191,7 @@ struct Bank {
 }
 
 impl Bank {
-    fn new(protocol: ProtocolKind) -> Result<Bank, SqlError> {
-        let options = Options::default().protocol(protocol).workers(1).durability(Durability::None);
-        let db = Database::in_memory_with(options)?;
+    fn new(db: Database) -> Result<Bank, SqlError> {
         let mut connection = Sql::new(&db)?.connect(Default::default())?;
         connection
             .query("create table account (id bigint primary key, amount bigint not null, name text)")?;

@@ -4,7 +4,7 @@
 use std::thread;
 
 use heddle_sql::{ConnectOptions, Connection, Sql};
-use heddledb::{Database, Durability, Options, ProtocolKind, Statistics};
+use heddledb::{Database, Durability, Options, ProtocolKind, ScheduleKind, ScheduleOptions, Statistics};
 
 const PROTOCOLS: [ProtocolKind; 5] = [
     ProtocolKind::Optimistic,
@@ -179,7 +179,9 @@ fn an_access_that_is_not_declared_runs_the_call_as_a_closure() {
             end $$;
         ");
         let counts = counted(&database, &mut connection, "select put(1, 7)");
-        assert_eq!((counts.failed, counts.committed), (1, 1), "{protocol}: the call, then the closure");
+        // Where a footprint changes nothing, the call runs as a closure from the beginning.
+        let failed = u64::from(database.uses_footprints());
+        assert_eq!((counts.failed, counts.committed), (failed, 1), "{protocol}: the call, then the closure");
         assert_eq!(answer(&mut connection, "select put(2, 11)"), "Some([[Some(\"-1\")]])", "{protocol}");
         assert_eq!(
             answer(&mut connection, "select n from item order by id"),
@@ -189,6 +191,20 @@ fn an_access_that_is_not_declared_runs_the_call_as_a_closure() {
         run(&mut connection, "set heddle.derive_footprints = off");
         let counts = counted(&database, &mut connection, "select put(1, 8)");
         assert_eq!((counts.failed, counts.committed), (0, 1), "{protocol}");
+    }
+}
+
+#[test]
+fn calls_are_declared_where_a_footprint_changes_how_they_run() {
+    use ProtocolKind::{Locking, Optimistic, Partitioned, Phased, Serial};
+    let uses = |protocol| database(protocol).uses_footprints();
+    assert!(uses(Serial) && uses(Locking) && uses(Partitioned));
+    assert!(!uses(Optimistic) && !uses(Phased));
+    let schedules = [ScheduleOptions::partition_by("id"), ScheduleKind::Predict.into()];
+    for schedule in schedules {
+        let options = Options::default().durability(Durability::None).workers(2).schedule(schedule);
+        let database = Database::in_memory_with(options).expect("a database in memory");
+        assert!(database.uses_footprints());
     }
 }
 

@@ -23,6 +23,10 @@ use crate::storage::word::Stamp;
 pub(super) struct Optimistic;
 
 impl Protocol for Optimistic {
+    fn uses_footprints(&self) -> bool {
+        false
+    }
+
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&TRACKED);
         if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {

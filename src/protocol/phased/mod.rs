@@ -130,6 +130,10 @@ impl WriteLocking for Splitting<'_> {
 }
 
 impl Protocol for Phased {
+    fn uses_footprints(&self) -> bool {
+        false
+    }
+
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&SPLIT_AWARE);
         // Relaxed: bodies set it on this thread, or on threads that they have joined.

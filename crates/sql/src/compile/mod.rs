@@ -1,8 +1,10 @@
-//! Compiled statements: reads and writes of one row by its primary key, which run without plan operators.
+//! Compiled statements: reads and writes of one row by its primary key, and rows of expressions, which run without plan
+//! operators.
 //!
 //! ```text
 //! key      a primary key from expressions, in the engine's form       read     SELECT of one row
 //! update   UPDATE of one row, by operations if possible     insert   INSERT of one row     delete   DELETE of one row
+//! row      SELECT without a table, such as the call of a function
 //! ```
 //!
 //! A statement is compiled when it is planned. A compiled statement allocates no memory for values of one machine
@@ -17,6 +19,7 @@ mod delete;
 mod insert;
 mod key;
 mod read;
+mod row;
 mod update;
 
 use std::collections::BTreeSet;
@@ -35,6 +38,7 @@ pub(crate) use key::PointKey;
 /// A compiled statement.
 #[derive(Debug)]
 pub(crate) enum Procedure {
+    Row(row::OneRow),
     Read(read::PointRead),
     Insert(insert::OneInsert),
     Update(update::PointUpdate),
@@ -56,7 +60,10 @@ impl Procedure {
             return None;
         }
         match action {
-            Action::Query(plan) => read::PointRead::of(plan).map(Procedure::Read),
+            Action::Query(plan) => match row::OneRow::of(plan) {
+                Some(row) => Some(Procedure::Row(row)),
+                None => read::PointRead::of(plan).map(Procedure::Read),
+            },
             Action::Insert(plan) => insert::OneInsert::of(plan).map(Procedure::Insert),
             Action::Update(plan) => update::PointUpdate::of(plan).map(Procedure::Update),
             Action::Delete(plan) => delete::PointDelete::of(plan).map(Procedure::Delete),
@@ -68,6 +75,7 @@ impl Procedure {
     /// or written. `None`: nothing was done, and the caller must run the operators instead.
     pub(crate) fn run<'e>(&'e self, run: &mut Run<'e>, row: &mut Vec<Value>) -> Result<Option<u64>> {
         match self {
+            Procedure::Row(one) => one.run(run, row).map(Some),
             Procedure::Read(read) => read.run(run, row).map(Some),
             Procedure::Insert(insert) => insert.run(run, row),
             Procedure::Update(update) => update.run(run, row),

@@ -30,6 +30,21 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The expressions of the one row that the plan returns, if it reads none.
+    pub(crate) fn lone_row(&self) -> Option<&[Expr]> {
+        match &self.node {
+            Node::Values(rows) => match &rows[..] {
+                [row] => Some(row),
+                _ => None,
+            },
+            Node::Project { input, expressions } => match &input.node {
+                Node::Values(rows) => matches!(&rows[..], [row] if row.is_empty()).then_some(expressions),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// What stands in for a plan while it is moved.
     pub(crate) fn nothing() -> Plan {
         Plan { node: Node::Values(Vec::new()), width: 0, rows: 0.0, cost: 0.0, id: 0 }

@@ -95,19 +95,8 @@ impl Planned {
     /// The expression that the statement computes, if it is one without a table.
     pub(crate) fn lone_expression(&self) -> Option<&Expr> {
         let Action::Query(plan) = &self.action else { return None };
-        let (expressions, input) = match &plan.node {
-            Node::Values(rows) => match &rows[..] {
-                [row] => (&row[..], None),
-                _ => return None,
-            },
-            Node::Project { input, expressions } => (&expressions[..], Some(input)),
-            _ => return None,
-        };
-        let is_single = input.is_none_or(
-            |input| matches!(&input.node, Node::Values(rows) if rows.len() == 1 && rows[0].is_empty()),
-        );
-        match expressions {
-            [expression] if is_single && self.ctes.is_empty() && self.first.is_empty() => Some(expression),
+        match plan.lone_row()? {
+            [expression] if self.ctes.is_empty() && self.first.is_empty() => Some(expression),
             _ => None,
         }
     }

@@ -11,14 +11,16 @@ use crate::access;
 use crate::bind::tree::StatementKind;
 use crate::bind::{BindContext, Checks, bind};
 use crate::catalog::rights::{RightsKind, SELECT};
+use crate::compile::Procedure;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
-use crate::routine::footprint::call::declared_call;
-use crate::run::{KeptRows, execute, execute_compiled};
+use crate::routine::footprint::call::{DeclaredCall, declared_call};
+use crate::run::{Access, KeptRows, execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
+use crate::session::environment::SessionEnvironment;
 use crate::session::result::{Field, ResultSink, Tag};
 use crate::session::sequences::SHORTAGE;
 use crate::types::{Environment, Type, Value};
@@ -291,7 +293,7 @@ impl Connection {
             let in_session = self.runs_in_session(&plan.planned);
             self.environment.deferred.set_in_block(!self.transaction.is_idle());
             let environment = &mut self.environment;
-            let body = |access: crate::run::Access<'_>| {
+            let body = |access: Access<'_>| {
                 let mut count = 0;
                 environment.begin_attempt();
                 rows.each(&mut |row| {
@@ -349,58 +351,36 @@ impl Connection {
         parameters: &[Value],
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
-        if plan.planned.procedure.is_some()
-            && let Some(count) = self.run_compiled(plan, parameters, each)?
-        {
+        let planned = &plan.planned;
+        let idle = self.transaction.is_idle();
+        self.environment.deferred.set_in_block(!idle);
+        let is_read_only = self.environment.settings.derived.read_only && planned.only_reads();
+        let on_snapshot = idle && (planned.is_report || is_read_only);
+        // What a function reads may be much.
+        let is_compiled = match &planned.procedure {
+            Some(Procedure::Row(_)) => !on_snapshot,
+            procedure => procedure.is_some(),
+        };
+        if is_compiled && let Some(count) = self.run_compiled(plan, parameters, each)? {
             return Ok(count);
         }
-        let in_session = self.runs_in_session(&plan.planned);
-        self.environment.deferred.set_in_block(!self.transaction.is_idle());
-        let environment = &mut self.environment;
-        environment.begin_attempt();
-        let idle = self.transaction.is_idle();
-        let is_read_only = environment.settings.derived.read_only && plan.planned.only_reads();
-        if idle && (plan.planned.is_report || is_read_only) {
+        if on_snapshot {
+            let environment = &mut self.environment;
+            environment.begin_attempt();
             return access::read(&self.shared.database, |access| {
-                execute(&plan.planned, access, parameters, environment, &mut |batch| {
+                execute(planned, access, parameters, environment, &mut |batch| {
                     batch.rows().try_for_each(&mut *each)
                 })
             });
         }
-        let call = match idle && !in_session && environment.settings.derived.derive_footprints {
-            true => declared_call(environment, &plan.planned, parameters),
-            false => None,
-        };
-        let mut kept = KeptRows::new(environment.memory());
-        let mut body = |access: crate::run::Access<'_>| {
+        let way = self.way(planned, parameters);
+        let mut kept = KeptRows::new(self.environment.memory());
+        let count = self.run_by(way, |access, environment| {
             kept.clear();
-            environment.begin_attempt();
-            execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| kept.push_batch(batch))
-        };
-        let count = match call {
-            Some(call) => {
-                match access::run_declared(&self.shared.database, &call.procedure, call.args, &mut body) {
-                    // What the arguments tell is not what it accesses: nothing was changed.
-                    Err(error) if error.is_outside_footprint() => {
-                        let count = access::run(&self.shared.database, body)?;
-                        environment.routines.note_miss(call.routine);
-                        count
-                    }
-                    done => done?,
-                }
-            }
-            None if in_session => access::run_in(&mut self.transaction.session, body)?,
-            None => access::run(&self.shared.database, body)?,
-        };
+            execute(planned, access, parameters, environment, &mut |batch| kept.push_batch(batch))
+        })?;
         kept.each(each)?;
         Ok(count)
-    }
-
-    /// Whether a statement runs in the engine's session: in a block, and where it reserves rows or may meet reserved ones.
-    fn runs_in_session(&self, planned: &Planned) -> bool {
-        !self.transaction.is_idle()
-            || planned.locks
-            || (planned.writes || planned.calls) && self.shared.database.has_reservations()
     }
 
     /// Runs a compiled statement. None: the operators are to run.
@@ -410,23 +390,79 @@ impl Connection {
         parameters: &[Value],
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let in_session = self.runs_in_session(&plan.planned);
-        let (row, environment) = (&mut self.row, &mut self.environment);
-        let body = |access: crate::run::Access<'_>| {
+        let way = self.way(&plan.planned, parameters);
+        let mut row = std::mem::take(&mut self.row);
+        let done = self.run_by(way, |access, environment| {
             row.clear();
-            environment.begin_attempt();
-            execute_compiled(&plan.planned, access, parameters, &mut *environment, row)
-        };
-        let count = if in_session {
-            access::run_in(&mut self.transaction.session, body)?
-        } else {
-            access::run(&self.shared.database, body)?
-        };
-        if plan.returns && count.is_some_and(|count| count > 0) {
-            each(&self.row)?;
-        }
-        Ok(count)
+            execute_compiled(&plan.planned, access, parameters, environment, &mut row)
+        });
+        let done = done.and_then(|count| {
+            if plan.returns && count.is_some_and(|count| count > 0) {
+                each(&row)?;
+            }
+            Ok(count)
+        });
+        self.row = row;
+        done
     }
+
+    /// Whether a statement runs in the engine's session: in a block, and where it reserves rows or may meet reserved ones.
+    fn runs_in_session(&self, planned: &Planned) -> bool {
+        !self.transaction.is_idle()
+            || planned.locks
+            || (planned.writes || planned.calls) && self.shared.database.has_reservations()
+    }
+
+    /// How a statement reaches the engine.
+    fn way(&mut self, planned: &Planned, parameters: &[Value]) -> Way {
+        if self.runs_in_session(planned) {
+            return Way::Session;
+        }
+        let environment = &mut self.environment;
+        let declares =
+            environment.settings.derived.derive_footprints && self.shared.database.uses_footprints();
+        let call = if declares { declared_call(environment, planned, parameters) } else { None };
+        call.map_or(Way::Closure, Way::Declared)
+    }
+
+    /// Runs a body as a transaction, or as a part of the open one.
+    fn run_by<T: Send>(
+        &mut self,
+        way: Way,
+        mut body: impl FnMut(Access<'_>, &mut SessionEnvironment) -> Result<T> + Send,
+    ) -> Result<T> {
+        let environment = &mut self.environment;
+        let mut attempt = |access: Access<'_>| {
+            environment.begin_attempt();
+            body(access, environment)
+        };
+        let database = &self.shared.database;
+        match way {
+            Way::Session => access::run_in(&mut self.transaction.session, attempt),
+            Way::Closure => access::run(database, attempt),
+            Way::Declared(call) => {
+                match access::run_declared(database, &call.procedure, call.args, &mut attempt) {
+                    // What the arguments tell is not what it accesses: nothing was changed.
+                    Err(error) if error.is_outside_footprint() => {
+                        let done = access::run(database, attempt)?;
+                        self.environment.routines.note_miss(call.routine);
+                        Ok(done)
+                    }
+                    done => done,
+                }
+            }
+        }
+    }
+}
+
+/// How a statement reaches the engine.
+enum Way {
+    /// In the engine's session.
+    Session,
+    /// As a call that declares its keys.
+    Declared(DeclaredCall),
+    /// As a closure.
+    Closure,
 }
 
 /// Whether a statement means the same whenever it is bound: `'now'` and its kin do not.

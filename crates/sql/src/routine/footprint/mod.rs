@@ -22,7 +22,7 @@ pub(crate) mod accesses;
 pub(crate) mod call;
 pub(crate) mod collect;
 mod explain;
-mod expressions;
+pub(crate) mod expressions;
 
 use std::sync::Arc;
 
