@@ -12,6 +12,7 @@ use crate::routine::plpgsql;
 use crate::routine::query::{Door, Execution};
 use crate::routine::sql::SqlBody;
 use crate::routine::{Body, Compiled};
+use crate::run::parameters::Parameters;
 use crate::run::{Access, evaluate_alone};
 use crate::session::SessionEnvironment;
 use crate::types::{Type, Value};
@@ -130,7 +131,7 @@ fn run_body(
 pub(crate) fn procedure(
     execution: &mut Execution<'_>,
     planned: &Planned,
-    parameters: &[Value],
+    parameters: Parameters<'_>,
     columns: usize,
 ) -> Result<Vec<Value>> {
     let call = planned.procedure_call().ok_or_else(|| SqlError::internal("a CALL calls no procedure"))?;
@@ -202,15 +203,17 @@ pub(crate) fn trigger_program(
 
 /// A routine's body, compiled for the catalog as it is.
 pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Arc<Body>> {
-    let (version, settings) = (environment.catalog.version, environment.settings.derived.binding.clone());
     let role = environment.role_oid();
+    let version = environment.catalog.version;
+    let settings = &environment.settings.derived.binding;
     if let Some(compiled) = environment.routines.compiled.get(&routine.oid)
         && compiled.version == version
-        && compiled.settings == settings
+        && (Arc::ptr_eq(&compiled.settings, settings) || compiled.settings == *settings)
         && compiled.role == role
     {
         return Ok(compiled.body.clone());
     }
+    let settings = settings.clone();
     let body = Arc::new(compile(environment, routine)?);
     let compiled = Compiled { body: body.clone(), version, settings, role };
     environment.routines.compiled.insert(routine.oid, compiled);

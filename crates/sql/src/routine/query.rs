@@ -26,6 +26,7 @@ use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, plan};
 use crate::rewrite::fold_statement;
 use crate::routine::call::procedure;
+use crate::run::parameters::Parameters;
 use crate::run::{Access, KeptRows, evaluate_alone, execute, execute_compiled};
 use crate::session::{KnownNow, SessionEnvironment, Transaction};
 use crate::types::record::RecordField;
@@ -33,8 +34,8 @@ use crate::types::{Environment, Type, Value};
 
 /// Variables with values, as the statements of a body see them.
 pub(crate) trait Frame: Names {
-    /// A variable's value.
-    fn value(&self, variable: &VariableRef) -> Value;
+    /// The variables' values, by their numbers; of a row variable, the row.
+    fn values(&self) -> &[Value];
 
     /// The fields of a row variable; none if it has no value.
     fn shape(&self, slot: usize) -> Option<Arc<[RecordField]>>;
@@ -189,7 +190,7 @@ impl Query {
         if let Some(expr) = plan.expression() {
             let parameters = plan.parameters(frame);
             let value = execution.with_access(|access, environment| {
-                evaluate_alone(expr, &plan.planned, access, &parameters, environment)
+                evaluate_alone(expr, &plan.planned, access, parameters, environment)
             });
             return Ok((value?, ty));
         }
@@ -229,12 +230,12 @@ impl QueryPlan {
     ) -> Result<Value> {
         let parameters = self.parameters(frame);
         execution.with_access(|access, environment| {
-            evaluate_alone(expression, &self.planned, access, &parameters, environment)
+            evaluate_alone(expression, &self.planned, access, parameters, environment)
         })
     }
 
-    fn parameters(&self, frame: &dyn Frame) -> Vec<Value> {
-        self.variables.iter().map(|variable| frame.value(variable)).collect()
+    fn parameters<'p>(&'p self, frame: &'p dyn Frame) -> Parameters<'p> {
+        Parameters::Variables(frame.values(), &self.variables)
     }
 
     fn check_allowed(&self, execution: &Execution<'_>) -> Result<()> {
@@ -264,22 +265,39 @@ impl QueryPlan {
         let parameters = self.parameters(frame);
         let access = match &mut execution.door {
             Door::Attempt(access) => *access,
-            Door::Chain(_) => return self.run_in_chain(execution, &parameters, each),
+            Door::Chain(_) => return self.run_in_chain(execution, parameters, each),
         };
-        self.run_once(access, execution.environment, &parameters, each)
+        self.run_once(access, execution.environment, parameters, each)
+    }
+
+    /// Runs the statement in its compiled form: the row that it returns, if any, is put into `row`. How many rows it returned or
+    /// wrote; none: nothing was done, and [`run`](Self::run) is to run it.
+    pub(crate) fn run_compiled(
+        &self,
+        execution: &mut Execution<'_>,
+        frame: &dyn Frame,
+        row: &mut Vec<Value>,
+    ) -> Result<Option<u64>> {
+        row.clear();
+        let access = match execution.door {
+            Door::Attempt(access) if self.planned.procedure.is_some() => access,
+            _ => return Ok(None),
+        };
+        self.check_allowed(execution)?;
+        execute_compiled(&self.planned, access, self.parameters(frame), execution.environment, row)
     }
 
     /// Calls a procedure as a part of the body that CALL stands in: the row of its output arguments.
     pub(crate) fn call(&self, execution: &mut Execution<'_>, frame: &dyn Frame) -> Result<Vec<Value>> {
         let parameters = self.parameters(frame);
-        procedure(execution, &self.planned, &parameters, self.columns.len())
+        procedure(execution, &self.planned, parameters, self.columns.len())
     }
 
     /// Runs the statement as an access of a chain's transaction: its rows are given when it has ended.
     fn run_in_chain(
         &self,
         execution: &mut Execution<'_>,
-        parameters: &[Value],
+        parameters: Parameters<'_>,
         each: &mut dyn FnMut(&[Value]) -> Result<bool>,
     ) -> Result<u64> {
         let mut kept = KeptRows::new(execution.environment.memory());
@@ -299,7 +317,7 @@ impl QueryPlan {
         &self,
         access: Access<'_>,
         environment: &mut SessionEnvironment,
-        parameters: &[Value],
+        parameters: Parameters<'_>,
         each: &mut dyn FnMut(&[Value]) -> Result<bool>,
     ) -> Result<u64> {
         let mut row = Vec::new();

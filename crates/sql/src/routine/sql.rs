@@ -65,8 +65,8 @@ impl Names for Arguments<'_> {
 }
 
 impl Frame for Arguments<'_> {
-    fn value(&self, variable: &VariableRef) -> Value {
-        self.values.get(variable.slot).cloned().unwrap_or_default()
+    fn values(&self) -> &[Value] {
+        self.values
     }
 
     fn shape(&self, _slot: usize) -> Option<Arc<[RecordField]>> {

@@ -39,19 +39,13 @@ fn columns_of(table: &Table) -> Vec<ResultColumn> {
 }
 
 /// OLD and NEW, as a condition names them.
-struct Rows<'a> {
+struct Rows {
     fields: Arc<[RecordField]>,
-    old: Option<&'a [Value]>,
-    new: Option<&'a [Value]>,
+    /// OLD and NEW, in this order.
+    rows: [Value; 2],
 }
 
-impl Rows<'_> {
-    fn row(&self, slot: usize) -> Option<&[Value]> {
-        if slot == 0 { self.old } else { self.new }
-    }
-}
-
-impl Names for Rows<'_> {
+impl Names for Rows {
     fn find(&self, parts: &[&str]) -> Result<Option<(VariableRef, Type)>> {
         let slot = match parts.first() {
             Some(&"old") => 0,
@@ -79,13 +73,9 @@ impl Names for Rows<'_> {
     }
 }
 
-impl Frame for Rows<'_> {
-    fn value(&self, variable: &VariableRef) -> Value {
-        match (self.row(variable.slot), variable.field) {
-            (Some(row), Some(field)) => row.get(field).cloned().unwrap_or_default(),
-            (Some(row), None) => record(&self.fields, row[..self.fields.len()].to_vec()),
-            (None, _) => Value::Null,
-        }
+impl Frame for Rows {
+    fn values(&self) -> &[Value] {
+        &self.rows
     }
 
     fn shape(&self, _slot: usize) -> Option<Arc<[RecordField]>> {
@@ -101,8 +91,15 @@ fn condition_of(text: &str) -> Result<Query> {
     }
 }
 
-fn rows_of<'a>(table: &Table, old: Option<&'a [Value]>, new: Option<&'a [Value]>) -> Rows<'a> {
-    Rows { fields: plpgsql::fields_of(&columns_of(table)), old, new }
+fn rows_of(table: &Table, old: Option<&[Value]>, new: Option<&[Value]>) -> Rows {
+    let fields = plpgsql::fields_of(&columns_of(table));
+    let rows = [old, new].map(|row| row_of(&fields, row));
+    Rows { fields, rows }
+}
+
+/// A row as a record of these fields; NULL, if there is none.
+fn row_of(fields: &Arc<[RecordField]>, row: Option<&[Value]>) -> Value {
+    row.map_or(Value::Null, |row| record(fields, row[..fields.len()].to_vec()))
 }
 
 /// Checks a trigger that is created: its condition binds, and names no rows that there are not.
@@ -150,11 +147,7 @@ pub(crate) fn fire(
     }
     let columns = columns_of(firing.table);
     let fields = plpgsql::fields_of(&columns);
-    let row = |row: Option<&[Value]>| match row {
-        Some(row) => record(&fields, row[..fields.len()].to_vec()),
-        None => Value::Null,
-    };
-    let mut variables = vec![("old", row(firing.old)), ("new", row(firing.new))];
+    let mut variables = vec![("old", row_of(&fields, firing.old)), ("new", row_of(&fields, firing.new))];
     variables.extend(about(firing));
     let returned = trigger_program(environment, firing.trigger.function, &variables, &columns, access)?;
     if firing.trigger.time == TriggerTime::After || !firing.trigger.for_each_row {

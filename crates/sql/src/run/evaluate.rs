@@ -154,17 +154,30 @@ impl<'e> Run<'e> {
     }
 
     fn call(&mut self, call: &'e Call, row: &[Value]) -> Result<Value> {
-        let mut arguments = SmallVec::<[Value; FEW]>::with_capacity(call.arguments.len());
-        let mut has_null = false;
-        for argument in &call.arguments {
-            let value = self.evaluate(argument, row)?;
-            has_null |= value.is_null();
-            arguments.push(value);
+        match &call.arguments[..] {
+            [argument] => {
+                let argument = [self.evaluate(argument, row)?];
+                self.apply_unless_null(call, &argument)
+            }
+            [left, right] => {
+                let arguments = [self.evaluate(left, row)?, self.evaluate(right, row)?];
+                self.apply_unless_null(call, &arguments)
+            }
+            all => {
+                let mut arguments = SmallVec::<[Value; FEW]>::with_capacity(all.len());
+                for argument in all {
+                    arguments.push(self.evaluate(argument, row)?);
+                }
+                self.apply_unless_null(call, &arguments)
+            }
         }
-        if has_null && call.function.is_strict {
+    }
+
+    fn apply_unless_null(&mut self, call: &'e Call, arguments: &[Value]) -> Result<Value> {
+        if call.function.is_strict && arguments.iter().any(Value::is_null) {
             return Ok(Value::Null);
         }
-        self.apply(call, &arguments)
+        self.apply(call, arguments)
     }
 
     /// Calls a function with values, none of them NULL if it is strict.
@@ -298,7 +311,8 @@ impl<'e> Run<'e> {
 
     /// `a[i]`, `a[i][j]`: of a value of several dimensions with fewer subscripts, nothing.
     fn subscript(&mut self, parts: &'e (Expr, Vec<Expr>), row: &[Value]) -> Result<Value> {
-        let Value::Array(array) = self.evaluate(&parts.0, row)? else { return Ok(Value::Null) };
+        let array = self.operand(&parts.0, row)?;
+        let Value::Array(array) = &*array else { return Ok(Value::Null) };
         let mut subscripts = SmallVec::<[i32; 2]>::new();
         for subscript in &parts.1 {
             match self.evaluate(subscript, row)? {

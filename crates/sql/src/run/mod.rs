@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! evaluate, subquery   expressions over a row             operator/   each node of a plan, in batches of rows
-//! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they
-//! check memory, spill        limits, and rows on disk
+//! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
+//! memory, spill        limits, and rows on disk           parameters  where the parameters' values are
 //! ```
 //!
 //! # Invariants
@@ -14,6 +14,7 @@ mod evaluate;
 pub(crate) mod memory;
 pub(crate) mod operator;
 pub(crate) mod order;
+pub(crate) mod parameters;
 mod spill;
 mod subquery;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::run::batch::Batch;
 use crate::run::memory::Memory;
 use crate::run::operator::Build;
 use crate::run::order::Hashing;
+use crate::run::parameters::Parameters;
 use crate::run::subquery::Cached;
 use crate::run::write::{Postponed, Written};
 use crate::types::{Environment, PlainEnvironment, Value};
@@ -49,7 +51,7 @@ pub(crate) struct Run<'e> {
     /// Whether the engine or a session runs the statement, and whether in an open transaction.
     pub(crate) runs_in: RunsIn,
     pub(crate) environment: &'e mut dyn Environment,
-    pub(crate) parameters: &'e [Value],
+    pub(crate) parameters: Parameters<'e>,
     /// The values of outer rows that correlated subqueries refer to, by number.
     outer: Vec<Value>,
     pub(crate) memory: Memory,
@@ -84,7 +86,7 @@ impl<'e> Run<'e> {
         rows: &'e dyn Rows,
         writes: Option<&'e dyn Writes>,
         environment: &'e mut dyn Environment,
-        parameters: &'e [Value],
+        parameters: Parameters<'e>,
         sizes: Sizes,
         memory: Memory,
     ) -> Run<'e> {
@@ -228,10 +230,10 @@ impl<'e> Access<'e> {
 ///
 /// # Errors
 /// Those of the statement and of the sink.
-pub(crate) fn execute(
+pub(crate) fn execute<'p>(
     planned: &Planned,
     access: Access<'_>,
-    parameters: &[Value],
+    parameters: impl Into<Parameters<'p>>,
     environment: &mut dyn Environment,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<u64> {
@@ -244,17 +246,17 @@ pub(crate) fn execute(
 ///
 /// # Errors
 /// The statement's.
-pub(crate) fn execute_compiled(
+pub(crate) fn execute_compiled<'p>(
     planned: &Planned,
     access: Access<'_>,
-    parameters: &[Value],
+    parameters: impl Into<Parameters<'p>>,
     environment: &mut dyn Environment,
     row: &mut Vec<Value>,
 ) -> Result<Option<u64>> {
     let Some(procedure) = &planned.procedure else { return Ok(None) };
     // It reads and writes a few rows.
     let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
     run.runs_in = access.runs_in;
     procedure.run(&mut run, row)
 }
@@ -263,15 +265,15 @@ pub(crate) fn execute_compiled(
 ///
 /// # Errors
 /// The expression's.
-pub(crate) fn evaluate_alone(
+pub(crate) fn evaluate_alone<'p>(
     expression: &Expr,
     planned: &Planned,
     access: Access<'_>,
-    parameters: &[Value],
+    parameters: impl Into<Parameters<'p>>,
     environment: &mut dyn Environment,
 ) -> Result<Value> {
     let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
     run.runs_in = access.runs_in;
     run.evaluate(expression, &[])
 }
@@ -289,10 +291,10 @@ pub(crate) struct RunOptions {
 ///
 /// # Errors
 /// As [`execute`].
-pub(crate) fn execute_with(
+pub(crate) fn execute_with<'p>(
     planned: &Planned,
     access: Access<'_>,
-    parameters: &[Value],
+    parameters: impl Into<Parameters<'p>>,
     environment: &mut dyn Environment,
     options: RunOptions,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
@@ -302,7 +304,7 @@ pub(crate) fn execute_with(
         Some(postponed) => (postponed as &dyn Rows, Some(postponed as &dyn Writes)),
         None => (access.rows, access.writes),
     };
-    let mut run = Run::new(rows, writes, environment, parameters, planned.sizes, options.memory);
+    let mut run = Run::new(rows, writes, environment, parameters.into(), planned.sizes, options.memory);
     run.runs_in = access.runs_in;
     run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
@@ -349,7 +351,8 @@ impl<'e> Run<'e> {
 /// Evaluates a constant expression.
 pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
     let mut environment = PlainEnvironment::new(0);
-    let mut run = Run::new(&NoRows, None, &mut environment, &[], Sizes::default(), Memory::new(0));
+    let mut run =
+        Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
     run.evaluate(expr, &[])
 }
 

@@ -125,7 +125,7 @@ impl Connection {
         let mut row = Vec::new();
         self.run_chain(&mut |environment, transaction| {
             let mut execution = Execution { environment, door: Door::Chain(transaction), may_write: true };
-            row = procedure(&mut execution, &plan.planned, parameters, plan.fields.len())?;
+            row = procedure(&mut execution, &plan.planned, parameters.into(), plan.fields.len())?;
             Ok(())
         })?;
         if plan.returns {

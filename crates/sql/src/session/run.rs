@@ -422,7 +422,7 @@ impl Connection {
         let declares =
             environment.settings.derived.derive_footprints && self.shared.database.uses_footprints();
         let call = if declares { declared_call(environment, planned, parameters) } else { None };
-        call.map_or(Way::Closure, Way::Declared)
+        call.map_or(Way::Closure, |call| Way::Declared(Box::new(call)))
     }
 
     /// Runs a body as a transaction, or as a part of the open one.
@@ -460,7 +460,7 @@ enum Way {
     /// In the engine's session.
     Session,
     /// As a call that declares its keys.
-    Declared(DeclaredCall),
+    Declared(Box<DeclaredCall>),
     /// As a closure.
     Closure,
 }

@@ -335,7 +335,7 @@ impl Connection {
         let mut result = Value::Null;
         let environment = &mut self.environment;
         crate::access::read(&self.shared.database, |access| {
-            crate::run::execute(&planned, access, &[], environment, &mut |batch| {
+            crate::run::execute(&planned, access, &[][..], environment, &mut |batch| {
                 result = batch.rows().next().and_then(|row| row.first()).cloned().unwrap_or_default();
                 Ok(())
             })

@@ -159,16 +159,17 @@ impl Interpreter<'_, '_> {
         }
     }
 
-    /// Assigns a query's row, or that there is none: to a row variable as a whole, else column by column.
+    /// Assigns a query's row, or that there is none: to a row variable as a whole, else column by column. The values are taken
+    /// out of the row.
     pub(super) fn assign_row(
         &mut self,
         into: &Into,
         plan: &QueryPlan,
-        row: Option<Vec<Value>>,
+        row: Option<&mut Vec<Value>>,
     ) -> Result<()> {
         let is_row = |slot: usize| matches!(self.program.variables[slot].kind, VariableKind::Row(_));
         if let Some(slot) = single_row(&into.targets, is_row) {
-            let values = row.unwrap_or_else(|| vec![Value::Null; plan.columns.len()]);
+            let values = row.map_or_else(|| vec![Value::Null; plan.columns.len()], std::mem::take);
             // A query of one column that is a row gives that row.
             let value = match &values[..] {
                 [value @ Value::Record(_)] => value.clone(),
@@ -176,7 +177,7 @@ impl Interpreter<'_, '_> {
             };
             return self.assign_variable(slot, value, Type::Record);
         }
-        let mut values = row.unwrap_or_default().into_iter();
+        let mut values = row.into_iter().flat_map(|row| row.drain(..));
         for (at, target) in into.targets.iter().enumerate() {
             let ty = plan.columns.get(at).map_or(Type::Unknown, |column| column.ty);
             self.assign(target, values.next().unwrap_or_default(), ty)?;

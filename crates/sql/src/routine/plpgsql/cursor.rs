@@ -116,7 +116,7 @@ impl Interpreter<'_, '_> {
             Direction::All { is_backward: true } => 0,
             Direction::All { .. } => all + 1,
         };
-        let row = open.row()?;
+        let mut row = open.row()?;
         let plan = open.plan.clone();
         let moved = (open.position - before).unsigned_abs();
         let found = match direction {
@@ -126,7 +126,7 @@ impl Interpreter<'_, '_> {
         match into {
             Some(into) => {
                 self.row_count = u64::from(found);
-                self.assign_row(into, &plan, row)?;
+                self.assign_row(into, &plan, row.as_mut())?;
             }
             None => self.row_count = if found { moved.max(1) } else { 0 },
         }

@@ -237,7 +237,7 @@ impl<'a> Walk<'a, '_> {
                 Ok(false)
             })
         })?;
-        self.body.assign_row(into, plan, first)
+        self.body.assign_row(into, plan, first.as_mut())
     }
 
     /// Gives the variables of a row the fields of a statement's rows.

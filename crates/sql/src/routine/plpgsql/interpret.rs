@@ -50,6 +50,8 @@ pub(super) struct Interpreter<'a, 'b> {
     pub(super) protected: usize,
     pub(super) result: Option<Value>,
     pub(super) rows: Vec<Value>,
+    /// The row of the statement that ran last, kept for its memory.
+    pub(super) row: Vec<Value>,
 }
 
 /// The variables as the statements of one scope see them.
@@ -112,12 +114,8 @@ impl Names for View<'_> {
 }
 
 impl Frame for View<'_> {
-    fn value(&self, variable: &VariableRef) -> Value {
-        match (&self.values[variable.slot], variable.field) {
-            (value, None) => value.clone(),
-            (Value::Record(record), Some(field)) => record.values.get(field).cloned().unwrap_or_default(),
-            (_, Some(_)) => Value::Null,
-        }
+    fn values(&self) -> &[Value] {
+        self.values
     }
 
     fn shape(&self, slot: usize) -> Option<Arc<[RecordField]>> {
@@ -143,7 +141,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             execution,
             program,
             routine,
-            values: vec![Value::Null; program.variables.len()],
+            values: program.variables.iter().map(|_| Value::Null).collect(),
             cursors: HashMap::new(),
             row_count: 0,
             errors: Vec::new(),
@@ -151,6 +149,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             protected: 0,
             result: None,
             rows: Vec::new(),
+            row: Vec::new(),
         }
     }
 

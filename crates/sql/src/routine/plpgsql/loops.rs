@@ -38,8 +38,8 @@ impl<'a> Interpreter<'a, '_> {
                 let (plan, mut rows) = self.rows_of(source)?;
                 let count = rows.len();
                 for number in 0..count {
-                    let row = rows.row(number)?.to_vec();
-                    self.assign_row(into, &plan, Some(row))?;
+                    let mut row = rows.row(number)?.to_vec();
+                    self.assign_row(into, &plan, Some(&mut row))?;
                     if let Round::Ends(flow) = self.round(label.as_ref(), body)? {
                         self.set_found(true);
                         return Ok(flow);

@@ -17,7 +17,8 @@ use crate::types::{Environment, Modifier, Type, Value};
 
 /// The values behind USING, as the text of an EXECUTE names them.
 struct Using {
-    values: Vec<(Value, Type)>,
+    values: Vec<Value>,
+    types: Vec<Type>,
 }
 
 impl Names for Using {
@@ -25,7 +26,7 @@ impl Names for Using {
         let [name] = parts else { return Ok(None) };
         let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
         let slot = number.and_then(|number| number.checked_sub(1));
-        Ok(slot.and_then(|slot| Some((VariableRef { slot, field: None }, self.values.get(slot)?.1))))
+        Ok(slot.and_then(|slot| Some((VariableRef { slot, field: None }, *self.types.get(slot)?))))
     }
 
     fn fields(&self, _parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>> {
@@ -38,8 +39,8 @@ impl Names for Using {
 }
 
 impl Frame for Using {
-    fn value(&self, variable: &VariableRef) -> Value {
-        self.values.get(variable.slot).map(|(value, _)| value.clone()).unwrap_or_default()
+    fn values(&self) -> &[Value] {
+        &self.values
     }
 
     fn shape(&self, _slot: usize) -> Option<Arc<[RecordField]>> {
@@ -79,8 +80,25 @@ impl Interpreter<'_, '_> {
             self.set_found(count > 0);
             return Ok(());
         };
+        self.run_into(query, into)
+    }
+
+    /// Runs a statement, and assigns the row that it returns.
+    fn run_into(&mut self, query: &Fragment, into: &Into) -> Result<()> {
+        let view = View { program: self.program, values: &self.values, scope: query.scope };
+        let described = |error| in_statement(error, &query.query.text);
+        let plan = query.query.plan(self.execution.environment, &view).map_err(described)?;
+        if plan.columns.is_empty() {
+            let message = "INTO used with a command that cannot return data";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        if let Some(count) = plan.run_compiled(self.execution, &view, &mut self.row).map_err(described)? {
+            let mut row = std::mem::take(&mut self.row);
+            self.store_row(into, &plan, (count > 0).then_some(&mut row))?;
+            self.row = row;
+            return Ok(());
+        }
         let mut rows = Vec::new();
-        let is_strict = into.is_strict;
         let is_query = !matches!(
             query.query.statement(),
             crate::parse::syntax::Statement::Insert(_)
@@ -89,19 +107,14 @@ impl Interpreter<'_, '_> {
                 | crate::parse::syntax::Statement::Merge(_)
         );
         // More rows than one are an error of a statement that writes, as of INTO STRICT.
-        let most = if is_strict || !is_query { 2 } else { 1 };
-        let check = |plan: &QueryPlan| match plan.columns.is_empty() {
-            true => {
-                Err(SqlError::new(SqlState::SYNTAX_ERROR, "INTO used with a command that cannot return data"))
-            }
-            false => Ok(()),
-        };
-        let (plan, _) = self.run_fragment(query, check, &mut |row| {
+        let is_single = into.is_strict || !is_query;
+        let most = if is_single { 2 } else { 1 };
+        let mut each = |row: &[Value]| {
             rows.push(row.to_vec());
             Ok(rows.len() < most)
-        })?;
-        self.store_rows(into, &plan, rows, is_strict || !is_query)?;
-        Ok(())
+        };
+        plan.run(self.execution, &view, &mut each).map_err(described)?;
+        self.store_rows(into, &plan, rows, is_single)
     }
 
     /// Assigns the first of a query's rows.
@@ -112,17 +125,22 @@ impl Interpreter<'_, '_> {
         rows: Vec<Vec<Value>>,
         is_single: bool,
     ) -> Result<()> {
-        if rows.is_empty() && into.is_strict {
-            return Err(SqlError::new(SqlState::NO_DATA_FOUND, "query returned no rows"));
-        }
         if rows.len() > 1 && is_single {
             let message = "query returned more than one row";
             return Err(SqlError::new(SqlState::TOO_MANY_ROWS, message)
                 .with_hint("Make sure the query returns a single row, or use LIMIT 1."));
         }
-        let found = !rows.is_empty();
+        self.store_row(into, plan, rows.into_iter().next().as_mut())
+    }
+
+    /// Assigns a query's row, or that there is none.
+    fn store_row(&mut self, into: &Into, plan: &QueryPlan, row: Option<&mut Vec<Value>>) -> Result<()> {
+        let found = row.is_some();
+        if !found && into.is_strict {
+            return Err(SqlError::new(SqlState::NO_DATA_FOUND, "query returned no rows"));
+        }
         self.row_count = u64::from(found);
-        self.assign_row(into, plan, rows.into_iter().next())?;
+        self.assign_row(into, plan, row)?;
         self.set_found(found);
         Ok(())
     }
@@ -198,12 +216,13 @@ impl Interpreter<'_, '_> {
                     }
                     text => text.str().to_string(),
                 };
-                let mut values = Vec::with_capacity(using.len());
+                let mut given = Using { values: Vec::new(), types: Vec::new() };
                 for value in using {
-                    values.push(self.evaluate(value)?);
+                    let (value, ty) = self.evaluate(value)?;
+                    given.values.push(value);
+                    given.types.push(ty);
                 }
-                self.run_text(&text, Using { values }, &mut rows)
-                    .map_err(|error| in_statement(error, &text))?
+                self.run_text(&text, given, &mut rows).map_err(|error| in_statement(error, &text))?
             }
         };
         self.row_count = count;
