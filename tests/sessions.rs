@@ -6,6 +6,8 @@ mod consistency;
 mod durability;
 #[path = "sessions/life.rs"]
 mod life;
+#[path = "sessions/many_writes.rs"]
+mod many_writes;
 #[path = "sessions/operations.rs"]
 mod operations;
 #[path = "sessions/reservations.rs"]

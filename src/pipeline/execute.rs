@@ -92,6 +92,7 @@ pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool
         if !outcome.wrote && !engine.progress().is_released(outcome.epoch) && body.is_whole() {
             Counters::count(&slot_guard.worker_context().counters.readers_waited);
         }
+        slot_guard.parts().1.free_unusual();
         garbage::collect(&guard);
         outcome
     });

@@ -412,6 +412,27 @@ impl Control {
     }
 }
 
+/// With this many keys reserved a transaction reserves no more of those that it writes: it would take more memory than
+/// its rows. It still waits for the reservations of others.
+const MAX_AUTOMATIC_RESERVATIONS: usize = 10_000;
+
+impl Control {
+    /// Reserves a key, or only looks whether another session has it, as the number of those that the transaction has says.
+    /// Whether no other session has it.
+    fn try_reserve_if(&self, table: u64, key: &[u8], reserves: impl FnOnce(usize) -> bool) -> bool {
+        let mut shared = self.sessions.shared.lock();
+        let state = self.state.lock();
+        let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else { return true };
+        drop(state);
+        if !reserves(shared.reservations.count(transaction)) {
+            return shared.reservations.is_free_for(transaction, table, key);
+        }
+        let is_reserved = shared.reservations.try_reserve(transaction, table, key);
+        self.sessions.show_reserved(&shared);
+        is_reserved
+    }
+}
+
 impl SessionControl for Control {
     fn is_stopped(&self) -> bool {
         // Acquire pairs with the release in `Sessions::abort`.
@@ -419,12 +440,10 @@ impl SessionControl for Control {
     }
 
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool {
-        let mut shared = self.sessions.shared.lock();
-        let state = self.state.lock();
-        let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else { return true };
-        drop(state);
-        let is_reserved = shared.reservations.try_reserve(transaction, table, key);
-        self.sessions.show_reserved(&shared);
-        is_reserved
+        self.try_reserve_if(table, key, |_| true)
+    }
+
+    fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool {
+        self.try_reserve_if(table, key, |reserved| reserved < MAX_AUTOMATIC_RESERVATIONS)
     }
 }

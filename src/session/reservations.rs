@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 
 use crate::storage::session_buffer::Key;
 
@@ -22,6 +22,16 @@ pub(super) type TransactionId = u64;
 
 /// A key of a table.
 pub(super) type ReservedKey = (u64, Key);
+
+/// A key that is looked for. It has the hash of the [`ReservedKey`] that it is equivalent to.
+#[derive(Hash)]
+struct Sought<'k>(u64, &'k [u8]);
+
+impl Equivalent<ReservedKey> for Sought<'_> {
+    fn equivalent(&self, (table, key): &ReservedKey) -> bool {
+        (self.0, self.1) == (*table, &**key)
+    }
+}
 
 /// The holder of a key, and its waiters.
 struct Queue {
@@ -58,13 +68,18 @@ pub(super) struct Reservations {
 impl Reservations {
     /// Reserves a key unless another transaction holds it. Returns whether the caller holds it now.
     pub(super) fn try_reserve(&mut self, transaction: TransactionId, table: u64, key: &[u8]) -> bool {
-        let key: ReservedKey = (table, key.into());
-        if let Some(queue) = self.queues.get(&key) {
+        if let Some(queue) = self.queues.get(&Sought(table, key)) {
             return queue.holder == transaction;
         }
+        let key: ReservedKey = (table, key.into());
         self.queues.insert(key.clone(), Queue { holder: transaction, waiting: VecDeque::new() });
         self.owners.entry(transaction).or_default().held.push(key);
         true
+    }
+
+    /// Whether a transaction could reserve a key at once, or has.
+    pub(super) fn is_free_for(&self, transaction: TransactionId, table: u64, key: &[u8]) -> bool {
+        self.queues.get(&Sought(table, key)).is_none_or(|queue| queue.holder == transaction)
     }
 
     /// Reserves a key, or joins its queue and checks for a deadlock.

@@ -334,7 +334,7 @@ impl Session {
         if check.is_trivial() {
             return Ok(());
         }
-        let is_written = self.access()?.buffer.writes().any(|(table, ..)| table.id() == base.id());
+        let is_written = self.access()?.buffer.writes_table(base.id());
         if is_written {
             let table = Table::new(old.core.clone());
             return self.run(|tx| {

@@ -22,10 +22,10 @@ use crate::pipeline::execute::{Body, panicked};
 use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
 use crate::session::schema::{self, Redefined};
-use crate::storage::session_buffer::{Comparison, Key, Observed, RangeRead, SessionBuffer};
+use crate::storage::session_buffer::{AccessWrites, Comparison, Key, Observed, RangeRead, SessionBuffer};
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
-use crate::storage::write_set::CarriedWrite;
+use crate::storage::write_set::{CarriedWrite, WriteSet};
 use crate::transaction::Tx;
 
 /// Why an access stopped before its end.
@@ -46,7 +46,7 @@ pub(super) enum Stop {
 pub(super) struct Fresh {
     reads: Vec<(u32, Key, Observed)>,
     ranges: Vec<(u32, RangeRead)>,
-    writes: Vec<(u32, Key, Vec<CarriedWrite>)>,
+    writes: AccessWrites,
     /// The global epoch before everything that was read was looked at again, if it was.
     validated: Option<u64>,
 }
@@ -70,7 +70,7 @@ impl Fresh {
         self.reads.iter().for_each(|(table, key, observed)| buffer.note_read(*table, key, *observed));
         self.ranges.into_iter().for_each(|(table, range)| buffer.note_range(table, range));
         if keeps_writes {
-            self.writes.into_iter().for_each(|(table, key, writes)| buffer.append(table, key, writes));
+            buffer.append(self.writes);
         }
         self.validated.or(valid)
     }
@@ -142,6 +142,9 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         if attempt.has_lost_a_record() || matches!(ran, Err(Error::Conflict)) {
             return Err(Error::Conflict);
         }
+        if ran.is_err() {
+            attempt.note_undone_inserts(WriteSet::beginning());
+        }
         let touched = touched(access);
         if let SessionMode::Snapshot(epoch) = access.mode {
             self.note_as_of(attempt, access, &touched, epoch)?;
@@ -193,7 +196,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             let now = attempt.observe(buffer.core(*table), key, *part)?;
             let before = buffer.observed(*table, key);
             if let Some(before) = before
-                && !is_unchanged(attempt, before, &now)?
+                && !is_unchanged(attempt, &before, &now)?
             {
                 return Ok(false);
             }
@@ -209,7 +212,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         may_be_newer |= !self.fresh.ranges.is_empty() || self.valid.is_none();
         if may_be_newer {
             self.fresh.validated = Some(epoch);
-            return all_unchanged(attempt, access);
+            return all_unchanged(attempt, access, true);
         }
         Ok(true)
     }
@@ -274,10 +277,11 @@ impl Body for Commit {
         }
         self.published = schema::write_changes(attempt, &mut self.access, &self.redefined)?;
         let SessionAccess { buffer, schema, .. } = &*self.access;
-        attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))?;
-        schema::check_changes(attempt, schema.tables(), &self.published)?;
-        if all_unchanged(attempt, &self.access)? {
-            return Ok(());
+        if attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))? {
+            schema::check_changes(attempt, schema.tables(), &self.published)?;
+            if all_unchanged(attempt, &self.access, false)? {
+                return Ok(());
+            }
         }
         stop(&mut self.stop, Stop::Conflict)
     }
@@ -325,26 +329,25 @@ fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
 
 /// Reserves the keys that must be: those that come in, and rows that were both read and written, in either order: a rival
 /// that does the same could only fail at its end. The first that another session has.
-fn unreserved(
-    access: &SessionAccess,
-    touched: &[Touched<'_>],
-    writes: &[(u32, Key, Vec<CarriedWrite>)],
-) -> Option<ReservedKey> {
+fn unreserved(access: &SessionAccess, touched: &[Touched<'_>], writes: &AccessWrites) -> Option<ReservedKey> {
     let buffer = &access.buffer;
     let is_read = |table: u32, key: &[u8]| {
         let now = touched.binary_search_by(|one| (one.table, one.key).cmp(&(table, key)));
         now.is_ok_and(|at| touched[at].part == Part::Row)
             || buffer.observed(table, key).is_some_and(|observed| observed.part == Part::Row)
     };
-    let reserve = |table: u32, key: Key| {
-        let wanted = (buffer.core(table).records_identity(), key);
-        (!access.control.try_reserve(wanted.0, &wanted.1)).then_some(wanted)
+    let reserve = |table: u32, key: &[u8]| {
+        let identity = buffer.core(table).records_identity();
+        (!access.control.try_reserve_of_many(identity, key)).then(|| (identity, key.into()))
     };
-    let written = writes.iter().find_map(|(table, key, writes)| {
-        let comes_in = writes.iter().any(|write| matches!(write, CarriedWrite::Insert(_)));
-        let is_wanted = comes_in && buffer.has_contended_keys(*table)
-            || !buffer.core(*table).is_internal() && is_read(*table, key);
-        if is_wanted { reserve(*table, key.clone()) } else { None }
+    let mut last: Option<(u32, &[u8])> = None;
+    let written = writes.iter().find_map(|(table, key, write)| {
+        let is_again = last.replace((table, key)) == Some((table, key));
+        let is_wanted = match write {
+            CarriedWrite::Insert(_) if buffer.has_contended_keys(table) => true,
+            _ => !is_again && !buffer.core(table).is_internal() && is_read(table, key),
+        };
+        if is_wanted { reserve(table, key) } else { None }
     });
     written.or_else(|| {
         let is_own = |one: &&Touched<'_>| {
@@ -352,7 +355,7 @@ fn unreserved(
                 && !buffer.core(one.table).is_internal()
                 && buffer.writes_to(one.table, one.key).is_some()
         };
-        touched.iter().filter(is_own).find_map(|one| reserve(one.table, one.key.into()))
+        touched.iter().filter(is_own).find_map(|one| reserve(one.table, one.key))
     })
 }
 
@@ -368,13 +371,13 @@ fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Res
     }
 }
 
-/// Whether everything that a session has read is as it was.
-fn all_unchanged(attempt: &Attempt<'_>, access: &SessionAccess) -> Result<bool> {
+/// Whether everything that a session has read is as it was. `with_implied`: also what its inserts imply.
+fn all_unchanged(attempt: &Attempt<'_>, access: &SessionAccess, with_implied: bool) -> Result<bool> {
     let SessionAccess { buffer, schema, .. } = access;
     // No other transaction has access to the records of tables that it has made itself.
-    for (table, key, before) in buffer.reads().filter(|(table, ..)| !schema.is_own(table.id())) {
+    for (table, key, before) in buffer.reads(with_implied).filter(|(table, ..)| !schema.is_own(table.id())) {
         let now = attempt.observe(table, key, before.part)?;
-        if !is_unchanged(attempt, before, &now)? {
+        if !is_unchanged(attempt, &before, &now)? {
             return Ok(false);
         }
     }

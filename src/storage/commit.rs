@@ -126,8 +126,9 @@ pub(crate) enum LockedWrites<'t, 'a> {
     Nothing,
     /// This one record.
     One(Record<'a>),
-    /// Which records of the write set are locked.
-    Several(&'t WriteSet, &'t [Pending<'a>]),
+    /// Which records of the write set are locked; and behind which one the last that was asked for stands: records are often
+    /// read in the order in which they are written.
+    Several(&'t WriteSet, &'t [Pending<'a>], Cell<usize>),
 }
 
 impl LockedWrites<'_, '_> {
@@ -136,7 +137,7 @@ impl LockedWrites<'_, '_> {
         match self {
             LockedWrites::Nothing => true,
             LockedWrites::One(_) => false,
-            LockedWrites::Several(_, pending) => pending.iter().all(|entry| !entry.locked),
+            LockedWrites::Several(_, pending, _) => pending.iter().all(|entry| !entry.locked),
         }
     }
 
@@ -146,8 +147,15 @@ impl LockedWrites<'_, '_> {
         match self {
             LockedWrites::Nothing => false,
             LockedWrites::One(own) => own.pointer() == record.pointer(),
-            LockedWrites::Several(writes, pending) => {
-                writes.position(record.pointer()).is_some_and(|position| pending[position].locked)
+            LockedWrites::Several(writes, pending, next) => {
+                let expected = next.get();
+                let is_next =
+                    writes.touched().get(expected).is_some_and(|touched| touched.record == record.pointer());
+                let position = if is_next { Some(expected) } else { writes.position(record.pointer()) };
+                position.is_some_and(|position| {
+                    next.set(position + 1);
+                    pending[position].locked
+                })
             }
         }
     }
@@ -222,7 +230,7 @@ fn commit_any<T: WriteLocking>(
         let charge = |writes: &WriteSet, epoch| {
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
-        let locked = LockedWrites::Several(&workspace.writes, &pending);
+        let locked = LockedWrites::Several(&workspace.writes, &pending, Cell::new(0));
         stamp::<T>((store, worker_context), workspace, (floor, seen), computed, || validate(&locked), charge)
             .inspect_err(|_| unlock(&pending))
     });
@@ -325,7 +333,7 @@ fn prepare_schema(
         return Ok(());
     }
     // No other commit waits for one that will not happen.
-    if !validate(&LockedWrites::Several(&workspace.writes, pending)) {
+    if !validate(&LockedWrites::Several(&workspace.writes, pending, Cell::new(0))) {
         return Err(Unfeasible::Refused(Error::Conflict));
     }
     let Workspace { writes, schema, .. } = workspace;

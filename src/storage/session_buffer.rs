@@ -5,12 +5,19 @@
 //!
 //! Invariants:
 //! - An entry's observation is the oldest that is still believed: what was observed again since was the same.
-//! - `log` names the key of each write in the order in which they were made, so that a savepoint is a length.
+//! - `log` has the writes in the order in which they were made, each linked to the one before it on the same key, so that a
+//!   savepoint is a length.
+//! - A key whose first write is an insert, and of which nothing was noted, was free: its observation is implied by that write, and
+//!   noted when the write is undone. So a row that comes in takes no more than its key, its write and sixteen bytes.
 
-use std::collections::BTreeMap;
+mod key_order;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use self::key_order::KeyOrder;
 use crate::storage::read_set::Part;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::Stamp;
@@ -46,6 +53,10 @@ pub(crate) enum Comparison {
 }
 
 impl Observed {
+    /// That there was no row, and no trace of one.
+    const FREE: Observed =
+        Observed { part: Part::Existence, present: false, stamp: Stamp::ZERO, is_bound: false, phase: 0 };
+
     /// Whether what was read then is still what there is now.
     pub(crate) fn compare(&self, now: &Observed) -> Comparison {
         if self.present != now.present {
@@ -74,11 +85,57 @@ impl Observed {
     }
 }
 
+/// No observation, or no write.
+const NONE: u32 = u32::MAX;
+
 /// What is kept of one key.
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct Entry {
-    read: Option<Observed>,
-    writes: Vec<CarriedWrite>,
+    /// The place of its observation among its table's.
+    read: u32,
+    /// The place of its first write in the log, and of the last one.
+    first: u32,
+    last: u32,
+}
+
+/// A write of the log.
+struct LoggedWrite {
+    write: CarriedWrite,
+    /// The table's number, or [`NONE`] for a write to a table that was forgotten; and the number of the key.
+    table: u32,
+    entry: u32,
+    /// The place of the write before it on the same key.
+    previous: u32,
+}
+
+/// The writes to a key, in order.
+pub(crate) type Writes<'b> = SmallVec<[&'b CarriedWrite; 4]>;
+
+/// What an access has written, on its way into the buffer.
+#[derive(Default)]
+pub(crate) struct AccessWrites {
+    keys: Vec<u8>,
+    /// Each write with the number of its table, and where its key ends.
+    writes: Vec<(CarriedWrite, u32, usize)>,
+}
+
+impl AccessWrites {
+    /// Adds the writes to a key.
+    pub(crate) fn push(&mut self, table: u32, key: &[u8], writes: impl Iterator<Item = CarriedWrite>) {
+        for write in writes {
+            self.keys.extend_from_slice(key);
+            self.writes.push((write, table, self.keys.len()));
+        }
+    }
+
+    /// Each write, with the number of its table and its key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], &CarriedWrite)> {
+        let mut start = 0;
+        self.writes.iter().map(move |(write, table, end)| {
+            let key = &self.keys[std::mem::replace(&mut start, *end)..*end];
+            (*table, key, write)
+        })
+    }
 }
 
 /// A range that was read, of a table's or an index's keys.
@@ -120,10 +177,41 @@ struct TableBuffer {
     has_contended_keys: bool,
     /// How many foreign keys had come to concern it when the transaction used it first.
     foreign_keys: u32,
-    entries: BTreeMap<Key, Entry>,
+    keys: KeyOrder,
+    /// What is kept of each key, by its number.
+    entries: Vec<Entry>,
+    reads: Vec<Observed>,
     ranges: Vec<RangeRead>,
     /// How many entries have writes.
     written: usize,
+}
+
+impl TableBuffer {
+    fn entry(&self, key: &[u8]) -> Option<&Entry> {
+        self.keys.find(key).map(|number| &self.entries[number as usize])
+    }
+
+    /// The number of a key's entry, which is made if there is none.
+    fn entry_of(&mut self, key: &[u8]) -> u32 {
+        let (number, is_new) = self.keys.insert(key);
+        if is_new {
+            self.entries.push(Entry { read: NONE, first: NONE, last: NONE });
+        }
+        number
+    }
+
+    /// Notes what was observed of the key of this number.
+    fn note(&mut self, number: u32, observed: Observed) {
+        let entry = &mut self.entries[number as usize];
+        match self.reads.get_mut(entry.read as usize) {
+            Some(read) if read.part == Part::Row || observed.part == Part::Existence => {}
+            Some(read) => *read = observed,
+            None => {
+                entry.read = self.reads.len() as u32;
+                self.reads.push(observed);
+            }
+        }
+    }
 }
 
 /// How many of the ranges read last are looked through for one that covers a new one.
@@ -133,7 +221,7 @@ const RECENT_RANGES: usize = 8;
 #[derive(Default)]
 pub(crate) struct SessionBuffer {
     tables: Vec<TableBuffer>,
-    log: Vec<(u32, Key)>,
+    log: Vec<LoggedWrite>,
 }
 
 impl SessionBuffer {
@@ -162,12 +250,18 @@ impl SessionBuffer {
         }
     }
 
-    /// Forgets what was read of a table and its indexes, and what is written to them. Earlier marks hold no more.
+    /// Forgets what was read of a table and its indexes, and what is written to them.
     pub(crate) fn forget_table(&mut self, id: TableId) {
         let tables = &mut self.tables;
-        self.log.retain(|(number, _)| tables[*number as usize].core.id() != id);
+        let is_of_it = |write: &&mut LoggedWrite| {
+            tables.get(write.table as usize).is_some_and(|table| table.core.id() == id)
+        };
+        for write in self.log.iter_mut().filter(is_of_it) {
+            (write.write, write.table) = (CarriedWrite::Delete, NONE);
+        }
         for table in tables.iter_mut().filter(|table| table.core.id() == id) {
-            (table.entries, table.ranges, table.written) = (BTreeMap::new(), Vec::new(), 0);
+            (table.keys, table.entries, table.reads) = Default::default();
+            (table.ranges, table.written) = (Vec::new(), 0);
         }
     }
 
@@ -177,7 +271,9 @@ impl SessionBuffer {
             foreign_keys: core.foreign_keys_added(),
             core,
             has_contended_keys,
-            entries: BTreeMap::new(),
+            keys: KeyOrder::default(),
+            entries: Vec::new(),
+            reads: Vec::new(),
             ranges: Vec::new(),
             written: 0,
         };
@@ -197,7 +293,7 @@ impl SessionBuffer {
 
     /// Whether nothing was read.
     pub(crate) fn is_unread(&self) -> bool {
-        self.reads().next().is_none() && self.ranges().next().is_none()
+        self.reads(true).next().is_none() && self.ranges().next().is_none()
     }
 
     /// Whether a range was read from a snapshot.
@@ -207,7 +303,7 @@ impl SessionBuffer {
 
     /// Whether nothing is written.
     pub(crate) fn is_unwritten(&self) -> bool {
-        self.log.is_empty()
+        self.tables.iter().all(|table| table.written == 0)
     }
 
     /// Whether something is written to this table.
@@ -216,12 +312,25 @@ impl SessionBuffer {
     }
 
     /// The writes to a key, if there are any.
-    pub(crate) fn writes_to(&self, table: u32, key: &[u8]) -> Option<&[CarriedWrite]> {
+    pub(crate) fn writes_to(&self, table: u32, key: &[u8]) -> Option<Writes<'_>> {
         let table = &self.tables[table as usize];
         if table.written == 0 {
             return None;
         }
-        table.entries.get(key).map(|entry| &entry.writes[..]).filter(|writes| !writes.is_empty())
+        let entry = table.entry(key)?;
+        (entry.last != NONE).then(|| self.chain(*entry))
+    }
+
+    /// The writes to an entry, in order.
+    fn chain(&self, entry: Entry) -> Writes<'_> {
+        let mut writes = Writes::new();
+        let mut next = entry.last;
+        while let Some(logged) = self.log.get(next as usize) {
+            writes.push(&logged.write);
+            next = logged.previous;
+        }
+        writes.reverse();
+        writes
     }
 
     /// The keys of a range that are written, with their writes.
@@ -229,32 +338,65 @@ impl SessionBuffer {
         &'b self,
         table: u32,
         (lower, upper): (Bound<&'b [u8]>, Bound<&'b [u8]>),
-    ) -> impl Iterator<Item = (&'b [u8], &'b [CarriedWrite])> {
+    ) -> impl Iterator<Item = (&'b [u8], Writes<'b>)> {
         let table = &self.tables[table as usize];
         let is_empty = table.written == 0 || is_empty_range(lower, upper);
-        let entries = (!is_empty).then(|| table.entries.range::<[u8], _>((lower, upper)));
-        let written = entries.into_iter().flatten().filter(|(_, entry)| !entry.writes.is_empty());
-        written.map(|(key, entry)| (&key[..], &entry.writes[..]))
+        let numbers = (!is_empty).then(|| table.keys.within((lower, upper)));
+        self.written(table, numbers.into_iter().flatten())
     }
 
-    /// Everything that is written.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = (&TableCore, &[u8], &[CarriedWrite])> {
-        self.tables.iter().filter(|table| table.written > 0).flat_map(|table| {
-            let written = table.entries.iter().filter(|(_, entry)| !entry.writes.is_empty());
-            written.map(|(key, entry)| (&*table.core, &key[..], &entry.writes[..]))
+    /// Those of a table's keys that are written, with their writes.
+    fn written<'b>(
+        &'b self,
+        table: &'b TableBuffer,
+        numbers: impl Iterator<Item = u32>,
+    ) -> impl Iterator<Item = (&'b [u8], Writes<'b>)> {
+        let entries = numbers.map(|number| (table.keys.key(number), table.entries[number as usize]));
+        entries.filter(|(_, entry)| entry.last != NONE).map(|(key, entry)| (key, self.chain(entry)))
+    }
+
+    /// Everything that is written; whether the first write implies that the key was free.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (&TableCore, &[u8], Writes<'_>, bool)> {
+        self.tables.iter().filter(|table| table.written > 0).flat_map(move |table| {
+            let entries = table.keys.numbers().map(|number| (number, table.entries[number as usize]));
+            entries.filter(|(_, entry)| entry.last != NONE).map(move |(number, entry)| {
+                let implies = self.implied(entry).is_some();
+                (&*table.core, table.keys.key(number), self.chain(entry), implies)
+            })
         })
     }
 
-    /// What was observed of a key.
-    pub(crate) fn observed(&self, table: u32, key: &[u8]) -> Option<&Observed> {
-        self.tables[table as usize].entries.get(key)?.read.as_ref()
+    /// Whether anything is written to this table or one of its indexes.
+    pub(crate) fn writes_table(&self, id: TableId) -> bool {
+        self.tables.iter().any(|table| table.written > 0 && table.core.id() == id)
     }
 
-    /// Everything that was observed.
-    pub(crate) fn reads(&self) -> impl Iterator<Item = (&TableCore, &[u8], &Observed)> {
-        self.tables.iter().flat_map(|table| {
-            let entries = table.entries.iter();
-            entries.filter_map(|(key, entry)| Some((&*table.core, &key[..], entry.read.as_ref()?)))
+    /// What an entry's first write implies, if nothing else was observed of its key.
+    fn implied(&self, entry: Entry) -> Option<Observed> {
+        let first = self.log.get(entry.first as usize).filter(|_| entry.read == NONE)?;
+        matches!(first.write, CarriedWrite::Insert(_)).then_some(Observed::FREE)
+    }
+
+    fn observed_of(&self, table: &TableBuffer, entry: Entry) -> Option<Observed> {
+        table.reads.get(entry.read as usize).copied().or_else(|| self.implied(entry))
+    }
+
+    /// What was observed of a key.
+    pub(crate) fn observed(&self, table: u32, key: &[u8]) -> Option<Observed> {
+        let table = &self.tables[table as usize];
+        self.observed_of(table, *table.entry(key)?)
+    }
+
+    /// Everything that was observed; `with_implied`: also what is implied by inserts.
+    pub(crate) fn reads(&self, with_implied: bool) -> impl Iterator<Item = (&TableCore, &[u8], Observed)> {
+        let has_reads = move |table: &&TableBuffer| with_implied || !table.reads.is_empty();
+        self.tables.iter().filter(has_reads).flat_map(move |table| {
+            table.keys.numbers().filter_map(move |number| {
+                let entry = table.entries[number as usize];
+                let noted = table.reads.get(entry.read as usize).copied();
+                let observed = if with_implied { self.observed_of(table, entry) } else { noted };
+                Some((&*table.core, table.keys.key(number), observed?))
+            })
         })
     }
 
@@ -267,17 +409,10 @@ impl SessionBuffer {
 
     /// Notes what was observed of a key. The caller has found it to be the same as what was observed before, if
     /// anything was.
-    pub(crate) fn note_read(&mut self, table: u32, key: &Key, observed: Observed) {
-        let entries = &mut self.tables[table as usize].entries;
-        match entries.get_mut(key) {
-            Some(entry) => match &mut entry.read {
-                Some(read) if read.part == Part::Row || observed.part == Part::Existence => {}
-                read => *read = Some(observed),
-            },
-            None => {
-                entries.insert(key.clone(), Entry { read: Some(observed), writes: Vec::new() });
-            }
-        }
+    pub(crate) fn note_read(&mut self, table: u32, key: &[u8], observed: Observed) {
+        let table = &mut self.tables[table as usize];
+        let number = table.entry_of(key);
+        table.note(number, observed);
     }
 
     /// Notes that a range was read.
@@ -289,15 +424,21 @@ impl SessionBuffer {
         }
     }
 
-    /// Appends writes to a key.
-    pub(crate) fn append(&mut self, number: u32, key: Key, writes: Vec<CarriedWrite>) {
-        let table = &mut self.tables[number as usize];
-        let entry = table.entries.entry(key.clone()).or_default();
-        if entry.writes.is_empty() && !writes.is_empty() {
-            table.written += 1;
+    /// Appends what an access has written.
+    pub(crate) fn append(&mut self, access: AccessWrites) {
+        let AccessWrites { keys, writes } = access;
+        let mut start = 0;
+        for (write, number, end) in writes {
+            let table = &mut self.tables[number as usize];
+            let at = table.entry_of(&keys[std::mem::replace(&mut start, end)..end]);
+            let entry = &mut table.entries[at as usize];
+            let previous = std::mem::replace(&mut entry.last, self.log.len() as u32);
+            if previous == NONE {
+                entry.first = entry.last;
+                table.written += 1;
+            }
+            self.log.push(LoggedWrite { write, table: number, entry: at, previous });
         }
-        self.log.extend(writes.iter().map(|_| (number, key.clone())));
-        entry.writes.extend(writes);
     }
 
     /// The point reached in the writes.
@@ -307,11 +448,18 @@ impl SessionBuffer {
 
     /// Undoes writes since a savepoint. Reads since then stay, because the client has seen their results.
     pub(crate) fn truncate(&mut self, mark: usize) {
-        for (number, key) in self.log.drain(mark.min(self.log.len())..).rev() {
-            let table = &mut self.tables[number as usize];
-            if let Some(entry) = table.entries.get_mut(&key) {
-                entry.writes.pop();
-                table.written -= usize::from(entry.writes.is_empty());
+        while self.log.len() > mark
+            && let Some(undone) = self.log.pop()
+        {
+            let LoggedWrite { write, table, entry: number, previous } = undone;
+            let Some(table) = self.tables.get_mut(table as usize) else { continue };
+            table.entries[number as usize].last = previous;
+            if previous == NONE {
+                table.entries[number as usize].first = NONE;
+                table.written -= 1;
+                if matches!(write, CarriedWrite::Insert(_)) {
+                    table.note(number, Observed::FREE);
+                }
             }
         }
     }
@@ -351,12 +499,14 @@ mod tests {
         buffer
     }
 
-    fn key(bytes: &[u8]) -> Key {
-        bytes.into()
+    fn set(value: i64) -> CarriedWrite {
+        CarriedWrite::Set { column: 1, value: Box::new(Value::Int(value)) }
     }
 
-    fn set(value: i64) -> Vec<CarriedWrite> {
-        vec![CarriedWrite::Set { column: 1, value: Value::Int(value) }]
+    fn append(buffer: &mut SessionBuffer, key: &[u8], write: CarriedWrite) {
+        let mut writes = AccessWrites::default();
+        writes.push(0, key, [write].into_iter());
+        buffer.append(writes);
     }
 
     #[test]
@@ -401,22 +551,67 @@ mod tests {
     #[test]
     fn a_savepoint_takes_back_writes_and_keeps_reads() {
         let mut buffer = buffer();
-        buffer.note_read(0, &key(b"a"), observed(Part::Existence, 1));
-        buffer.append(0, b"a"[..].into(), set(1));
+        buffer.note_read(0, b"a", observed(Part::Existence, 1));
+        append(&mut buffer, b"a", set(1));
         let mark = buffer.mark();
-        buffer.append(0, b"a"[..].into(), set(2));
-        buffer.append(0, b"b"[..].into(), set(3));
-        buffer.note_read(0, &key(b"b"), observed(Part::Row, 1));
+        append(&mut buffer, b"a", set(2));
+        append(&mut buffer, b"b", set(3));
+        buffer.note_read(0, b"b", observed(Part::Row, 1));
         let range = |from: &'static [u8], to: &'static [u8]| (Bound::Included(from), Bound::Excluded(to));
         assert_eq!(buffer.writes_within(0, range(b"a", b"c")).count(), 2);
         assert_eq!(buffer.writes_within(0, range(b"b", b"a")).count(), 0);
+        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1), &set(2)][..]));
         buffer.truncate(mark);
-        assert_eq!(buffer.writes_to(0, b"a"), Some(&set(1)[..]));
+        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1)][..]));
         assert_eq!((buffer.writes_to(0, b"b"), buffer.writes().count()), (None, 1));
-        assert_eq!(buffer.reads().count(), 2);
+        assert_eq!(buffer.reads(true).count(), 2);
         buffer.truncate(0);
         assert!(buffer.is_unwritten());
         assert_eq!(buffer.writes_within(0, (Bound::Unbounded, Bound::Unbounded)).count(), 0);
+    }
+
+    #[test]
+    fn an_insert_implies_that_its_key_was_free_and_an_undone_one_has_noted_it() {
+        let mut buffer = buffer();
+        let insert = || CarriedWrite::Insert(Box::default());
+        append(&mut buffer, b"a", insert());
+        append(&mut buffer, b"a", CarriedWrite::Delete);
+        buffer.note_read(0, b"b", observed(Part::Existence, 1));
+        append(&mut buffer, b"b", CarriedWrite::Delete);
+        append(&mut buffer, b"b", insert());
+        assert_eq!(buffer.observed(0, b"a"), Some(Observed::FREE));
+        assert_eq!(buffer.observed(0, b"b"), Some(observed(Part::Existence, 1)));
+        let implied: Vec<bool> = buffer.writes().map(|(.., implies)| implies).collect();
+        assert_eq!(implied, [true, false]);
+        assert_eq!((buffer.reads(true).count(), buffer.reads(false).count()), (2, 1));
+        buffer.truncate(1);
+        assert_eq!(buffer.observed(0, b"a"), Some(Observed::FREE));
+        assert_eq!(buffer.reads(false).count(), 1);
+        buffer.truncate(0);
+        assert_eq!(buffer.observed(0, b"a"), Some(Observed::FREE));
+        assert_eq!(buffer.reads(false).count(), 2, "the client has seen that it was free");
+    }
+
+    #[test]
+    fn a_table_that_is_forgotten_leaves_the_others_and_the_marks() {
+        let mut buffer = buffer();
+        let other = TableDefinition::new("u").column("id", DataType::Int64).primary_key(["id"]);
+        let other = Arc::new(TableCore::new(1, &Arc::default(), 77, other));
+        assert_eq!(buffer.add_table(other.clone(), true), 1);
+        append(&mut buffer, b"a", set(1));
+        let mut writes = AccessWrites::default();
+        writes.push(1, b"a", [set(2), set(3)].into_iter());
+        assert_eq!(writes.iter().count(), 2);
+        buffer.append(writes);
+        append(&mut buffer, b"a", set(4));
+        assert!(buffer.writes_table(other.id()));
+        buffer.forget_table(other.id());
+        assert!(!buffer.writes_table(other.id()) && buffer.writes_to(1, b"a").is_none());
+        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1), &set(4)][..]));
+        buffer.truncate(1);
+        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1)][..]));
+        buffer.truncate(0);
+        assert!(buffer.is_unwritten());
     }
 
     #[test]
@@ -429,12 +624,12 @@ mod tests {
             (Part::Existence, 4, observed(Part::Row, 3)),
             (Part::Row, 3, observed(Part::Row, 3)),
         ] {
-            buffer.note_read(0, &key(b"a"), observed(part, sequence));
+            buffer.note_read(0, b"a", observed(part, sequence));
             // An existence may be replaced by a later one: they compare alike.
             let found = buffer.observed(0, b"a").expect("noted");
             assert_eq!(found.part, kept.part);
             if kept.part == Part::Row {
-                assert_eq!(*found, kept);
+                assert_eq!(found, kept);
             }
         }
     }

@@ -129,6 +129,27 @@ pub(crate) struct Memory {
     pub(crate) arena: Bump,
 }
 
+/// A call that writes more records than this, or reads and computes more bytes of rows, leaves none of its memory to the next
+/// one.
+const MAX_KEPT_RECORDS: usize = 16 * 1024;
+const MAX_KEPT_BYTES: usize = 16 << 20;
+
+impl Memory {
+    /// Frees the memory of an unusually large call, which few others would use.
+    #[inline]
+    pub(crate) fn free_unusual(&mut self) {
+        if self.workspace.writes.room() > MAX_KEPT_RECORDS || self.arena.allocated_bytes() > MAX_KEPT_BYTES {
+            self.free();
+        }
+    }
+
+    #[cold]
+    fn free(&mut self) {
+        self.workspace.free_buffers();
+        (self.reads, self.arena) = (ReadSet::default(), Bump::new());
+    }
+}
+
 impl WorkerContext {
     /// Where the epoch it commits in is shown.
     #[inline]

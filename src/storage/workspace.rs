@@ -58,6 +58,14 @@ unsafe impl Send for Deleted {}
 unsafe impl Send for Workspace {}
 
 impl Workspace {
+    /// Frees the buffers that are empty between calls.
+    pub(crate) fn free_buffers(&mut self) {
+        self.writes.free();
+        self.redo = Vec::new();
+        self.placeholders.shrink_to_fit();
+        self.deleted.shrink_to_fit();
+    }
+
     /// Makes ready for the next call or attempt.
     #[inline]
     pub(crate) fn reset(&mut self) {

@@ -174,6 +174,17 @@ impl WriteSet {
         &self.touched
     }
 
+    /// For how many records it has memory.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.touched.capacity()
+    }
+
+    /// Forgets everything, and frees its memory. Marks of earlier writes stay void.
+    pub(crate) fn free(&mut self) {
+        *self = WriteSet { made: self.made, ..WriteSet::default() };
+    }
+
     /// Refuses to grow beyond what one transaction may hold.
     ///
     /// # Errors
@@ -218,6 +229,11 @@ impl WriteSet {
         self.touched.clear();
         self.writes.clear();
         self.places.clear();
+    }
+
+    /// The point before all writes.
+    pub(crate) fn beginning() -> Mark {
+        Mark { writes: 0, last: 0 }
     }
 
     /// The point reached.
@@ -281,6 +297,13 @@ impl WriteSet {
     pub(crate) fn came_since(&self, position: usize, mark: Mark) -> bool {
         let first = self.touched[position].first as usize;
         first >= mark.writes && matches!(self.writes[first].kind, Kind::Insert { .. })
+    }
+
+    /// The records whose first write is an insert that was made since the mark.
+    pub(crate) fn inserted_since(&self, mark: Mark) -> impl Iterator<Item = &Touched> {
+        let touched =
+            self.touched.iter().rev().take_while(move |touched| touched.first as usize >= mark.writes);
+        touched.filter(|touched| matches!(self.writes[touched.first as usize].kind, Kind::Insert { .. }))
     }
 
     /// Buffers: this row is put in.

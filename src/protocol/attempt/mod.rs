@@ -320,6 +320,9 @@ impl<'a> Attempt<'a> {
 
     /// Takes back the writes made since. A mark that holds no more fails the attempt.
     pub(crate) fn roll_back(&self, mark: Mark) {
+        if self.claims.get().is_some() {
+            self.note_undone_inserts(mark);
+        }
         if !self.workspace.borrow_mut().writes.truncate(mark) {
             self.fault.set(Some(Box::new(Error::UnknownSavepoint)));
             return;

@@ -24,13 +24,12 @@ use crate::storage::index::Lookup;
 use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::session_buffer::{Key, Observed, RangeRead, SessionBuffer};
+use crate::storage::session_buffer::{AccessWrites, Key, Observed, RangeRead, SessionBuffer, Writes};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::versions::Found;
 use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
-use crate::storage::write_set::CarriedWrite;
-use crate::storage::write_set::Effect;
+use crate::storage::write_set::{CarriedWrite, Effect, Mark};
 use crate::types::key::EncodedKey;
 
 /// What an attempt asks of the session that it runs for.
@@ -40,6 +39,10 @@ pub(crate) trait SessionControl: Send + Sync {
 
     /// Reserves a key of a table, unless another session has it. Whether it is reserved.
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
+
+    /// As [`try_reserve`](Self::try_reserve) for one of very many keys, of which only the first ones are reserved. Whether
+    /// no other session has it.
+    fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool;
 }
 
 /// From where an access reads.
@@ -268,11 +271,12 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
         session.write()?;
     }
     let number = session.number_of(attempt.store, table)?;
-    if !session.notes.is_paused || what != Claim::Read {
+    // A key for an insert is noted once it is known whether that is needed: see `note_insert`.
+    if what != Claim::Insert && (!session.notes.is_paused || what != Claim::Read) {
         session.notes.note(number, key, what);
     }
     if let Some(writes) = session.buffer.writes_to(number, key) {
-        attempt.carry_in(table, key, writes, &mut session.notes.carried)?;
+        attempt.carry_in(table, key, &writes, &mut session.notes.carried)?;
     }
     Ok(())
 }
@@ -304,6 +308,27 @@ impl<'a> Attempt<'a> {
         self.claims.get().is_some() && self.held.borrow().session.is_some()
     }
 
+    /// Notes a key for which an insert was tried. `is_new`: there was no trace of it, which the insert itself says from then on.
+    pub(super) fn note_insert(&self, table: &TableCore, key: &[u8], is_new: bool) {
+        if let Some(session) = &mut self.held.borrow_mut().session
+            && let Some(number) = session.buffer.table_number(table)
+            && !(is_new && session.buffer.observed(number, key).is_none())
+        {
+            session.notes.note(number, key, Claim::Insert);
+        }
+    }
+
+    /// Notes the keys whose inserts since the mark are about to be undone: the body has seen that they were free.
+    pub(crate) fn note_undone_inserts(&self, mark: Mark) {
+        if !self.is_in_session() {
+            return;
+        }
+        let writes = &self.workspace.borrow().writes;
+        for touched in writes.inserted_since(mark) {
+            self.note_insert(touched.table(), self.key_of(touched.record), false);
+        }
+    }
+
     fn claim_below_session(&self, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
         if self.store.trace().is_some() {
             return claim_traced(self, table, key, what);
@@ -316,7 +341,7 @@ impl<'a> Attempt<'a> {
         &self,
         table: &'a TableCore,
         key: &[u8],
-        writes: &[CarriedWrite],
+        writes: &Writes<'_>,
         carried: &mut HashMap<RecordPointer, u32, FixedState>,
     ) -> Result<()> {
         let hash = table.hash(key);
@@ -329,13 +354,19 @@ impl<'a> Attempt<'a> {
                 Lookup::Missing(_) => return Ok(()),
             }
         };
-        let buffered = &mut self.workspace.borrow_mut().writes;
-        if buffered.position(record.pointer()).is_none() {
-            let bytes = writes.iter().map(CarriedWrite::bytes).sum();
-            buffered.reserve(table.layout().words() * writes.len(), bytes)?;
-            buffered.carry_in(table, record.pointer(), writes);
+        if self.workspace.borrow().writes.position(record.pointer()).is_none() {
+            self.buffer_carried(table, record, writes)?;
             carried.insert(record.pointer(), writes.len() as u32);
         }
+        Ok(())
+    }
+
+    /// Buffers writes that were made in an earlier attempt to this record, of which there are none yet.
+    fn buffer_carried(&self, table: &TableCore, record: Record<'a>, writes: &Writes<'_>) -> Result<()> {
+        let buffered = &mut self.workspace.borrow_mut().writes;
+        let bytes = writes.iter().map(|write| write.bytes()).sum();
+        buffered.reserve(table.layout().words() * writes.len(), bytes)?;
+        buffered.carry_in(table, record.pointer(), writes.iter().copied());
         Ok(())
     }
 
@@ -359,7 +390,7 @@ impl<'a> Attempt<'a> {
         let range = RangeRead { lower: shared(as_slice(lower)), upper: shared(as_slice(upper)), as_of };
         let written = session.buffer.writes_within(number, (as_slice(lower), as_slice(upper)));
         for (key, writes) in written {
-            self.carry_in(table, key, writes, &mut session.notes.carried)?;
+            self.carry_in(table, key, &writes, &mut session.notes.carried)?;
         }
         if session.notes.is_paused {
             return Ok(Some(UNNOTED_RANGE));
@@ -579,16 +610,27 @@ impl<'a> Attempt<'a> {
         Ok(true)
     }
 
-    /// What the attempt has written besides what the session had: for each key, its table's number and the writes.
-    pub(crate) fn written(&self, session: &SessionAccess) -> Vec<(u32, Key, Vec<CarriedWrite>)> {
+    /// What the attempt has written besides what the session had.
+    pub(crate) fn written(&self, session: &SessionAccess) -> AccessWrites {
         let writes = &self.workspace.borrow().writes;
-        let new = writes.touched().iter().enumerate().filter_map(|(position, touched)| {
-            let table = session.buffer.table_number(touched.table())?;
-            let carried = session.notes.carried.get(&touched.record).map_or(0, |&carried| carried as usize);
-            let own = writes.carry_out(position, carried);
-            (!own.is_empty()).then(|| (table, Key::from(self.key_of(touched.record)), own))
-        });
-        new.collect()
+        let mut written = AccessWrites::default();
+        let mut table = None;
+        for (position, touched) in writes.touched().iter().enumerate() {
+            let core = touched.table();
+            let number = match table {
+                Some((known, number)) if std::ptr::eq::<TableCore>(known, core) => number,
+                _ => match session.buffer.table_number(core) {
+                    Some(number) => table.insert((core, number)).1,
+                    None => continue,
+                },
+            };
+            let carried = match session.notes.carried.is_empty() {
+                true => 0,
+                false => session.notes.carried.get(&touched.record).map_or(0, |&carried| carried as usize),
+            };
+            written.push(number, self.key_of(touched.record), writes.carry_out(position, carried));
+        }
+        written
     }
 
     /// The key of a record that the attempt has touched.
@@ -598,7 +640,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Brings in everything that the session has written, to be committed, but for what is written to tables that are
-    /// none any more.
+    /// none any more. Whether the keys are free whose inserts imply it.
     ///
     /// # Errors
     /// Updates are refused; what the protocol answers a writer.
@@ -606,24 +648,37 @@ impl<'a> Attempt<'a> {
         &self,
         buffer: &SessionBuffer,
         is_live: impl Fn(&TableCore) -> bool,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.check_writable()?;
-        let mut carried = HashMap::default();
-        for (table, key, writes) in buffer.writes().filter(|(table, ..)| is_live(table)) {
+        for (table, key, writes, implies_free) in buffer.writes().filter(|(table, ..)| is_live(table)) {
             let table = self.hold(table)?;
-            let is_delete = |write: &CarriedWrite| matches!(write, CarriedWrite::Delete);
-            let what = match writes.first() {
-                Some(CarriedWrite::Insert(_)) => Claim::Insert,
-                _ if writes.iter().any(is_delete) => Claim::Delete,
-                _ => Claim::Write,
+            let is_delete = |write: &&CarriedWrite| matches!(write, CarriedWrite::Delete);
+            let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
+            let what = match is_insert {
+                true => Claim::Insert,
+                false if writes.iter().any(is_delete) => Claim::Delete,
+                false => Claim::Write,
             };
             if table.is_linked() {
                 self.set_deferred(true);
             }
             self.claim_below_session(table, key, what)?;
-            self.carry_in(table, key, writes, &mut carried)?;
+            let hash = table.hash(key);
+            let record = if is_insert {
+                let placed = self.find_or_place(table, hash, key)?;
+                if implies_free && !placed.is_new && self.presence(placed.record)? == Some(true) {
+                    return Ok(false);
+                }
+                placed.record
+            } else {
+                // What has gone since it was written: what is read of the key tells.
+                let Lookup::Found(record) = table.find(hash, key, self.guard) else { continue };
+                record
+            };
+            self.buffer_carried(table, record, &writes)?;
         }
-        self.workspace.borrow().writes.check_size()
+        self.workspace.borrow().writes.check_size()?;
+        Ok(true)
     }
 
     /// Forgets what it has written: the session keeps it.

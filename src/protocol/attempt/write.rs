@@ -78,12 +78,16 @@ impl<'a> Attempt<'a> {
         if table.secondary().is_empty() {
             return buffer();
         }
-        self.all_or_nothing(|| {
+        let buffered = self.all_or_nothing(|| {
             for position in 0..table.secondary().len() {
                 self.insert_index_record(table, position, target.key, |column| Ok(checked[column]))?;
             }
             buffer()
-        })
+        });
+        if buffered.is_err() && self.claims.get().is_some() {
+            self.note_insert(table, target.key, false);
+        }
+        buffered
     }
 
     /// Buffers: these columns get these values.
@@ -265,6 +269,9 @@ impl<'a> Attempt<'a> {
         self.claim(table, key, Claim::Insert)?;
         loop {
             let placed = self.find_or_place(table, hash, key)?;
+            if self.claims.get().is_some() {
+                self.note_insert(table, key, placed.is_new);
+            }
             if placed.is_new {
                 return Ok(Some(placed));
             }

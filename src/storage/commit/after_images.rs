@@ -60,7 +60,9 @@ pub(super) fn after_images<'a, T: WriteLocking>(
             continue;
         }
         let present = entry.word & ABSENT == 0;
-        if present && let Some(changed) = changed_words(writes, position, entry, arena) {
+        if present && writes.is_only_delete(position) {
+            entry.change = Change::Gone;
+        } else if present && let Some(changed) = changed_words(writes, position, entry, arena) {
             entry.change = Change::Words(changed);
         } else {
             let layout = writes.touched()[position].table().layout();

@@ -158,6 +158,12 @@ impl RowLayout {
         Ok(buffer)
     }
 
+    /// Moves a row's long values from one buffer into another one.
+    pub(crate) fn move_aside(&self, words: &mut [u64], from: &[u8], to: &mut Vec<u8>) {
+        let moved = self.settle(words, from, |bytes| Ok(put_bytes_aside(bytes, to)));
+        debug_assert!(moved.is_ok());
+    }
+
     /// What was put aside lies this many bytes further on.
     pub(crate) fn shift_aside(&self, words: &mut [u64], bytes: usize) {
         for &at in &self.variable_words {

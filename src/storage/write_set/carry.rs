@@ -3,35 +3,36 @@
 //! Invariants: what enters says about a record exactly what it said when it left. Values own their bytes, so that nothing
 //! depends on the pin, the arena or the records of the attempt that made them.
 
-use bumpalo::Bump;
-
 use super::{Kind, WriteSet};
 use crate::operation::Operation;
 use crate::storage::record::RecordPointer;
-use crate::storage::row::byte_length;
+use crate::storage::row::{RowLayout, byte_length};
 use crate::storage::table::TableCore;
 use crate::types::{Value, ValueRef};
 
 /// One buffered write that owns its values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CarriedWrite {
-    /// A whole row: one value for each column.
-    Insert(Box<[Value]>),
+    /// A whole row: its words, and behind them the bytes of long values (see `row::aside`).
+    Insert(Box<[u8]>),
     /// The record is deleted.
     Delete,
     /// A column is set.
-    Set { column: u16, value: Value },
+    Set { column: u16, value: Box<Value> },
     /// A column is changed by an operation.
-    Operate { column: u16, operation: Operation, operand: Value },
+    Operate { column: u16, operation: Operation, operand: Box<Value> },
 }
 
+/// A session keeps one for each write.
+const _: () = assert!(size_of::<CarriedWrite>() <= 24);
+
 impl CarriedWrite {
-    /// How many bytes its values have.
+    /// How many bytes its values have at most.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            CarriedWrite::Insert(values) => values.iter().map(|value| byte_length(value.into())).sum(),
+            CarriedWrite::Insert(row) => row.len(),
             CarriedWrite::Set { value, .. } | CarriedWrite::Operate { operand: value, .. } => {
-                byte_length(value.into())
+                byte_length((&**value).into())
             }
             CarriedWrite::Delete => 0,
         }
@@ -40,39 +41,58 @@ impl CarriedWrite {
 
 impl WriteSet {
     /// The writes to the record at `position`, without the first `skip` ones.
-    pub(crate) fn carry_out(&self, position: usize, skip: usize) -> Vec<CarriedWrite> {
+    pub(crate) fn carry_out(&self, position: usize, skip: usize) -> impl Iterator<Item = CarriedWrite> {
         let layout = self.touched[position].table().layout();
-        let arena = Bump::new();
-        let carry = |kind: &Kind| match *kind {
-            Kind::Insert { words } => {
-                let start = words as usize;
-                let row = arena.alloc_slice_copy(&self.words[start..start + layout.words()]);
-                layout.settle_in_arena(row, &self.bytes, &arena).unwrap_or_else(|refused| refused.abort());
-                // SAFETY: the row's blocks are in the arena, which outlives the copies of its values.
-                CarriedWrite::Insert(unsafe { layout.values(row) }.into_boxed_slice())
-            }
+        self.chain(position).skip(skip).map(|kind| match *kind {
+            Kind::Insert { words } => CarriedWrite::Insert(self.carry_row_out(layout, words as usize)),
             Kind::Delete => CarriedWrite::Delete,
-            Kind::Set { column, value } => CarriedWrite::Set { column, value: self.value(value).to_value() },
-            Kind::Operate { column, operation, operand } => {
-                CarriedWrite::Operate { column, operation, operand: self.value(operand).to_value() }
+            Kind::Set { column, value } => {
+                CarriedWrite::Set { column, value: Box::new(self.value(value).to_value()) }
             }
-        };
-        self.chain(position).skip(skip).map(carry).collect()
+            Kind::Operate { column, operation, operand } => {
+                CarriedWrite::Operate { column, operation, operand: Box::new(self.value(operand).to_value()) }
+            }
+        })
     }
 
-    /// Buffers writes to a record that were carried out of another set.
-    pub(crate) fn carry_in(&mut self, table: &TableCore, record: RecordPointer, writes: &[CarriedWrite]) {
-        for write in writes {
+    /// The row whose words begin at `start`.
+    fn carry_row_out(&self, layout: &RowLayout, start: usize) -> Box<[u8]> {
+        let mut words: smallvec::SmallVec<[u64; 32]> = self.words[start..start + layout.words()].into();
+        let mut aside = Vec::new();
+        layout.move_aside(&mut words, &self.bytes, &mut aside);
+        let mut row = Vec::with_capacity(size_of_val(&words[..]) + aside.len());
+        words.iter().for_each(|word| row.extend_from_slice(&word.to_ne_bytes()));
+        row.extend_from_slice(&aside);
+        row.into_boxed_slice()
+    }
+
+    /// Buffers a row that was carried out of another set.
+    fn carry_row_in(&mut self, table: &TableCore, record: RecordPointer, is_new: bool, row: &[u8]) {
+        let (start, layout) = (self.words.len(), table.layout());
+        let (words, aside) = row.split_at(size_of::<u64>() * layout.words());
+        self.words.extend(words.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)));
+        layout.shift_aside(&mut self.words[start..], self.bytes.len());
+        self.bytes.extend_from_slice(aside);
+        let kind = Kind::Insert { words: start as u32 };
+        if is_new { self.push_first(table, record, kind) } else { self.push(table, record, kind) }
+    }
+
+    /// Buffers writes to a record that were carried out of another set, and that are the first ones to it here.
+    pub(crate) fn carry_in<'w>(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        writes: impl Iterator<Item = &'w CarriedWrite>,
+    ) {
+        for (at, write) in writes.enumerate() {
             match write {
-                CarriedWrite::Insert(values) => {
-                    self.insert(table, record, values.iter().map(ValueRef::from));
-                }
+                CarriedWrite::Insert(row) => self.carry_row_in(table, record, at == 0, row),
                 CarriedWrite::Delete => self.delete(table, record),
                 CarriedWrite::Set { column, value } => {
-                    self.set(table, record, usize::from(*column), value.into());
+                    self.set(table, record, usize::from(*column), ValueRef::from(&**value));
                 }
                 CarriedWrite::Operate { column, operation, operand } => {
-                    self.operate(table, record, usize::from(*column), *operation, operand.into());
+                    self.operate(table, record, usize::from(*column), *operation, ValueRef::from(&**operand));
                 }
             }
         }
@@ -81,6 +101,8 @@ impl WriteSet {
 
 #[cfg(test)]
 mod tests {
+    use bumpalo::Bump;
+
     use super::*;
     use crate::storage::definition::TableDefinition;
     use crate::storage::rig::Rig;
@@ -117,15 +139,16 @@ mod tests {
             records[1],
             [ValueRef::Int(2), ValueRef::Null, ValueRef::Text("short")].into_iter(),
         );
-        let carried = [first.carry_out(0, 0), first.carry_out(1, 0)];
+        let carry = |set: &WriteSet, at, skip| set.carry_out(at, skip).collect::<Vec<_>>();
+        let carried = [carry(&first, 0, 0), carry(&first, 1, 0)];
         let mut second = WriteSet::default();
         // In another order, and behind writes of its own.
-        second.carry_in(table, records[1], &carried[1]);
-        second.carry_in(table, records[0], &carried[0]);
+        second.carry_in(table, records[1], carried[1].iter());
+        second.carry_in(table, records[0], carried[0].iter());
         assert_eq!(row(&second, 1, false), row(&first, 0, false));
         assert_eq!(row(&second, 0, true), row(&first, 1, true));
-        assert_eq!(second.carry_out(0, 0), carried[1]);
-        assert_eq!(second.carry_out(1, 1), carried[0][1..]);
+        assert_eq!(carry(&second, 0, 0), carried[1]);
+        assert_eq!(carry(&second, 1, 1), carried[0][1..]);
         let whole = [Value::Int(1), Value::Int(42), Value::Text(long.to_string())];
         assert_eq!(row(&second, 1, false), (Effect::Row, whole.to_vec()));
         // SAFETY: made above, and not used any more.

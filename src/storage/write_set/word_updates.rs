@@ -82,6 +82,13 @@ impl WriteSet {
         Some(())
     }
 
+    /// Whether a delete is all that is written to the record at `position`.
+    #[inline]
+    pub(crate) fn is_only_delete(&self, position: usize) -> bool {
+        let touched = &self.touched[position];
+        touched.first == touched.last && matches!(self.writes[touched.first as usize].kind, Kind::Delete)
+    }
+
     /// If a row that comes in is all that is written to the record at `position`: its words, and what was put aside for
     /// long values.
     #[inline]
