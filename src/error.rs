@@ -501,6 +501,17 @@ pub enum Error {
         /// The name.
         sequence: String,
     },
+    /// A write to a table whose rows have rules that the engine cannot evaluate.
+    #[error(
+        "rows of table {table:?} have rules that {evaluator} evaluates (checks, generated columns, triggers, foreign keys), and the \
+         engine alone would violate: write the table through {evaluator}"
+    )]
+    NeedsEvaluator {
+        /// The table.
+        table: String,
+        /// What evaluates the rules.
+        evaluator: String,
+    },
     /// A value for an identity column that a sequence always gives.
     #[error(
         "column {column:?} of table {table:?} gets its values from a sequence always; use insert_new, leave it NULL in an insert, or \

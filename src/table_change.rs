@@ -35,6 +35,7 @@ enum Step {
     DropConstraint(String),
     RenameConstraint(String, String),
     SetIdentity(String, Option<Identity>),
+    SetEvaluator(Option<String>),
 }
 
 fn owned<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -171,6 +172,11 @@ impl TableChange {
         self.step(Step::SetIdentity(column.into(), None))
     }
 
+    /// The table's rows have rules that this evaluator knows (see [`TableDefinition::evaluator`]); none: they have no others any more.
+    pub fn evaluator(self, name: Option<&str>) -> TableChange {
+        self.step(Step::SetEvaluator(name.map(str::to_string)))
+    }
+
     /// The definition that this makes of another one, and where rows' values come from.
     ///
     /// # Errors
@@ -251,6 +257,7 @@ impl Changed {
                 Constraint::Check(position) => self.definition.checks[position].name = new_name,
                 Constraint::ForeignKey(position) => self.definition.foreign_keys[position].name = new_name,
             },
+            Step::SetEvaluator(name) => self.definition.evaluator = name,
             Step::SetIdentity(name, identity) => self.set_identity(&name, identity)?,
             Step::DropIndex(name) => {
                 let position = self.index(&name)?;

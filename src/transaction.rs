@@ -59,12 +59,18 @@ impl<'t, 'a> Tx<'t, 'a> {
         Tx { attempt }
     }
 
-    /// Changes the schema when the transaction commits.
     /// Refuses a row, with this key and these values, whose foreign key leads nowhere.
     pub(crate) fn check_row_refers(&self, link: &Link, key: &[u8], row: &[ValueRef<'_>]) -> Result<()> {
         self.attempt.check_row_refers(link, key, row)
     }
 
+    /// Says that what evaluates the rules of tables which the engine cannot ([`TableDefinition::evaluator`](crate::TableDefinition::evaluator))
+    /// runs this body: from here on its writes to such tables are taken as they are. It is for crates that are such an evaluator.
+    pub fn set_evaluated(&self) {
+        self.attempt.set_evaluated();
+    }
+
+    /// Changes the schema when the transaction commits.
     pub(crate) fn change_schema(&self, change: SchemaChange) {
         self.attempt.change_schema(change);
     }

@@ -183,6 +183,8 @@ impl Database {
         self.run(|tx| {
             let core = store.make_table(id, changed.definition.clone());
             made.push(core.clone());
+            // Rows are copied: they were evaluated when they were written.
+            tx.set_evaluated();
             let new = Table::new(core.clone());
             // First the catalog: replay makes the table from these rows before it meets the table's own.
             catalog_rows::write(store, tx, id, &changed.definition)?;

@@ -61,7 +61,9 @@ impl Error {
             Error::WrongKey { .. } | Error::WrongRow { .. } => "42601",
             Error::WrongArguments { .. } => "42883",
             Error::OutsideFootprint { .. } => "2F003",
-            Error::NoOrderedIndex { .. } | Error::ValueNotSet { .. } => "55000",
+            Error::NoOrderedIndex { .. } | Error::ValueNotSet { .. } | Error::NeedsEvaluator { .. } => {
+                "55000"
+            }
             Error::Nested { .. } => "25001",
             Error::Panicked { .. } => "38000",
             Error::InvalidOption { .. } => "22023",

@@ -308,6 +308,8 @@ impl Session {
         self.access()?.schema.put(None, Some(copy.clone()));
         let (from, to) = (Table::new(old.clone()), Table::new(core.clone()));
         let copied = self.load_rows(|tx| {
+            // The rows were evaluated when they were written.
+            tx.set_evaluated();
             tx.scan(&from, Range::all())?.try_for_each(|row| {
                 let values = changed.row(row?.to_values())?;
                 tx.insert_overriding(&to, values.iter().map(ValueRef::from).collect::<Vec<_>>())

@@ -1,6 +1,6 @@
-//! The catalog: which tables, sequences and feeds there are, kept in ten ordinary tables.
+//! The catalog: which tables, sequences and feeds there are, kept in eleven ordinary tables.
 //!
-//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key`, `heddle_identity` and `heddle_routing` are written by the transaction that creates a
+//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key`, `heddle_identity`, `heddle_evaluator` and `heddle_routing` are written by the transaction that creates a
 //! table, logged and recovered like any other rows; so are `heddle_successor`, by the transaction that puts one table in another's
 //! place, `heddle_sequence`, which `crate::sequence` reads and writes, and `heddle_feed`, which is `crate::feed`'s.
 //! Only their own definitions are fixed, here.
@@ -39,6 +39,8 @@ pub(crate) const FEEDS: TableId = 8;
 pub(crate) const SUCCESSORS: TableId = 9;
 /// The table of identity columns.
 pub(crate) const IDENTITIES: TableId = 10;
+/// The table of tables that need an evaluator.
+pub(crate) const EVALUATORS: TableId = 11;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -49,7 +51,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 10] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 11] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -111,6 +113,7 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 10] {
         (FEEDS, feed_table()),
         (SUCCESSORS, successor_table()),
         (IDENTITIES, identity_table()),
+        (EVALUATORS, evaluator_table()),
     ]
 }
 
@@ -156,6 +159,15 @@ fn identity_table() -> TableDefinition {
         .column("always", DataType::Bool)
         .not_null()
         .column("sequence", DataType::Text)
+        .not_null()
+        .primary_key(["table_id"])
+        .primary_index(PrimaryIndex::Ordered)
+}
+
+fn evaluator_table() -> TableDefinition {
+    TableDefinition::new("heddle_evaluator")
+        .column("table_id", DataType::Int64)
+        .column("evaluator", DataType::Text)
         .not_null()
         .primary_key(["table_id"])
         .primary_index(PrimaryIndex::Ordered)
@@ -224,6 +236,9 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
         rows.push((CHECKS, vec![number.clone(), position(at), text(&check.name), condition]));
     }
     rows.extend(foreign_key_rows(id, definition).map(|row| (FOREIGN_KEYS, row)));
+    if let Some(evaluator) = &definition.evaluator {
+        rows.push((EVALUATORS, vec![number.clone(), text(evaluator)]));
+    }
     if let Some(identity) = definition.identity_column() {
         let always = Value::Bool(identity.kind == Identity::Always);
         let (column, sequence) = (position(identity.position), Value::Text(identity.sequence));
@@ -304,7 +319,7 @@ fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
 /// Rows that don't describe a table: the catalog is damaged.
 pub(crate) fn read_definition(
     id: TableId,
-    [tables, columns, indexes, routing, checks, foreign_keys, identities]: [&TableCore; 7],
+    [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators]: [&TableCore; 8],
     guard: &Guard,
 ) -> Result<TableDefinition> {
     let damaged =
@@ -361,16 +376,22 @@ pub(crate) fn read_definition(
     }
     definition.foreign_keys = foreign_keys_of(read_rows(foreign_keys, id, guard)?)
         .ok_or_else(|| damaged("a foreign key with an unknown action"))?;
-    for mut row in read_rows(identities, id, guard)? {
-        let column = if let Value::Int(column) = row[1] { usize::try_from(column).ok() } else { None };
-        let column = column.and_then(|column| definition.columns.get_mut(column));
-        let column = column.ok_or_else(|| damaged("an identity column that is not there"))?;
-        let is_always = row[2] == Value::Bool(true);
-        column.identity = Some(if is_always { Identity::Always } else { Identity::ByDefault });
-        definition.identity_sequence = IdentitySequence(Some(text(row.remove(3))));
+    definition.evaluator = read_rows(evaluators, id, guard)?.pop().and_then(|mut row| row.pop()).map(text);
+    if let Some(row) = read_rows(identities, id, guard)?.pop() {
+        set_identity(&mut definition, row).ok_or_else(|| damaged("an identity column that is not there"))?;
     }
     definition.validate()?;
     Ok(definition)
+}
+
+/// Gives a definition its identity column. None: it has no such column.
+fn set_identity(definition: &mut TableDefinition, mut row: Vec<Value>) -> Option<()> {
+    let position = if let Value::Int(column) = row[1] { usize::try_from(column).ok()? } else { return None };
+    let is_always = row[2] == Value::Bool(true);
+    let kind = if is_always { Identity::Always } else { Identity::ByDefault };
+    definition.columns.get_mut(position)?.identity = Some(kind);
+    definition.identity_sequence = IdentitySequence(Some(text(row.remove(3))));
+    Some(())
 }
 
 /// Whether the table of this number was dropped.

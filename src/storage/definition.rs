@@ -117,6 +117,8 @@ pub struct TableDefinition {
     pub(crate) routing: Vec<usize>,
     /// The sequence of its identity column, once it has been made.
     pub(crate) identity_sequence: IdentitySequence,
+    /// What evaluates the rules that its rows have besides those of this definition; none: there are no others.
+    pub(crate) evaluator: Option<String>,
     /// The first thing that was wrong while it was built; `validate` reports it.
     pub(crate) problem: Option<Error>,
 }
@@ -134,6 +136,7 @@ impl TableDefinition {
             foreign_keys: Vec::new(),
             routing: Vec::new(),
             identity_sequence: IdentitySequence::default(),
+            evaluator: None,
             problem: None,
         }
     }
@@ -262,6 +265,20 @@ impl TableDefinition {
         let columns = self.positions(columns);
         self.indexes.push(IndexDefinition { name, columns, unique });
         self
+    }
+
+    /// Its rows have rules that this definition cannot express: checks, generated columns or triggers that a crate above the engine
+    /// evaluates. Writes are refused ([`Error::NeedsEvaluator`]) but for those whose body says that it has evaluated them
+    /// ([`Tx::set_evaluated`](crate::Tx::set_evaluated)).
+    #[must_use]
+    pub fn evaluator(mut self, name: impl Into<String>) -> Self {
+        self.evaluator = Some(name.into());
+        self
+    }
+
+    /// What evaluates the rules of its rows that it does not express itself.
+    pub fn needed_evaluator(&self) -> Option<&str> {
+        self.evaluator.as_deref()
     }
 
     /// The table's name.

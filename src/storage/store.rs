@@ -325,7 +325,7 @@ impl Store {
     }
 
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
-        let [tables, columns, indexes, routing, checks, foreign_keys, identities] = [
+        let [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
@@ -333,8 +333,10 @@ impl Store {
             self.catalog_table(catalog::CHECKS)?,
             self.catalog_table(catalog::FOREIGN_KEYS)?,
             self.catalog_table(catalog::IDENTITIES)?,
+            self.catalog_table(catalog::EVALUATORS)?,
         ];
-        let tables = [&*tables, &*columns, &*indexes, &*routing, &*checks, &*foreign_keys, &*identities];
+        let tables =
+            [&*tables, &*columns, &*indexes, &*routing, &*checks, &*foreign_keys, &*identities, &*evaluators];
         catalog::read_definition(id, tables, guard)
     }
 

@@ -66,6 +66,8 @@ pub(crate) struct TableCore {
     indexed: Vec<bool>,
     /// For each column, whether it is in no key and no index, so that it can be changed alone.
     plain: Vec<bool>,
+    /// For each column, whether operations on it need no look at anything else: it is plain, and no evaluator is needed.
+    open: Vec<bool>,
     /// For each column, which integers it takes, and takes as operands, if it is a plain one of integers.
     plain_ints: Vec<Option<(i64, i64)>>,
     /// What every row must pass; none: nothing.
@@ -133,9 +135,14 @@ impl TableCore {
                 !indexed[column] && !table.definition.key.contains(&column) && !table.is_fixed(column)
             })
             .collect();
+        let is_evaluated = table.definition.evaluator.is_some();
+        if is_evaluated {
+            table.need_evaluator();
+        }
+        table.open = table.plain.iter().map(|plain| *plain && !is_evaluated).collect();
         table.plain_ints = (0..indexed.len())
             .map(|column| match table.definition.columns[column].data_type {
-                _ if !table.plain[column] => None,
+                _ if !table.open[column] => None,
                 DataType::Int32 => Some((i32::MIN.into(), i32::MAX.into())),
                 DataType::Int64 => Some((i64::MIN, i64::MAX)),
                 _ => None,
@@ -159,6 +166,7 @@ impl TableCore {
             secondary: Vec::new(),
             indexed: Vec::new(),
             plain: Vec::new(),
+            open: Vec::new(),
             plain_ints: Vec::new(),
             checks: Checks::of(&definition),
             identity: definition.identity_column().map(Box::new),
@@ -277,6 +285,12 @@ impl TableCore {
     #[inline]
     pub(crate) fn identity_column(&self) -> Option<&IdentityColumn> {
         self.identity.as_deref()
+    }
+
+    /// Whether operations on this column need no look at anything else.
+    #[inline]
+    pub(crate) fn is_open(&self, column: usize) -> bool {
+        self.open[column]
     }
 
     /// Whether this is an identity column that no update changes.

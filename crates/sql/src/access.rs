@@ -324,6 +324,8 @@ fn attempt<T>(
     body: &mut dyn FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> heddledb::Result<T> {
     *failure = None;
+    // Statements evaluate all rules of the rows that they write.
+    tx.set_evaluated();
     body(Access::writes(tx, tx, runs_in)).map_err(|error| {
         if error.is_retryable() {
             return Error::Conflict;

@@ -66,7 +66,7 @@ impl<'a> Attempt<'a> {
         concerns: impl Fn(&TableLinks) -> bool,
         write: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        if target.table.is_linked() { self.enforce(target, what, &concerns, write) } else { write() }
+        if target.table.is_watched() { self.enforce(target, what, &concerns, write) } else { write() }
     }
 
     #[inline(never)]
@@ -77,6 +77,7 @@ impl<'a> Attempt<'a> {
         concerns: &dyn Fn(&TableLinks) -> bool,
         write: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
+        self.check_evaluated(target.table)?;
         let links = self.schema_links().and_then(|links| links.table(target.table.id()));
         let Some(links) = links.filter(|links| concerns(links)) else { return write() };
         self.check_reach(target.table, links)?;

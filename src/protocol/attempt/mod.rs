@@ -146,6 +146,8 @@ pub(crate) struct Attempt<'a> {
     cascade: Cell<Option<Vec<foreign_keys::Change<'a>>>>,
     /// Whether it has written something whose foreign keys are checked at the end.
     has_deferred: Cell<bool>,
+    /// Whether the rules that the engine cannot evaluate were evaluated by what runs in it.
+    is_evaluated: Cell<bool>,
 }
 
 impl<'a> Attempt<'a> {
@@ -184,6 +186,23 @@ impl<'a> Attempt<'a> {
             sees_private: Cell::new(false),
             cascade: Cell::new(None),
             has_deferred: Cell::new(false),
+            is_evaluated: Cell::new(false),
+        }
+    }
+
+    /// From here on writes to tables that need an evaluator are taken.
+    pub(crate) fn set_evaluated(&self) {
+        self.is_evaluated.set(true);
+    }
+
+    /// Refuses a write to a table whose rows have rules that no part of the engine knows.
+    pub(super) fn check_evaluated(&self, table: &TableCore) -> Result<()> {
+        match table.definition().needed_evaluator() {
+            Some(evaluator) if !self.is_evaluated.get() => Err(Error::NeedsEvaluator {
+                table: table.definition().name().to_string(),
+                evaluator: evaluator.to_string(),
+            }),
+            _ => Ok(()),
         }
     }
 

@@ -31,7 +31,7 @@ impl<'a> Attempt<'a> {
         self.with_foreign_keys(target, Claim::Insert, concerns, || self.insert_row(target, values))
     }
 
-    fn insert_row(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
+    pub(super) fn insert_row(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
         let table = target.table;
         let layout = table.layout();
         if values.len() != layout.len() {
@@ -152,7 +152,7 @@ impl<'a> Attempt<'a> {
         self.with_foreign_keys(target, Claim::Delete, concerns, || self.delete_present(target))
     }
 
-    fn delete_present(&self, target: &Target<'_, 'a>) -> Result<bool> {
+    pub(super) fn delete_present(&self, target: &Target<'_, 'a>) -> Result<bool> {
         let table = target.table;
         self.claim(table, target.key, Claim::Delete)?;
         let record =
@@ -186,9 +186,13 @@ impl<'a> Attempt<'a> {
                 .check_operand(operand, &layout.data_type)
                 .map_err(|error| error.in_column(&layout.name))?,
         };
+        let is_open = table.is_open(column);
+        if !is_open {
+            self.check_evaluated(table)?;
+        }
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
-        if table.is_plain(column) {
+        if is_open || table.is_plain(column) {
             let mark = self.claims.get().map(|_| self.mark());
             let mut workspace = self.workspace.borrow_mut();
             workspace.writes.reserve(0, byte_length(operand))?;

@@ -49,6 +49,8 @@ impl TableDefinition {
             };
             differs(&format!("foreign key {}", position + 1), &describe(self), &describe(given));
         }
+        let evaluator = |of: &TableDefinition| of.evaluator.clone().unwrap_or_else(|| "absent".to_string());
+        differs("the evaluator", &evaluator(self), &evaluator(given));
         if differences.is_empty() {
             // A property that has no description here still distinguishes the definitions.
             differences.push(format!("it is {self:?}, not {given:?}"));

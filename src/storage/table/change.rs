@@ -18,6 +18,9 @@ use crate::storage::foreign_keys::Reach;
 /// In [`Change::dropped`]: the table belongs to a session's transaction, and is no table to others yet.
 const PRIVATE: u64 = u64::MAX;
 
+/// In [`Change::reach`]: its rows have rules that an evaluator knows.
+const EVALUATED: u32 = 4;
+
 /// What a schema change has made of a table.
 #[derive(Default)]
 pub(super) struct Change {
@@ -32,7 +35,7 @@ pub(super) struct Change {
     is_loaded: AtomicBool,
     /// Whether its records are another definition's to free.
     has_moved: AtomicBool,
-    /// The [`Reach`] of its writes.
+    /// The [`Reach`] of its writes, and [`EVALUATED`].
     reach: AtomicU32,
     /// How often foreign keys have come to concern it.
     foreign_keys_added: AtomicU32,
@@ -171,7 +174,7 @@ impl TableCore {
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
         // Relaxed: an access that misses a change is of an older generation, and does not commit.
-        match self.change.reach.load(Ordering::Relaxed) {
+        match self.change.reach.load(Ordering::Relaxed) & !EVALUATED {
             0 => Reach::Nothing,
             1 => Reach::Reads,
             _ => Reach::Writes,
@@ -184,11 +187,24 @@ impl TableCore {
         self.reach() != Reach::Nothing
     }
 
+    /// Whether its writes are more than changes of its rows: they lead to others, or an evaluator is needed.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed, as in `reach`.
+        self.change.reach.load(Ordering::Relaxed) != 0
+    }
+
+    /// Its rows have rules that an evaluator knows: before any other thread has it.
+    pub(super) fn need_evaluator(&self) {
+        self.change.reach.store(EVALUATED, Ordering::Relaxed);
+    }
+
     /// Sets what its writes lead to, and whether more foreign keys concern it than before: behind the closed gate, or before
     /// any other thread has it.
     pub(crate) fn set_reach(&self, reach: Reach, has_more: bool) {
         // Relaxed: the generation, which is published afterwards, says that they have changed.
-        self.change.reach.store(reach as u32, Ordering::Relaxed);
+        let evaluated = self.change.reach.load(Ordering::Relaxed) & EVALUATED;
+        self.change.reach.store(reach as u32 | evaluated, Ordering::Relaxed);
         self.change.foreign_keys_added.fetch_add(u32::from(has_more), Ordering::Relaxed);
     }
 

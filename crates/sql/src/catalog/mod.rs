@@ -10,6 +10,7 @@ mod relation;
 pub(crate) mod rights;
 pub(crate) mod role;
 mod routine;
+pub(crate) mod rules;
 pub(crate) mod securables;
 pub(crate) mod store;
 pub(crate) mod stored;

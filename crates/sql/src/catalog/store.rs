@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::rights::Rights;
 use crate::catalog::role::Role;
+use crate::catalog::rules::EVALUATOR;
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, DATABASE_OID, DatabaseEntry, Domain, EnumType, ForeignKey, Index,
@@ -118,6 +119,8 @@ pub(crate) struct EngineTable<'t> {
     pub key: &'t [usize],
     /// Its indexes.
     pub indexes: &'t [Index],
+    /// Whether its rows have rules that only SQL evaluates.
+    pub is_ruled: bool,
 }
 
 impl EngineTable<'_> {
@@ -151,6 +154,9 @@ impl EngineTable<'_> {
                 definition.index(index.name.as_str(), columns)
             };
         }
+        if self.is_ruled {
+            definition = definition.evaluator(EVALUATOR);
+        }
         definition
     }
 }
@@ -178,6 +184,7 @@ impl Store {
         }
         adopt(database, &mut catalog);
         super::earlier_users::adopt(database, &store, &mut catalog)?;
+        super::rules::mark_earlier(database, &mut catalog);
         Ok((store, catalog))
     }
 

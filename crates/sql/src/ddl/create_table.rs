@@ -8,6 +8,7 @@ use heddledb::TableDefinition;
 
 use crate::bind::{Clause, NamedType};
 use crate::catalog::rights::{Rights, RightsKind, SELECT};
+use crate::catalog::rules::are_ruled;
 use crate::catalog::store::{EngineTable, Object};
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence,
@@ -205,7 +206,7 @@ impl TableDraft {
     }
 
     /// The engine's definition.
-    pub fn engine(&self, engine_name: &str) -> Result<TableDefinition> {
+    pub fn engine(&self, engine_name: &str, foreign_keys: &[ForeignKey]) -> Result<TableDefinition> {
         for &position in &self.key {
             check_key_column(&self.columns[position], "primary key")?;
         }
@@ -214,8 +215,13 @@ impl TableDraft {
                 check_key_column(&self.columns[column.column], "unique index")?;
             }
         }
-        let table =
-            EngineTable { name: engine_name, columns: &self.columns, key: &self.key, indexes: &self.indexes };
+        let table = EngineTable {
+            name: engine_name,
+            columns: &self.columns,
+            key: &self.key,
+            indexes: &self.indexes,
+            is_ruled: are_ruled(&self.columns, &self.checks, foreign_keys),
+        };
         Ok(table.definition())
     }
 
@@ -325,7 +331,7 @@ impl Connection {
         }
         let foreign_keys = self.resolve_references(&draft, &references, &catalog)?;
         let engine_name = self.engine_name(&draft.schema, &draft.name);
-        let definition = draft.engine(&engine_name)?;
+        let definition = draft.engine(&engine_name, &foreign_keys)?;
         let engine = self.session_mut().create_table(definition)?;
         let table = Arc::new(draft.finish(engine, foreign_keys, &mut catalog));
         objects.push(Object::table(&table));

@@ -38,8 +38,11 @@ mod roles;
 
 use std::time::Duration;
 
+use heddledb::TableChange;
+
 use crate::bind::{BindContext, Binder};
 use crate::catalog::rights::{CREATE, USAGE};
+use crate::catalog::rules::EVALUATOR;
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Relation, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
@@ -200,6 +203,14 @@ impl Connection {
         let shared = self.shared().clone();
         shared.store.put(self.session_mut(), objects)?;
         self.publish_catalog(catalog);
+        let can_rule = |object: &Object| matches!(object, Object::Table(_) | Object::Trigger(_));
+        if !objects.iter().any(can_rule) {
+            return Ok(());
+        }
+        // The engine refuses writes of others to tables whose rules it does not know.
+        for table in self.current_catalog().unmarked_tables() {
+            self.change_engine(&table, TableChange::new().evaluator(Some(EVALUATOR)), "")?;
+        }
         Ok(())
     }
 
