@@ -7,6 +7,8 @@ mod actions;
 mod concurrent;
 #[path = "foreign_keys/deferred.rs"]
 mod deferred;
+#[path = "foreign_keys/own_key.rs"]
+mod own_key;
 #[path = "foreign_keys/recovery.rs"]
 mod recovery;
 #[path = "foreign_keys/rig.rs"]

@@ -42,6 +42,7 @@ type KeyValues<'a> = SmallVec<[ValueRef<'a>; 4]>;
 #[derive(Clone, Copy)]
 pub(super) struct Change<'a> {
     table: &'a TableCore,
+    /// The key of the row as it is now: another one than before, if an action has changed columns of it.
     key: &'a [u8],
     /// The row before; none: it came in.
     before: Option<&'a [u64]>,
@@ -221,10 +222,41 @@ impl<'a> Attempt<'a> {
             let target = Target { table: child, key, hash: child.hash(key), found: None, declared: false };
             if new.is_empty() {
                 self.delete_row(&target)?;
+            } else if new.iter().any(|(column, _)| child.definition().key().contains(column)) {
+                self.move_row(&target, &new)?;
             } else {
                 self.update_row(&target, &new)?;
             }
         }
+        Ok(())
+    }
+
+    /// Gives columns of a row new values, some of which are in its primary key: the row is deleted and inserted. To those that refer to
+    /// it, that is a change of the row.
+    fn move_row(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> Result<()> {
+        let Target { table, .. } = *target;
+        self.check_evaluated(table)?;
+        self.claim(table, target.key, Claim::Delete)?;
+        let Some(before) = self.row_of_target(target)? else { return Ok(()) };
+        let mut values: Vec<ValueRef<'_>> =
+            (0..table.layout().len()).map(|column| value_of(table, before, column)).collect();
+        changes.iter().for_each(|&(column, value)| values[column] = value);
+        let key: &'a [u8] = self.arena.alloc_slice_copy(&table.encode_key_of_row(&values)?);
+        if key == target.key {
+            let is_in_key = |column: &usize| table.definition().key().contains(column);
+            let others: Vec<_> = changes.iter().copied().filter(|(column, _)| !is_in_key(column)).collect();
+            return if others.is_empty() { Ok(()) } else { self.update_row(target, &others) };
+        }
+        self.all_or_nothing(|| {
+            self.delete_present(target)?;
+            let moved = Target { table, key, hash: table.hash(key), found: None, declared: false };
+            self.insert_row(&moved, &values)
+        })?;
+        let mut followed = self.cascade.take().unwrap_or_default();
+        let is_same = |change: &&mut Change<'a>| change.table.id() == table.id() && change.key == target.key;
+        followed.iter_mut().filter(is_same).for_each(|change| change.key = key);
+        followed.push(Change { table, key, before: Some(before) });
+        self.cascade.set(Some(followed));
         Ok(())
     }
 
@@ -360,11 +392,18 @@ impl<'a> Attempt<'a> {
         let before = is_there.then_some(&*row);
         let after = self.row_of_key(table, record.key())?;
         for link in links.incoming.iter().filter(|link| link.key.is_deferred) {
-            let action = if after.is_some() { link.key.on_update } else { link.key.on_delete };
+            let is_unsettled = match after {
+                Some(_) => link.key.on_update == ReferentialAction::NoAction,
+                // A row that is gone may have moved to another key.
+                None => {
+                    link.key.on_delete == ReferentialAction::NoAction
+                        || link.key.on_update == ReferentialAction::NoAction && can_move(table, links)
+                }
+            };
             let Some(values) = before.and_then(|row| values_of(table, row, &link.referenced)) else {
                 continue;
             };
-            if action == ReferentialAction::NoAction {
+            if is_unsettled {
                 self.check_referred(link, &values)?;
             }
         }
@@ -399,6 +438,12 @@ impl<'a> Attempt<'a> {
         }
         Err(no_referenced_row(link, &link.child, key, &values))
     }
+}
+
+/// Whether an action can change the primary key of a row.
+fn can_move(table: &TableCore, links: &TableLinks) -> bool {
+    let key = table.definition().key();
+    links.outgoing.iter().any(|link| link.columns.iter().any(|column| key.contains(column)))
 }
 
 fn value_of<'a>(table: &TableCore, row: &'a [u64], column: usize) -> ValueRef<'a> {

@@ -131,7 +131,8 @@ impl ForeignKey {
         self
     }
 
-    /// What happens when the referenced columns of a row change. Columns of a primary key never change.
+    /// What happens when the referenced columns of a row change. Where the columns that refer are in their table's primary key, the
+    /// rows that refer get new keys, and those that refer to them follow by their own foreign keys.
     #[must_use]
     pub fn on_update(mut self, action: ReferentialAction) -> ForeignKey {
         self.on_update = action;
