@@ -6,14 +6,17 @@
 //!
 //! # Concurrency
 //! A change that keeps a table's columns and key (names, defaults, NOT NULL, indexes) keeps its records; new indexes are
-//! built beside other transactions ([`crate::storage::index_build`]). Other changes copy all rows into a new table, in one transaction; see
+//! built beside other transactions ([`crate::storage::index_build`]). Other changes copy all rows into a new table, in one transaction,
+//! which has other threads' transactions wait before they begin ([`crate::pipeline::hold_off`]) if it conflicts with them again; see
 //! `docs/decisions/2026-11-22-schema-changes.md`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::foreign_keys::{self, Followers};
 use super::{Database, catalog_rows};
 use crate::error::{Error, Result};
+use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
 use crate::range::Range;
 use crate::storage::catalog::RESERVED_PREFIX;
@@ -26,6 +29,12 @@ use crate::table::Table;
 use crate::table_change::{Changed, TableChange};
 use crate::transaction::Tx;
 use crate::types::ValueRef;
+
+/// After this many attempts to copy a table that conflicted with other threads' transactions, those are held off.
+const REBUILDS_BESIDE_WRITERS: usize = 2;
+/// For how long at most the next attempt holds them off. Each further one does for twice as long, up to a limit.
+const HOLD_OFF_TIME: Duration = Duration::from_secs(1);
+const MAX_DOUBLINGS: usize = 10;
 
 impl Database {
     /// Drops a table. Handles of it refuse every access from then on.
@@ -180,7 +189,15 @@ impl Database {
         let old = Table::new(table.clone());
         // Of every attempt: what a failed one has inserted is collected from its table afterwards.
         let mut made = Vec::new();
+        let mut hold_off = None;
         self.run(|tx| {
+            // An earlier one ends first: it would end this one.
+            drop(hold_off.take());
+            if made.len() >= REBUILDS_BESIDE_WRITERS {
+                let doublings = (made.len() - REBUILDS_BESIDE_WRITERS).min(MAX_DOUBLINGS);
+                let time = HOLD_OFF_TIME * (1 << doublings);
+                hold_off = Some(HoldOff::begin(self.shared.shared_engine(), time));
+            }
             let core = store.make_table(id, changed.definition.clone());
             made.push(core.clone());
             // Rows are copied: they were evaluated when they were written.
