@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use heddledb::{Database, Procedure, Range, key};
+use heddledb::{Database, Output, Procedure, Range, key};
 
 use super::procedure::{self, argument};
 use super::tables::{Tables, access_code};
@@ -22,6 +22,7 @@ const LARGEST_AMOUNT_TPC_B: i64 = 999_999;
 /// The bank, open for business.
 pub(super) struct Bank {
     settings: DebitCredit,
+    tables: Tables,
     /// One for each caller: a handle is counted, and callers that share one would hand its count to and fro.
     procedures: Vec<Procedure>,
     /// The number of the next caller: above those of every earlier run, so that history keys never meet.
@@ -35,7 +36,7 @@ impl Bank {
             .map(|_| procedure::register(db, &tables, &settings))
             .collect::<Result<Vec<_>, _>>()?;
         let next_caller = AtomicI64::new(first_free_caller(&settings, db, &tables)?);
-        Ok(Self { settings, procedures, next_caller })
+        Ok(Self { settings, tables, procedures, next_caller })
     }
 }
 
@@ -63,6 +64,10 @@ impl Bound for Bank {
             caller: self.next_caller.fetch_add(1, Ordering::Relaxed),
             sequence: 0,
         }))
+    }
+
+    fn run_closure(&self, db: &Database, call: Call<'_>) -> heddledb::Result<Output> {
+        procedure::run_closure(db, &self.tables, &self.settings, call.args)
     }
 
     fn acknowledgement(&self, call: Call<'_>) -> Option<String> {

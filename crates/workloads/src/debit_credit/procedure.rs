@@ -1,8 +1,8 @@
 //! The one transaction.
 
 use heddledb::{
-    Action, ActionContext, Args, DataType, Database, Error, Procedure, ProcedureDefinition, Result, Row,
-    fail, row,
+    Action, ActionContext, Args, ColumnName, DataType, Database, Error, Output, Procedure,
+    ProcedureDefinition, Result, Row, fail, key, row,
 };
 
 use super::DebitCredit;
@@ -41,6 +41,29 @@ pub(super) fn register(db: &Database, tables: &Tables, settings: &DebitCredit) -
         branch_action(tables, pause),
         history_action(tables, pause),
     ]))
+}
+
+/// The same transaction on the caller's own thread, and without the procedure, so that tables may change meanwhile.
+pub(super) fn run_closure(
+    db: &Database,
+    tables: &Tables,
+    settings: &DebitCredit,
+    args: &Args,
+) -> Result<Output> {
+    let int = |place| args.int(place);
+    let amount = int(AMOUNT)?;
+    db.run(|tx| {
+        let key = key![int(ACCOUNT_BRANCH)?, int(ACCOUNT)?];
+        let account = tx.get(&tables.account, key)?.ok_or_else(|| missing("account", args))?;
+        if !settings.tpc_b {
+            check_account(args, &account, ("balance", "floor", "code"))?;
+        }
+        tx.add(&tables.account, key, "balance", amount)?;
+        tx.add(&tables.teller, key![int(BRANCH)?, int(TELLER)?], "balance", amount)?;
+        tx.add(&tables.branch, key![int(BRANCH)?], "balance", amount)?;
+        tx.insert(&tables.history, history_row(args)?)?;
+        Ok(Output::default())
+    })
 }
 
 fn account_action(tables: &Tables, pause: Pause) -> Action {
@@ -121,7 +144,7 @@ fn history_action(tables: &Tables, pause: Pause) -> Action {
 fn check_account(
     args: &Args,
     account: &Row<'_>,
-    (balance, floor, code): (heddledb::Column, heddledb::Column, heddledb::Column),
+    (balance, floor, code): (impl ColumnName, impl ColumnName, impl ColumnName),
 ) -> Result<()> {
     if account.int(code)? != args.int(CODE)? {
         return Err(fail(BAD_CODE));
