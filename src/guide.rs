@@ -45,8 +45,11 @@
 //!
 //! *Index what is looked for.* `#[table(index)]`, `#[table(index(by_day(day, shop)))]`: [`Tx::scan_index`] reads a range of it, in its order.
 //!
-//! `#[table(references = "item")]` is knowledge for the scheduler. A reference that is enforced is a foreign key:
-//! `db.open_table(Order::definition().foreign_key(..))?.rows_of::<Order>()` ([`TableDefinition::foreign_key`]).
+//! *Enforce references.* `#[table(foreign_key = "item")]` refuses a row whose item is not there, and the deletion of an item that has rows. Other
+//! actions, or several columns: `db.open_table(Order::definition().foreign_key(..))?.rows_of::<Order>()`, with the trait
+//! [`TableRow`](crate::TableRow) in scope ([`TableDefinition::foreign_key`]). `#[table(references = "item")]` is knowledge for the scheduler only.
+//!
+//! *Number rows by a sequence.* `#[table(identity)]` numbers a column; [`Database::open_sequence`] gives numbers for anything else.
 //!
 //! # Transactions and retries
 //!
@@ -141,13 +144,13 @@
 //! let (snapshot, mut copy) = (db.snapshot()?, HashMap::new());
 //! for item in snapshot.scan(&items, Range::all())? {
 //!     let values = item?.to_values();
-//!     copy.insert(i64::try_from(values[0].as_value_ref())?, values);
+//!     copy.insert(i64::try_from(&values[0])?, values);
 //! }
 //! let mut feed = db.watch(&items, snapshot.epoch())?;
 //! # db.run(|tx| { tx.insert(&items, row![2, "ink"])?; tx.update(&items, 1, heddledb::set! { name: "pencil" }) })?;
 //! while let Some(batch) = feed.try_next()? { // or feed.next()?, which waits
 //!     for change in &batch {
-//!         let id = change.key().map(|key| i64::try_from(key[0].as_value_ref())).transpose()?.unwrap_or_default();
+//!         let id = change.key().map(|key| i64::try_from(&key[0])).transpose()?.unwrap_or_default();
 //!         match change {
 //!             Change::Insert { row, .. } => _ = copy.insert(id, row.to_values()),
 //!             Change::Update { columns, .. } => columns.apply_to(copy.get_mut(&id).expect("it was inserted"))?,

@@ -173,3 +173,15 @@ fn new_values_are_set_by_name_or_by_column() -> Result<()> {
     assert!(matches!(unknown, Err(Error::UnknownColumn { .. })));
     Ok(())
 }
+
+#[test]
+fn owned_values_come_out_as_rust_types() {
+    let values: Vec<heddledb::Value> =
+        row![7, "pen", 1.5, None::<i64>].map(heddledb::Value::from).into_iter().collect();
+    assert_eq!(u8::try_from(&values[0]), Ok(7));
+    assert_eq!(<&str>::try_from(&values[1]), Ok("pen"));
+    assert_eq!(String::try_from(&values[1]), Ok("pen".to_string()));
+    assert_eq!(f64::try_from(&values[2]), Ok(1.5));
+    assert_eq!(Option::<i64>::try_from(&values[3]), Ok(None));
+    assert!(matches!(i64::try_from(&values[1]), Err(Error::WrongRead { .. })));
+}

@@ -235,3 +235,23 @@ fn no_value_is_given_again_after_the_process_was_killed() {
         child.wait().expect("it has ended");
     }
 }
+
+#[test]
+fn of_threads_that_open_one_sequence_each_gets_it() {
+    for _ in 0..20 {
+        let db = Database::in_memory().expect("it opens");
+        let mut all: Vec<i64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let sequence = db.open_sequence(SequenceDefinition::new("s")).expect("it is opened");
+                        sequence.next().expect("a value")
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4]);
+    }
+}

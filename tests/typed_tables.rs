@@ -1,8 +1,8 @@
 //! Rows as structs: what goes in comes out, and what does not fit the table is refused.
 
 use heddledb::{
-    Action, DataType, Database, Date, Decimal, Error, ProcedureDefinition, Range, Result, Table, TableChange,
-    TableDefinition, TableOf, TableRow, Timestamp, TopK, Uuid, args, key, row, set,
+    Action, DataType, Database, Date, Decimal, Error, ForeignKey, ProcedureDefinition, Range, Result, Table,
+    TableChange, TableDefinition, TableOf, TableRow, Timestamp, TopK, Uuid, args, key, row, set,
 };
 
 #[derive(Clone, Debug, PartialEq, Table)]
@@ -256,5 +256,45 @@ fn a_definition_with_a_mistake_says_what_is_wrong() -> Result<()> {
     }
     let error = Database::in_memory()?.table_of::<Wrong>().expect_err("too many digits");
     assert_eq!(error.sqlstate(), "42704", "{error}");
+    Ok(())
+}
+
+#[derive(Debug, Table)]
+struct Parent {
+    #[table(key)]
+    id: i64,
+}
+
+#[derive(Debug, Table)]
+struct Child {
+    #[table(key)]
+    id: i64,
+    #[table(foreign_key = "parent")]
+    parent: Option<i64>,
+}
+
+#[test]
+fn a_foreign_key_of_a_field_is_enforced() -> Result<()> {
+    let expected = TableDefinition::new("child")
+        .column("id", DataType::Int64)
+        .not_null()
+        .column("parent", DataType::Int64)
+        .primary_key(["id"])
+        .foreign_key(ForeignKey::new("child_parent_fkey", ["parent"], "parent"));
+    assert_eq!(Child::definition(), expected);
+    let db = Database::in_memory()?;
+    let unknown = db.table_of::<Child>().map(drop);
+    assert!(
+        matches!(unknown, Err(Error::InvalidDefinition { .. })),
+        "its parent is opened first: {unknown:?}"
+    );
+    let (parents, children) = (db.table_of::<Parent>()?, db.table_of::<Child>()?);
+    db.run(|tx| tx.insert(&parents, &Parent { id: 1 }))?;
+    db.run(|tx| tx.insert(&children, &Child { id: 1, parent: Some(1) }))?;
+    db.run(|tx| tx.insert(&children, &Child { id: 2, parent: None }))?;
+    let missing = db.run(|tx| tx.insert(&children, &Child { id: 3, parent: Some(3) }));
+    assert!(matches!(missing, Err(Error::NoReferencedRow { .. })), "{missing:?}");
+    let used = db.run(|tx| tx.delete(&parents, 1));
+    assert!(matches!(used, Err(Error::StillReferenced { .. })), "{used:?}");
     Ok(())
 }

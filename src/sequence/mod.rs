@@ -99,6 +99,31 @@ impl Database {
         self.add_sequence(definition)
     }
 
+    /// The sequence of this name, which is created if it is not there: the definition is for a new one, and does not change an existing one.
+    ///
+    /// ```
+    /// # use heddledb::{Database, SequenceDefinition};
+    /// # let db = Database::in_memory()?;
+    /// let orders = db.open_sequence(SequenceDefinition::new("order").start(100))?;
+    /// assert_eq!((orders.next()?, db.open_sequence(SequenceDefinition::new("order"))?.next()?), (100, 101));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidSequence`]; inside a transaction [`Error::Nested`], unless it is in use in this process already.
+    pub fn open_sequence(&self, definition: SequenceDefinition) -> Result<Sequence> {
+        let name = definition.name.clone();
+        match self.sequence(&name) {
+            Err(Error::UnknownSequence { .. }) => {}
+            found => return found,
+        }
+        match self.create_sequence(definition) {
+            // Another thread was faster.
+            Err(Error::SequenceExists { .. }) => self.sequence(&name),
+            created => created,
+        }
+    }
+
     fn add_sequence(&self, definition: SequenceDefinition) -> Result<Sequence> {
         let table = self.sequence_table()?;
         let values = row_of(&definition);

@@ -23,6 +23,7 @@ pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
 
 /// One column of a table.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ColumnDefinition {
     /// Its name, unique in the table.
     pub name: String,
@@ -43,6 +44,7 @@ pub struct ColumnDefinition {
 
 /// A secondary index.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IndexDefinition {
     /// Its name, unique in the table.
     pub name: String,

@@ -233,7 +233,7 @@ fn wrong_read(value: ValueRef<'_>, read_as: &'static str) -> Error {
     Error::WrongRead { what: WHAT.to_owned(), holds: value.kind().to_owned(), read_as }
 }
 
-/// Reads each of these types from a value, and an `Option` of it, which NULL is none of.
+/// Reads each of these types from a value, borrowed or owned, and an `Option` of it, which NULL is none of.
 macro_rules! try_from_value {
     ($($target:ty, $read_as:literal, $($pattern:pat $(if $guard:expr)? => $read:expr),+;)*) => {$(
         impl<'a> TryFrom<ValueRef<'a>> for $target {
@@ -254,6 +254,22 @@ macro_rules! try_from_value {
             #[inline]
             fn try_from(value: ValueRef<'a>) -> Result<Self> {
                 if value.is_null() { Ok(None) } else { <$target>::try_from(value).map(Some) }
+            }
+        }
+
+        impl<'a> TryFrom<&'a Value> for $target {
+            type Error = Error;
+
+            fn try_from(value: &'a Value) -> Result<Self> {
+                value.as_value_ref().try_into()
+            }
+        }
+
+        impl<'a> TryFrom<&'a Value> for Option<$target> {
+            type Error = Error;
+
+            fn try_from(value: &'a Value) -> Result<Self> {
+                value.as_value_ref().try_into()
             }
         }
     )*};

@@ -26,6 +26,8 @@ pub struct Column {
     pub data_type: Option<LitStr>,
     pub default: Option<Expr>,
     pub references: Option<String>,
+    /// The table whose primary key this column must hold a value of.
+    pub foreign_key: Option<String>,
     /// A name of `heddledb::Identity`.
     pub identity: Option<&'static str>,
 }
@@ -129,6 +131,7 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
         data_type: None,
         default: None,
         references: None,
+        foreign_key: None,
         identity: None,
     };
     let (mut is_key, mut index, mut check) = (false, None, None);
@@ -143,6 +146,7 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
                 "data_type" => column.data_type = Some(meta.value()?.parse()?),
                 "default" => column.default = Some(meta.value()?.parse()?),
                 "references" => column.references = Some(meta.value()?.parse::<LitStr>()?.value()),
+                "foreign_key" => column.foreign_key = Some(meta.value()?.parse::<LitStr>()?.value()),
                 "check" => check = Some(meta.value()?.parse::<LitStr>()?.value()),
                 "identity" => column.identity = Some(identity(&meta)?),
                 _ => return Err(unknown(&meta, FIELD_WORDS)),
@@ -169,7 +173,7 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
 }
 
 const STRUCT_WORDS: &str = "`name = \"…\"`, `key(…)`, `index(name(…))`, `unique(name(…))`, `check(name = \"…\")`, `routing(…)`, `hash` or `ordered`";
-const FIELD_WORDS: &str = "`key`, `identity`, `identity(always)`, `index`, `unique`, `default = …`, `check = \"…\"`, `references = \"…\"`, `data_type = \"…\"` or `name = \"…\"`";
+const FIELD_WORDS: &str = "`key`, `identity`, `identity(always)`, `index`, `unique`, `default = …`, `check = \"…\"`, `references = \"…\"`, `foreign_key = \"…\"`, `data_type = \"…\"` or `name = \"…\"`";
 
 fn unknown(meta: &ParseNestedMeta<'_>, words: &str) -> Error {
     meta.error(format!("this is no attribute of a table here; write {words}"))

@@ -59,6 +59,11 @@ fn definition(table: &Table) -> TokenStream {
         quote!(.#method(#name, [#(#columns),*]))
     });
     let checks = table.checks.iter().map(|(name, condition)| quote!(.check(#name, #condition)));
+    let foreign_keys = table.columns.iter().filter_map(|column| {
+        let (column, referenced) = (&column.name, column.foreign_key.as_ref()?);
+        let foreign_key = format!("{name}_{column}_fkey");
+        Some(quote!(.foreign_key(::heddledb::ForeignKey::new(#foreign_key, [#column], #referenced))))
+    });
     let routing = (!routing.is_empty()).then(|| quote!(.routing([#(#routing),*])));
     quote! {
         ::heddledb::TableDefinition::new(#name)
@@ -67,6 +72,7 @@ fn definition(table: &Table) -> TokenStream {
             #primary_index
             #(#indexes)*
             #(#checks)*
+            #(#foreign_keys)*
             #routing
     }
 }

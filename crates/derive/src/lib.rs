@@ -23,8 +23,10 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `#[table(index)]`, `#[table(unique)]`: a secondary index of this column alone, called `TABLE_COLUMN`.
 /// - `#[table(default = 0)]`: what the column gets where it is not given (`Tx::insert_columns`).
 /// - `#[table(check = "stock >= 0")]`: a condition that every row must pass, called `TABLE_COLUMN_check`.
-/// - `#[table(references = "customer")]`: the column refers to this table's key. Kept as knowledge, not enforced: for that, add
-///   `TableDefinition::foreign_key` to `Row::definition()`, and open that.
+/// - `#[table(foreign_key = "customer")]`: a foreign key, called `TABLE_COLUMN_fkey`: the column holds a key of this table, which is opened
+///   before, or NULL. For several columns, or actions other than refusing, add `TableDefinition::foreign_key` to `Row::definition()` (of the trait
+///   `heddledb::TableRow`), and open that.
+/// - `#[table(references = "customer")]`: the column refers to this table's key. Kept as knowledge for the scheduler, not enforced.
 /// - `#[table(data_type = "decimal(12, 2)")]`: the column's type, where the field's does not say it (decimals, tuples, top-K sets), or
 ///   another one is wanted.
 /// - `#[table(name = "kind")]`: the column's name.

@@ -27,7 +27,7 @@ fn rows(db: &Database, table: &Table) -> Vec<Vec<Value>> {
 }
 
 fn ids(db: &Database, table: &Table) -> Vec<i64> {
-    rows(db, table).iter().map(|row| i64::try_from(row[0].as_value_ref()).expect("a number")).collect()
+    rows(db, table).iter().map(|row| i64::try_from(&row[0]).expect("a number")).collect()
 }
 
 /// An import that goes on, and the rows that it rejected.

@@ -183,10 +183,8 @@ fn zeros_keep_their_sign_and_empty_tables_are_files_too() {
             number as u64
         );
         assert_eq!(Import::new(format).run(&db, &to, &file[..]).expect("it is read").rows, number as u64);
-        let floats: Vec<f64> = rows(&db, &to)
-            .into_iter()
-            .map(|row| f64::try_from(row[1].as_value_ref()).expect("a float"))
-            .collect();
+        let floats: Vec<f64> =
+            rows(&db, &to).into_iter().map(|row| f64::try_from(&row[1]).expect("a float")).collect();
         assert!(floats.iter().all(|float| float.is_sign_negative()), "{format:?}");
         db.run(|tx| tx.insert(&from, row![number as i64, -0.0])).expect("it is inserted");
     }
