@@ -508,7 +508,7 @@ impl Database {
             snapshot_versions: versions.versions,
             snapshot_bytes: versions.bytes,
             memory_bytes: engine.store().slabs().budget().used(),
-            index_bytes: engine.store().user_tables().iter().map(|table| table.node_bytes()).sum(),
+            index_bytes: engine.store().index_bytes(),
             log_groups: relaxed(&clocks.groups),
             log_transactions: relaxed(&clocks.grouped),
             log_bytes: relaxed(&clocks.bytes),

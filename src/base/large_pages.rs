@@ -1,4 +1,4 @@
-//! Asking the system for memory in large pages.
+//! Asking the system for memory in large pages, and giving pages back.
 //!
 //! Where a program touches fresh memory of hundreds of megabytes, the system's work for each page of 4 KiB, and later the
 //! processor's walks through its tables, cost more than what the program does with the memory. Large pages (Linux: transparent huge
@@ -30,6 +30,32 @@ pub(crate) unsafe fn prefer_large_pages(start: NonNull<u8>, bytes: usize) {
 #[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
 pub(crate) unsafe fn prefer_large_pages(_: NonNull<u8>, _: usize) {}
 
+/// No page of the system's is larger, apart from large ones.
+#[cfg(all(target_os = "linux", not(any(miri, heddle_model))))]
+const PAGE_BYTES: usize = 64 << 10;
+
+/// Gives the whole pages of free memory back to the system: the memory stays the caller's, and is zero when it is next touched.
+///
+/// # Safety
+/// The memory is the caller's, and nothing that it contains is needed.
+#[cfg(all(target_os = "linux", not(any(miri, heddle_model))))]
+pub(crate) unsafe fn give_pages_back(start: NonNull<u8>, bytes: usize) {
+    use rustix::mm::{Advice, madvise};
+    let before = start.addr().get().next_multiple_of(PAGE_BYTES) - start.addr().get();
+    let whole = bytes.saturating_sub(before) / PAGE_BYTES * PAGE_BYTES;
+    if whole > 0 {
+        // SAFETY: the pages are the caller's, which does not need their content, as it promises. A refusal leaves it as it is.
+        let _ = unsafe { madvise(start.as_ptr().add(before).cast(), whole, Advice::LinuxDontNeed) };
+    }
+}
+
+/// Nothing, where the system is not asked.
+///
+/// # Safety
+/// As above.
+#[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
+pub(crate) unsafe fn give_pages_back(_: NonNull<u8>, _: usize) {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +72,23 @@ mod tests {
             start.add(LARGE_PAGE_BYTES).write(8);
             let found = [0, 5, LARGE_PAGE_BYTES, 2 * LARGE_PAGE_BYTES - 1].map(|at| start.add(at).read());
             assert_eq!(found, [0, 7, 8, 0]);
+            dealloc(start.as_ptr(), layout);
+        }
+    }
+
+    #[test]
+    fn what_lies_around_pages_that_are_given_back_stays() {
+        let layout = Layout::from_size_align(LARGE_PAGE_BYTES, 8).expect("constants");
+        // SAFETY: the layout is not empty; each access is inside of it, and it is freed once, at the end.
+        unsafe {
+            let start = NonNull::new(alloc_zeroed(layout)).expect("memory");
+            start.add(8).write(5);
+            start.add(LARGE_PAGE_BYTES - 9).write(6);
+            give_pages_back(start.add(9), LARGE_PAGE_BYTES - 18);
+            give_pages_back(start.add(LARGE_PAGE_BYTES / 2), 1);
+            start.add(LARGE_PAGE_BYTES / 2).write(7);
+            let found = [8, LARGE_PAGE_BYTES / 2, LARGE_PAGE_BYTES - 9].map(|at| start.add(at).read());
+            assert_eq!(found, [5, 7, 6]);
             dealloc(start.as_ptr(), layout);
         }
     }

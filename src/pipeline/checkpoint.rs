@@ -386,6 +386,7 @@ impl Checkpointer {
 
     /// Copies the catalog, then, together with the helpers, everything else.
     fn copy_all(&self, engine: &Engine, new: &Arc<NewCheckpoint>, pace: &Arc<Pace>) -> Result<Copied> {
+        let _walk = engine.store().retired_tables().begin_walk();
         let (catalog, others) =
             engine.store().all_tables().into_iter().partition(|table| table.id() < FIRST_USER_TABLE);
         let catalog = Job::of_catalog(new.clone(), catalog, pace.clone());

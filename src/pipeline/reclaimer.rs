@@ -1,6 +1,10 @@
-//! Reclaims the memory of deleted rows soon after their deletes are durable, where memory is limited.
+//! Reclaims the memory of dropped tables and indexes; and that of deleted rows soon after their deletes are durable, where memory
+//! is limited.
 //!
-//! Without a limit each worker context collects its own deletes in passing, some dozens at a time, and what it retires
+//! Tables that schema changes have left are freed when no transaction can see them ([`crate::storage::retired_tables`]): the thread
+//! waits for the first one, and then looks again and again, less and less often, until the last is freed.
+//!
+//! Deleted rows: without a limit each worker context collects its own deletes in passing, some dozens at a time, and what it retires
 //! waits in its thread for the next transactions. A database at its limit may have no next transactions: inserts are
 //! refused. So this thread takes the deletes over, removes the records whose deletes are durable from the indexes, and
 //! advances the collector of retired memory, fifty times a second.
@@ -19,13 +23,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crossbeam_epoch::pin;
-use parking_lot::{Condvar, Mutex};
 
 use crate::pipeline::engine::Engine;
 use crate::storage::reclaim::collect_durable;
 use crate::storage::workspace::Deleted;
 
-/// How often it runs: a small part of the tenth of a second within which memory is to be available.
+/// How often it runs where memory is limited: a small part of the tenth of a second within which memory is to be available.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// The most records that are removed while the thread is pinned.
 const RECORDS_PER_PIN: usize = 256;
@@ -34,51 +37,52 @@ const ADVANCES_WITHOUT_EFFECT_MAX: u32 = 4;
 /// The most advances in one turn: others free and allocate meanwhile, so that the effect alone may never end.
 const ADVANCES_MAX: u32 = 10_000;
 
-/// Stops the thread that reclaims memory.
-#[derive(Default)]
-pub(crate) struct Reclaimer {
-    stopped: Mutex<bool>,
-    changed: Condvar,
+/// The longest time between two looks at tables that could not be freed.
+const PAUSE_MAX: Duration = Duration::from_millis(640);
+
+/// The life of the thread: until [`RetiredTables::stop`](crate::storage::retired_tables::RetiredTables::stop).
+pub(crate) fn run(engine: &Engine) {
+    let (store, tables) = (engine.store(), engine.store().retired_tables());
+    let contexts = store.worker_contexts();
+    // For each worker context apart: its deletes are in the order of their stamps.
+    let mut pending: Vec<VecDeque<Deleted>> = (0..contexts.len()).map(|_| VecDeque::new()).collect();
+    let is_limited = store.slabs().budget().is_limited();
+    let mut pause = INTERVAL;
+    loop {
+        let time = match is_limited {
+            true => Some(INTERVAL),
+            false => tables.is_pending().then_some(pause),
+        };
+        if tables.wait(time) {
+            return;
+        }
+        if is_limited {
+            collect_deleted(engine, &mut pending);
+        }
+        let mut has_changed = false;
+        while tables.free_some(store) {
+            has_changed = true;
+        }
+        pause = if has_changed { INTERVAL } else { (2 * pause).min(PAUSE_MAX) };
+    }
 }
 
-impl Reclaimer {
-    /// Ends the thread.
-    pub(crate) fn stop(&self) {
-        *self.stopped.lock() = true;
-        self.changed.notify_all();
+/// Takes the deletes over, and removes the records whose deletes are durable.
+fn collect_deleted(engine: &Engine, pending: &mut [VecDeque<Deleted>]) {
+    for context in engine.store().worker_contexts().all() {
+        pending[context.number()].extend(context.take_deleted());
     }
-
-    /// The life of the thread.
-    pub(crate) fn run(&self, engine: &Engine) {
-        let contexts = engine.store().worker_contexts();
-        // For each worker context apart: its deletes are in the order of their stamps.
-        let mut pending: Vec<VecDeque<Deleted>> = (0..contexts.len()).map(|_| VecDeque::new()).collect();
-        while !self.sleep() {
-            for context in contexts.all() {
-                pending[context.number()].extend(context.take_deleted());
+    let (versions, durable) = (engine.store().versions(), engine.progress().durable());
+    for deleted in pending {
+        loop {
+            let guard = pin();
+            if !collect_durable(deleted, versions, RECORDS_PER_PIN, durable, &guard) {
+                break;
             }
-            let (versions, durable) = (engine.store().versions(), engine.progress().durable());
-            for deleted in &mut pending {
-                loop {
-                    let guard = pin();
-                    if !collect_durable(deleted, versions, RECORDS_PER_PIN, durable, &guard) {
-                        break;
-                    }
-                    guard.flush();
-                }
-            }
-            free_retired(engine);
+            guard.flush();
         }
     }
-
-    /// Whether the thread is to end.
-    fn sleep(&self) -> bool {
-        let mut stopped = self.stopped.lock();
-        if !*stopped {
-            self.changed.wait_for(&mut stopped, INTERVAL);
-        }
-        *stopped
-    }
+    free_retired(engine);
 }
 
 /// Advances the collector for as long as that frees memory.

@@ -16,8 +16,7 @@ use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, OwnLog, Preparation};
 use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
-use crate::pipeline::reclaimer::Reclaimer;
-use crate::pipeline::{output, phase_coordinator, worker_thread};
+use crate::pipeline::{output, phase_coordinator, reclaimer, worker_thread};
 
 /// A log, and what keeps its segments ready.
 pub(crate) type Log = (LogWriter, Arc<Preparation>);
@@ -29,7 +28,6 @@ pub(crate) struct Threads {
     preparation: Option<Arc<Preparation>>,
     checkpointer: Option<Arc<Checkpointer>>,
     maintenance: Arc<Maintenance>,
-    reclaimer: Arc<Reclaimer>,
 }
 
 #[derive(Default)]
@@ -165,12 +163,9 @@ impl Starting<'_> {
             };
             self.start("sample".to_string(), |running| &mut running.sampler, contexts)?;
         }
-        if engine.store().slabs().budget().is_limited() {
-            let (engine, reclaimer) = (engine.clone(), threads.reclaimer.clone());
-            let life = move || reclaimer.run(&engine);
-            self.start("reclaim".to_string(), |running| &mut running.reclaimer, life)?;
-        }
-        Ok(())
+        let engine = engine.clone();
+        let life = move || reclaimer::run(&engine);
+        self.start("reclaim".to_string(), |running| &mut running.reclaimer, life)
     }
 
     fn start(
@@ -210,7 +205,6 @@ impl Threads {
             preparation: log.as_ref().map(|(_, preparation)| preparation.clone()),
             checkpointer,
             maintenance: Arc::default(),
-            reclaimer: Arc::default(),
         };
         let mut starting = Starting { plan, running: Running::default() };
         let started = starting.all(&threads, log_stage(log, threads.stop_log.clone()));
@@ -256,7 +250,7 @@ impl Threads {
         join(&mut running.follower);
         self.maintenance.stop();
         join(&mut running.maintenance);
-        self.reclaimer.stop();
+        engine.store().retired_tables().stop();
         join(&mut running.reclaimer);
         engine.sampler().into_iter().for_each(Sampler::stop);
         join(&mut running.sampler);

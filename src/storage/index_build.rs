@@ -404,6 +404,9 @@ impl<'s> Builds<'s> {
 
 impl Drop for Builds<'_> {
     fn drop(&mut self) {
-        self.builds.iter().for_each(|build| self.store.versions().unwatch(&build.watch));
+        for build in &self.builds {
+            self.store.versions().unwatch(&build.watch);
+            self.store.slabs().give_back(&mut build.state.lock().cutter);
+        }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod reconcile;
 pub(crate) mod record;
 pub(crate) mod redo;
 pub(crate) mod restore;
+pub(crate) mod retired_tables;
 #[cfg(test)]
 pub(crate) mod rig;
 mod routing;

@@ -6,7 +6,7 @@
 //! record (its word from exactly the absent word noted to [`DEAD`], by compare-and-swap), unlink it, and free it
 //! when all threads pinned at that time have unpinned. A record that was filled again in the meantime has another word,
 //! so the swap fails and it stays. A commit that fills an absent record takes it by compare-and-swap too: one of the
-//! two wins.
+//! two wins. Records of a dropped table stay: they are freed with the table ([`crate::storage::retired_tables`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,7 +65,9 @@ fn collect_many_deleted(workspace: &mut Workspace, versions: &Versions, durable:
 fn collect_one(deleted: Deleted, versions: &Versions, guard: &Guard) {
     // SAFETY: the table is alive as long as the store is, and so the worker contexts.
     let table = unsafe { &*deleted.table };
-    if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard)
+    // The records of a table that is gone are freed with it, and by no other thread.
+    if !table.is_retired()
+        && let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard)
         && let Some(deleted) = versions.keep_deleted(record, deleted)
     {
         take_out(table, record, deleted.word, guard);
@@ -76,7 +78,9 @@ fn collect_one(deleted: Deleted, versions: &Versions, guard: &Guard) {
 pub(super) fn collect_deleted_record(deleted: &Deleted, guard: &Guard) {
     // SAFETY: the table is alive as long as the store is, and so are its versions.
     let table = unsafe { &*deleted.table };
-    if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard) {
+    if !table.is_retired()
+        && let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard)
+    {
         take_out(table, record, deleted.word, guard);
     }
 }

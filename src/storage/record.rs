@@ -303,6 +303,11 @@ impl RecordPointer {
         RecordPointer(head)
     }
 
+    /// The record whose memory, free or not, this is.
+    pub(crate) fn of_memory(memory: NonNull<u8>) -> RecordPointer {
+        RecordPointer(memory.cast())
+    }
+
     /// The record's memory.
     pub(crate) fn memory(self) -> NonNull<u8> {
         self.0.cast()

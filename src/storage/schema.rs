@@ -86,12 +86,12 @@ impl Store {
                 SchemaChange::Replace { old, new, .. } => {
                     new.begin(epoch);
                     old.supersede(new.clone());
-                    self.take_table(&old);
+                    self.retire_table(&old, Some(&new), epoch);
                     self.put_table(new);
                 }
                 SchemaChange::Drop(old) => {
                     old.drop_table(epoch);
-                    self.take_table(&old);
+                    self.retire_table(&old, None, epoch);
                 }
             }
         }

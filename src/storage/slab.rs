@@ -5,16 +5,20 @@
 //! small database takes little, and a large one is not slowed down by the system's work for each small page.
 //!
 //! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
-//! the next record of the same size. Records larger than a quarter of a chunk come from the allocator, one by one.
+//! the next record of the same size. What a dropped table has left is joined to spans (`spans.rs`), which serve records of any
+//! size, and whose pages the system gets back. Records larger than a quarter of a chunk come from the allocator, one by one.
+
+mod spans;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 
-use crate::base::atomics::{AtomicUsize, Ordering};
-use crate::base::large_pages::{LARGE_PAGE_BYTES, prefer_large_pages};
+use self::spans::{Piece, Span, Spans, join};
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::large_pages::{LARGE_PAGE_BYTES, give_pages_back, prefer_large_pages};
 use crate::storage::budget::Budget;
 use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
 use crate::types::memory::{Refused, reserve};
@@ -23,6 +27,8 @@ use crate::types::memory::{Refused, reserve};
 const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 256 << 10 };
 /// With less left than this, the next chunk is fetched when there is time for it.
 const LITTLE: usize = CHUNK_BYTES / 8;
+/// Free memory of this length is a span: each record that is cut from a chunk has room in it.
+const SPAN_BYTES_MIN: usize = CHUNK_BYTES / 4;
 const PAGE_BYTES: usize = 4 << 10;
 /// This many chunks are ordinary memory.
 const SINGLE_CHUNKS: usize = 8;
@@ -38,6 +44,8 @@ pub(crate) struct Slabs {
     free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
     /// How many there are, so that a thread that finds none need not lock.
     free_count: AtomicUsize,
+    /// Whether the store is gone, so that all memory goes with the last table.
+    is_closed: AtomicBool,
     budget: Budget,
 }
 
@@ -48,6 +56,8 @@ struct Chunks {
     regions: Vec<Memory>,
     /// How much of the last region is left.
     left: usize,
+    /// What of them is free again.
+    spans: Spans,
 }
 
 /// Memory from the allocator: a chunk's, or a region's.
@@ -60,9 +70,9 @@ unsafe impl Send for Memory {}
 #[derive(Default)]
 pub(crate) struct Cutter {
     /// The rest of the present chunk.
-    rest: Option<(NonNull<u8>, usize)>,
-    /// A chunk that has been fetched ahead.
-    next: Option<NonNull<u8>>,
+    rest: Option<Span>,
+    /// A chunk, or a part of one, that has been fetched ahead.
+    next: Option<Span>,
 }
 
 // SAFETY: the memory is cut by one worker context at a time, and lives as long as the slabs.
@@ -84,8 +94,15 @@ fn allocate(layout: Layout) -> Result<NonNull<u8>, Refused> {
 }
 
 impl Chunks {
-    /// A fresh chunk.
-    fn fetch(&mut self) -> Result<NonNull<u8>, Refused> {
+    /// Free memory: a span, or a fresh chunk.
+    fn fetch(&mut self) -> Result<Span, Refused> {
+        match self.spans.take() {
+            Some(span) => Ok(span),
+            None => Ok((self.fetch_chunk()?, CHUNK_BYTES)),
+        }
+    }
+
+    fn fetch_chunk(&mut self) -> Result<NonNull<u8>, Refused> {
         if self.singles.len() < SINGLE_CHUNKS {
             return self.fetch_single();
         }
@@ -108,6 +125,11 @@ impl Chunks {
         let chunk = allocate(CHUNK)?;
         self.singles.push(Memory(chunk));
         Ok(chunk)
+    }
+
+    /// The addresses at which allocations begin.
+    fn starts(&self) -> HashSet<usize> {
+        self.singles.iter().chain(&self.regions).map(|memory| memory.0.addr().get()).collect()
     }
 }
 
@@ -160,22 +182,40 @@ impl Slabs {
     fn cut(&self, cutter: &mut Cutter, bytes: usize) -> NonNull<u8> {
         let (start, left) = match cutter.rest {
             Some((start, left)) if left >= bytes => (start, left),
-            _ => (cutter.next.take().unwrap_or_else(|| self.fetch_or_abort()), CHUNK_BYTES),
+            _ => {
+                let next = cutter.next.take().unwrap_or_else(|| self.fetch_or_abort());
+                self.put_back(cutter.rest.replace(next));
+                next
+            }
         };
-        // SAFETY: `left`, at least `bytes`, bytes behind `start` belong to the chunk.
+        // SAFETY: `left`, at least `bytes`, bytes behind `start` belong to the chunk, or the span.
         cutter.rest = Some((unsafe { start.add(bytes) }, left - bytes));
         start
     }
 
-    fn fetch(&self) -> Result<NonNull<u8>, Refused> {
-        let chunk = self.chunks.lock().fetch()?;
-        self.budget.note_records(CHUNK_BYTES as i64);
-        Ok(chunk)
+    fn fetch(&self) -> Result<Span, Refused> {
+        let span = self.chunks.lock().fetch()?;
+        self.budget.note_records(span.1 as i64);
+        Ok(span)
+    }
+
+    /// Takes memory back from which no record was cut.
+    fn put_back(&self, span: Option<Span>) {
+        if let Some(span) = span {
+            self.budget.note_records(-(span.1 as i64));
+            self.chunks.lock().spans.put(span);
+        }
+    }
+
+    /// Takes back what a cutter has left, which is not used any more.
+    pub(crate) fn give_back(&self, cutter: &mut Cutter) {
+        self.put_back(cutter.rest.take());
+        self.put_back(cutter.next.take());
     }
 
     /// Where no call can fail instead: recovery, and a call that was let in and has cut more than a chunk since.
     #[cold]
-    fn fetch_or_abort(&self) -> NonNull<u8> {
+    fn fetch_or_abort(&self) -> Span {
         self.fetch().unwrap_or_else(|refused| refused.abort())
     }
 
@@ -199,12 +239,12 @@ impl Slabs {
             return;
         }
         // Refused: the call that needs it fails, if it comes to that.
-        let Ok(chunk) = self.fetch() else { return };
-        for page in (0..CHUNK_BYTES).step_by(PAGE_BYTES) {
-            // SAFETY: inside the chunk, which is not shared yet. Volatile, so that it is really done.
-            unsafe { chunk.add(page).write_volatile(0) };
+        let Ok((start, bytes)) = self.fetch() else { return };
+        for page in (0..bytes).step_by(PAGE_BYTES) {
+            // SAFETY: inside the chunk, or the span, which is not shared yet. Volatile, so that it is really done.
+            unsafe { start.add(page).write_volatile(0) };
         }
-        cutter.next = Some(chunk);
+        cutter.next = Some((start, bytes));
     }
 
     /// Takes a record's memory back.
@@ -228,6 +268,94 @@ impl Slabs {
         }
         of_size.push(record);
         self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back the memory of many records, a table's. Beside their neighbors that are free, too, they become spans, and the
+    /// pages of these go back to the system.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free), of each record.
+    pub(crate) unsafe fn free_all(&self, records: Vec<RecordPointer>) {
+        let mut pieces = Vec::new();
+        let has_room = reserve(&mut pieces, records.len()).is_ok();
+        let mut freed = 0;
+        for record in records {
+            // SAFETY: the caller's promise; the record is still there to tell its size.
+            let bytes = unsafe { record.bytes() };
+            if has_room && Slabs::is_cut(bytes) {
+                freed += bytes;
+                pieces.push(Piece { start: record.memory(), bytes: bytes as u32, is_record: true });
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { self.free(record) };
+            }
+        }
+        self.budget.note_records(-(freed as i64));
+        self.gather_free(&mut pieces);
+        let starts = self.chunks.lock().starts();
+        let (mut spans, mut others) = (Vec::new(), Vec::new());
+        join(
+            &mut pieces,
+            |start| starts.contains(&start),
+            |run, span| match span.1 {
+                SPAN_BYTES_MIN.. => {
+                    if run.iter().any(|piece| piece.is_record) {
+                        // SAFETY: all of it is free, and in no list now.
+                        unsafe { give_pages_back(span.0, span.1) };
+                    }
+                    spans.push(span);
+                }
+                _ => others.extend_from_slice(run),
+            },
+        );
+        self.keep_free(spans, &others);
+    }
+
+    /// Moves all free memory to these pieces, if the system gives them room.
+    fn gather_free(&self, pieces: &mut Vec<Piece>) {
+        let mut free = self.free.lock();
+        if reserve(pieces, free.values().map(Vec::len).sum()).is_ok() {
+            for (&bytes, of_size) in &mut *free {
+                self.free_count.fetch_sub(of_size.len(), Ordering::Relaxed);
+                let bytes = bytes as u32;
+                let piece = |record: RecordPointer| Piece { start: record.memory(), bytes, is_record: true };
+                pieces.extend(std::mem::take(of_size).into_iter().map(piece));
+            }
+        }
+        drop(free);
+        let mut chunks = self.chunks.lock();
+        if reserve(pieces, chunks.spans.len()).is_ok() {
+            chunks.spans.move_to(pieces);
+        }
+    }
+
+    /// Puts free memory into the lists: these spans, and what is too short for one.
+    fn keep_free(&self, spans: Vec<Span>, others: &[Piece]) {
+        let (records, short): (Vec<&Piece>, Vec<&Piece>) = others.iter().partition(|piece| piece.is_record);
+        let mut chunks = self.chunks.lock();
+        let short = short.into_iter().map(|piece| (piece.start, piece.bytes as usize));
+        spans.into_iter().chain(short).for_each(|span| chunks.spans.put(span));
+        drop(chunks);
+        let mut free = self.free.lock();
+        for piece in records {
+            let of_size = free.entry(piece.bytes as usize).or_default();
+            // Otherwise it is not used again, and goes with its chunk.
+            if reserve(of_size, 1).is_ok() {
+                of_size.push(RecordPointer::of_memory(piece.start));
+                self.free_count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The store is gone: from here on a table leaves its records to the last one, with which all memory goes.
+    pub(crate) fn close(&self) {
+        // Relaxed: a table that misses it frees its records one by one.
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the store is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// Whether the records of this size lie in chunks, and so go with them.
@@ -277,7 +405,7 @@ mod tests {
         let slabs = Slabs::default();
         const COUNT: usize = SINGLE_CHUNKS + 3 * (REGION_BYTES / CHUNK_BYTES) + 1;
         let mut starts: Vec<usize> =
-            (0..COUNT).map(|_| slabs.fetch().expect("memory").addr().get()).collect();
+            (0..COUNT).map(|_| slabs.fetch().expect("memory").0.addr().get()).collect();
         assert_eq!(slabs.budget().used(), (COUNT * CHUNK_BYTES) as u64);
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= CHUNK_BYTES), "{starts:x?}");
@@ -299,5 +427,53 @@ mod tests {
         let huge = slabs.make(&mut cutter, PLACEHOLDER, &[1; CHUNK_BYTES], 4);
         // SAFETY: no other thread has access to it.
         unsafe { slabs.free(huge) };
+    }
+
+    #[test]
+    fn what_a_table_leaves_serves_records_of_any_size() {
+        let slabs = Slabs::default();
+        let mut cutter = Cutter::default();
+        let empty = slabs.budget().used();
+        let mut most = 0;
+        for round in 0..50_usize {
+            // Sizes that leave something over at the end of each chunk.
+            let (key, words) = (vec![7; round % 13], 3 + round % 11);
+            let mut made: Vec<_> =
+                (0..2000).map(|_| slabs.make(&mut cutter, PLACEHOLDER, &key, words)).collect();
+            made.push(slabs.make(&mut cutter, PLACEHOLDER, &[1; CHUNK_BYTES], 1));
+            // Some have been freed one by one.
+            made.drain(..500).for_each(|record| {
+                // SAFETY: no other thread has access to it, and it is in `made` no more.
+                unsafe { slabs.free(record) };
+            });
+            most = most.max(slabs.budget().used());
+            // SAFETY: as above.
+            unsafe { slabs.free_all(made) };
+            let left = slabs.budget().used() - empty;
+            assert!(left <= 2 * CHUNK_BYTES as u64, "round {round}: {left}");
+        }
+        let chunks = slabs.chunks.lock();
+        let fetched = chunks.singles.len() * CHUNK_BYTES + chunks.regions.len() * REGION_BYTES - chunks.left;
+        assert!(fetched < most as usize * 2, "{fetched} bytes were fetched for {most}");
+        drop(chunks);
+        slabs.give_back(&mut cutter);
+        assert_eq!(slabs.budget().used(), empty);
+    }
+
+    #[test]
+    fn what_a_cutter_gives_back_is_cut_again() {
+        let slabs = Slabs::default();
+        let mut cutter = Cutter::default();
+        let first = slabs.make(&mut cutter, PLACEHOLDER, b"key", 3);
+        slabs.give_back(&mut cutter);
+        let second = slabs.make(&mut cutter, PLACEHOLDER, b"key", 3);
+        // SAFETY: the slabs are alive.
+        let bytes = unsafe { first.bytes() };
+        assert_eq!(second.memory().addr().get(), first.memory().addr().get() + bytes);
+        slabs.give_back(&mut cutter);
+        // SAFETY: no other thread has access to them.
+        unsafe { slabs.free_all(vec![second, first]) };
+        assert_eq!(slabs.budget().used(), 0);
+        assert_eq!(slabs.fetch().map(|span| span.1), Ok(CHUNK_BYTES), "the chunk is whole again");
     }
 }

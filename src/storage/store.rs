@@ -14,6 +14,7 @@ use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
 use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks};
 use crate::storage::identity::IdentityValues;
+use crate::storage::retired_tables::RetiredTables;
 use crate::storage::slab::Slabs;
 use crate::storage::split_columns::Splits;
 use crate::storage::table::{TableCore, TableId};
@@ -37,8 +38,8 @@ pub(crate) struct Store {
     identity_values: OnceLock<Arc<dyn IdentityValues>>,
     /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
-    /// Those that schema changes have superseded or dropped: no table is freed before the store is.
-    retired: Mutex<Vec<Arc<TableCore>>>,
+    /// Those that schema changes have superseded or dropped.
+    retired: RetiredTables,
     /// The highest number that was given to a table of this process.
     last_table: Mutex<TableId>,
     logged: bool,
@@ -66,7 +67,7 @@ impl Store {
             foreign_keys: Resolution::default(),
             identity_values: OnceLock::new(),
             tables: RwLock::new(tables),
-            retired: Mutex::default(),
+            retired: RetiredTables::default(),
             last_table: Mutex::default(),
             logged,
             trace: None,
@@ -198,8 +199,12 @@ impl Store {
 
     /// The table of this number, also if it was dropped or another one has come in its place.
     pub(crate) fn table_ever(&self, id: TableId) -> Option<Arc<TableCore>> {
-        let retired = || self.retired.lock().iter().rev().find(|table| table.id() == id).cloned();
-        self.table(id).or_else(retired)
+        self.table(id).or_else(|| self.retired.find(id))
+    }
+
+    /// The tables that schema changes have superseded or dropped.
+    pub(crate) fn retired_tables(&self) -> &RetiredTables {
+        &self.retired
     }
 
     /// A share in a table, or in the inside of a secondary index; and whether keys come into it that others may
@@ -235,6 +240,12 @@ impl Store {
         self.tables.read().range(FIRST_USER_TABLE..).map(|(_, table)| table.clone()).collect()
     }
 
+    /// Bytes of memory that the index nodes of users' tables take, those of dropped ones that are not freed yet, too.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let tables = self.user_tables();
+        tables.iter().map(|table| table.node_bytes()).sum::<u64>() + self.retired.index_bytes()
+    }
+
     /// All tables, the catalog's own too.
     pub(crate) fn all_tables(&self) -> Vec<Arc<TableCore>> {
         self.tables.read().values().cloned().collect()
@@ -244,7 +255,7 @@ impl Store {
     /// stay.
     pub(crate) fn next_table_id(&self) -> TableId {
         let highest = self.tables.read().last_key_value().map_or(0, |(&id, _)| id);
-        let retired = self.retired.lock().iter().map(|table| table.id()).max().unwrap_or(0);
+        let retired = self.retired.highest_id();
         let mut last = self.last_table.lock();
         *last = FIRST_USER_TABLE.max(highest.max(retired).max(*last) + 1);
         *last
@@ -260,10 +271,11 @@ impl Store {
         self.tables.write().insert(table.id(), table);
     }
 
-    /// Takes a table out of the schema. It lives as long as the store, because transactions may still use it.
-    pub(super) fn take_table(&self, table: &TableCore) {
-        let taken = self.tables.write().remove(&table.id());
-        self.retired.lock().extend(taken);
+    /// Takes a table out of the schema, in a schema change of this epoch. Its memory is freed when no transaction can see it.
+    pub(super) fn retire_table(&self, table: &TableCore, successor: Option<&TableCore>, epoch: u64) {
+        if let Some(table) = self.tables.write().remove(&table.id()) {
+            self.retired.retire(&table, successor, epoch);
+        }
     }
 
     /// Brings the tables up to date with the catalog, once recovery has replayed it: tables whose definitions have changed
@@ -274,7 +286,8 @@ impl Store {
     pub(crate) fn settle_schema(&self, guard: &Guard) -> Result<()> {
         for table in self.user_tables() {
             if table.is_gone() {
-                self.take_table(&table);
+                self.tables.write().remove(&table.id());
+                self.retired.free_now(&table);
                 continue;
             }
             let definition = self.definition_in_catalog(table.id(), guard)?;
@@ -283,8 +296,8 @@ impl Store {
                 let (redefined, _) = table.redefined(definition);
                 let redefined = Arc::new(redefined);
                 table.supersede(redefined.clone());
-                self.take_table(&table);
                 self.put_table(redefined);
+                self.retired.keep(table);
             }
         }
         self.resolve_foreign_keys(guard)
@@ -342,5 +355,11 @@ impl Store {
 
     fn catalog_table(&self, id: TableId) -> Result<Arc<TableCore>> {
         self.table(id).ok_or_else(|| Error::Malformed { what: "catalog", detail: "its own tables".into() })
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.slabs.close();
     }
 }

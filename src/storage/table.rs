@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
-use crate::base::atomics::Ordering;
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::storage::checks::Checks;
@@ -36,11 +36,13 @@ mod change;
 mod load;
 mod range_scan;
 mod table_memory;
+mod vacate;
 pub(crate) use bulk::{FreshRecords, FreshRow};
 use change::Change;
 pub(crate) use load::{LoadScratch, Loaded};
 pub(crate) use range_scan::{RangeScan, is_above, is_below};
 pub use table_memory::TableMemory;
+pub(crate) use vacate::Vacated;
 
 /// A table's number: never used again once given.
 pub(crate) type TableId = u32;
@@ -78,6 +80,8 @@ pub(crate) struct TableCore {
     internal: bool,
     /// What a schema change has made of it.
     change: Change,
+    /// Whether its records are those of a table that is gone; all definitions of the same records share it.
+    is_retired: Arc<AtomicBool>,
 }
 
 /// A secondary index: what it indexes, and the internal table that is it.
@@ -177,6 +181,7 @@ impl TableCore {
                 .collect(),
             internal: false,
             change: Change::default(),
+            is_retired: Arc::default(),
             definition,
         }
     }
@@ -749,49 +754,36 @@ pub(crate) fn wait_a_little(backoff: &Backoff) {
     }
 }
 
-impl Drop for TableCore {
-    fn drop(&mut self) {
-        // No thread uses the table any more, so the records in its indexes, and the blocks of their rows, are its own
-        // to free; those that left the indexes earlier were retired by `reclaim`. Records that lie in chunks go with
-        // the chunks.
-        if self.has_moved() {
-            return;
-        }
-        let guard = crossbeam_epoch::pin();
-        let mut records = Vec::new();
-        self.for_each_record(&guard, |record| {
-            let pointer = record.pointer();
-            // SAFETY: the record is in an index, so it has not been freed.
-            if self.layout.has_blocks() || !Slabs::is_cut(unsafe { pointer.bytes() }) {
-                records.push(pointer);
-            }
-        });
-        for pointer in records {
-            // SAFETY: see above; each record is in the index that was walked exactly once.
-            unsafe { free_record(&self.layout, &self.slabs, pointer) };
-        }
-    }
-}
-
 /// Frees a record and its row's blocks.
 ///
 /// # Safety
 /// The record is of these slabs and of this layout; no thread uses either any more, and no thread frees them twice.
 pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
-    if layout.has_blocks() {
-        // SAFETY: the caller's promise.
-        let record = unsafe { pointer.as_record() };
-        // Relaxed: no other thread has access to it. On the stack: any caller's unpinning may come by here, a reader's too.
-        let words: smallvec::SmallVec<[u64; 32]> =
-            record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        for block in layout.blocks(&words) {
-            // SAFETY: the block is alive until it is freed below.
-            let bytes = unsafe { block_bytes(block) };
-            slabs.budget().note_blocks(-(bytes as i64), pointer.to_bits() as usize);
-            // SAFETY: a row's blocks belong to it alone.
-            unsafe { free_block(block) };
-        }
+    // SAFETY: the caller's promise.
+    unsafe {
+        free_blocks(layout, slabs, pointer);
+        slabs.free(pointer);
+    }
+}
+
+/// Frees the blocks of a record's row.
+///
+/// # Safety
+/// As for [`free_record`].
+unsafe fn free_blocks(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
+    if !layout.has_blocks() {
+        return;
     }
     // SAFETY: the caller's promise.
-    unsafe { slabs.free(pointer) };
+    let record = unsafe { pointer.as_record() };
+    // Relaxed: no other thread has access to it. On the stack: any caller's unpinning may come by here, a reader's too.
+    let words: smallvec::SmallVec<[u64; 32]> =
+        record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    for block in layout.blocks(&words) {
+        // SAFETY: the block is alive until it is freed below.
+        let bytes = unsafe { block_bytes(block) };
+        slabs.budget().note_blocks(-(bytes as i64), pointer.to_bits() as usize);
+        // SAFETY: a row's blocks belong to it alone.
+        unsafe { free_block(block) };
+    }
 }

@@ -238,6 +238,18 @@ impl Versions {
         self.bound.store(bound, Ordering::Release);
     }
 
+    /// Whether a snapshot is open that does not contain this epoch.
+    pub(crate) fn has_snapshot_before(&self, epoch: u64) -> bool {
+        self.open.read().first().is_some_and(|(oldest, _)| oldest.epoch < epoch)
+    }
+
+    /// Whether there is a version of a record of these tables.
+    pub(crate) fn has_versions_of(&self, is_one: impl Fn(&TableCore) -> bool) -> bool {
+        // Relaxed: no version of a table's records comes once transactions do not use it any more.
+        self.counts.versions.load(Ordering::Relaxed) > 0
+            && self.shards.iter().any(|shard| shard.lock().has_versions_of(&is_one))
+    }
+
     /// What the table holds.
     pub(crate) fn counts(&self) -> VersionCounts {
         VersionCounts {

@@ -387,7 +387,9 @@ impl<'a> Attempt<'a> {
     fn met_changed(&self, table: &TableCore) -> Error {
         // Acquire pairs with the release in `TableCore::drop_table` and in the successor's cell.
         fence(Ordering::Acquire);
+        // An attempt that runs alone has closed the gate itself: no schema change is taking effect.
         if self.store.epochs().is_gate_closed()
+            && !self.is_alone()
             && let Ok(mut workspace) = self.workspace.try_borrow_mut()
         {
             workspace.generation = u64::MAX;

@@ -104,6 +104,13 @@ impl Pool {
         }
     }
 
+    /// Gives back the chunks that hold no object, also those that are kept for the next one.
+    pub(crate) fn trim(&self) {
+        for shelf in &mut *self.shelves.lock() {
+            shelf.trim(&self.cut_bytes);
+        }
+    }
+
     fn shelf<R>(&self, object_bytes: usize, use_it: impl FnOnce(&mut Shelf) -> R) -> R {
         let mut shelves = self.shelves.lock();
         let place = shelves.iter().position(|shelf| shelf.object_bytes == object_bytes);
@@ -227,6 +234,21 @@ impl Shelf {
         }
     }
 
+    fn trim(&mut self, cut_bytes: &AtomicU64) {
+        // From the end on: `forget` moves the last one, which was looked at, to the place of the one that it removes.
+        for place in (0..self.with_room.len()).rev() {
+            let chunk = self.with_room[place];
+            // SAFETY: as in `allocate`.
+            let head = unsafe { chunk.0.as_ref() };
+            if head.live == 0 {
+                cut_bytes.fetch_sub((head.cut * self.object_bytes) as u64, Ordering::Relaxed);
+                self.forget(place);
+                // SAFETY: it holds no object, and has just left the list.
+                unsafe { chunk.free(self.object_bytes) };
+            }
+        }
+    }
+
     /// Takes a chunk off the list.
     fn forget(&mut self, place: usize) {
         self.with_room.swap_remove(place);
@@ -316,6 +338,31 @@ mod tests {
             assert_eq!((chunks_with_room(&pool), pool.bytes()), (there, there as u64 * chunk_bytes));
         }
         assert_eq!(drops.get(), 4 * OBJECTS_OF_A_CHUNK);
+    }
+
+    #[test]
+    fn a_trimmed_pool_has_no_chunk_without_objects() {
+        let (pool, drops) = (Pool::default(), std::cell::Cell::new(0));
+        let made: Vec<_> =
+            (0..1000).map(|number| pool.put(Object { number: [number; 11], drops: &drops })).collect();
+        pool.trim();
+        assert!(pool.bytes() > 0);
+        let (kept, freed) = made.split_first().expect("a thousand");
+        for &object in freed {
+            // SAFETY: each is taken out once, and not used any more.
+            unsafe { pool.take_out(object) };
+        }
+        pool.trim();
+        assert_eq!(chunks_with_room(&pool), 1);
+        // SAFETY: as above.
+        assert_eq!(unsafe { kept.as_ref() }.number[0], 0);
+        unsafe { pool.take_out(*kept) };
+        pool.trim();
+        assert_eq!((chunks_with_room(&pool), pool.bytes()), (0, 0));
+        let again = pool.put(Object { number: [1; 11], drops: &drops });
+        // SAFETY: as above.
+        unsafe { pool.take_out(again) };
+        assert_eq!(drops.get(), 1001);
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl TableCore {
             .collect();
         let mut table = Self::bare(self.store, &self.slabs, self.id, definition);
         (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
+        table.is_retired = self.is_retired.clone();
         // Until it supersedes this table. Relaxed: no other thread has access to it yet.
         table.change.has_moved.store(true, Ordering::Relaxed);
         (Self::with_indexes(table, secondary), empty)

@@ -76,9 +76,13 @@ impl TableCore {
 
     /// Bytes of memory that its indexes' nodes take, without the records of secondary indexes.
     pub(crate) fn node_bytes(&self) -> u64 {
-        let own = self.hash.as_ref().map_or(0, |index| index.bytes())
-            + self.ordered.as_ref().map_or(0, |index| index.bytes());
-        own + self.secondary.iter().map(|index| index.table.node_bytes()).sum::<u64>()
+        self.own_node_bytes() + self.secondary.iter().map(|index| index.table.node_bytes()).sum::<u64>()
+    }
+
+    /// Bytes of memory that the nodes of its primary indexes take.
+    pub(crate) fn own_node_bytes(&self) -> u64 {
+        self.hash.as_ref().map_or(0, |index| index.bytes())
+            + self.ordered.as_ref().map_or(0, |index| index.bytes())
     }
 
     fn add_records(&self, memory: &mut TableMemory) {

@@ -102,6 +102,12 @@ impl Shard {
         chain.versions.push(version);
     }
 
+    /// Whether there is a version of a record of these tables.
+    pub(super) fn has_versions_of(&self, is_one: impl Fn(&TableCore) -> bool) -> bool {
+        // SAFETY: the store keeps the table.
+        self.chains.values().any(|chain| is_one(unsafe { &*chain.table }))
+    }
+
     /// Copies the words of a record's version in this epoch; gives back the epoch in which it was written.
     pub(super) fn find(&self, record: u64, epoch: u64, copy: &mut [u64]) -> Option<u64> {
         let versions = &self.chains.get(&record)?.versions;

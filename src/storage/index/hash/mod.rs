@@ -50,7 +50,7 @@ mod segment_split;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -85,6 +85,23 @@ impl HashIndex {
             directory: AtomicPtr::new(Box::into_raw(Directory::new(Segment::new(&pool)))),
             structure: Mutex::new(Structure { segments: 1 }),
             pool,
+        }
+    }
+
+    /// Makes it empty for good; what it had is now in the index that comes back.
+    ///
+    /// # Safety
+    /// No thread inserts into it or removes from it, now or later. The index that comes back is dropped only when every thread
+    /// has unpinned that was pinned at this moment: until then such a thread may read what it has.
+    pub(crate) unsafe fn vacate(&self) -> HashIndex {
+        let mut structure = self.structure.lock();
+        // AcqRel: a thread that finds the directory that comes finds it made; the caller sees what was put into the one that goes.
+        let directory = self.directory.swap(vacant_directory(), Ordering::AcqRel);
+        let segments = std::mem::replace(&mut structure.segments, 1);
+        HashIndex {
+            directory: AtomicPtr::new(directory),
+            structure: Mutex::new(Structure { segments }),
+            pool: self.pool.clone(),
         }
     }
 
@@ -201,13 +218,37 @@ impl HashIndex {
     }
 }
 
+/// The directory of all indexes that were made empty for good, in this process: nothing is put into its segment.
+static VACANT_DIRECTORY: OnceLock<VacantDirectory> = OnceLock::new();
+
+struct VacantDirectory(*mut Directory);
+
+// SAFETY: the directory is shared by all threads, as that of any index is, and lives as long as the process.
+unsafe impl Send for VacantDirectory {}
+// SAFETY: as above.
+unsafe impl Sync for VacantDirectory {}
+
+fn vacant_directory() -> *mut Directory {
+    let vacant = VACANT_DIRECTORY.get_or_init(|| {
+        let pool: &'static Pool = Box::leak(Box::default());
+        VacantDirectory(Box::into_raw(Directory::new(Segment::new(pool))))
+    });
+    vacant.0
+}
+
 impl Drop for HashIndex {
     fn drop(&mut self) {
+        let directory = *self.directory.get_mut();
+        if VACANT_DIRECTORY.get().is_some_and(|vacant| vacant.0 == directory) {
+            return;
+        }
         // SAFETY: the index is ours alone, and so are the directory and the segments that it still points to; those
         // that it doesn't point to any more are the epoch's.
         unsafe {
-            let mut directory = Box::from_raw(*self.directory.get_mut());
+            let mut directory = Box::from_raw(directory);
             directory.free_segments(&self.pool);
         }
+        // As for the ordered index: one that was made empty outlives this one.
+        self.pool.trim();
     }
 }

@@ -69,7 +69,7 @@ mod separators;
 mod tests;
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
@@ -122,6 +122,27 @@ impl OrderedIndex {
     pub(crate) fn new() -> Self {
         Self::with_fan_out()
     }
+
+    /// Makes it empty for good; what it had is now in the index that comes back.
+    ///
+    /// # Safety
+    /// No thread inserts into it or removes from it, now or later. The index that comes back is dropped only when every thread
+    /// has unpinned that was pinned at this moment: until then such a thread may read what it has.
+    pub(crate) unsafe fn vacate(&self) -> OrderedIndex {
+        // AcqRel: a thread that finds the root that comes finds it made; the caller sees what was put into the one that goes.
+        let root = self.root.swap(vacant_root(), Ordering::AcqRel);
+        OrderedIndex { root: AtomicU64::new(root), pool: self.pool.clone() }
+    }
+}
+
+/// The root of all indexes that were made empty for good, in this process: a leaf that nothing is put into.
+static VACANT_ROOT: OnceLock<u64> = OnceLock::new();
+
+fn vacant_root() -> u64 {
+    *VACANT_ROOT.get_or_init(|| {
+        let pool: &'static Pool = Box::leak(Box::default());
+        Node::<DEFAULT_FAN_OUT>::build(0, Fence::default(), None, &[]).into_bits(pool)
+    })
 }
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
@@ -347,7 +368,11 @@ impl<const FAN_OUT: usize> Drop for OrderedIndex<FAN_OUT> {
     fn drop(&mut self) {
         // Relaxed: exclusive access came with its own synchronization.
         let root = self.root.load(Ordering::Relaxed);
-        // SAFETY: the index is not used any more, and nodes that were taken out of the tree are not reached.
-        unsafe { self.free(root) };
+        if VACANT_ROOT.get() != Some(&root) {
+            // SAFETY: the index is not used any more, and nodes that were taken out of the tree are not reached.
+            unsafe { self.free(root) };
+        }
+        // One that was made empty outlives this one, and its pool has nothing more to keep memory for.
+        self.pool.trim();
     }
 }
