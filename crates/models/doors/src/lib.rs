@@ -36,7 +36,7 @@ pub use futex::{wait, wake_all, wake_one};
 pub use local::LocalKey;
 pub use locks::{Condvar, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, lock_api};
 pub use memory::{FREED, Quarantine};
-pub use reclamation::{Collector, Guard, LocalHandle, default_collector, pin};
+pub use reclamation::{Collector, Guard, LocalHandle, default_collector, pin, unprotected};
 
 #[cfg(feature = "loom")]
 #[doc(hidden)]

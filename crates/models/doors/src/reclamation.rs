@@ -46,6 +46,15 @@ pub fn pin() -> Guard {
     Guard { number: execution::with_garbage(Garbage::pin) }
 }
 
+/// A guard that keeps nothing.
+///
+/// # Safety
+/// As for crossbeam's.
+pub unsafe fn unprotected() -> &'static Guard {
+    static UNPROTECTED: Guard = Guard { number: 0 };
+    &UNPROTECTED
+}
+
 /// Where pins come from that are not the thread's own: here they all are alike.
 pub struct Collector;
 
@@ -81,6 +90,12 @@ impl Guard {
         // SAFETY: the caller's promise: what the closure borrows lives until it has run.
         let free = unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, Deferred>(free) };
         execution::with_garbage(|garbage| garbage.waiting.push((garbage.next, free)));
+    }
+
+    /// As [`defer_unchecked`](Self::defer_unchecked), for a closure that borrows nothing.
+    pub fn defer<F: FnOnce() -> R + Send + 'static, R>(&self, free: F) {
+        // SAFETY: it borrows nothing.
+        unsafe { self.defer_unchecked(free) };
     }
 
     /// Nothing to do: nothing is kept back here.
