@@ -8,6 +8,7 @@
 //! A record is freed by one of three: the thread that has taken it out of its indexes ([`crate::storage::reclaim`]), the one that
 //! frees what a table contained, or the last share in a table that was never made empty. The first leaves the records of a retired table alone.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crossbeam_epoch::{Guard, unprotected};
@@ -19,7 +20,6 @@ use crate::storage::index::ordered::OrderedIndex;
 use crate::storage::record::RecordPointer;
 use crate::storage::row::RowLayout;
 use crate::storage::slab::Slabs;
-use std::ops::Bound;
 
 /// What a table contained. Dropping it frees its records and its nodes.
 pub(crate) struct Vacated {
@@ -62,7 +62,7 @@ impl TableCore {
 
 impl Drop for Vacated {
     fn drop(&mut self) {
-        // SAFETY: only this has the indexes (the promise of whoever made the table empty), and so the records in them.
+        // SAFETY: only this has the indexes (the promise of the thread that made the table empty), and so the records in them.
         unsafe { free_records((&self.layout, &self.slabs), self.hash.as_ref(), self.ordered.as_ref()) };
     }
 }
