@@ -222,7 +222,7 @@ fn handles_of_dropped_tables_say_what_is_gone() {
                 is_gone(db.run(|tx| tx.get(handle, key![id(1)]).map(drop)));
                 is_gone(db.run(|tx| tx.insert(handle, row![id(1), 1])));
                 is_gone(db.run(|tx| tx.delete(handle, key![id(1)]).map(drop)));
-                is_gone(db.run(|tx| tx.add(handle, key![id(1)], &column, 1)));
+                is_gone(db.run(|tx| tx.add(handle, key![id(1)], column, 1)));
                 is_gone(db.run(|tx| tx.scan(handle, Range::all()).map(drop)));
                 is_gone(db.run(|tx| tx.scan_index(handle, "draft_by_part", Range::all()).map(drop)));
                 is_gone(db.read(|snapshot| snapshot.get(handle, key![id(1)]).map(drop)));

@@ -355,8 +355,10 @@ mod tests {
         pool.trim();
         assert_eq!(chunks_with_room(&pool), 1);
         // SAFETY: as above.
-        assert_eq!(unsafe { kept.as_ref() }.number[0], 0);
-        unsafe { pool.take_out(*kept) };
+        unsafe {
+            assert_eq!(kept.as_ref().number[0], 0);
+            pool.take_out(*kept);
+        }
         pool.trim();
         assert_eq!((chunks_with_room(&pool), pool.bytes()), (0, 0));
         let again = pool.put(Object { number: [1; 11], drops: &drops });

@@ -18,7 +18,7 @@ fn filled() -> Rig {
         .column("name", DataType::Text)
         .primary_key(["id"]);
     let rig = Rig::new(definition);
-    let name = |id: i64| Value::Text(format!("a name of more than seven bytes: {id}").into());
+    let name = |id: i64| Value::Text(format!("a name of more than seven bytes: {id}"));
     for id in 0..ROWS {
         rig.commit(|writer| writer.insert(&[Value::Int(id), name(id)])).expect("no rival");
     }
