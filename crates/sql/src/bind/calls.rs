@@ -8,7 +8,7 @@ use crate::bind::tree::walk;
 use crate::bind::tree::{BoundAggregate, BoundExpr, BoundWindow, RelationId, SortKey, WindowFunction};
 use crate::error::{Result, SqlState};
 use crate::functions::resolve::{Called, Resolved, choose_function, no_function, order_named};
-use crate::functions::{AggregateKind, Function, FunctionKind, functions_named};
+use crate::functions::{AggregateKind, Function, FunctionKind, functions_named, spreading};
 use crate::parse::syntax::{At, Call, OrderItem, Over};
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type};
@@ -117,8 +117,16 @@ impl Binder<'_> {
         if !names.is_empty() {
             return self.resolve_named(name, args, names, at).map(Ok);
         }
-        let called = choose_function(name, &types, variadic, functions_named(name))
-            .map_err(|error| self.at(error, at))?;
+        let called = if variadic && spreading(name).next().is_some() {
+            if types.last().is_none_or(|ty| ty.element().is_none()) {
+                let message = "VARIADIC argument must be an array";
+                return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+            }
+            choose_function(name, &types, false, spreading(name))
+        } else {
+            choose_function(name, &types, variadic, functions_named(name))
+        };
+        let called = called.map_err(|error| self.at(error, at))?;
         match called {
             Some(Called::Function(resolved)) => self.finish_call(resolved, args, variadic, at).map(Ok),
             Some(Called::Cast(ty)) => {

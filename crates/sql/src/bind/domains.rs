@@ -53,7 +53,14 @@ impl Binder<'_> {
             source: None,
         };
         let columns = vec![value];
-        let entry = Entry { name: None, schema: None, columns, unqualified: true, relation: None };
+        let entry = Entry {
+            name: None,
+            schema: None,
+            columns,
+            unqualified: true,
+            relation: None,
+            is_nullable: false,
+        };
         let condition = self.detached(|binder| {
             binder.scope().entries.push(entry);
             binder.clause_condition(&expr, Clause::Check)

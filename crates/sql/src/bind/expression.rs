@@ -85,16 +85,19 @@ impl Binder<'_> {
             ExprKind::Row(fields) => {
                 let mut bound = Vec::with_capacity(fields.len());
                 for field in fields {
-                    let value = self.expr(field)?;
-                    bound.push(self.known(value, field.at)?);
+                    for value in self.spread(field)? {
+                        bound.push(self.known(value, field.at)?);
+                    }
                 }
-                Ok(BoundExpr::Row { fields: bound, names: None })
+                Ok(BoundExpr::Row { fields: bound, names: None, is_nullable: false })
             }
             ExprKind::Subscript { operand, index } => self.subscript(operand, index, at),
             ExprKind::Slice { operand, lower, upper } => {
                 self.slice(operand, lower.as_deref(), upper.as_deref(), at)
             }
             ExprKind::Field { operand, name } => self.field(operand, name),
+            // `relation.*` where one value is expected is the whole row.
+            ExprKind::AllFields(operand) if matches!(operand.kind, ExprKind::Column(_)) => self.expr(operand),
             ExprKind::AllFields(_) => {
                 Err(self.error(at, SqlState::SYNTAX_ERROR, "row expansion via \"*\" is not supported here"))
             }
@@ -113,6 +116,15 @@ impl Binder<'_> {
             }
             ExprKind::CurrentOf(_) => Err(self.unsupported(at, "WHERE CURRENT OF is not supported")),
             _ => Err(self.unsupported(at, "this expression is not supported")),
+        }
+    }
+
+    /// An expression, or the columns that `relation.*` stands for, as in ROW and VALUES.
+    pub fn spread(&mut self, expr: &Expr) -> Result<Vec<BoundExpr>> {
+        let ExprKind::AllFields(operand) = &expr.kind else { return Ok(vec![self.expr(expr)?]) };
+        match self.expr(operand)? {
+            BoundExpr::Row { fields, .. } => Ok(fields),
+            _ => self.expr(expr).map(|value| vec![value]),
         }
     }
 

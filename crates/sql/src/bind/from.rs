@@ -449,6 +449,13 @@ impl Binder<'_> {
             JoinType::Right => JoinKind::Right,
             JoinType::Full => JoinKind::Full,
         };
+        let (mut left, mut right_item) = (left, right_item);
+        if matches!(kind, JoinKind::Right | JoinKind::Full) {
+            left.entries.iter_mut().for_each(|entry| entry.is_nullable = true);
+        }
+        if matches!(kind, JoinKind::Left | JoinKind::Full) {
+            right_item.entries.iter_mut().for_each(|entry| entry.is_nullable = true);
+        }
         let (on, entries) = match condition {
             JoinCondition::None => (None, [left.entries, right_item.entries].concat()),
             JoinCondition::On(condition) => {
@@ -536,10 +543,24 @@ impl Binder<'_> {
             entry.unqualified = false;
         }
         let mut entries = [left, right].concat();
-        entries.push(Entry { name: None, schema: None, columns, unqualified: true, relation: None });
+        entries.push(Entry {
+            name: None,
+            schema: None,
+            columns,
+            unqualified: true,
+            relation: None,
+            is_nullable: false,
+        });
         if let Some(joined) = joined {
             let name = Some(joined.text.clone());
-            entries.push(Entry { name, schema: None, columns: merged, unqualified: false, relation: None });
+            entries.push(Entry {
+                name,
+                schema: None,
+                columns: merged,
+                unqualified: false,
+                relation: None,
+                is_nullable: false,
+            });
         }
         Ok((on, entries))
     }
@@ -586,6 +607,7 @@ impl Binder<'_> {
             columns,
             unqualified: true,
             relation: None,
+            is_nullable: false,
         })
     }
 }

@@ -151,7 +151,9 @@ impl Binder<'_> {
     /// compared with.
     fn row_or_value(&mut self, expr: &Expr) -> Result<BoundExpr> {
         match &expr.kind {
-            ExprKind::Row(fields) => Ok(BoundExpr::Row { fields: self.exprs(fields)?, names: None }),
+            ExprKind::Row(fields) => {
+                Ok(BoundExpr::Row { fields: self.exprs(fields)?, names: None, is_nullable: false })
+            }
             _ => self.expr(expr),
         }
     }

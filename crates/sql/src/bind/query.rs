@@ -548,8 +548,22 @@ impl Binder<'_> {
         let visible = VisibleCte { id, name, columns: columns.clone(), state: CteState::Recursive };
         self.scope().ctes.push(visible);
         let mut step = self.body(right)?;
-        if self.cte_references.get(&id).copied().unwrap_or(0) == 0 {
-            return Ok(None);
+        match self.cte_references.get(&id).copied().unwrap_or(0) {
+            0 => return Ok(None),
+            1 => {}
+            _ => {
+                let message = format!(
+                    "recursive reference to query \"{}\" must not appear more than once",
+                    cte.name.text
+                );
+                return Err(self.error(at, SqlState::INVALID_RECURSION, message));
+            }
+        }
+        if let QueryBody::Select(select) = &step.body
+            && !select.aggregates.is_empty()
+        {
+            let message = "aggregate functions are not allowed in a recursive query's recursive term";
+            return Err(self.error(at, SqlState::INVALID_RECURSION, message));
         }
         if step.columns.len() != columns.len() {
             let message = "each UNION query must have the same number of columns";

@@ -205,8 +205,14 @@ impl Binder<'_> {
     pub fn add_value(&mut self, ty: Type) {
         let expr = BoundExpr::null(ty);
         let value = VisibleColumn { name: "value".to_string(), expr, modifier: Modifier::NONE, source: None };
-        let entry =
-            Entry { name: None, schema: None, columns: vec![value], unqualified: true, relation: None };
+        let entry = Entry {
+            name: None,
+            schema: None,
+            columns: vec![value],
+            unqualified: true,
+            relation: None,
+            is_nullable: false,
+        };
         self.scope().entries.push(entry);
     }
 
@@ -236,6 +242,7 @@ impl Binder<'_> {
                 columns: vec![value.clone()],
                 unqualified: true,
                 relation: None,
+                is_nullable: false,
             };
             let condition = self.detached(|binder| {
                 binder.scope().entries.push(entry);

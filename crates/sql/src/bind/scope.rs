@@ -101,6 +101,8 @@ pub(crate) struct Entry {
     pub unqualified: bool,
     /// Whether the name means the relation itself, for locks and whole rows.
     pub relation: Option<RelationId>,
+    /// Whether an outer join may put NULLs in place of its rows.
+    pub is_nullable: bool,
 }
 
 /// A column that may be named.
@@ -127,6 +129,7 @@ impl Entry {
             columns: columns.collect(),
             unqualified: true,
             relation: Some(id),
+            is_nullable: false,
         }
     }
 }
@@ -232,9 +235,7 @@ impl Binder<'_> {
 
     /// A relation's name alone means its whole row; anything else is an error.
     fn whole_row_or_error(&mut self, parts: &[Name], at: At) -> Result<BoundExpr> {
-        if let Some((_, entry)) = self.entry(parts)
-            && entry.relation.is_some()
-        {
+        if let Some((_, entry)) = self.entry(parts) {
             let columns: Vec<BoundExpr> = entry.columns.iter().map(|column| column.expr.clone()).collect();
             if let [BoundExpr::Column { .. }] = &columns[..]
                 && let Some(scalar) = self.scalar_function_entry(parts)
@@ -242,7 +243,8 @@ impl Binder<'_> {
                 return Ok(scalar);
             }
             let names = entry.columns.iter().map(|column| column.name.as_str().into()).collect();
-            return Ok(BoundExpr::Row { fields: columns, names: Some(names) });
+            let is_nullable = entry.is_nullable;
+            return Ok(BoundExpr::Row { fields: columns, names: Some(names), is_nullable });
         }
         self.table_oid(parts).ok_or_else(|| self.no_column(parts, at))
     }

@@ -195,6 +195,7 @@ impl Binder<'_> {
             columns,
             unqualified: false,
             relation: Some(excluded),
+            is_nullable: false,
         }
     }
 

@@ -24,6 +24,7 @@ mod registry;
 pub mod resolve;
 mod session;
 mod sets;
+mod spreading;
 mod strings;
 mod sundry;
 mod windows;
@@ -33,3 +34,4 @@ pub use definition::{
     WindowPartition,
 };
 pub use registry::{all_functions, all_operators, functions_named, operators_named};
+pub use spreading::spreading;

@@ -70,6 +70,20 @@ fn invalid(message: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, message)
 }
 
+/// A text up to the closing quote, and what follows; a backslash stands before a character that is meant itself.
+fn quoted(text: &str) -> (String, &str) {
+    let mut inside = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return (inside, &text[at + 1..]),
+            '\\' => inside.extend(characters.next().map(|(_, escaped)| escaped)),
+            other => inside.push(other),
+        }
+    }
+    (inside, "")
+}
+
 impl Template {
     fn parse(text: &str) -> Result<Template> {
         let mut template = Template::default();
@@ -109,11 +123,15 @@ impl Template {
                     rest = &rest[1..];
                     continue;
                 }
+                word if word.starts_with("\\\"") => {
+                    template.nodes.push(Node::Text("\"".to_string()));
+                    rest = &rest[2..];
+                    continue;
+                }
                 word if word.starts_with('"') => {
-                    let inside = &rest[1..];
-                    let end = inside.find('"').unwrap_or(inside.len());
-                    template.nodes.push(Node::Text(inside[..end].to_string()));
-                    rest = inside.get(end + 1..).unwrap_or("");
+                    let (text, after) = quoted(&rest[1..]);
+                    template.nodes.push(Node::Text(text));
+                    rest = after;
                     continue;
                 }
                 _ => {
@@ -350,6 +368,15 @@ impl<'a> Writer<'a> {
         self.behind += 1;
     }
 
+    /// Zero under FM shows the digit before the point, as nothing follows it.
+    fn is_bare_zero(&self) -> bool {
+        self.template.is_filled
+            && self.template.behind > 0
+            && self.whole.is_empty()
+            && self.shown_fraction == 0
+            && self.template.first_zero.is_none()
+    }
+
     fn digit_before(&mut self) {
         let is_printed = self.place >= self.start || self.is_overflow;
         if is_printed {
@@ -357,6 +384,9 @@ impl<'a> Writer<'a> {
         }
         if self.is_overflow {
             self.out.push('#');
+        } else if self.place + 1 == self.template.before && self.is_bare_zero() {
+            self.anchor();
+            self.out.push('0');
         } else if self.place >= self.first_digit {
             let at = self.place - self.first_digit;
             self.out.push_str(&self.whole[at..=at]);

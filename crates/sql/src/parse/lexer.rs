@@ -289,11 +289,15 @@ impl<'t> Lexer<'t> {
         Ok(text)
     }
 
-    /// Whether another string follows behind a line break: then both are one. Moves to its quote.
+    /// Whether another string follows behind a line break: then both are one. Moves to its quote. Comments up to the
+    /// end of a line may stand between, others may not.
     fn continues_string(&mut self) -> Result<bool> {
         let end = self.at;
         self.skip_blanks()?;
-        if self.peek(0) == b'\'' && self.bytes[end..self.at].contains(&b'\n') {
+        let between = &self.text[end..self.at];
+        let is_plain =
+            between.lines().all(|line| line.trim_start().is_empty() || line.trim_start().starts_with("--"));
+        if self.peek(0) == b'\'' && between.contains('\n') && is_plain {
             return Ok(true);
         }
         self.at = end;
@@ -397,16 +401,30 @@ impl<'t> Lexer<'t> {
     /// The character of this many hexadecimal digits; surrogates come in pairs of escapes.
     fn code_point(&mut self, digits: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let mut value = self.hexadecimal(digits)?;
-        if (0xd800..0xdc00).contains(&value) && self.peek(0) == b'\\' {
-            self.at += 2;
-            let low = self.hexadecimal(4)?;
-            value = 0x10000 + ((value - 0xd800) << 10) + (low.wrapping_sub(0xdc00) & 0x3ff);
+        if (0xd800..0xdc00).contains(&value) {
+            value = self.low_surrogate(value)?;
         }
         let character = char::from_u32(value).filter(|&character| character != '\0');
         let character =
             character.ok_or_else(|| self.error(self.at, "invalid Unicode escape value".to_string()))?;
         bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         Ok(())
+    }
+
+    /// The second half of a pair, written as the first one's kinds of escapes, and the character of both.
+    fn low_surrogate(&mut self, high: u32) -> Result<u32> {
+        let invalid = |lexer: &Self| lexer.error(lexer.at, "invalid Unicode surrogate pair".to_string());
+        let digits = match (self.peek(0), self.peek(1)) {
+            (b'\\', b'u') => 4,
+            (b'\\', b'U') => 8,
+            _ => return Err(invalid(self)),
+        };
+        self.at += 2;
+        let low = self.hexadecimal(digits)?;
+        if !(0xdc00..0xe000).contains(&low) {
+            return Err(invalid(self));
+        }
+        Ok(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))
     }
 
     fn hexadecimal(&mut self, digits: usize) -> Result<u32> {
@@ -422,39 +440,87 @@ impl<'t> Lexer<'t> {
         Ok(value)
     }
 
-    /// `U&'…'` and `U&"…"` with the backslash as the escape character.
+    /// `U&'…'` and `U&"…"`: the escape character is a backslash, or that of UESCAPE behind it.
     fn unicode(&mut self) -> Result<TokenKind<'t>> {
         self.at += 2;
         let quote = self.peek(0);
         let start = self.at;
         let body = self.between(quote).ok_or_else(|| self.unterminated("quoted string", start))?;
-        let end = self.at;
         let doubled = if quote == b'"' { ("\"\"", "\"") } else { ("''", "'") };
         let body = body.replace(doubled.0, doubled.1);
-        let mut inner = Lexer { text: &body, bytes: body.as_bytes(), at: 0 };
-        let mut bytes = Vec::new();
-        while inner.at < inner.bytes.len() {
-            match (inner.peek(0), inner.peek(1)) {
-                (b'\\', b'\\') => {
-                    bytes.push(b'\\');
-                    inner.at += 2;
-                }
-                (b'\\', b'+') => {
-                    inner.at += 2;
-                    inner.code_point(6, &mut bytes)?;
-                }
-                (b'\\', _) => {
-                    inner.at += 1;
-                    inner.code_point(4, &mut bytes)?;
-                }
-                (byte, _) => {
-                    bytes.push(byte);
-                    inner.at += 1;
-                }
-            }
-        }
-        self.at = end;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let escape = self.unicode_escape()?;
+        let text = unescaped(&body, escape, start)?;
         Ok(if quote == b'"' { TokenKind::Quoted(text) } else { TokenKind::Text(Cow::Owned(text)) })
     }
+
+    /// `UESCAPE '!'`, if it follows.
+    fn unicode_escape(&mut self) -> Result<char> {
+        let end = self.at;
+        self.skip_blanks()?;
+        let follows =
+            self.text.get(self.at..self.at + 7).is_some_and(|it| it.eq_ignore_ascii_case("uescape"));
+        if !follows || continues_word(self.peek(7)) {
+            self.at = end;
+            return Ok('\\');
+        }
+        self.at += 7;
+        self.skip_blanks()?;
+        if self.peek(0) != b'\'' {
+            let message = "UESCAPE must be followed by a simple string literal";
+            return Err(self.error(self.at, message.to_string()));
+        }
+        let at = self.at;
+        let text = self.plain_string()?;
+        let mut characters = text.chars();
+        let is_refused =
+            |it: &char| it.is_ascii_hexdigit() || matches!(it, '+' | '\'' | '"') || it.is_whitespace();
+        match (characters.next().filter(|it| !is_refused(it)), characters.next()) {
+            (Some(escape), None) => Ok(escape),
+            _ => Err(self.error(at, "invalid Unicode escape character".to_string())),
+        }
+    }
+}
+
+/// The body of `U&'…'` with its escapes resolved: four digits, `+` and six digits, or the escape character twice.
+fn unescaped(body: &str, escape: char, start: usize) -> Result<String> {
+    let invalid = |message: &str| SqlError::new(SqlState::SYNTAX_ERROR, message).at(start as u32 + 1);
+    let code = |digits: &str| u32::from_str_radix(digits, 16).ok();
+    let mut text = String::with_capacity(body.len());
+    let mut high: Option<u32> = None;
+    let mut rest = body;
+    while let Some(character) = rest.chars().next() {
+        let after = &rest[character.len_utf8()..];
+        if character != escape || after.starts_with(escape) {
+            if high.is_some() {
+                return Err(invalid("invalid Unicode surrogate pair"));
+            }
+            text.push(character);
+            rest = if character == escape { &after[escape.len_utf8()..] } else { after };
+            continue;
+        }
+        let (digits, length) = match after.strip_prefix('+') {
+            Some(long) => (long.get(..6), 7),
+            None => (after.get(..4), 4),
+        };
+        let digits = digits.filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let value = digits.and_then(code).ok_or_else(|| {
+            invalid("invalid Unicode escape").with_hint("Unicode escapes must be \\XXXX or \\+XXXXXX.")
+        })?;
+        let value = match (high.take(), value) {
+            (Some(high), 0xdc00..=0xdfff) => 0x10000 + ((high - 0xd800) << 10) + (value - 0xdc00),
+            (Some(_), _) => return Err(invalid("invalid Unicode surrogate pair")),
+            (None, value) => value,
+        };
+        if (0xd800..0xdc00).contains(&value) {
+            high = Some(value);
+        } else {
+            let character = char::from_u32(value).filter(|&it| it != '\0');
+            text.push(character.ok_or_else(|| invalid("invalid Unicode escape value"))?);
+        }
+        rest = &after[length..];
+    }
+    if high.is_some() {
+        return Err(invalid("invalid Unicode surrogate pair"));
+    }
+    Ok(text)
 }

@@ -36,7 +36,8 @@ pub(crate) enum Expr {
     InList(Box<InList>),
     Quantified(Box<QuantifiedArray>),
     Array(Vec<Expr>, Type),
-    Row(Vec<Expr>, std::sync::Arc<[RecordField]>),
+    /// Whether a row of NULLs only is NULL itself: it may come from an outer join.
+    Row(Vec<Expr>, std::sync::Arc<[RecordField]>, bool),
     /// An array, and a subscript for each dimension.
     Subscript(Box<(Expr, Vec<Expr>)>),
     Slice(Box<(Expr, Option<Expr>, Option<Expr>)>),

@@ -126,8 +126,9 @@ impl Planner<'_> {
                 }))
             }
             BoundExpr::Array { elements, ty } => Expr::Array(self.exprs(elements, layout)?, *ty),
-            BoundExpr::Row { fields, names } => {
-                Expr::Row(self.exprs(fields, layout)?, record_fields(fields, names.as_deref()))
+            BoundExpr::Row { fields, names, is_nullable } => {
+                let described = record_fields(fields, names.as_deref());
+                Expr::Row(self.exprs(fields, layout)?, described, *is_nullable)
             }
             BoundExpr::Subscript { .. } => self.subscript(expr, layout)?,
             BoundExpr::Slice { array, lower, upper, .. } => {

@@ -89,9 +89,12 @@ impl<'e> Run<'e> {
             Expr::InList(list) => self.in_list(list, row),
             Expr::Quantified(quantified) => self.quantified_array(quantified, row),
             Expr::Array(elements, ty) => self.array(elements, *ty, row),
-            Expr::Row(fields, described) => {
+            Expr::Row(fields, described, is_nullable) => {
                 let values =
                     fields.iter().map(|field| self.evaluate(field, row)).collect::<Result<Vec<_>>>()?;
+                if *is_nullable && values.iter().all(Value::is_null) {
+                    return Ok(Value::Null);
+                }
                 Ok(Value::Record(Arc::new(RecordValue { fields: described.clone(), values: values.into() })))
             }
             Expr::Field(record, number) => Ok(match self.evaluate(record, row)? {

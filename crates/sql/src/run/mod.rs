@@ -61,6 +61,8 @@ pub(crate) struct Run<'e> {
     case_operands: Vec<Value>,
     ctes: Vec<Option<Rc<Vec<Batch>>>>,
     cte_plans: Vec<Option<&'e Plan>>,
+    /// Common table expressions that have been asked for some of their rows.
+    pulled: Vec<Option<Pulled<'e>>>,
     cached: Vec<Option<Cached>>,
     /// In a parallel scan: the scan's number, and the part of its rows that this run reads instead of all of them.
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
@@ -70,6 +72,12 @@ pub(crate) struct Run<'e> {
     pub(crate) counts: Option<Vec<u64>>,
     pub(crate) sizes: Sizes,
     interrupt: u32,
+}
+
+/// A common table expression that is being evaluated, and its rows so far.
+struct Pulled<'e> {
+    operator: operator::Running<'e>,
+    batches: Vec<Batch>,
 }
 
 /// How many values of each kind a statement numbers: the sizes of a run's vectors.
@@ -104,6 +112,7 @@ impl<'e> Run<'e> {
             case_operands: Vec::new(),
             ctes: filled(sizes.kept, || None),
             cte_plans: filled(sizes.kept, || None),
+            pulled: filled(sizes.kept, || None),
             cached: filled(sizes.caches, || None),
             part: None,
             builds: HashMap::with_hasher(hashing),
@@ -127,19 +136,35 @@ impl<'e> Run<'e> {
     pub(crate) fn define_cte(&mut self, number: usize, plan: &'e Plan) {
         self.cte_plans[number] = Some(plan);
         self.ctes[number] = None;
+        self.pulled[number] = None;
     }
 
-    /// The rows of a common table expression, materialized on first use.
-    pub(crate) fn cte(&mut self, number: usize) -> Result<Rc<Vec<Batch>>> {
+    /// A batch of a common table expression, which is evaluated as far as its references ask for rows: a recursion
+    /// that never ends can be read under a LIMIT.
+    pub(crate) fn cte_batch(&mut self, number: usize, at: usize) -> Result<Option<Batch>> {
         if let Some(rows) = &self.ctes[number] {
-            return Ok(rows.clone());
+            return Ok(rows.get(at).cloned());
         }
-        let Some(plan) = self.cte_plans[number] else {
-            return Err(SqlError::internal("a common table expression has not been defined"));
+        let mut pulled = match self.pulled[number].take() {
+            Some(pulled) => pulled,
+            None => {
+                let Some(plan) = self.cte_plans[number] else {
+                    return Err(SqlError::internal("a common table expression has not been defined"));
+                };
+                Pulled { operator: operator::operator(plan, self)?, batches: Vec::new() }
+            }
         };
-        let rows = Rc::new(self.collect(plan)?);
-        self.ctes[number] = Some(rows.clone());
-        Ok(rows)
+        while pulled.batches.len() <= at {
+            let Some(batch) = pulled.operator.next(self)? else {
+                let rows = self.ctes[number].insert(Rc::new(pulled.batches));
+                return Ok(rows.get(at).cloned());
+            };
+            self.memory.charge(batch.rows().map(memory::row_bytes).sum())?;
+            pulled.batches.push(batch);
+        }
+        let batch = pulled.batches.get(at).cloned();
+        self.pulled[number] = Some(pulled);
+        Ok(batch)
     }
 
     /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned.

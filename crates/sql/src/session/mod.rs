@@ -30,6 +30,7 @@ mod notifications;
 mod parsed;
 mod pipeline;
 mod plan_cache;
+mod planner_settings;
 mod prepared;
 pub(crate) mod report;
 mod result;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::planner_settings::PLANNER;
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::MEMORY_BYTES_DEFAULT;
 use crate::types::datetime::zone::{zone_by_name, zone_name};
@@ -14,14 +15,17 @@ use crate::types::environment::{ByteaStyle, DateOrder, DateStyle, FormatSettings
 
 /// What may be set to what.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Text,
     Bool,
     Integer(i64, i64),
+    Real(f64, f64),
     /// Milliseconds, with units.
     Duration,
     /// Memory, with units.
     Size,
+    /// Memory in pages of 8 kB, or with units.
+    Pages,
     Words(&'static [&'static str]),
     DateStyle,
     TimeZone,
@@ -152,7 +156,12 @@ pub(crate) fn is_role(name: &str) -> bool {
 }
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
-    SETTINGS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name))
+    all_settings().find(|(known, ..)| known.eq_ignore_ascii_case(name))
+}
+
+/// Those that have an effect, and those that are only kept.
+fn all_settings() -> impl Iterator<Item = &'static (&'static str, &'static str, Kind, bool)> {
+    SETTINGS.iter().chain(PLANNER)
 }
 
 fn unrecognized(name: &str) -> SqlError {
@@ -163,7 +172,7 @@ fn unrecognized(name: &str) -> SqlError {
 impl Settings {
     pub fn new() -> Settings {
         let defaults: BTreeMap<String, String> =
-            SETTINGS.iter().map(|(name, value, ..)| (name.to_lowercase(), value.to_string())).collect();
+            all_settings().map(|(name, value, ..)| (name.to_lowercase(), value.to_string())).collect();
         let changed = SETTINGS
             .iter()
             .filter(|(.., reported)| *reported)
@@ -411,16 +420,9 @@ impl Settings {
                 "off"
             }
             .to_string(),
-            Kind::Integer(least, most) => {
-                let number: i64 = value.trim().parse().map_err(|_| invalid())?;
-                if !(*least..=*most).contains(&number) {
-                    let message = format!(
-                        "{number} is outside the valid range for parameter \"{spelled}\" ({least} .. {most})"
-                    );
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-                number.to_string()
-            }
+            Kind::Integer(least, most) => bounded(spelled, value.trim(), *least, *most)?,
+            Kind::Real(least, most) => bounded(spelled, value.trim(), *least, *most)?,
+            Kind::Pages => show_pages(value).ok_or_else(invalid)?,
             Kind::Duration => show_duration(parse_duration(value).ok_or_else(invalid)?),
             Kind::Size => {
                 let hint = "Give between 64kB and 2147483647kB.";
@@ -453,6 +455,24 @@ impl Settings {
         };
         Ok((name.to_lowercase(), kept))
     }
+}
+
+/// A number within bounds, as it is shown.
+fn bounded<N: std::str::FromStr + PartialOrd + std::fmt::Display>(
+    name: &str,
+    value: &str,
+    least: N,
+    most: N,
+) -> Result<String> {
+    let refused = |message| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let number: N =
+        value.parse().map_err(|_| refused(format!("invalid value for parameter \"{name}\": \"{value}\"")))?;
+    if !(&least..=&most).contains(&&number) {
+        let message =
+            format!("{number} is outside the valid range for parameter \"{name}\" ({least} .. {most})");
+        return Err(refused(message));
+    }
+    Ok(number.to_string())
 }
 
 fn parse_bool(value: &str) -> Option<bool> {
@@ -508,6 +528,17 @@ fn parse_size(value: &str) -> Option<usize> {
     };
     let total = number.checked_mul(bytes)?;
     (WORK_MEM_BYTES_MIN..=WORK_MEM_BYTES_MAX).contains(&total).then_some(total)
+}
+
+/// A number of pages of 8 kB, or memory with a unit, as it is shown.
+fn show_pages(value: &str) -> Option<String> {
+    let value = value.trim();
+    let bytes = match value.parse::<usize>() {
+        Ok(0) => return Some("0".to_string()),
+        Ok(pages) => pages.checked_mul(8 << 10)?,
+        Err(_) => parse_size(value)?,
+    };
+    Some(show_size(bytes))
 }
 
 /// In the largest unit in which it is a whole number; less than a kilobyte does not count.

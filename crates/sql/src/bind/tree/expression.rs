@@ -70,8 +70,9 @@ pub(crate) enum BoundExpr {
     },
     /// `ARRAY[…]`; `ty` is the array's type. Elements of an array type make the array one dimension deeper.
     Array { elements: Vec<BoundExpr>, ty: Type },
-    /// `ROW(…)`, or a relation's whole row, whose fields have the columns' names.
-    Row { fields: Vec<BoundExpr>, names: Option<Arc<[Arc<str>]>> },
+    /// `ROW(…)`, or a relation's whole row, whose fields have the columns' names. The whole row of a relation that an
+    /// outer join may leave without a row is NULL where all its fields are.
+    Row { fields: Vec<BoundExpr>, names: Option<Arc<[Arc<str>]>>, is_nullable: bool },
     /// `array[index]…`: one index for each dimension; NULL where there are too few, too many, or no such element.
     Subscript { array: Box<BoundExpr>, indexes: Vec<BoundExpr>, ty: Type },
     /// `array[lower:upper]`.

@@ -122,8 +122,11 @@ pub(in crate::functions) fn add_interval(micros: i64, interval: Interval) -> Res
         return Ok(micros);
     }
     let moved = if interval.months == 0 { micros } else { add_months(micros, interval.months)? };
-    let days = i64::from(interval.days) * DAY;
-    let moved = moved.checked_add(days).ok_or_else(timestamp_out_of_range).and_then(check_timestamp)?;
+    let days = i64::from(interval.days).checked_mul(DAY);
+    let moved = days
+        .and_then(|days| moved.checked_add(days))
+        .ok_or_else(timestamp_out_of_range)
+        .and_then(check_timestamp)?;
     moved.checked_add(interval.micros).ok_or_else(timestamp_out_of_range).and_then(check_timestamp)
 }
 
@@ -141,7 +144,8 @@ pub(in crate::functions) fn add_interval_in_zone(
         moved = local_to_utc(add_months(utc_to_local(moved, zone)?, interval.months)?, zone)?;
     }
     if interval.days != 0 {
-        let local = utc_to_local(moved, zone)?.checked_add(i64::from(interval.days) * DAY);
+        let local = utc_to_local(moved, zone)?;
+        let local = i64::from(interval.days).checked_mul(DAY).and_then(|days| local.checked_add(days));
         moved = local_to_utc(local.ok_or_else(timestamp_out_of_range).and_then(check_timestamp)?, zone)?;
     }
     moved.checked_add(interval.micros).ok_or_else(timestamp_out_of_range).and_then(check_timestamp)

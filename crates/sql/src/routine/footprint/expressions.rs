@@ -25,7 +25,7 @@ fn parts(expr: &Expr) -> Vec<&Expr> {
         | Expr::Coalesce(parts)
         | Expr::MinMax(_, parts)
         | Expr::Array(parts, _)
-        | Expr::Row(parts, _) => parts.iter().collect(),
+        | Expr::Row(parts, _, _) => parts.iter().collect(),
         Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) | Expr::Field(part, _) => {
             vec![part]
         }

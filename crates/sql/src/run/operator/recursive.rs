@@ -1,8 +1,8 @@
 //! Common table expressions: evaluated once and kept, and `WITH RECURSIVE`.
 //!
 //! # Invariants
-//! - A kept expression is evaluated when the first of its references asks for rows, and again only when the query that
-//!   defines it retries.
+//! - A kept expression is evaluated batch by batch, as far as the reference that is ahead asks for rows, and again only
+//!   when the query that defines it retries.
 
 use std::rc::Rc;
 
@@ -37,24 +37,20 @@ impl<'e> Operator<'e> for Kept {
 /// A reference to a common table expression.
 pub(crate) struct CteRows {
     number: usize,
-    kept: Option<Kept>,
+    given: usize,
 }
 
 impl CteRows {
     pub(crate) fn new(number: usize) -> CteRows {
-        CteRows { number, kept: None }
+        CteRows { number, given: 0 }
     }
 }
 
 impl<'e> Operator<'e> for CteRows {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        if self.kept.is_none() {
-            self.kept = Some(Kept::new(run.cte(self.number)?));
-        }
-        match &mut self.kept {
-            Some(kept) => kept.next(run),
-            None => Ok(None),
-        }
+        let batch = run.cte_batch(self.number, self.given)?;
+        self.given += 1;
+        Ok(batch)
     }
 }
 

@@ -32,14 +32,13 @@ enum Fault {
 
 type Decode<T> = std::result::Result<T, Fault>;
 
+/// How many letters of a word count.
+const WORD_LENGTH_MAX: usize = 10;
+
 fn unit(word: &str) -> Option<Unit> {
-    Some(match word {
-        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" | "microsecon" => {
-            Unit::Microsecond
-        }
-        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" | "millisecon" => {
-            Unit::Millisecond
-        }
+    Some(match &word[..word.len().min(WORD_LENGTH_MAX)] {
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecon" => Unit::Microsecond,
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecon" => Unit::Millisecond,
         "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
         "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
         "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
@@ -88,6 +87,13 @@ impl Sum {
         }
         self.seen.push(unit);
         Ok(())
+    }
+
+    /// Seconds with a fraction exclude milliseconds and microseconds.
+    fn see_fractions(&mut self) -> Decode<()> {
+        self.see(Unit::Second)?;
+        self.see(Unit::Millisecond)?;
+        self.see(Unit::Microsecond)
     }
 
     fn add_months(&mut self, whole: i64, fraction: f64, factor: i64) -> Decode<()> {
@@ -151,10 +157,12 @@ fn number(text: &str) -> Decode<(i64, f64)> {
     if whole.len() + fraction.len() == 0 || !is_digits(whole) || !is_digits(fraction) {
         return Err(Fault::Syntax);
     }
-    let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Fault::Overflow)? };
+    let sign = if is_negative { "-" } else { "" };
+    let whole: i64 =
+        if whole.is_empty() { 0 } else { format!("{sign}{whole}").parse().map_err(|_| Fault::Overflow)? };
     let fraction: f64 =
         if fraction.is_empty() { 0.0 } else { format!("0.{fraction}").parse().map_err(|_| Fault::Syntax)? };
-    Ok(if is_negative { (-whole, -fraction) } else { (whole, fraction) })
+    Ok((whole, if is_negative { -fraction } else { fraction }))
 }
 
 /// The pieces of the text: signed numbers with their separators, and words.
@@ -232,7 +240,7 @@ fn add_numeric(sum: &mut Sum, piece: &str, unit: Option<Unit>, modifier: Modifie
     if piece.contains(':') {
         sum.see(Unit::Hour)?;
         sum.see(Unit::Minute)?;
-        sum.see(Unit::Second)?;
+        sum.see_fractions()?;
         add_clock(sum, piece, modifier)?;
         return Ok(Some(Unit::Day));
     }
@@ -252,7 +260,10 @@ fn add_numeric(sum: &mut Sum, piece: &str, unit: Option<Unit>, modifier: Modifie
     }
     let unit = unit.unwrap_or_else(|| default_unit(modifier));
     let (whole, fraction) = number(piece)?;
-    sum.see(unit)?;
+    match unit {
+        Unit::Second if fraction != 0.0 => sum.see_fractions()?,
+        _ => sum.see(unit)?,
+    }
     sum.add(unit, whole, fraction)?;
     Ok(if unit == Unit::Hour { Some(Unit::Day) } else { Some(unit) })
 }
@@ -291,7 +302,14 @@ fn decode_iso(text: &str) -> Decode<Interval> {
         return Err(Fault::Syntax);
     }
     if !date.is_empty() && !has_designators(date) {
-        let parts: Vec<&str> = date.split('-').collect();
+        let basic = basic_parts(date, [4, 2, 2]);
+        let signed = usize::from(date.starts_with(['+', '-']));
+        let ends = date[signed..].find('-').map_or(date.len(), |at| at + signed);
+        let (years, rest) = date.split_at(ends);
+        let extended: Vec<&str> = std::iter::once(years)
+            .chain(rest.strip_prefix('-').into_iter().flat_map(|it| it.split('-')))
+            .collect();
+        let parts = basic.unwrap_or(extended);
         for (part, unit) in parts.iter().zip([Unit::Year, Unit::Month, Unit::Day]) {
             let (whole, fraction) = number(part)?;
             sum.add(unit, whole, fraction)?;
@@ -308,6 +326,13 @@ fn decode_iso(text: &str) -> Decode<Interval> {
     match time {
         None => {}
         Some(time) if time.contains(':') => add_clock(&mut sum, time, Modifier::NONE)?,
+        Some(time) if !has_designators(time) => {
+            let parts = basic_parts(time, [2, 2, 2]).unwrap_or_else(|| vec![time]);
+            for (part, unit) in parts.iter().zip([Unit::Hour, Unit::Minute, Unit::Second]) {
+                let (whole, fraction) = number(part)?;
+                sum.add(unit, whole, fraction)?;
+            }
+        }
         Some(time) => add_designated(&mut sum, time, |letter| match letter {
             'H' => Some(Unit::Hour),
             'M' => Some(Unit::Minute),
@@ -316,6 +341,14 @@ fn decode_iso(text: &str) -> Decode<Interval> {
         })?,
     }
     Ok(sum.interval)
+}
+
+/// The fields of the form without separators: `00021015`, `103020`.
+fn basic_parts(text: &str, lengths: [usize; 3]) -> Option<Vec<&str>> {
+    let fits = text.len() == lengths.iter().sum::<usize>() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, rest) = fits.then(|| text.split_at(lengths[0]))?;
+    let (second, third) = rest.split_at(lengths[1]);
+    Some(vec![first, second, third])
 }
 
 fn add_designated(sum: &mut Sum, text: &str, unit: impl Fn(char) -> Option<Unit>) -> Decode<()> {
@@ -374,6 +407,13 @@ mod tests {
             ("1.5 months", "1 mon 15 days"),
             ("P1Y2M3DT4H5M6S", "1 year 2 mons 3 days 04:05:06"),
             ("P0001-02-03T04:05:06", "1 year 2 mons 3 days 04:05:06"),
+            ("P00021015T103020", "2 years 10 mons 15 days 10:30:20"),
+            ("PT10", "10:00:00"),
+            ("P-2", "-2 years"),
+            ("4 millenniums 2 milliseconds", "4000 years 00:00:00.002"),
+            ("-9223372036854775808 microseconds", "-2562047788:00:54.775808"),
+            ("5.5 seconds 3 milliseconds", "22007"),
+            ("1:20:05 5 microseconds", "22007"),
             ("90", "00:01:30"),
             ("2h30m", "02:30:00"),
             ("-00:00:01", "-00:00:01"),

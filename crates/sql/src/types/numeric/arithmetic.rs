@@ -239,7 +239,7 @@ impl Numeric {
 
     fn to_scale(&self, scale: i32, rescale_to: impl Fn(BigInt, i32, i32) -> BigInt) -> Result<Numeric> {
         let Some((coefficient, from)) = self.parts() else { return Ok(self.clone()) };
-        let scale = scale.clamp(-SCALE_MAX, SCALE_MAX);
+        let scale = scale.clamp(-(super::INTEGER_DIGITS_MAX as i32) - 1, SCALE_MAX);
         if scale >= 0 {
             return Numeric::from_parts(rescale_to(coefficient, from, scale), scale);
         }

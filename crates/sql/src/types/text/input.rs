@@ -82,7 +82,7 @@ pub(crate) fn char_from_text(text: &str) -> Value {
     let bytes = text.as_bytes();
     let code = match bytes {
         [b'\\', high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7'] => {
-            (high - b'0') * 64 + (middle - b'0') * 8 + low - b'0'
+            (high - b'0') * 64 + (middle - b'0') * 8 + (low - b'0')
         }
         [first, ..] => *first,
         [] => 0,
@@ -197,7 +197,7 @@ pub(crate) fn parse_escaped(text: &str) -> Result<Vec<u8>> {
             result.push(b'\\');
             at += 2;
         } else if let Some(digits) = octal {
-            result.push((digits[0] - b'0') * 64 + (digits[1] - b'0') * 8 + digits[2] - b'0');
+            result.push((digits[0] - b'0') * 64 + (digits[1] - b'0') * 8 + (digits[2] - b'0'));
             at += 4;
         } else {
             let message = "invalid input syntax for type bytea";
