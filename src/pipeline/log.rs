@@ -264,6 +264,7 @@ impl LogStage {
         }
         for buffer in &mut buffers {
             buffer.bytes.clear();
+            buffer.bytes.shrink_to(MAX_KEPT_REDO_BYTES);
             buffer.transactions = 0;
         }
         drop(buffers);
@@ -278,6 +279,9 @@ impl LogStage {
         }
     }
 }
+
+/// How much memory for redo a worker context keeps from one group to the next.
+const MAX_KEPT_REDO_BYTES: usize = 16 << 20;
 
 impl OwnLog {
     pub(crate) fn new(stage: Arc<LogStage>, time: Option<Duration>) -> OwnLog {

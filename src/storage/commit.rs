@@ -389,8 +389,11 @@ fn stamp<T: WriteLocking>(
             return Err(CommitFailure::NeedsLogSpace(bytes));
         }
         // The stamp is of this epoch: from it on nothing may fail.
-        reserve(&mut worker_context.redo(epoch).bytes, workspace.redo.len())
-            .map_err(|refused| CommitFailure::Refused(refused.error(), floor))?;
+        let buffer = &mut worker_context.redo(epoch).bytes;
+        if !becomes_buffer(&workspace.redo, buffer) {
+            reserve(buffer, workspace.redo.len())
+                .map_err(|refused| CommitFailure::Refused(refused.error(), floor))?;
+        }
     }
     match Stamp::next(floor, epoch) {
         Some(stamp) if store.epochs().count_in(epoch) => Ok((stamp, charged)),
@@ -403,13 +406,26 @@ fn is_logged_apart<T: WriteLocking>(workspace: &Workspace) -> bool {
     !(T::SPLITS && redo::is_empty(&workspace.redo))
 }
 
+/// Redo of more bytes is not copied where it can be the buffer itself.
+const MAX_COPIED_REDO_BYTES: usize = 1 << 20;
+
+/// Whether a commit's redo takes the place of its epoch's buffer, which is empty, instead of being copied into it. The buffer
+/// stays empty until then: only this worker context appends to it.
+fn becomes_buffer(redo: &[u8], buffer: &[u8]) -> bool {
+    redo.len() > MAX_COPIED_REDO_BYTES && buffer.is_empty()
+}
+
 fn append(worker_context: &WorkerContext, workspace: &mut Workspace, stamp: Stamp) {
     let _log = at(Activity::Log);
     redo::set_stamp(&mut workspace.redo, 0, stamp);
-    let mut buffer = worker_context.redo(stamp.epoch());
-    buffer.bytes.extend_from_slice(&workspace.redo);
-    buffer.transactions += 1;
     workspace.log_credit -= workspace.redo.len();
+    let mut buffer = worker_context.redo(stamp.epoch());
+    if becomes_buffer(&workspace.redo, &buffer.bytes) {
+        std::mem::swap(&mut buffer.bytes, &mut workspace.redo);
+    } else {
+        buffer.bytes.extend_from_slice(&workspace.redo);
+    }
+    buffer.transactions += 1;
 }
 
 #[cfg(test)]
