@@ -48,9 +48,9 @@ use crate::types::memory::Refused;
 const FEW: usize = if cfg!(test) { 8 } else { 2048 };
 /// After this many pages of the table the builder looks whether notes have gathered.
 const PAGES_PER_LOOK: usize = 64;
-/// So many rounds beside the writers are made at most before the commit tries.
+/// The most rounds of working notes off beside writers before the commit is tried.
 const MAX_ROUNDS: usize = 64;
-/// After so many commits that found too many notes, the next one works off all of them, whatever time it takes.
+/// After this many commits that found too many notes, the next one works off all of them, however long that takes.
 const MAX_COMMITS_BEHIND: usize = 4;
 
 /// A row that the transaction which commits an index writes itself.
