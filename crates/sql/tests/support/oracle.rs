@@ -100,6 +100,11 @@ impl Oracle {
         Some(oracle)
     }
 
+    /// The server's process.
+    pub fn process_id(&self) -> u32 {
+        self.server.id()
+    }
+
     fn wait_until_ready(&self) {
         let started = Instant::now();
         loop {
