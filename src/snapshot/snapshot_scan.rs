@@ -10,11 +10,11 @@ use std::sync::Arc;
 use crossbeam_epoch::pin;
 
 use super::View;
-use crate::error::Result;
-use crate::row::OwnedRow;
+use crate::error::{Error, Result};
+use crate::row::{OwnedRow, Row};
 use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Rows;
-use crate::table::Table;
+use crate::table::{ColumnName, Table, position};
 use crate::typed::TableHandle;
 
 /// The rows of a range in a snapshot, one after the other.
@@ -55,12 +55,52 @@ impl<T> SnapshotScan<T> {
         }
     }
 
+    /// The same scan, of whose rows only these columns are read: text and byte columns that are not among them are NULL,
+    /// because their values are not copied.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`](crate::Error::UnknownColumn).
+    pub fn with_columns<C: ColumnName>(
+        mut self,
+        columns: impl IntoIterator<Item = C>,
+    ) -> Result<SnapshotScan<T>> {
+        let positions = columns.into_iter().map(|column| position(&self.table, column));
+        self.rows = Arc::new(Rows::of_columns(self.table.clone(), &positions.collect::<Result<Vec<_>>>()?));
+        Ok(self)
+    }
+
+    /// Lends the next rows to `each` until it has enough, which it says by `false`. Whether there may be more. Cheaper than
+    /// the iterator, whose rows own their memory.
+    ///
+    /// # Errors
+    /// The scan's, and those of `each`.
+    pub fn read_while<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(&Row<'_>) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<bool, E> {
+        while self.left > 0 {
+            if self.next == self.rows.len() {
+                if !self.has_more {
+                    return Ok(false);
+                }
+                self.turn_page().inspect_err(|_| self.left = 0)?;
+                continue;
+            }
+            self.left -= 1;
+            self.next += 1;
+            if !each(&Row::new(self.rows.table(), self.rows.row(self.next - 1)))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads the next page.
     fn turn_page(&mut self) -> Result<()> {
         self.next = 0;
         if Arc::get_mut(&mut self.rows).is_none() {
             // Rows of the page before are still in use.
-            self.rows = Arc::new(Rows::new(self.table.clone()));
+            self.rows = Arc::new(self.rows.emptied());
         }
         let Some(rows) = Arc::get_mut(&mut self.rows) else { return Ok(()) };
         let index = self.index.map(|number| &*self.table.secondary()[number].table);

@@ -362,12 +362,7 @@ impl RowLayout {
 
     /// The block words of a row: those of variable columns that hold an address.
     pub(crate) fn blocks<'w>(&'w self, words: &'w [u64]) -> impl Iterator<Item = u64> + 'w {
-        let columns: &[ColumnLayout] = if self.has_blocks { &self.columns } else { &[] };
-        columns
-            .iter()
-            .filter(|column| column.shape.is_variable())
-            .map(|column| words[column.word as usize])
-            .filter(|&word| is_block(word))
+        self.variable_words.iter().map(|&at| words[at as usize]).filter(|&word| is_block(word))
     }
 
     /// Whether any value can need a block.

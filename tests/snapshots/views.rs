@@ -65,6 +65,49 @@ fn rows_outlive_their_snapshot() {
 }
 
 #[test]
+fn a_scan_lends_its_rows_and_reads_only_the_columns_that_it_is_asked_for() {
+    for db in databases() {
+        let definition = TableDefinition::new("note").column("id", DataType::Int64);
+        let definition = definition.column("text", DataType::Text).column("other", DataType::Bytes);
+        let table = db.create_table(definition.primary_key(["id"])).expect("a table");
+        let text = |id: i64| format!("a text that needs a block, of row {id}");
+        let insert = |id| db.run(|tx| tx.insert(&table, row![id, text(id).as_str(), &[id as u8; 30][..]]));
+        (0..500).try_for_each(insert).expect("rows");
+        let snapshot = db.snapshot().expect("a snapshot");
+        db.run(|tx| (0..500).try_for_each(|id| tx.delete(&table, key![id]).map(drop))).expect("gone");
+        let scan = || snapshot.scan(&table, Range::all()).expect("a scan");
+        assert!(matches!(scan().with_columns(["none"]), Err(Error::UnknownColumn { .. })));
+        for columns in [&["id", "text"][..], &["other"], &[], &["id", "text", "other"]] {
+            let mut scan = scan().with_columns(columns).expect("columns");
+            let mut seen = 0;
+            // The rows come in two parts: the scan goes on where it was left.
+            for most in [7, i64::MAX] {
+                let more = scan.read_while(|row| {
+                    seen += 1;
+                    let id = row.int("id")?;
+                    let is_read = |column| columns.contains(&column);
+                    assert_eq!(row.opt_text("text")?, is_read("text").then_some(text(id).as_str()));
+                    assert_eq!(row.opt_bytes("other")?, is_read("other").then_some(&[id as u8; 30][..]));
+                    Ok::<bool, Error>(seen < most)
+                });
+                assert_eq!(more, Ok(most == 7));
+            }
+            assert_eq!(seen, 500);
+        }
+        let limited = snapshot.scan(&table, Range::all().limit(3)).expect("a scan");
+        let mut limited = limited.with_columns(["text"]).expect("columns");
+        let texts: Vec<_> = limited
+            .by_ref()
+            .map(|row| row.expect("a row").opt_text("text").map(|text| text.is_some()))
+            .collect();
+        assert_eq!(texts, [Ok(true), Ok(true), Ok(true)]);
+        assert_eq!(limited.read_while(|_| Ok::<bool, Error>(true)), Ok(false));
+        let stopped = scan().read_while(|_| Err::<bool, Error>(heddledb::fail("enough")));
+        assert!(stopped.is_err());
+    }
+}
+
+#[test]
 fn what_was_acknowledged_before_is_in_it() {
     for db in databases() {
         let table = accounts(&db, 4);

@@ -14,7 +14,9 @@ use std::ptr::NonNull;
 use bumpalo::Bump;
 
 use super::numeric_column::{SHORT_TEXT, is_usual_text};
-use super::value_block::{block_bytes, bytes_of, in_arena, in_heap, is_block, word_of, word_of_block};
+use super::value_block::{
+    block_bytes, bytes_of, in_arena, in_heap, is_block, prefetch_block, word_of, word_of_block,
+};
 use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape};
 use crate::types::ValueRef;
 use crate::types::memory::{Refused, reserve};
@@ -135,6 +137,7 @@ impl RowLayout {
             // SAFETY: the caller's promise.
             if is_block(word) { unsafe { block_bytes(word) }.div_ceil(8) } else { 0 }
         };
+        words.chunks_exact(rows.get()).flat_map(|row| self.blocks(row)).for_each(prefetch_block);
         let blocks = words.chunks_exact(rows.get()).flat_map(|row| self.blocks(row));
         let mut buffer: Vec<u64> = Vec::new();
         reserve(&mut buffer, blocks.map(room).sum())?;
@@ -162,6 +165,26 @@ impl RowLayout {
     pub(crate) fn move_aside(&self, words: &mut [u64], from: &[u8], to: &mut Vec<u8>) {
         let moved = self.settle(words, from, |bytes| Ok(put_bytes_aside(bytes, to)));
         debug_assert!(moved.is_ok());
+    }
+
+    /// Where the variable columns lie that are not among these: the word of each, and its position.
+    pub(crate) fn variable_columns_except(&self, positions: &[usize]) -> Box<[(u32, u32)]> {
+        let columns = self.columns.iter().enumerate();
+        let is_left_out = |(position, column): &(usize, &super::ColumnLayout)| {
+            column.shape.is_variable() && !positions.contains(position)
+        };
+        columns.filter(is_left_out).map(|(position, column)| (column.word, position as u32)).collect()
+    }
+
+    /// Makes these columns NULL in copied rows.
+    pub(crate) fn forget(&self, words: &mut [u64], columns: &[(u32, u32)]) {
+        let Some(rows) = NonZero::new(self.words).filter(|_| !columns.is_empty()) else { return };
+        for row in words.chunks_exact_mut(rows.get()) {
+            for &(at, position) in columns {
+                row[at as usize] = 0;
+                row[position as usize / 64] |= 1 << (position % 64);
+            }
+        }
     }
 
     /// What was put aside lies this many bytes further on.

@@ -22,6 +22,8 @@ pub(crate) struct Rows {
     /// What the rows' words lead to, unless they hold their values.
     blocks: Vec<u64>,
     len: usize,
+    /// The variable columns that are left out: they are NULL in these rows.
+    left_out: Box<[(u32, u32)]>,
 }
 
 /// What was met while rows were read.
@@ -36,7 +38,18 @@ pub(crate) struct Met {
 impl Rows {
     /// No rows.
     pub(crate) fn new(table: Arc<TableCore>) -> Rows {
-        Rows { table, words: Vec::new(), blocks: Vec::new(), len: 0 }
+        Rows { table, words: Vec::new(), blocks: Vec::new(), len: 0, left_out: Box::default() }
+    }
+
+    /// No rows, of which only the columns at these positions are to be read: long values of others are not copied.
+    pub(crate) fn of_columns(table: Arc<TableCore>, positions: &[usize]) -> Rows {
+        let left_out = table.layout().variable_columns_except(positions);
+        Rows { left_out, ..Rows::new(table) }
+    }
+
+    /// No rows, with the same columns as these.
+    pub(crate) fn emptied(&self) -> Rows {
+        Rows { left_out: self.left_out.clone(), ..Rows::new(self.table.clone()) }
     }
 
     /// These rows: the words of all of them, one after the other, and how many there are. Their long values are copied.
@@ -50,7 +63,7 @@ impl Rows {
         // SAFETY: the caller's promise.
         let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words) };
         let blocks = moved.map_err(Refused::error)?;
-        Ok(Rows { table, words, blocks, len })
+        Ok(Rows { table, words, blocks, len, left_out: Box::default() })
     }
 
     /// Whose rows these are.
@@ -84,7 +97,7 @@ impl Rows {
         epoch: u64,
         guard: &'g Guard,
     ) -> Result<Met> {
-        self.words.clear();
+        self.words.resize(records.len() * self.table.layout().words(), 0);
         self.len = 0;
         let mut met = Met::default();
         let table = self.table.clone();
@@ -106,6 +119,8 @@ impl Rows {
             let found = record.is_some_and(|record| self.push(versions, record, epoch, &mut met));
             met.is_missing |= entries_of.is_some() && !found;
         }
+        self.words.truncate(self.len * table.layout().words());
+        table.layout().forget(&mut self.words, &self.left_out);
         // SAFETY: the rows were just read, and the thread is pinned: their blocks are alive.
         let moved = unsafe { table.layout().move_blocks_to_buffer(&mut self.words) };
         self.blocks = moved
@@ -117,20 +132,16 @@ impl Rows {
         Ok(met)
     }
 
-    /// Adds the row that a record had. Whether it had one.
+    /// Puts the row that a record had behind those that are there, where there is room for it. Whether it had one.
     fn push(&mut self, versions: &Versions, record: Record<'_>, epoch: u64, met: &mut Met) -> bool {
-        let start = self.words.len();
-        self.words.resize(start + self.table.layout().words(), 0);
-        let (is_row, since) = match versions.read(record, epoch, &mut self.words[start..]) {
+        let words = self.table.layout().words();
+        let place = &mut self.words[self.len * words..][..words];
+        let (is_row, since) = match versions.read(record, epoch, place) {
             Found::Row(since) => (true, since),
             Found::Nothing(since) => (false, since),
         };
         met.epoch = met.epoch.max(since);
-        if is_row {
-            self.len += 1;
-        } else {
-            self.words.truncate(start);
-        }
+        self.len += usize::from(is_row);
         is_row
     }
 }
