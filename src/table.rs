@@ -68,8 +68,8 @@ impl Table {
         self.core().definition()
     }
 
-    /// About how many rows it has, within a factor of two for large tables; none for a table without a hash index. For planners,
-    /// which ask often: nothing is counted.
+    /// About how many rows it has, mostly within a factor of two for large tables; none, if that is unknown. For planners, which
+    /// ask often: nothing is counted.
     pub fn estimated_rows(&self) -> Option<u64> {
         self.core.estimated_len()
     }

@@ -666,9 +666,10 @@ impl TableCore {
         }
     }
 
-    /// About how many records there are, if there is a hash index that tells.
+    /// About how many records there are; none, if there is no index.
     pub(crate) fn estimated_len(&self) -> Option<u64> {
-        self.hash.as_deref().map(HashIndex::estimated_len)
+        let in_order = || Some(self.ordered.as_ref()?.estimated_len(&crossbeam_epoch::pin()));
+        self.hash.as_deref().map(HashIndex::estimated_len).or_else(in_order)
     }
 
     /// Calls `visit` for every record, present or not.

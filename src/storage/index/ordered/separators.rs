@@ -1,6 +1,6 @@
-//! Keys that cut a range into pieces, for threads that scan it beside each other.
+//! Keys that cut a range into pieces, for threads that scan it beside each other, and about how many records there are.
 //!
-//! Any keys would do: they only say how evenly the pieces are filled. So nothing that is read here is validated. What
+//! Any keys would do: they only say how evenly the pieces are filled, and the number is an estimate. So nothing that is read here is validated. What
 //! is followed are slots, by the argument of the folder's `mod.rs`: an address found there was in the tree when the
 //! thread was pinned already.
 
@@ -8,14 +8,27 @@ use std::ops::Bound;
 
 use crossbeam_epoch::Guard;
 
-use super::OrderedIndex;
 use super::node::Node;
+use super::{OrderedIndex, retry};
 use crate::types::key::EncodedKey;
 
 /// Oversampling factor: pieces collected for each one wanted, so that they can be merged evenly.
 const FINER: usize = 8;
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
+    /// About how many records there are: as many as if every node had as many entries as the one in the middle of its level.
+    pub(crate) fn estimated_len(&self, guard: &Guard) -> u64 {
+        retry(|| {
+            let mut node = self.root(guard)?.node;
+            let mut len = node.count() as u64;
+            while !node.is_leaf() {
+                node = node.child(node.slot(node.count() / 2)?);
+                len *= node.count().max(1) as u64;
+            }
+            Ok(len)
+        })
+    }
+
     /// Keys inside of a range, ascending, between which lie about the same numbers of records: where the nodes of the
     /// highest level begin that cuts the range finely enough for this many pieces.
     pub(crate) fn separators(

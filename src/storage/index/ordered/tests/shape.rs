@@ -34,6 +34,22 @@ fn shuffled(numbers: &[u64]) -> Vec<u64> {
 }
 
 #[test]
+fn the_number_of_records_is_estimated_roughly() {
+    for count in [0_u64, 1, 100, 3_000, 50_000] {
+        let ascending: Vec<u64> = (0..count).collect();
+        for order in [shuffled(&ascending), ascending] {
+            let (records, index) = (Records::default(), OrderedIndex::<8>::with_fan_out());
+            let guard = crossbeam_epoch::pin();
+            for number in order {
+                assert!(was_inserted(&index.insert(records.make(&number.to_be_bytes()), |_| {}, &guard)));
+            }
+            let estimated = index.estimated_len(&guard);
+            assert!((count / 4..=count * 4).contains(&estimated), "{count}: {estimated}");
+        }
+    }
+}
+
+#[test]
 fn every_order_of_removals_leaves_one_empty_leaf() {
     let ascending: Vec<u64> = (0..3000).collect();
     let descending: Vec<u64> = (0..3000).rev().collect();
