@@ -49,12 +49,14 @@ pub(crate) trait Rows {
     /// Whether there is a row of this primary key: conflicts with inserts and deletes of it only.
     fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError>;
 
-    /// Reads a range of the primary key, or of the index of this name.
+    /// Reads a range of the primary key, or of the index of this name. Of the rows only these columns are read, if some are
+    /// given.
     fn scan<'s>(
         &'s self,
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError>;
 
     /// Reserves a row for the session's transaction; where another session has it, this one waits, and the statement runs
@@ -107,6 +109,7 @@ impl Rows for Nowhere {
         _table: &Table,
         _index: Option<&str>,
         _range: Range,
+        _columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
         Err(Nowhere::refused())
     }
@@ -114,12 +117,14 @@ impl Rows for Nowhere {
 
 /// Reads rows as of one moment, by several threads at once.
 pub(crate) trait SharedRows: Rows {
-    /// Cuts a range into at most this many scans of about the same length, in their order.
+    /// Cuts a range into at most this many scans of about the same length, in their order. Of the
+    /// rows only these columns are read, if some are given.
     fn parts(
         &self,
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[Column]>,
         parts: usize,
     ) -> Result<Vec<Box<dyn RowScan + Send>>, SqlError>;
 
@@ -190,6 +195,7 @@ impl Rows for Tx<'_, '_> {
         table: &Table,
         index: Option<&str>,
         range: Range,
+        _columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
         let scan = match index {
             Some(index) => self.scan_index(table, index, range),
@@ -377,16 +383,25 @@ impl Rows for Snapshot {
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
         let scan = match index {
             Some(index) => self.scan_index(table, index, range),
             None => Snapshot::scan(self, table, range),
         };
-        Ok(Box::new(scan?))
+        Ok(Box::new(narrowed(scan?, columns)?))
     }
 
     fn shared(&self) -> Option<&(dyn SharedRows + Sync)> {
         Some(self)
+    }
+}
+
+/// A scan that reads only these columns, if some are given.
+fn narrowed(scan: SnapshotScan, columns: Option<&[Column]>) -> Result<SnapshotScan, SqlError> {
+    match columns {
+        Some(columns) => Ok(scan.with_columns(columns.iter().copied())?),
+        None => Ok(scan),
     }
 }
 
@@ -396,13 +411,15 @@ impl SharedRows for Snapshot {
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[Column]>,
         parts: usize,
     ) -> Result<Vec<Box<dyn RowScan + Send>>, SqlError> {
         let scans = match index {
             Some(index) => self.scan_index_parts(table, index, range, parts),
             None => self.scan_parts(table, range, parts),
         };
-        Ok(scans?.into_iter().map(|scan| Box::new(scan) as Box<dyn RowScan + Send>).collect())
+        let boxed = |scan| Ok(Box::new(narrowed(scan, columns)?) as Box<dyn RowScan + Send>);
+        scans?.into_iter().map(boxed).collect()
     }
 
     fn as_rows(&self) -> &dyn Rows {
@@ -412,11 +429,6 @@ impl SharedRows for Snapshot {
 
 impl RowScan for SnapshotScan {
     fn read(&mut self, each: &mut dyn FnMut(&Row<'_>) -> Result<bool, SqlError>) -> Result<bool, SqlError> {
-        for row in self {
-            if !each(&row?.row())? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.read_while(each)
     }
 }

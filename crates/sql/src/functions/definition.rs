@@ -5,6 +5,8 @@
 use std::any::Any;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use crate::error::{Result, SqlError};
 use crate::types::environment::FormatSettings;
 use crate::types::{Environment, Type, Value};
@@ -82,6 +84,9 @@ pub fn same_state<T: Accumulator>(other: Box<dyn Accumulator>) -> Result<T> {
     }
 }
 
+/// The rows of a frame, as ranges; nearly always one.
+pub type Frame = SmallVec<[Range<usize>; 1]>;
+
 /// The rows of a window's partition, as a window function sees them.
 pub trait WindowPartition {
     /// How many rows.
@@ -93,7 +98,7 @@ pub trait WindowPartition {
     /// Which group of peers the row is in, from 0.
     fn peer_group(&self, row: usize) -> usize;
     /// The rows of this row's frame, in order, as ranges: several where some are excluded.
-    fn frame(&self, row: usize) -> Vec<Range<usize>>;
+    fn frame(&self, row: usize) -> Frame;
     /// How many arguments the call has.
     fn arguments(&self) -> usize;
 }

@@ -30,8 +30,8 @@ mod sundry;
 mod windows;
 
 pub use definition::{
-    Accumulator, AggregateKind, Function, FunctionContext, FunctionKind, Rows, ScalarFunction, Volatility,
-    WindowPartition,
+    Accumulator, AggregateKind, Frame, Function, FunctionContext, FunctionKind, Rows, ScalarFunction,
+    Volatility, WindowPartition,
 };
 pub use registry::{all_functions, all_operators, functions_named, operators_named};
 pub use spreading::spreading;

@@ -100,7 +100,7 @@ fn nth_value(partition: &mut dyn WindowPartition, row: usize) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::definition::FunctionKind;
+    use crate::functions::definition::{Frame, FunctionKind};
     use crate::functions::registry::functions_named;
 
     /// A partition of one column that is ordered by it; the frame ends with the row's peers.
@@ -126,9 +126,9 @@ mod tests {
             before.dedup();
             before.len()
         }
-        fn frame(&self, row: usize) -> Vec<Range<usize>> {
+        fn frame(&self, row: usize) -> Frame {
             let end = self.peers(row).end;
-            Vec::from([Range { start: 0, end }])
+            Frame::from_buf([Range { start: 0, end }])
         }
         fn arguments(&self) -> usize {
             1 + self.others.len()

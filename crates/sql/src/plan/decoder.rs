@@ -11,7 +11,8 @@ use crate::types::{Modifier, Type, Value};
 /// Reads some columns of a table's rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoder {
-    columns: Vec<(Column, Type, Modifier)>,
+    columns: Vec<Column>,
+    types: Vec<(Type, Modifier)>,
 }
 
 impl Decoder {
@@ -28,9 +29,15 @@ impl Decoder {
                     (column.engine, column.ty, column.modifier)
                 }
             };
-            Ok((handle(table, position)?, ty, modifier))
+            Ok((handle(table, position)?, (ty, modifier)))
         };
-        Ok(Decoder { columns: columns.iter().map(column).collect::<Result<_>>()? })
+        let (columns, types) = columns.iter().map(column).collect::<Result<(Vec<_>, Vec<_>)>>()?;
+        Ok(Decoder { columns, types })
+    }
+
+    /// The columns that it reads.
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
     }
 
     /// How many columns it reads.
@@ -40,13 +47,16 @@ impl Decoder {
 
     /// A decoder of the columns in these places of this one.
     pub(crate) fn picked(&self, places: &[usize]) -> Decoder {
-        Decoder { columns: places.iter().map(|&place| self.columns[place]).collect() }
+        Decoder {
+            columns: places.iter().map(|&place| self.columns[place]).collect(),
+            types: places.iter().map(|&place| self.types[place]).collect(),
+        }
     }
 
     /// Gives a row's columns to `each`, in order.
     #[inline]
     pub(crate) fn each(&self, row: &Row<'_>, mut each: impl FnMut(Value)) -> Result<()> {
-        for (column, ty, modifier) in &self.columns {
+        for (column, (ty, modifier)) in self.columns.iter().zip(&self.types) {
             each(storage::decode(*ty, *modifier, row.get(*column)?)?);
         }
         Ok(())
@@ -64,8 +74,17 @@ impl Decoder {
 
     /// Puts a row's columns into slots.
     pub(crate) fn decode(&self, row: &Row<'_>, slots: &mut [Value]) -> Result<()> {
-        for (slot, (column, ty, modifier)) in slots.iter_mut().zip(&self.columns) {
+        self.columns.iter().zip(&self.types).zip(slots).try_for_each(|((column, (ty, modifier)), slot)| {
             *slot = storage::decode(*ty, *modifier, row.get(*column)?)?;
+            Ok(())
+        })
+    }
+
+    /// Puts some of a row's columns, those in these places, into their slots.
+    pub(crate) fn decode_some(&self, row: &Row<'_>, places: &[usize], slots: &mut [Value]) -> Result<()> {
+        for &place in places {
+            let (ty, modifier) = self.types[place];
+            slots[place] = storage::decode(ty, modifier, row.get(self.columns[place])?)?;
         }
         Ok(())
     }

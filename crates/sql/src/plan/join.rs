@@ -23,6 +23,11 @@ use crate::plan::walk::{is_volatile, relations_of};
 /// What a row costs that is put into a hash table, and one that looks for partners there.
 const BUILD_COST: f64 = 1.8;
 const PROBE_COST: f64 = 1.0;
+/// How many rows of the left side are looked up as cheaply as rows are scanned: a statement that looks up few rows keeps a
+/// small footprint.
+const CHEAP_LOOKUPS: f64 = 1_000.0;
+/// What each further lookup costs besides.
+const LOOKUP_COST: f64 = 6.0;
 /// What a pair of rows costs in a nested loop.
 const PAIR_COST: f64 = 0.4;
 
@@ -98,7 +103,7 @@ impl Planner<'_> {
             let restrictions = self.restrictions(relation, all.iter().copied().enumerate(), side.own.len());
             let candidate = path::best(table, statistics, &restrictions, &|_| true);
             let has_keys = join.conditions.iter().any(|condition| equality(condition).is_some());
-            let lookup_cost = left.plan.rows * (candidate.cost + 1.0);
+            let lookup_cost = lookup_cost(left.plan.rows, candidate.cost);
             let other_cost = if has_keys {
                 side.cost + side.rows * BUILD_COST + left.plan.rows * PROBE_COST
             } else {
@@ -160,14 +165,8 @@ impl Planner<'_> {
         let width = left.plan.width + if join.kind.shows_right() { columns.len() } else { 0 };
         let cost = left.plan.cost + left.plan.rows * candidate.cost;
         let decoder = crate::plan::decoder::Decoder::new(&table, &columns)?;
-        let scan = crate::plan::node::ScanNode {
-            table: table.clone(),
-            path,
-            decoder,
-            filter: Expr::all(filter),
-            backward: false,
-            estimated_rows: candidate.rows,
-        };
+        let filter = Expr::all(filter);
+        let scan = crate::plan::node::ScanNode::new(table.clone(), path, decoder, filter, candidate.rows);
         let layout = if join.kind.shows_right() { joined } else { left.layout };
         let node = LookupNode { left: left.plan, scan, kind: join.kind, condition: Expr::all(condition) };
         let plan = self.plan(Node::Lookup(Box::new(node)), width, join.rows, cost);
@@ -295,6 +294,11 @@ impl Planner<'_> {
     }
 }
 
+/// What it costs to look up the partners of this many rows, where the path to those of one has this cost.
+fn lookup_cost(left_rows: f64, path_cost: f64) -> f64 {
+    left_rows * (path_cost + 1.0) + (left_rows - CHEAP_LOOKUPS).max(0.0) * LOOKUP_COST
+}
+
 /// What a join would cost, without planning it: the left side's rows, the right side, and whether they share keys.
 pub(crate) fn estimated_cost(left_rows: f64, side: &Side, lookup: Option<f64>, has_keys: bool) -> f64 {
     let other = if has_keys {
@@ -302,5 +306,5 @@ pub(crate) fn estimated_cost(left_rows: f64, side: &Side, lookup: Option<f64>, h
     } else {
         side.cost + side.rows * left_rows * PAIR_COST
     };
-    lookup.map_or(other, |cost| other.min(left_rows * (cost + 1.0)))
+    lookup.map_or(other, |cost| other.min(lookup_cost(left_rows, cost)))
 }

@@ -152,9 +152,29 @@ pub(crate) struct ScanNode {
     pub(crate) decoder: Decoder,
     /// What must hold of the slots.
     pub(crate) filter: Option<Expr>,
+    /// The slots that the filter sees, and the others, which are read of rows that pass it.
+    pub(crate) filtered: Vec<usize>,
+    pub(crate) others: Vec<usize>,
     pub(crate) backward: bool,
     /// How many rows it looks at.
     pub(crate) estimated_rows: f64,
+}
+
+impl ScanNode {
+    /// A forward scan.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        path: Path,
+        decoder: Decoder,
+        filter: Option<Expr>,
+        estimated_rows: f64,
+    ) -> ScanNode {
+        let mut seen = std::collections::BTreeSet::new();
+        let is_known = filter.as_ref().is_none_or(|filter| filter.slots(&mut seen));
+        let is_seen = |slot: &usize| !is_known || seen.contains(slot);
+        let (filtered, others) = (0..decoder.len()).partition(is_seen);
+        ScanNode { table, path, decoder, filter, filtered, others, backward: false, estimated_rows }
+    }
 }
 
 /// How the rows of a table are found. The expressions see no row, except in a [`LookupNode`], where they see the left

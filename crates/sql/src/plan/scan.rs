@@ -64,14 +64,8 @@ impl Planner<'_> {
         let width = columns.len();
         let decoder = Decoder::new(table, &columns)?;
         let estimated_rows = candidate.rows;
-        let node = ScanNode {
-            table: table.clone(),
-            path,
-            decoder,
-            filter: Expr::all(filter),
-            backward,
-            estimated_rows,
-        };
+        let node = ScanNode::new(table.clone(), path, decoder, Expr::all(filter), estimated_rows);
+        let node = ScanNode { backward, ..node };
         let plan = self.plan(Node::Scan(Box::new(node)), width, rows, candidate.cost);
         Ok(Stage { plan, layout, order })
     }

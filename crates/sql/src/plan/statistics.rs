@@ -76,7 +76,7 @@ pub(crate) fn count(database: &Database, table: &Table) -> Result<TableStatistic
     let decoder = Decoder::new(table, &columns)?;
     let mut row = vec![Value::Null; columns.len()];
     crate::access::read(database, |access| {
-        let mut scan = access.rows().scan(&table.engine, None, Range::all().limit(SAMPLE_ROWS))?;
+        let mut scan = access.rows().scan(&table.engine, None, Range::all().limit(SAMPLE_ROWS), None)?;
         scan.read(&mut |found| {
             decoder.decode(found, &mut row)?;
             sampled += 1;

@@ -73,6 +73,17 @@ impl Batch {
         debug_assert_eq!(self.values.len(), self.width * self.len);
     }
 
+    /// Adds a row, whose values `fill` pushes.
+    pub(crate) fn push_by<E>(
+        &mut self,
+        fill: impl FnOnce(&mut Vec<Value>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        fill(&mut self.values).inspect_err(|_| self.values.truncate(self.width * self.len))?;
+        self.len += 1;
+        debug_assert_eq!(self.values.len(), self.width * self.len);
+        Ok(())
+    }
+
     /// Adds a row that is a copy of this one.
     pub(crate) fn push_row(&mut self, row: &[Value]) {
         debug_assert_eq!(row.len(), self.width);

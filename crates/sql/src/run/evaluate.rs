@@ -120,6 +120,11 @@ impl<'e> Run<'e> {
             }
             return Ok(true);
         }
+        if let Expr::Compare(comparison, sides) = condition {
+            let (left, right) = (self.operand(&sides[0], row)?, self.operand(&sides[1], row)?);
+            let has_null = left.is_null() || right.is_null();
+            return Ok(!has_null && comparison.holds((*left).cmp(&right)));
+        }
         Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
     }
 

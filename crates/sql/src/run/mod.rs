@@ -403,6 +403,7 @@ impl Rows for NoRows {
         _table: &heddledb::Table,
         _index: Option<&str>,
         _range: heddledb::Range,
+        _columns: Option<&[heddledb::Column]>,
     ) -> Result<Box<dyn crate::access::RowScan + 's>> {
         Err(SqlError::internal("constants read no tables"))
     }

@@ -115,7 +115,7 @@ fn damaged(ty: Type) -> SqlError {
 /// A decimal with the scale of its column.
 fn decimal_value(modifier: Modifier, value: Decimal) -> Result<Value> {
     let scale = decimal_of(modifier).map_or(value.scale(), |(_, scale)| scale);
-    let value = value.rescale(scale)?;
+    let value = if value.scale() == scale { value } else { value.rescale(scale)? };
     Ok(Value::Numeric(Numeric::from_wide(value.unscaled(), i32::from(value.scale()))?))
 }
 

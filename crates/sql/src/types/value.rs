@@ -315,8 +315,14 @@ impl PartialOrd for Value {
 }
 
 impl PartialEq for Value {
+    #[inline]
     fn eq(&self, other: &Value) -> bool {
-        self.cmp(other) == Ordering::Equal
+        match (self, other) {
+            (Value::Int4(left), Value::Int4(right)) => left == right,
+            (Value::Int8(left), Value::Int8(right)) => left == right,
+            (Value::Text(left), Value::Text(right)) => left == right,
+            _ => self.cmp(other) == Ordering::Equal,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Aggregates whose state is one value of the result's type, and `count`.
 
+use std::cmp::Ordering;
+
 use crate::error::Result;
 use crate::functions::arithmetic::float_overflow;
 use crate::functions::definition::{Accumulator, Definition, FunctionContext, aggregate, same_state};
@@ -9,40 +11,40 @@ use crate::types::Value;
 pub(super) const AGGREGATES: &[Definition] = &[
     aggregate("count() int8", |_| Box::new(Count(0))),
     aggregate("count(any) int8", |_| Box::new(Count(0))),
-    aggregate("min(int2) int2", |_| fold(least)),
-    aggregate("max(int2) int2", |_| fold(greatest)),
-    aggregate("min(int4) int4", |_| fold(least)),
-    aggregate("max(int4) int4", |_| fold(greatest)),
-    aggregate("min(int8) int8", |_| fold(least)),
-    aggregate("max(int8) int8", |_| fold(greatest)),
-    aggregate("min(oid) oid", |_| fold(least)),
-    aggregate("max(oid) oid", |_| fold(greatest)),
-    aggregate("min(float4) float4", |_| fold(least)),
-    aggregate("max(float4) float4", |_| fold(greatest)),
-    aggregate("min(float8) float8", |_| fold(least)),
-    aggregate("max(float8) float8", |_| fold(greatest)),
-    aggregate("min(numeric) numeric", |_| fold(least)),
-    aggregate("max(numeric) numeric", |_| fold(greatest)),
-    aggregate("min(date) date", |_| fold(least)),
-    aggregate("max(date) date", |_| fold(greatest)),
-    aggregate("min(time) time", |_| fold(least)),
-    aggregate("max(time) time", |_| fold(greatest)),
-    aggregate("min(timetz) timetz", |_| fold(least)),
-    aggregate("max(timetz) timetz", |_| fold(greatest)),
-    aggregate("min(timestamp) timestamp", |_| fold(least)),
-    aggregate("max(timestamp) timestamp", |_| fold(greatest)),
-    aggregate("min(timestamptz) timestamptz", |_| fold(least)),
-    aggregate("max(timestamptz) timestamptz", |_| fold(greatest)),
-    aggregate("min(interval) interval", |_| fold(least)),
-    aggregate("max(interval) interval", |_| fold(greatest)),
-    aggregate("min(text) text", |_| fold(least)),
-    aggregate("max(text) text", |_| fold(greatest)),
-    aggregate("min(bpchar) bpchar", |_| fold(least)),
-    aggregate("max(bpchar) bpchar", |_| fold(greatest)),
-    aggregate("min(anyarray) anyarray", |_| fold(least)),
-    aggregate("max(anyarray) anyarray", |_| fold(greatest)),
-    aggregate("min(anyenum) anyenum", |_| fold(least)),
-    aggregate("max(anyenum) anyenum", |_| fold(greatest)),
+    aggregate("min(int2) int2", |_| extreme(Ordering::Less)),
+    aggregate("max(int2) int2", |_| extreme(Ordering::Greater)),
+    aggregate("min(int4) int4", |_| extreme(Ordering::Less)),
+    aggregate("max(int4) int4", |_| extreme(Ordering::Greater)),
+    aggregate("min(int8) int8", |_| extreme(Ordering::Less)),
+    aggregate("max(int8) int8", |_| extreme(Ordering::Greater)),
+    aggregate("min(oid) oid", |_| extreme(Ordering::Less)),
+    aggregate("max(oid) oid", |_| extreme(Ordering::Greater)),
+    aggregate("min(float4) float4", |_| extreme(Ordering::Less)),
+    aggregate("max(float4) float4", |_| extreme(Ordering::Greater)),
+    aggregate("min(float8) float8", |_| extreme(Ordering::Less)),
+    aggregate("max(float8) float8", |_| extreme(Ordering::Greater)),
+    aggregate("min(numeric) numeric", |_| extreme(Ordering::Less)),
+    aggregate("max(numeric) numeric", |_| extreme(Ordering::Greater)),
+    aggregate("min(date) date", |_| extreme(Ordering::Less)),
+    aggregate("max(date) date", |_| extreme(Ordering::Greater)),
+    aggregate("min(time) time", |_| extreme(Ordering::Less)),
+    aggregate("max(time) time", |_| extreme(Ordering::Greater)),
+    aggregate("min(timetz) timetz", |_| extreme(Ordering::Less)),
+    aggregate("max(timetz) timetz", |_| extreme(Ordering::Greater)),
+    aggregate("min(timestamp) timestamp", |_| extreme(Ordering::Less)),
+    aggregate("max(timestamp) timestamp", |_| extreme(Ordering::Greater)),
+    aggregate("min(timestamptz) timestamptz", |_| extreme(Ordering::Less)),
+    aggregate("max(timestamptz) timestamptz", |_| extreme(Ordering::Greater)),
+    aggregate("min(interval) interval", |_| extreme(Ordering::Less)),
+    aggregate("max(interval) interval", |_| extreme(Ordering::Greater)),
+    aggregate("min(text) text", |_| extreme(Ordering::Less)),
+    aggregate("max(text) text", |_| extreme(Ordering::Greater)),
+    aggregate("min(bpchar) bpchar", |_| extreme(Ordering::Less)),
+    aggregate("max(bpchar) bpchar", |_| extreme(Ordering::Greater)),
+    aggregate("min(anyarray) anyarray", |_| extreme(Ordering::Less)),
+    aggregate("max(anyarray) anyarray", |_| extreme(Ordering::Greater)),
+    aggregate("min(anyenum) anyenum", |_| extreme(Ordering::Less)),
+    aggregate("max(anyenum) anyenum", |_| extreme(Ordering::Greater)),
     aggregate("bit_and(int2) int2", |_| fold(bit_and)),
     aggregate("bit_and(int4) int4", |_| fold(bit_and)),
     aggregate("bit_and(int8) int8", |_| fold(bit_and)),
@@ -106,17 +108,48 @@ impl Accumulator for Fold {
     }
 }
 
-/// Of equal values that print differently, the last one stays, but the first one of `char(n)`.
-fn keeps_first(left: &Value, right: &Value) -> bool {
-    matches!(left, Value::Bpchar(_)) && left == right
+/// The least or the greatest value so far.
+struct Extreme {
+    value: Option<Value>,
+    /// How it compares with all others.
+    wanted: Ordering,
 }
 
-fn least(left: &Value, right: &Value) -> Result<Value> {
-    Ok(if left < right || keeps_first(left, right) { left.clone() } else { right.clone() })
+fn extreme(wanted: Ordering) -> Box<dyn Accumulator> {
+    Box::new(Extreme { value: None, wanted })
 }
 
-fn greatest(left: &Value, right: &Value) -> Result<Value> {
-    Ok(if left > right || keeps_first(left, right) { left.clone() } else { right.clone() })
+impl Extreme {
+    /// Of equal values that print differently, the last one stays, but the first one of `char(n)`.
+    fn take(&mut self, value: &Value) {
+        let stays = self.value.as_ref().is_some_and(|current| match current.cmp(value) {
+            Ordering::Equal => matches!(current, Value::Bpchar(_)),
+            ordering => ordering == self.wanted,
+        });
+        if !stays {
+            self.value = Some(value.clone());
+        }
+    }
+}
+
+impl Accumulator for Extreme {
+    fn accumulate(&mut self, _: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<()> {
+        self.take(&arguments[0]);
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        same_state::<Extreme>(other)?.value.iter().for_each(|value| self.take(value));
+        Ok(())
+    }
+
+    fn finish(&self, _: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+        Ok(self.value.clone().unwrap_or(Value::Null))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Extreme>() + self.value.as_ref().map_or(0, Value::heap_size)
+    }
 }
 
 fn add_reals(left: &Value, right: &Value) -> Result<Value> {

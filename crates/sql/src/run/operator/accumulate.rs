@@ -3,6 +3,8 @@
 //! # Invariants
 //! - Rows of a call with DISTINCT or ORDER BY are kept until the group ends; all others are accumulated at once.
 
+use std::cmp::Ordering;
+
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
@@ -12,7 +14,8 @@ use crate::plan::node::{AggregateCall, SortKey};
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
-use crate::run::operator::sort::Sorted;
+use crate::run::operator::sorted_rows::Sorted;
+use crate::run::order::compare_values;
 use crate::types::Value;
 
 /// The state of one call in one group.
@@ -21,9 +24,9 @@ pub(crate) enum State {
     Count(i64),
     Plain(Box<dyn Accumulator>),
     /// Equal arguments count once; they are fed in order at the end, as PostgreSQL does, which sorts to find equal ones.
-    Distinct(Box<dyn Accumulator>, HashSet<SmallVec<[Value; 1]>>),
+    Distinct(Box<dyn Accumulator>, Box<HashSet<SmallVec<[Value; 1]>>>),
     /// Rows of arguments and sort keys, fed in order at the end.
-    Ordered(Box<dyn Accumulator>, Batch),
+    Ordered(Box<dyn Accumulator>, Box<Batch>),
 }
 
 /// Whether a call is `count`, which is fed without a call.
@@ -41,9 +44,9 @@ impl State {
         };
         let accumulator = start(&context(run, call));
         Ok(if !call.order.is_empty() {
-            State::Ordered(accumulator, Batch::new(call.arguments.len() + call.order.len()))
+            State::Ordered(accumulator, Box::new(Batch::new(call.arguments.len() + call.order.len())))
         } else if call.distinct {
-            State::Distinct(accumulator, HashSet::new())
+            State::Distinct(accumulator, Box::default())
         } else {
             State::Plain(accumulator)
         })
@@ -85,13 +88,22 @@ impl State {
     }
 
     /// Takes in what another state has accumulated of other rows.
-    pub(crate) fn merge(&mut self, other: State) -> Result<()> {
+    pub(crate) fn merge(&mut self, run: &mut Run<'_>, other: State) -> Result<()> {
         match (self, other) {
             (State::Count(mine), State::Count(theirs)) => {
                 *mine += theirs;
                 Ok(())
             }
             (State::Plain(mine), State::Plain(theirs)) => mine.merge(theirs),
+            (State::Distinct(_, mine), State::Distinct(_, theirs)) => {
+                for arguments in *theirs {
+                    if !mine.contains(&arguments) {
+                        run.memory.charge(row_bytes(&arguments) + 32)?;
+                        mine.insert(arguments);
+                    }
+                }
+                Ok(())
+            }
             _ => Err(SqlError::internal("states of aggregates with an order cannot be merged")),
         }
     }
@@ -103,7 +115,9 @@ impl State {
             State::Plain(accumulator) => accumulator.finish(&mut context(run, call), direct),
             State::Distinct(mut accumulator, seen) => {
                 let mut distinct: Vec<_> = seen.into_iter().collect();
-                distinct.sort_unstable_by(|left, right| nulls_last(left, right));
+                if call.function.name != "count" {
+                    distinct.sort_unstable_by(|left, right| nulls_last(left, right));
+                }
                 for arguments in distinct {
                     accumulator.accumulate(&mut context(run, call), &arguments)?;
                 }
@@ -113,7 +127,7 @@ impl State {
                 let width = call.arguments.len();
                 let place = |(at, key): (usize, &SortKey)| SortKey { slot: width + at, ..*key };
                 let keys: Vec<SortKey> = call.order.iter().enumerate().map(place).collect();
-                let mut sorted = Sorted::new(rows, &keys);
+                let mut sorted = Sorted::new(*rows, &keys);
                 let mut seen: HashSet<Vec<Value>> = HashSet::new();
                 while let Some(batch) = sorted.next(usize::MAX) {
                     for row in batch.rows() {
@@ -130,9 +144,13 @@ impl State {
 }
 
 /// The order of ORDER BY without further words.
-fn nulls_last(left: &[Value], right: &[Value]) -> std::cmp::Ordering {
-    let keys = |row: &[Value]| row.iter().map(|value| (value.is_null(), value.clone())).collect::<Vec<_>>();
-    keys(left).cmp(&keys(right))
+fn nulls_last(left: &[Value], right: &[Value]) -> Ordering {
+    let pairs = left.iter().zip(right);
+    let key = SortKey { slot: 0, descending: false, nulls_first: false };
+    pairs
+        .map(|(left, right)| compare_values(left, right, &key))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
 }
 
 fn arguments(call: &AggregateCall, row: &[Value]) -> SmallVec<[Value; 1]> {

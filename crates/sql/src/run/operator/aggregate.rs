@@ -26,6 +26,8 @@ use crate::types::Value;
 const STATE_BYTES: usize = 96;
 /// Into how many files rows are divided.
 const PARTS: usize = 16;
+/// In place of a group's number: the row is in a file.
+const IN_FILE: u32 = u32::MAX;
 
 pub(crate) struct Aggregate<'e> {
     node: &'e AggregateNode,
@@ -124,7 +126,7 @@ impl Groups {
                     let mine = &mut self.states[number * count..(number + 1) * count];
                     for (mine, theirs) in mine.iter_mut().zip(theirs) {
                         if let (Some(mine), Some(theirs)) = (mine, theirs) {
-                            mine.merge(theirs)?;
+                            mine.merge(run, theirs)?;
                         }
                     }
                 }
@@ -154,13 +156,7 @@ impl<'e> Aggregate<'e> {
         let mut input = operator(&node.input, run)?;
         let mut aggregate = Aggregate::new(node);
         while let Some(batch) = input.next(run)? {
-            for row in batch.rows() {
-                for set in 0..node.sets.len() {
-                    if let Some(group) = aggregate.group(run, row, set, false)? {
-                        aggregate.accumulate(run, group, row)?;
-                    }
-                }
-            }
+            aggregate.add(run, &batch, None)?;
         }
         Ok(aggregate.groups)
     }
@@ -175,6 +171,9 @@ impl<'e> Aggregate<'e> {
         is_bounded: bool,
     ) -> Result<Option<usize>> {
         let node = self.node;
+        if node.keys.is_empty() && node.sets.len() == 1 && !self.groups.keys.is_empty() {
+            return Ok(Some(0));
+        }
         let key = |at: usize| &row[node.keys[at]];
         let hash = hash_group(node, &run.hashing, set, key);
         if let Some(group) = self.groups.find(node, hash, set, key) {
@@ -196,27 +195,37 @@ impl<'e> Aggregate<'e> {
         Ok(Some(number))
     }
 
-    fn accumulate(&mut self, run: &mut Run<'e>, group: usize, row: &[Value]) -> Result<()> {
+    /// Feeds the rows of a batch to the states of their groups, call by call.
+    fn accumulate(&mut self, run: &mut Run<'e>, batch: &Batch, groups: &[u32]) -> Result<()> {
         let count = self.node.calls.len();
-        let states = &mut self.groups.states[group * count..(group + 1) * count];
-        for (state, call) in states.iter_mut().zip(&self.node.calls) {
-            if let Some(state) = state {
-                state.add(call, run, row)?;
+        for (at, call) in self.node.calls.iter().enumerate() {
+            for (row, &group) in batch.rows().zip(groups).filter(|(_, group)| **group != IN_FILE) {
+                if let Some(state) = &mut self.groups.states[group as usize * count + at] {
+                    state.add(call, run, row)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, run: &mut Run<'e>, batch: &Batch, files: &mut Vec<Writer>) -> Result<()> {
+    /// Groups the rows of a batch; without files, all groups stay in memory.
+    fn add(&mut self, run: &mut Run<'e>, batch: &Batch, mut files: Option<&mut Vec<Writer>>) -> Result<()> {
         // Groups of several sets are not divided into files.
-        let is_bounded = self.node.sets.len() == 1;
-        for row in batch.rows() {
-            for set in 0..self.node.sets.len() {
-                match self.group(run, row, set, is_bounded)? {
-                    Some(group) => self.accumulate(run, group, row)?,
-                    None => self.put_aside(run, row, files)?,
-                }
+        let is_bounded = files.is_some() && self.node.sets.len() == 1;
+        let mut groups = Vec::with_capacity(batch.len());
+        for set in 0..self.node.sets.len() {
+            groups.clear();
+            for row in batch.rows() {
+                groups.push(match (self.group(run, row, set, is_bounded)?, &mut files) {
+                    (Some(group), _) => group as u32,
+                    (None, Some(files)) => {
+                        self.put_aside(run, row, files)?;
+                        IN_FILE
+                    }
+                    (None, None) => IN_FILE,
+                });
             }
+            self.accumulate(run, batch, &groups)?;
         }
         run.check_interrupt()
     }
@@ -240,7 +249,7 @@ impl<'e> Aggregate<'e> {
         } else {
             let mut input = operator(&self.node.input, run)?;
             while let Some(batch) = input.next(run)? {
-                self.add(run, &batch, &mut files)?;
+                self.add(run, &batch, Some(&mut files))?;
             }
         }
         self.parts.extend(files.into_iter().map(|file| (file, 1)));
@@ -266,7 +275,7 @@ impl<'e> Aggregate<'e> {
         let empty = Writer::new()?;
         self.parts.push((empty, divisions));
         while let Some(batch) = reader.next()? {
-            self.add(run, &batch, &mut files)?;
+            self.add(run, &batch, Some(&mut files))?;
         }
         self.parts.pop();
         self.parts.extend(files.into_iter().map(|file| (file, divisions + 1)));

@@ -1,4 +1,5 @@
-//! Grouping by several threads: each groups a part of the rows of one scan, then the groups are merged.
+//! Grouping and sorting by several threads: each takes a part of the rows of one scan, then the groups or the sorted parts are
+//! merged.
 //!
 //! # Invariants
 //! - Only on snapshots, which several threads can read; only what is the same in every thread: no volatile or stable function, no
@@ -15,7 +16,7 @@ use crate::access::{RowScan, SharedRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Volatility;
 use crate::plan::expression::Expr;
-use crate::plan::node::{AggregateNode, JoinKind, Node, Path, Plan, ScanNode};
+use crate::plan::node::{AggregateCall, AggregateNode, JoinKind, Node, Path, Plan, ScanNode};
 use crate::run::Run;
 use crate::run::memory::Memory;
 use crate::run::operator::aggregate::{Aggregate, Groups};
@@ -31,18 +32,55 @@ const THREADS_MAX: usize = 8;
 /// How often the statement's thread looks whether it is canceled.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
 
+/// What a thread does with its part of the rows.
+pub(crate) trait PartWork<'e>: Sync {
+    /// What it makes of them.
+    type Output: Send;
+
+    /// Does it, in a run of its own.
+    fn run<'p>(&self, run: &mut Run<'p>) -> Result<Self::Output>
+    where
+        'e: 'p;
+}
+
+/// Grouping a part of the rows.
+struct Grouping<'e>(&'e AggregateNode);
+
+impl<'e> PartWork<'e> for Grouping<'e> {
+    type Output = Groups;
+
+    fn run<'p>(&self, run: &mut Run<'p>) -> Result<Groups>
+    where
+        'e: 'p,
+    {
+        Aggregate::in_memory(self.0, run)
+    }
+}
+
 /// The groups of each thread's part; none: one thread is to do it all.
 pub(crate) fn groups_in_parallel<'e>(
     node: &'e AggregateNode,
     run: &mut Run<'e>,
 ) -> Result<Option<Vec<Groups>>> {
+    let is_plain = |call: &AggregateCall| {
+        call.order.is_empty() && call.direct.is_empty() && call.function.name != "mode"
+    };
+    match node.calls.iter().all(is_plain) {
+        true => in_parallel(&node.input, run, &Grouping(node)),
+        false => Ok(None),
+    }
+}
+
+/// What the work makes of each part of the input's rows, in the order of the parts; none: one thread is to do it all.
+pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
+    input: &'e Plan,
+    run: &mut Run<'e>,
+    work: &W,
+) -> Result<Option<Vec<W::Output>>> {
     let mut joins = Vec::new();
-    let Some((id, scan)) = partible(&node.input, &mut joins) else { return Ok(None) };
-    let is_plain = node.calls.iter().all(|call| {
-        !call.distinct && call.order.is_empty() && call.direct.is_empty() && call.function.name != "mode"
-    });
+    let Some((id, scan)) = partible(input, &mut joins) else { return Ok(None) };
     let Some(shared) = run.rows.shared() else { return Ok(None) };
-    if !is_plain || scan.estimated_rows < ROWS_MIN || run.counts.is_some() || run.part.is_some() {
+    if scan.estimated_rows < ROWS_MIN || run.counts.is_some() || run.part.is_some() {
         return Ok(None);
     }
     // The system reads files to tell: ask late.
@@ -55,7 +93,7 @@ pub(crate) fn groups_in_parallel<'e>(
         return Ok(None);
     };
     let name = index.map(|index| scan.table.indexes[index].name.as_str());
-    let parts = shared.parts(&scan.table.engine, name, range, threads)?;
+    let parts = shared.parts(&scan.table.engine, name, range, Some(scan.decoder.columns()), threads)?;
     for (id, join) in joins {
         let build = HashJoin::read_build(join, run);
         match build {
@@ -65,22 +103,22 @@ pub(crate) fn groups_in_parallel<'e>(
             Err(error) => return Err(error),
         };
     }
-    let results = run_parts(node, run, shared, (id, parts))?;
+    let results = run_parts(work, run, shared, (id, parts))?;
     let too_large =
-        |result: &Result<Groups>| matches!(result, Err(error) if error.state() == SqlState::OUT_OF_MEMORY);
+        |result: &Result<W::Output>| matches!(result, Err(error) if error.state() == SqlState::OUT_OF_MEMORY);
     if results.iter().any(too_large) {
         return Ok(None);
     }
     results.into_iter().collect::<Result<Vec<_>>>().map(Some)
 }
 
-/// Groups each part by a thread of its own.
-fn run_parts<'e>(
-    node: &'e AggregateNode,
+/// Does the work for each part by a thread of its own.
+fn run_parts<'e, W: PartWork<'e>>(
+    work: &W,
     run: &mut Run<'e>,
     shared: &'e (dyn SharedRows + Sync),
     (id, parts): (usize, Vec<Box<dyn RowScan + Send>>),
-) -> Result<Vec<Result<Groups>>> {
+) -> Result<Vec<Result<W::Output>>> {
     let (parameters, sizes) = (run.parameters, run.sizes);
     let count = parts.len();
     let memories: Vec<Memory> = parts.iter().map(|_| run.memory.share(count)).collect();
@@ -97,9 +135,9 @@ fn run_parts<'e>(
                 mine.hashing = hashing.clone();
                 mine.part = Some((id, part));
                 mine.builds = builds.clone();
-                let groups = Aggregate::in_memory(node, &mut mine);
+                let output = work.run(&mut mine);
                 waiting.unpark();
-                groups
+                output
             })
         };
         let threads: Vec<_> = parts.into_iter().zip(memories).map(start).collect();

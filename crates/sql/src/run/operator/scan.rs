@@ -202,7 +202,7 @@ pub(crate) fn open<'e>(node: &'e ScanNode, run: &Run<'e>, request: Request) -> R
         Request::Point(key) => Found::Point(key),
         Request::Range(index, range) => {
             let name = index.map(|index| node.table.indexes[index].name.as_str());
-            Found::Scan(run.rows.scan(&node.table.engine, name, range)?)
+            Found::Scan(run.rows.scan(&node.table.engine, name, range, Some(node.decoder.columns()))?)
         }
     })
 }
@@ -232,16 +232,25 @@ impl<'e> Found<'e> {
                 })
             }
             Found::Scan(mut scan) => {
-                let more = scan.read(&mut |row| {
-                    node.decoder.decode(row, batch.push_nulls())?;
-                    if let Some(filter) = &node.filter
-                        && !run.holds(filter, batch.row(batch.len() - 1))?
-                    {
-                        batch.pop();
-                        run.check_interrupt()?;
+                let more = match &node.filter {
+                    None => scan.read(&mut |row| {
+                        batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))?;
+                        Ok(batch.len() < most)
+                    })?,
+                    Some(filter) => {
+                        let mut slots = vec![Value::Null; node.decoder.len()];
+                        scan.read(&mut |row| {
+                            node.decoder.decode_some(row, &node.filtered, &mut slots)?;
+                            if !run.holds(filter, &slots)? {
+                                run.check_interrupt()?;
+                                return Ok(true);
+                            }
+                            node.decoder.decode_some(row, &node.others, &mut slots)?;
+                            batch.push(slots.iter_mut().map(std::mem::take));
+                            Ok(batch.len() < most)
+                        })?
                     }
-                    Ok(batch.len() < most)
-                })?;
+                };
                 if more {
                     *self = Found::Scan(scan);
                 }
@@ -281,7 +290,7 @@ impl<'e> Operator<'e> for TableScan<'e> {
             self.requests = Some(requests(self.node, run, &[])?.into_iter());
         }
         run.check_interrupt()?;
-        let mut batch = Batch::new(self.node.decoder.len());
+        let mut batch = Batch::with_capacity(self.node.decoder.len(), self.most);
         while batch.len() < self.most {
             if self.found.fill(self.node, run, &mut batch, self.most)? {
                 continue;

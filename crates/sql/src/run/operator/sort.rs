@@ -3,24 +3,31 @@
 //! # Invariants
 //! - The sort is stable.
 //! - With a limit of N rows, at most 2 N rows and a batch are kept.
+//!
+//! # Concurrency
+//! A large input is divided among threads if it can be ([`parallel`](super::parallel)): each sorts a part, and the parts are
+//! merged in their order.
 
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::plan::node::{Limit, SortKey};
+use crate::plan::node::{Limit, Plan, SortKey};
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::memory::row_bytes;
 use crate::run::operator::limit::Counts;
-use crate::run::operator::{Operator, Running};
+use crate::run::operator::parallel::{PartWork, in_parallel};
+use crate::run::operator::sorted_rows::{Sorted, merge_sorted};
+use crate::run::operator::{Operator, operator};
 use crate::run::order::compare_rows;
 use crate::run::spill::{Reader, Writer};
+use crate::types::Value;
 
 /// Up to how many rows a limit is kept by sorting again and again; above, everything is sorted.
 const TOP_ROWS_MAX: u64 = 100_000;
 
 pub(crate) struct Sort<'e> {
-    input: Running<'e>,
+    input: &'e Plan,
     keys: &'e [SortKey],
     limit: Option<&'e Limit>,
     state: State,
@@ -28,37 +35,79 @@ pub(crate) struct Sort<'e> {
 
 enum State {
     Collecting,
-    Memory(Sorted),
+    Memory(Vec<Sorted>),
     Merging(Vec<RunOfRows>),
 }
 
-/// Rows in memory, and the order in which they are given.
-pub(crate) struct Sorted {
+/// Rows that are to be sorted.
+#[derive(Default)]
+struct Collected {
     rows: Batch,
-    order: Vec<u32>,
-    given: usize,
+    bytes: usize,
+    /// The last of the first rows that are wanted, once there are that many: rows that come later must be before it.
+    cutoff: Option<Vec<Value>>,
 }
 
-impl Sorted {
-    /// Sorts rows.
-    pub(crate) fn new(rows: Batch, keys: &[SortKey]) -> Sorted {
-        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-        order.sort_by(|&left, &right| compare_rows(rows.row(left as usize), rows.row(right as usize), keys));
-        Sorted { rows, order, given: 0 }
+impl Collected {
+    /// Leaves out of a batch what is not among the first rows; gives what the others take.
+    fn admit(&self, batch: &mut Batch, keys: &[SortKey]) -> usize {
+        if let Some(cutoff) = &self.cutoff {
+            let kept: Result<()> = batch.retain(|row| Ok(compare_rows(row, cutoff, keys).is_lt()));
+            debug_assert!(kept.is_ok());
+        }
+        batch.rows().map(row_bytes).sum()
     }
 
-    /// The next rows, moved out.
-    pub(crate) fn next(&mut self, limit: usize) -> Option<Batch> {
-        let count = (self.order.len() - self.given).min(limit);
-        if count == 0 {
-            return None;
+    /// Adds a batch that was admitted.
+    fn add(
+        &mut self,
+        run: &mut Run<'_>,
+        batch: Batch,
+        bytes: usize,
+        (keys, needed): (&[SortKey], Option<u64>),
+    ) -> Result<()> {
+        run.memory.charge(bytes)?;
+        self.bytes += bytes;
+        if self.rows.is_empty() {
+            self.rows = batch;
+        } else {
+            self.rows.append(batch);
         }
-        let mut batch = Batch::with_capacity(self.rows.width(), count);
-        for &position in &self.order[self.given..self.given + count] {
-            batch.push(self.rows.row_mut(position as usize).iter_mut().map(std::mem::take));
+        let Some(needed) = needed else { return Ok(()) };
+        if self.rows.len() as u64 > 2 * needed + BATCH_ROWS as u64 {
+            let (width, needed) = (self.rows.width(), needed as usize);
+            let first = Sorted::new(std::mem::take(&mut self.rows), keys).next(needed);
+            self.rows = first.unwrap_or_else(|| Batch::new(width));
+            self.cutoff = needed.checked_sub(1).map(|last| self.rows.row(last).to_vec());
+            let kept: usize = self.rows.rows().map(row_bytes).sum();
+            run.memory.release(self.bytes - kept.min(self.bytes));
+            self.bytes = kept;
         }
-        self.given += count;
-        Some(batch)
+        Ok(())
+    }
+}
+
+/// Sorting a part of the rows, all in memory.
+struct SortedPart<'e> {
+    input: &'e Plan,
+    keys: &'e [SortKey],
+    needed: Option<u64>,
+}
+
+impl<'e> PartWork<'e> for SortedPart<'e> {
+    type Output = (Sorted, usize);
+
+    fn run<'p>(&self, run: &mut Run<'p>) -> Result<(Sorted, usize)>
+    where
+        'e: 'p,
+    {
+        let mut input = operator(self.input, run)?;
+        let mut collected = Collected::default();
+        while let Some(mut batch) = input.next(run)? {
+            let bytes = collected.admit(&mut batch, self.keys);
+            collected.add(run, batch, bytes, (self.keys, self.needed))?;
+        }
+        Ok((Sorted::new(collected.rows, self.keys), collected.bytes))
     }
 }
 
@@ -70,7 +119,7 @@ struct RunOfRows {
 }
 
 impl RunOfRows {
-    fn row(&self) -> &[crate::types::Value] {
+    fn row(&self) -> &[Value] {
         self.batch.row(self.position)
     }
 
@@ -92,7 +141,7 @@ impl RunOfRows {
 }
 
 impl<'e> Sort<'e> {
-    pub(crate) fn new(input: Running<'e>, keys: &'e [SortKey], limit: Option<&'e Limit>) -> Sort<'e> {
+    pub(crate) fn new(input: &'e Plan, keys: &'e [SortKey], limit: Option<&'e Limit>) -> Sort<'e> {
         Sort { input, keys, limit, state: State::Collecting }
     }
 
@@ -101,36 +150,35 @@ impl<'e> Sort<'e> {
             Some(limit) => Counts::of(limit, run)?.needed().filter(|&needed| needed <= TOP_ROWS_MAX),
             None => None,
         };
-        let Some(mut rows) = self.input.next(run)? else {
-            return Ok(State::Memory(Sorted::new(Batch::new(0), self.keys)));
-        };
-        let mut bytes: usize = rows.rows().map(row_bytes).sum();
-        run.memory.charge(bytes)?;
+        let work = SortedPart { input: self.input, keys: self.keys, needed };
+        if let Some(parts) = in_parallel(self.input, run, &work)? {
+            let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
+            if run.memory.has_room(bytes) {
+                run.memory.charge(bytes)?;
+                return Ok(State::Memory(parts.into_iter().map(|(sorted, _)| sorted).collect()));
+            }
+        }
+        self.collect_alone(run, needed)
+    }
+
+    /// Sorts by this thread alone, in files beyond the memory limit.
+    fn collect_alone(&mut self, run: &mut Run<'e>, needed: Option<u64>) -> Result<State> {
+        let mut input = operator(self.input, run)?;
+        let mut collected = Collected::default();
         let mut runs: Vec<Writer> = Vec::new();
-        while let Some(batch) = self.input.next(run)? {
-            let more: usize = batch.rows().map(row_bytes).sum();
-            if !run.memory.has_room(more) && rows.len() > BATCH_ROWS {
-                runs.push(self.write(std::mem::take(&mut rows))?);
-                run.memory.release(bytes);
-                (rows, bytes) = (Batch::new(batch.width()), 0);
+        while let Some(mut batch) = input.next(run)? {
+            let bytes = collected.admit(&mut batch, self.keys);
+            if !run.memory.has_room(bytes) && collected.rows.len() > BATCH_ROWS {
+                runs.push(self.write(std::mem::take(&mut collected.rows))?);
+                run.memory.release(std::mem::take(&mut collected.bytes));
             }
-            run.memory.charge(more)?;
-            bytes += more;
-            rows.append(batch);
-            if let Some(needed) = needed
-                && rows.len() as u64 > 2 * needed + BATCH_ROWS as u64
-            {
-                rows = self.first(rows, needed as usize);
-                let kept: usize = rows.rows().map(row_bytes).sum();
-                run.memory.release(bytes - kept.min(bytes));
-                bytes = kept;
-            }
+            collected.add(run, batch, bytes, (self.keys, needed))?;
         }
         if runs.is_empty() {
-            return Ok(State::Memory(Sorted::new(rows, self.keys)));
+            return Ok(State::Memory(vec![Sorted::new(collected.rows, self.keys)]));
         }
-        runs.push(self.write(rows)?);
-        run.memory.release(bytes);
+        runs.push(self.write(collected.rows)?);
+        run.memory.release(collected.bytes);
         let mut merged = Vec::with_capacity(runs.len());
         for writer in runs {
             let mut reader = writer.into_reader()?;
@@ -139,12 +187,6 @@ impl<'e> Sort<'e> {
             }
         }
         Ok(State::Merging(merged))
-    }
-
-    /// The first rows of these in the order.
-    fn first(&self, rows: Batch, count: usize) -> Batch {
-        let width = rows.width();
-        Sorted::new(rows, self.keys).next(count).unwrap_or_else(|| Batch::new(width))
     }
 
     /// Writes rows, sorted, to a file.
@@ -183,7 +225,7 @@ impl<'e> Operator<'e> for Sort<'e> {
             self.state = self.collect(run)?;
         }
         match &mut self.state {
-            State::Memory(sorted) => Ok(sorted.next(BATCH_ROWS)),
+            State::Memory(parts) => Ok(merge_sorted(parts, self.keys, BATCH_ROWS)),
             State::Merging(runs) => Self::merge(runs, self.keys),
             State::Collecting => Ok(None),
         }

@@ -6,12 +6,12 @@
 use std::ops::Range;
 
 use crate::error::{Result, SqlError};
-use crate::functions::{FunctionContext, FunctionKind, WindowPartition};
+use crate::functions::{Frame, FunctionContext, FunctionKind, WindowPartition};
 use crate::plan::node::{SortKey, WindowCall, WindowNode};
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::memory::row_bytes;
-use crate::run::operator::sort::Sorted;
+use crate::run::operator::sorted_rows::Sorted;
 use crate::run::operator::window_frame::Frames;
 use crate::run::operator::{Operator, Running};
 use crate::run::order::{compare_rows, same_slots};
@@ -42,7 +42,7 @@ impl<'e> Windows<'e> {
         let by_partition =
             node.partition.iter().map(|&slot| SortKey { slot, descending: false, nulls_first: false });
         let keys: Vec<SortKey> = by_partition.chain(node.order.iter().copied()).collect();
-        let Some(rows) = Sorted::new(rows, &keys).next(usize::MAX) else { return Ok(()) };
+        let Some(mut rows) = Sorted::new(rows, &keys).next(usize::MAX) else { return Ok(()) };
         let mut start = 0;
         let mut values = vec![Vec::with_capacity(rows.len()); node.calls.len()];
         while start < rows.len() {
@@ -58,15 +58,15 @@ impl<'e> Windows<'e> {
             run.check_interrupt()?;
             start = end;
         }
-        self.put_together(&rows, values);
+        self.put_together(&mut rows, values);
         Ok(())
     }
 
-    fn put_together(&mut self, rows: &Batch, mut values: Vec<Vec<Value>>) {
+    fn put_together(&mut self, rows: &mut Batch, mut values: Vec<Vec<Value>>) {
         let mut batch = Batch::new(rows.width() + values.len());
-        for (position, row) in rows.rows().enumerate() {
+        for position in 0..rows.len() {
             let results = values.iter_mut().map(|values| std::mem::take(&mut values[position]));
-            batch.push(row.iter().cloned().chain(results));
+            batch.push(rows.row_mut(position).iter_mut().map(std::mem::take).chain(results));
             if batch.len() == BATCH_ROWS {
                 let width = batch.width();
                 self.result.push(std::mem::replace(&mut batch, Batch::new(width)));
@@ -100,7 +100,7 @@ struct Partition<'p, 'e> {
     /// For each row in which group of peers it is, and where the groups begin.
     groups: Vec<usize>,
     starts: Vec<usize>,
-    frames: Option<Vec<Vec<Range<usize>>>>,
+    frames: Option<Vec<Frame>>,
     order: &'e [SortKey],
 }
 
@@ -151,12 +151,7 @@ impl<'p, 'e> Partition<'p, 'e> {
     }
 
     /// An aggregate over each row's frame. A frame that only grows at its end goes on with the state of the row before.
-    fn aggregate(
-        &self,
-        run: &mut Run<'e>,
-        frames: &[Vec<Range<usize>>],
-        into: &mut Vec<Value>,
-    ) -> Result<()> {
+    fn aggregate(&self, run: &mut Run<'e>, frames: &[Frame], into: &mut Vec<Value>) -> Result<()> {
         let FunctionKind::Aggregate { start, .. } = self.call.function.kind else { return Ok(()) };
         let call = self.call;
         let mut state = None;
@@ -237,7 +232,7 @@ impl WindowPartition for Partition<'_, '_> {
         self.groups[row]
     }
 
-    fn frame(&self, row: usize) -> Vec<Range<usize>> {
+    fn frame(&self, row: usize) -> Frame {
         self.frames.as_ref().map(|frames| frames[row].clone()).unwrap_or_default()
     }
 

@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use smallvec::smallvec;
+
 use crate::bind::tree::{FrameExclusion, FrameUnit};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::resolve_operator;
-use crate::functions::{FunctionContext, ScalarFunction};
+use crate::functions::{Frame, FunctionContext, ScalarFunction};
 use crate::plan::node::{FrameEnd, FrameNode, SortKey};
 use crate::run::Run;
 use crate::types::datetime::date_to_timestamp_clamped;
@@ -38,7 +40,7 @@ enum End {
 
 impl<'e> Frames<'_, 'e> {
     /// The frame of each row: ranges of rows.
-    pub(crate) fn all(&self, run: &mut Run<'e>) -> Result<Vec<Vec<Range<usize>>>> {
+    pub(crate) fn all(&self, run: &mut Run<'e>) -> Result<Vec<Frame>> {
         let start = self.end(run, &self.frame.start)?;
         let end = self.end(run, &self.frame.end)?;
         (0..self.rows)
@@ -157,7 +159,10 @@ impl<'e> Frames<'_, 'e> {
         Ok(low)
     }
 
-    fn exclude(&self, frame: Range<usize>, row: usize) -> Vec<Range<usize>> {
+    fn exclude(&self, frame: Range<usize>, row: usize) -> Frame {
+        if self.frame.exclusion == FrameExclusion::NoOthers && frame.start < frame.end {
+            return smallvec![frame];
+        }
         let peers = self.starts[self.groups[row]]
             ..self.starts.get(self.groups[row] + 1).copied().unwrap_or(self.rows);
         let without =

@@ -31,6 +31,18 @@ fn rows_are_filtered_sorted_and_limited() {
 }
 
 #[test]
+fn what_is_read_of_rows_after_the_filter_is_that_of_each_row() {
+    let f = fixture();
+    assert_eq!(f.line("SELECT c, a FROM t WHERE b = 1 ORDER BY a"), "v 1 | NULL 5 | v 9 | v 13 | v 17");
+    assert_eq!(f.line("SELECT c FROM t WHERE a IN (4, 5, 6) AND b < 3"), "v | NULL | v");
+    assert_eq!(
+        f.line("SELECT a FROM t WHERE CASE c WHEN 'v' THEN b = 3 ELSE a < 11 END"),
+        "3 | 5 | 7 | 10 | 11 | 19"
+    );
+    assert_eq!(f.line("SELECT count(*) FROM t WHERE c = 'v'"), "16");
+}
+
+#[test]
 fn keys_ranges_and_lists_are_found_by_the_index() {
     let f = fixture();
     assert!(f.explain("SELECT * FROM t WHERE a = 3").contains("Key Lookup"));
@@ -236,7 +248,7 @@ fn an_operator_that_cannot_spill_fails_with_53200() {
 }
 
 #[test]
-fn large_tables_are_grouped_by_several_threads_with_the_same_result() {
+fn large_tables_are_grouped_and_sorted_by_several_threads_with_the_same_result() {
     let f = Fixture::new().table("big", "a int4!, b int4, c text", "a", &[]).table(
         "small",
         "k int4!, v text",
@@ -251,6 +263,12 @@ fn large_tables_are_grouped_by_several_threads_with_the_same_result() {
         "SELECT count(*), sum(b), max(a) FROM big WHERE a % 7 = 3",
         "SELECT v, count(*), sum(a) FROM big JOIN small ON k = b WHERE c IS NULL GROUP BY v",
         "SELECT b % 10, count(DISTINCT b) FROM big GROUP BY ROLLUP (b % 10) ORDER BY 1, 2",
+        "SELECT count(DISTINCT c), string_agg(DISTINCT (b % 5)::text, ',') FROM big",
+        "SELECT b, a, c FROM big WHERE a > 100 ORDER BY b DESC, c NULLS FIRST LIMIT 300 OFFSET 5",
+        "SELECT c, a FROM big ORDER BY c, b OFFSET 149900",
+        "SELECT a FROM big ORDER BY b LIMIT 0",
+        "SELECT b FROM big ORDER BY b FETCH FIRST 3 ROWS WITH TIES",
+        "SELECT a, v FROM big JOIN small ON k = b ORDER BY v, a DESC LIMIT 7",
     ] {
         let spaced = format!("{text} ");
         assert_eq!(f.run(text), f.run(&spaced), "{text}");

@@ -111,8 +111,9 @@ impl Rows for Postponed<'_> {
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[heddledb::Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
-        self.inner.scan(table, index, range)
+        self.inner.scan(table, index, range, columns)
     }
 
     fn reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {

@@ -169,7 +169,7 @@ pub(super) fn each_by_index(
     let stored = columns.zip(values).map(|(column, value)| encode(column.ty, column.modifier, value));
     let stored = stored.collect::<Result<Vec<_>>>()?;
     let range = heddledb::Range::prefix(refs(&stored));
-    let mut scan = run.rows.scan(&table.engine, Some(&table.indexes[index].name), range)?;
+    let mut scan = run.rows.scan(&table.engine, Some(&table.indexes[index].name), range, None)?;
     read_each(table, &mut *scan, each)
 }
 
@@ -179,7 +179,7 @@ pub(super) fn each_row(
     table: &Table,
     each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
 ) -> Result<()> {
-    let mut scan = run.rows.scan(&table.engine, None, heddledb::Range::all())?;
+    let mut scan = run.rows.scan(&table.engine, None, heddledb::Range::all(), None)?;
     read_each(table, &mut *scan, each)
 }
 

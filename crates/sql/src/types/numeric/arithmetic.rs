@@ -296,6 +296,12 @@ fn small_sum(left: &Numeric, right: &Numeric, subtract: bool) -> Option<Result<N
     else {
         return None;
     };
+    if scale == other_scale {
+        let sum = if subtract { coefficient.checked_sub(*other) } else { coefficient.checked_add(*other) };
+        if let Some(sum) = sum {
+            return Some(Ok(Numeric::Small { coefficient: sum, scale: *scale }));
+        }
+    }
     let common = (*scale).max(*other_scale);
     let raise =
         |value: i64, from: u16| i128::from(value).checked_mul(10i128.checked_pow(u32::from(common - from))?);
