@@ -9,7 +9,6 @@ mod catalog;
 mod rights;
 mod script;
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -40,6 +39,6 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result {
     let Some(table) = &arguments.table else { return script::run(&arguments.directory) };
     let db = crate::check::open(&arguments.directory)?;
-    transfer::export::table(&db, table, &Export::new(Format::Csv), io::stdout())?;
+    transfer::export::to_output(&db, table, &Export::new(Format::Csv))?;
     Ok(db.close()?)
 }

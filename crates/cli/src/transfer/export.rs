@@ -42,13 +42,11 @@ pub fn run(arguments: &Arguments) -> Result {
     let export = Export::new(format_of(arguments.format, file)?).header(!arguments.no_header);
     let db = crate::check::open(&arguments.directory)?;
     match file {
-        None => {
-            table(&db, &arguments.table, &export, io::stdout())?;
-        }
+        None => to_output(&db, &arguments.table, &export)?,
         Some(path) => {
             let file =
                 File::create(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-            let rows = table(&db, &arguments.table, &export, &file)?;
+            let rows = write(&db, &arguments.table, &export, &file)??;
             file.sync_all()?;
             output::print(format_args!("{rows} rows exported"))?;
         }
@@ -56,14 +54,23 @@ pub fn run(arguments: &Arguments) -> Result {
     Ok(db.close()?)
 }
 
-/// Writes a table, and says how many rows it has. A reader that stops early is no error.
-pub fn table(db: &Database, table: &str, export: &Export, to: impl Write + Send) -> Result<u64> {
-    let written = match sql_table::connection(db, table)? {
+/// Writes a table to standard output. A reader that stops early is no error.
+pub fn to_output(db: &Database, table: &str, export: &Export) -> Result {
+    match write(db, table, export, io::stdout())? {
+        Err(Error::Io(reason)) => output::written(Err(reason)),
+        other => Ok(other.map(drop)?),
+    }
+}
+
+/// Writes a table, and says how many rows it has.
+fn write(
+    db: &Database,
+    table: &str,
+    export: &Export,
+    to: impl Write + Send,
+) -> Result<heddledb_transfer::Result<u64>> {
+    Ok(match sql_table::connection(db, table)? {
         Some(mut connection) => sql_table::export(&mut connection, table, export, to),
         None => export.run(db, &db.table(table)?, to).map(|report| report.rows),
-    };
-    match written {
-        Err(Error::Io(reason)) if reason.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        other => Ok(other?),
-    }
+    })
 }
