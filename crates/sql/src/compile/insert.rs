@@ -52,7 +52,7 @@ impl OneInsert {
         if is_incomplete || !holds_all(run, &self.rules.checks, &row)? {
             return Ok(None);
         }
-        let mut scratch = SmallVec::<[Vec<u8>; 8]>::from_elem(Vec::new(), row.len());
+        let mut scratch: SmallVec<[Vec<u8>; 8]> = row.iter().map(|_| Vec::new()).collect();
         let mut stored = SmallVec::<[ValueRef<'_>; 8]>::new();
         for ((column, value), scratch) in table.columns.iter().zip(&row).zip(&mut scratch) {
             stored.push(encode_ref(column.ty, column.modifier, value, scratch)?);

@@ -130,7 +130,7 @@ impl PointUpdate {
             return Err(SqlError::internal("an update has nothing to write through"));
         };
         let table = &*self.rules.table;
-        let mut scratch = SmallVec::<[Vec<u8>; 4]>::from_elem(Vec::new(), values.len());
+        let mut scratch: SmallVec<[Vec<u8>; 4]> = values.iter().map(|_| Vec::new()).collect();
         let mut changes = SmallVec::<[(Column, ValueRef<'_>); 4]>::new();
         for ((change, value), scratch) in self.changes.iter().zip(values).zip(&mut scratch) {
             let column = &table.columns[change.column];

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bind::tree::{MinMax, Quantifier, TruthValue};
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, SqlState};
 use crate::functions::FunctionContext;
 use crate::plan::expression::{Call, Case, Comparison, Expr, InList, QuantifiedArray};
 use crate::run::Run;
@@ -23,11 +23,20 @@ const FEW: usize = 4;
 
 impl<'e> Run<'e> {
     /// An expression's value for a row.
+    #[inline]
     pub(crate) fn evaluate(&mut self, expr: &'e Expr, row: &[Value]) -> Result<Value> {
         match expr {
             Expr::Constant(value) => Ok(value.clone()),
             Expr::Slot(slot) => Ok(row[*slot].clone()),
             Expr::Parameter(number) => self.parameter(*number).cloned(),
+            other => self.compute(other, row),
+        }
+    }
+
+    /// The value of an expression that is more than a name of one.
+    #[inline(never)]
+    fn compute(&mut self, expr: &'e Expr, row: &[Value]) -> Result<Value> {
+        match expr {
             Expr::Outer(number) => Ok(self.outer[*number].clone()),
             Expr::CaseOperand => Ok(self.case_operands.last().cloned().unwrap_or_default()),
             Expr::Call(call) => self.call(call, row),
@@ -128,13 +137,9 @@ impl<'e> Run<'e> {
         Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
     }
 
+    #[inline]
     fn parameter(&self, number: usize) -> Result<&'e Value> {
-        self.parameters.get(number).ok_or_else(|| {
-            SqlError::new(
-                crate::error::SqlState::UNDEFINED_PARAMETER,
-                format!("there is no value for parameter ${}", number + 1),
-            )
-        })
+        self.parameters.get(number).ok_or_else(|| no_parameter(number))
     }
 
     /// An expression's value, borrowed where it is in the row already.
@@ -344,6 +349,12 @@ impl<'e> Run<'e> {
         }
         Ok(Value::array(array.slice(&[bounds])))
     }
+}
+
+#[cold]
+fn no_parameter(number: usize) -> SqlError {
+    let message = format!("there is no value for parameter ${}", number + 1);
+    SqlError::new(SqlState::UNDEFINED_PARAMETER, message)
 }
 
 /// `IS [NOT] NULL`: of a row, whether all (none) of its fields are NULL.
