@@ -273,6 +273,28 @@ fn copy_goes_in_and_out() {
 }
 
 #[test]
+fn a_row_of_a_copy_that_violates_a_constraint_is_named_by_its_line() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection.query("create table t (id int primary key, n int check (n > 0))").expect("a table");
+    let lines: String =
+        (1..=30_000).map(|id| format!("{id}\t{}\n", if id == 29_000 { -1 } else { 1 })).collect();
+    let in_a_loaded_table = "begin; truncate t; copy t from stdin; commit";
+    for copy in ["copy t from stdin", in_a_loaded_table, "begin; copy t from stdin; commit"] {
+        let error = connection.copy_from(copy, lines.as_bytes()).expect_err("a check");
+        assert_eq!(error.state(), SqlState::CHECK_VIOLATION, "{copy}");
+        assert_eq!(error.context(), Some("COPY t, line 29000"), "{copy}");
+        connection.query("rollback").expect("a rollback");
+        assert_eq!(rows(&mut connection, "select count(*) from t"), ["0"], "{copy}");
+    }
+    let csv = lines.replace("-1", "1").replace('\t', ",") + "7,1\n";
+    let copy = "copy t from stdin (format csv, header)";
+    let error = connection.copy_from(copy, format!("id,n\n{csv}").as_bytes()).expect_err("a duplicate");
+    assert_eq!(error.state(), SqlState::UNIQUE_VIOLATION);
+    assert_eq!(error.context(), Some("COPY t, line 30002"));
+}
+
+#[test]
 fn copy_in_binary_gives_what_it_takes() {
     let sql = in_memory();
     let mut connection = connect(&sql);

@@ -144,6 +144,6 @@ impl Connection {
     /// Inserts rows into a table that the transaction has made.
     fn fill_table(&mut self, name: &ObjectName, columns: &[Name], rows: &mut KeptRows) -> Result<u64> {
         let (insert, ..) = self.insert_for(name, columns)?;
-        self.run_each(&insert, rows, true)
+        self.run_each(&insert, rows, true, None)
     }
 }

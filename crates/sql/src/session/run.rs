@@ -275,8 +275,14 @@ impl Connection {
     }
 
     /// Runs a plan once for each row of parameters, all as one transaction, or within the open one. `runs_once`: it only
-    /// inserts the row, and never needs another execution.
-    pub(crate) fn run_each(&mut self, plan: &Plan, rows: &mut KeptRows, runs_once: bool) -> Result<u64> {
+    /// inserts the row, and never needs another execution. `lines`: the table and the first line, if the rows are lines of a COPY.
+    pub(crate) fn run_each(
+        &mut self,
+        plan: &Plan,
+        rows: &mut KeptRows,
+        runs_once: bool,
+        lines: Option<(&str, u64)>,
+    ) -> Result<u64> {
         if self.environment.settings.is_on("transaction_read_only") {
             return Err(self.read_only("COPY FROM"));
         }
@@ -294,9 +300,10 @@ impl Connection {
             self.environment.deferred.set_in_block(!self.transaction.is_idle());
             let environment = &mut self.environment;
             let body = |access: Access<'_>| {
-                let mut count = 0;
+                let (mut count, mut number) = (0, 0);
                 environment.begin_attempt();
-                rows.each(&mut |row| {
+                let stored = rows.each(&mut |row| {
+                    number += 1;
                     count += match execute_compiled(
                         &plan.planned,
                         access,
@@ -308,8 +315,13 @@ impl Connection {
                         None => execute(&plan.planned, access, row, &mut *environment, &mut |_| Ok(()))?,
                     };
                     Ok(())
-                })?;
-                Ok(count)
+                });
+                stored.map(|()| count).map_err(|error| match lines {
+                    Some((table, first)) if number > 0 && !error.is_retryable() => {
+                        error.with_context(format!("COPY {table}, line {}", first + number - 1))
+                    }
+                    _ => error,
+                })
             };
             let done = match (in_session, runs_once) {
                 (true, true) => access::load_in(&mut self.transaction.session, body),

@@ -124,7 +124,9 @@ impl Connection {
             CopyFormat::Binary => self.binary_rows(source, &name.to_string(), &fields)?,
             _ => self.line_rows(source, &name.to_string(), &fields, options)?,
         };
-        let count = self.run_each(&insert, &mut rows, runs_once)?;
+        let first_line = if options.header { 2 } else { 1 };
+        let lines = Some((name.last(), first_line));
+        let count = self.run_each(&insert, &mut rows, runs_once, lines)?;
         self.rows_of_statement += count;
         sink.complete(&format!("COPY {count}"))
     }
