@@ -29,6 +29,9 @@ const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 2
 const LITTLE: usize = CHUNK_BYTES / 8;
 /// Free memory of this length is a span: each record that is cut from a chunk has room in it.
 const SPAN_BYTES_MIN: usize = CHUNK_BYTES / 4;
+/// Free memory is joined when tables have left this part of all free records since the last time: each time takes as long as
+/// there are free records, however few come in.
+const UNJOINED_PART: usize = 16;
 const PAGE_BYTES: usize = 4 << 10;
 /// This many chunks are ordinary memory.
 const SINGLE_CHUNKS: usize = 8;
@@ -44,6 +47,8 @@ pub(crate) struct Slabs {
     free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
     /// How many there are, so that a thread that finds none need not lock.
     free_count: AtomicUsize,
+    /// How many records tables have left since free memory was last joined.
+    unjoined: AtomicUsize,
     /// Whether the store is gone, so that all memory goes with the last table.
     is_closed: AtomicBool,
     budget: Budget,
@@ -270,12 +275,19 @@ impl Slabs {
         self.free_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes back the memory of many records, a table's. Beside their neighbors that are free, too, they become spans, and the
-    /// pages of these go back to the system.
+    /// Takes back the memory of many records, a table's. Once enough have come, they become spans with all neighbors that are
+    /// free, too, and the pages of these go back to the system.
     ///
     /// # Safety
     /// As for [`free`](Self::free), of each record.
     pub(crate) unsafe fn free_all(&self, records: Vec<RecordPointer>) {
+        // Relaxed: recent numbers are enough.
+        let unjoined = self.unjoined.fetch_add(records.len(), Ordering::Relaxed) + records.len();
+        if records.is_empty() || unjoined < self.free_count.load(Ordering::Relaxed) / UNJOINED_PART {
+            // SAFETY: the caller's promise.
+            return records.into_iter().for_each(|record| unsafe { self.free(record) });
+        }
+        self.unjoined.store(0, Ordering::Relaxed);
         let mut pieces = Vec::new();
         let has_room = reserve(&mut pieces, records.len()).is_ok();
         let mut freed = 0;
@@ -458,6 +470,30 @@ mod tests {
         drop(chunks);
         slabs.give_back(&mut cutter);
         assert_eq!(slabs.budget().used(), empty);
+    }
+
+    #[test]
+    fn few_records_of_a_table_are_joined_once_enough_have_come() {
+        let slabs = Slabs::default();
+        let mut cutter = Cutter::default();
+        let mut made: Vec<_> = (0..3000).map(|_| slabs.make(&mut cutter, PLACEHOLDER, b"key", 3)).collect();
+        let few: Vec<Vec<_>> = (0..20).map(|_| made.split_off(made.len() - 10)).collect();
+        for record in made {
+            // SAFETY: no other thread has access to it.
+            unsafe { slabs.free(record) };
+        }
+        let joined = |few: Vec<RecordPointer>| {
+            let before = slabs.free_count.load(Ordering::Relaxed);
+            let count = few.len();
+            // SAFETY: as above.
+            unsafe { slabs.free_all(few) };
+            slabs.free_count.load(Ordering::Relaxed) != before + count
+        };
+        assert!(!joined(Vec::new()), "nothing has come");
+        let joined: Vec<bool> = few.into_iter().map(joined).collect();
+        assert!(!joined[0] && joined.contains(&true), "{joined:?}");
+        slabs.give_back(&mut cutter);
+        assert_eq!(slabs.budget().used(), 0);
     }
 
     #[test]
