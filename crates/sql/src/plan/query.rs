@@ -60,14 +60,28 @@ impl Planner<'_> {
         }
         plan = self.lock(plan, locks, limit.clone())?;
         if let Some(limit) = limit {
-            // LIMIT NULL is no limit.
-            let count = limit.count.as_ref().and_then(Expr::as_constant).filter(|count| !count.is_null());
-            let count = count.map(|count| count.any_int().max(0) as f64);
-            let (width, rows, cost) =
-                (plan.width, count.map_or(plan.rows, |count| count.min(plan.rows)), plan.cost);
-            plan = self.plan(Node::Limit { input: Box::new(plan), limit }, width, rows, cost);
+            plan = self.limited(plan, limit);
         }
         Ok(self.narrowed(plan, query.columns.len()))
+    }
+
+    /// The rows of a plan up to a limit. Columns that are computed from each row are computed above it: rows beyond the limit
+    /// must neither fail nor draw numbers from a sequence. Rows that OFFSET skips are computed, as in PostgreSQL.
+    fn limited(&mut self, plan: Plan, limit: Limit) -> Plan {
+        // LIMIT NULL is no limit.
+        let count = limit.count.as_ref().and_then(Expr::as_constant).filter(|count| !count.is_null());
+        let count = count.map(|count| count.any_int().max(0) as f64);
+        let (width, cost) = (plan.width, plan.cost);
+        let rows = count.map_or(plan.rows, |count| count.min(plan.rows));
+        let is_movable = limit.offset.is_none() && limit.ties.is_none();
+        match plan.node {
+            Node::Project { input, expressions } if is_movable => {
+                let below = (input.width, input.cost);
+                let input = self.plan(Node::Limit { input, limit }, below.0, rows, below.1);
+                self.plan(Node::Project { input: Box::new(input), expressions }, width, rows, cost)
+            }
+            _ => self.plan(Node::Limit { input: Box::new(plan), limit }, width, rows, cost),
+        }
     }
 
     /// Only the first slots.

@@ -4,7 +4,8 @@
 //! - Without keys there is one group, even of no rows.
 //! - With several grouping sets, a row is in one group of each; a result row says in its last slot of which set it is.
 //! - Beyond the memory limit, rows of groups that are not there yet are written to files, divided by the hash of their keys, and
-//!   grouped part after part when the groups in memory have been given.
+//!   grouped part after part when the groups in memory have been given. From the first such row on, no group is added in memory,
+//!   even if the input releases some: rows of that group may be in a file.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -45,6 +46,17 @@ pub(crate) struct Groups {
     states: Vec<Option<State>>,
     table: HashTable<u32>,
     bytes: usize,
+}
+
+/// Which groups may be added in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// All: rows cannot go to files.
+    Unlimited,
+    /// As many as the memory limit leaves room for.
+    Limited,
+    /// None: rows of other groups are in files.
+    None,
 }
 
 /// Whether a set has the key at this position.
@@ -163,13 +175,7 @@ impl<'e> Aggregate<'e> {
 
     /// The group of a row in a set. None: there is no room for another group.
     #[inline]
-    fn group(
-        &mut self,
-        run: &mut Run<'e>,
-        row: &[Value],
-        set: usize,
-        is_bounded: bool,
-    ) -> Result<Option<usize>> {
+    fn group(&mut self, run: &mut Run<'e>, row: &[Value], set: usize, room: Room) -> Result<Option<usize>> {
         let node = self.node;
         if node.keys.is_empty() && node.sets.len() == 1 && !self.groups.keys.is_empty() {
             return Ok(Some(0));
@@ -179,11 +185,15 @@ impl<'e> Aggregate<'e> {
         if let Some(group) = self.groups.find(node, hash, set, key) {
             return Ok(Some(group));
         }
+        if room == Room::None {
+            return Ok(None);
+        }
         let keys =
             (0..node.keys.len()).map(|at| if in_set(node, set, at) { key(at).clone() } else { Value::Null });
         let keys: Vec<Value> = std::iter::once(Value::Int4(set as i32)).chain(keys).collect();
         let bytes = row_bytes(&keys) + 24 + node.calls.len() * STATE_BYTES;
-        if is_bounded && !run.memory.has_room(bytes) && self.groups.keys.len() > BATCH_ROWS {
+        let is_limited = room == Room::Limited && self.groups.keys.len() > BATCH_ROWS;
+        if is_limited && !run.memory.has_room(bytes) {
             return Ok(None);
         }
         run.memory.charge(bytes)?;
@@ -216,7 +226,13 @@ impl<'e> Aggregate<'e> {
         for set in 0..self.node.sets.len() {
             groups.clear();
             for row in batch.rows() {
-                groups.push(match (self.group(run, row, set, is_bounded)?, &mut files) {
+                let has_files = files.as_ref().is_some_and(|files| !files.is_empty());
+                let room = match (is_bounded, has_files) {
+                    (false, _) => Room::Unlimited,
+                    (true, false) => Room::Limited,
+                    (true, true) => Room::None,
+                };
+                groups.push(match (self.group(run, row, set, room)?, &mut files) {
                     (Some(group), _) => group as u32,
                     (None, Some(files)) => {
                         self.put_aside(run, row, files)?;
@@ -258,7 +274,7 @@ impl<'e> Aggregate<'e> {
             // A set without keys is one group, even of no rows.
             if is_empty && self.node.sets[set].is_empty() {
                 let row = vec![Value::Null; self.node.input.width];
-                self.group(run, &row, set, false)?;
+                self.group(run, &row, set, Room::Unlimited)?;
             }
         }
         Ok(())

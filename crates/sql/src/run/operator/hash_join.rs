@@ -127,12 +127,15 @@ impl<'e> HashJoin<'e> {
         }
     }
 
-    /// Reads a right side as a whole.
+    /// Reads a right side as a whole. What does not fit is not charged any longer.
     pub(crate) fn read_build(node: &'e HashNode, run: &mut Run<'e>) -> Result<Arc<Build>> {
         let mut right = operator(&node.right, run)?;
         let mut build = Build { rows: Batch::new(node.right.width), ..Build::default() };
+        let mut charged = 0;
         while let Some(batch) = right.next(run)? {
-            run.memory.charge(batch_bytes(&batch))?;
+            let bytes = batch_bytes(&batch);
+            run.memory.charge(bytes).inspect_err(|_| run.memory.release(charged))?;
+            charged += bytes;
             build.add(node, run, batch);
         }
         Ok(Arc::new(build))

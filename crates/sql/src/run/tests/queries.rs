@@ -240,6 +240,35 @@ fn sorts_groupings_and_joins_larger_than_memory_spill_to_disk() {
 }
 
 #[test]
+fn a_group_is_whole_where_its_input_releases_memory_between_its_rows() {
+    let f = Fixture::new().table("big", "a int4!, b int4", "a", &[]);
+    f.run("INSERT INTO big SELECT g, g * 7919 % 5000 FROM generate_series(1, 20000) AS g");
+    // A join in parts releases the memory of each part before it reads the next one.
+    let groups =
+        "SELECT l.b % 4000, count(*), count(r.a) FROM big l FULL JOIN big r ON l.a = r.a + 10000 GROUP BY 1";
+    let mut wanted = f.run(groups);
+    wanted.sort();
+    for memory in (500_000..900_000).step_by(50_000) {
+        let mut grouped = f.run_with(groups, &[], memory).unwrap();
+        grouped.sort();
+        assert!(grouped == wanted, "{memory}: {} groups for {}", grouped.len(), wanted.len());
+    }
+}
+
+#[test]
+fn columns_of_rows_beyond_a_limit_are_not_computed() {
+    let f = Fixture::new().table("t", "a int4!", "a", &[]);
+    f.run("INSERT INTO t SELECT g FROM generate_series(1, 20) AS g");
+    assert_eq!(f.line("SELECT 12 / (4 - a) FROM t LIMIT 3"), "4 | 6 | 12");
+    assert_eq!(f.line("SELECT 12 / (4 - a) FROM t ORDER BY a LIMIT 2"), "4 | 6");
+    assert_eq!(f.line("SELECT x FROM (SELECT 12 / (4 - a) AS x FROM t LIMIT 1) q"), "4");
+    assert_eq!(f.line("SELECT 12 / (4 - a) FROM t LIMIT 0"), "");
+    assert_eq!(f.state("SELECT 12 / (4 - a) FROM t LIMIT 4"), "22012");
+    // Rows that OFFSET skips are.
+    assert_eq!(f.state("SELECT 12 / (1 - a) FROM t LIMIT 1 OFFSET 1"), "22012");
+}
+
+#[test]
 fn an_operator_that_cannot_spill_fails_with_53200() {
     let f = Fixture::new();
     let text = "SELECT array_agg(g) OVER () FROM generate_series(1, 100000) AS g";
