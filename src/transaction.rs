@@ -270,6 +270,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`insert`](Self::insert) and [`update`](Self::update).
+    #[doc(alias = "upsert")]
     pub fn put<R: TableRow>(&self, table: &TableOf<R>, row: &R) -> Result<bool> {
         let values = IntoRow::<TableOf<R>>::into_row(row, table)?;
         let (core, values) = (table.core(), values.as_ref());

@@ -12,15 +12,19 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use bumpalo::Bump;
+
 pub use self::column_type::{ColumnType, StoredType};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::feed::ChangedColumns;
 use crate::row::{OwnedRow, Row};
 use crate::storage::definition::TableDefinition;
 use crate::storage::table::TableCore;
 use crate::table::Table;
-use crate::types::ValueRef;
+use crate::types::memory::Refused;
+use crate::types::{Value, ValueRef};
 
 /// A struct that is a table's row: implemented by `#[derive(Table)]`.
 #[diagnostic::on_unimplemented(
@@ -204,6 +208,63 @@ impl OwnedRow {
     /// As [`Row::to`].
     pub fn to<R: TableRow>(&self) -> Result<R> {
         self.row().to()
+    }
+}
+
+impl ChangedColumns {
+    /// Makes the new row of the old one, for a copy that keeps rows as structs.
+    ///
+    /// ```
+    /// # use heddledb::{Options, set};
+    /// use std::collections::HashMap;
+    ///
+    /// use heddledb::{Change, Database, Table};
+    ///
+    /// #[derive(Debug, PartialEq, Table)]
+    /// struct Item {
+    ///     #[table(key)]
+    ///     id: i64,
+    ///     name: String,
+    ///     stock: i64,
+    /// }
+    ///
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(directory.path(), Options::default())?;
+    /// let items = db.table_of::<Item>()?;
+    /// let mut feed = db.watch(&items, db.snapshot()?.epoch())?;
+    /// # db.run(|tx| tx.insert(&items, &Item { id: 1, name: "pen".into(), stock: 3 }))?;
+    /// # db.run(|tx| { tx.add(&items, 1, "stock", -1)?; tx.update(&items, 1, set! { name: "pencil" }) })?;
+    /// let mut cache: HashMap<i64, Item> = HashMap::new();
+    /// while let Some(batch) = feed.try_next()? {
+    ///     for change in &batch {
+    ///         let id = change.key().map(|key| i64::try_from(&key[0])).transpose()?.unwrap_or_default();
+    ///         match change {
+    ///             Change::Insert { row, .. } => _ = cache.insert(id, row.to()?),
+    ///             Change::Update { columns, .. } => columns.apply_to_row(cache.get_mut(&id).expect("it was inserted"))?,
+    ///             Change::Delete { .. } => _ = cache.remove(&id),
+    ///             _ => cache.clear(), // emptied, rewritten or dropped
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(cache[&1], Item { id: 1, name: "pencil".into(), stock: 2 });
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Row::to`]; the row is not the one that was changed: an operation fails on it.
+    pub fn apply_to_row<R: TableRow>(&self, row: &mut R) -> Result<()> {
+        let table = self.table();
+        R::shape().check(table)?;
+        let mut values: Vec<Value> = row.values().as_ref().iter().map(|value| value.to_value()).collect();
+        self.apply_to_first(&mut values)?;
+        let (layout, arena) = (table.layout(), Bump::new());
+        let mut words = vec![0; layout.words()];
+        for (position, value) in values.iter().enumerate() {
+            let value = layout.checked(position, value.into())?;
+            layout.put(&mut words, position, value, &arena).map_err(Refused::error)?;
+        }
+        *row = R::from_columns(&Row::new(table, &words))?;
+        Ok(())
     }
 }
 

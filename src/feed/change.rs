@@ -90,7 +90,8 @@ impl ChangedColumns {
         self.iter().find(|(name, _)| *name == column).map(|(_, change)| change)
     }
 
-    /// Makes the new row of the old one: its values, one for each column of the table, in order.
+    /// Makes the new row of the old one: its values, one for each column of the table, in order. For a copy that keeps structs, see
+    /// [`apply_to_row`](Self::apply_to_row).
     ///
     /// # Errors
     /// [`Error::WrongRow`] for another number of values; the row is not the one that was changed: an operation fails on it.
@@ -100,8 +101,21 @@ impl ChangedColumns {
             let table = definition.name().to_string();
             return Err(Error::WrongRow { table, expected, given: row.len() });
         }
+        self.apply_to_first(row)
+    }
+
+    /// The table that they are columns of.
+    pub(crate) fn table(&self) -> &TableCore {
+        &self.table
+    }
+
+    /// Makes the new row of the old one, of which these are the first columns.
+    ///
+    /// # Errors
+    /// An operation fails on a value.
+    pub(crate) fn apply_to_first(&self, row: &mut [Value]) -> Result<()> {
         for (at, change) in &self.columns {
-            let value = &mut row[*at];
+            let Some(value) = row.get_mut(*at) else { continue };
             *value = match change {
                 ColumnChange::Set(new) => new.clone(),
                 ColumnChange::Apply { operation, operand } => {

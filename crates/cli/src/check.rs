@@ -78,7 +78,10 @@ pub fn run(arguments: &Arguments) -> Result {
 /// Opens a database to look at, and changes nothing in it.
 pub fn open(directory: &std::path::Path) -> Result<Database> {
     if !directory.is_dir() {
-        return Err(Failure::Usage(format!("{} is no directory; give a database's", directory.display())));
+        return Err(Failure::Usage(format!(
+            "{}: not a directory; give the path of a database",
+            directory.display()
+        )));
     }
     let options = Options::default().durability(Durability::Group).read_only(true);
     Ok(Database::open(directory, recovering::shown(options))?)

@@ -83,7 +83,11 @@ pub fn run(arguments: &Arguments) -> Result {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let options = options(&settings)?;
     let server = Server::listen(settings).map_err(failure)?;
+    let is_new = !directory.join("MANIFEST").exists();
     let db = open(directory, options)?;
+    if is_new {
+        output::report(format_args!("created the database {}", directory.display()));
+    }
     server.serve(&db).map_err(failure)?;
     if server.trusts_everybody() {
         output::report(

@@ -73,6 +73,37 @@ fn rows_that_sql_refuses_are_reported_and_written_to_a_file() {
 }
 
 #[test]
+fn the_first_rejected_row_ends_an_import_and_only_rows_before_it_stay() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (db, file) = (path(place.path(), "db"), path(place.path(), "more.csv"));
+    sql(&db, ITEMS);
+    let ended = |text: &str, parts: &[&str]| {
+        std::fs::write(&file, text).expect("written");
+        let output = heddle(&["import", &db, "item", &file]);
+        let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(parts.iter().all(|part| reported.contains(part)), "{reported}");
+    };
+    let count = || sql(&db, "select count(*) from item where id > 2");
+    ended("id,name\n1,taken\n3,c\n", &["line 2: duplicate key", "Key (id)=(1)", "nothing is imported"]);
+    ended("id,nam\n3,c\n", &["line 1: ", "nothing is imported", "give --header"]);
+    assert_eq!(count(), "count\n0\n");
+    ended("id,name\n3,c\nx,d\n4,e\n", &["line 3: ", "the row before it is imported", "--keep-going"]);
+    ended("id,name\n5,f\n6,g\n1,taken\n7,h\n", &["line 4: ", "the 2 rows before it are imported"]);
+    assert_eq!(sql(&db, "select id from item where id > 2 order by id"), "id\n3\n5\n6\n");
+}
+
+#[test]
+fn an_export_of_no_table_leaves_the_file() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (db, file) = (path(place.path(), "db"), path(place.path(), "kept.csv"));
+    sql(&db, ITEMS);
+    std::fs::write(&file, "kept").expect("written");
+    assert_eq!(heddle(&["export", &db, "nothing", &file]).status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "kept");
+}
+
+#[test]
 fn tables_of_the_engine_come_back_from_each_format() {
     let place = tempfile::tempdir().expect("a directory");
     let directory = path(place.path(), "db");
@@ -127,7 +158,7 @@ fn wrong_usage_says_what_to_do() {
     wrong(&["export", &db, "nothing"], 2, "nothing");
     wrong(&["import", &db, "nothing", "x.csv"], 2, "nothing");
     wrong(&["import", &db, "item", "/nowhere/x.csv"], 1, "/nowhere/x.csv");
-    wrong(&["import", "/nowhere", "item", "x.csv"], 2, "is no directory");
+    wrong(&["import", "/nowhere", "item", "x.csv"], 2, "not a directory");
     let junk = path(place.path(), "junk.parquet");
     std::fs::write(&junk, "junk").expect("written");
     wrong(&["import", &db, "item", &junk], 1, "Parquet");

@@ -42,7 +42,7 @@ pub enum Error {
     },
     /// A row that the table does not take.
     #[error(
-        "{rejected}; {imported} rows before it are imported: correct it, or have rejected rows collected"
+        "{rejected}; rows before it that are imported: {imported}; correct it, or have rejected rows collected (`Import::collect_rejected`)"
     )]
     Rejected {
         /// The row.

@@ -9,7 +9,7 @@ use heddledb::{Database, Range, Snapshot, Table};
 
 use crate::Format;
 use crate::csv::Dialect;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::writer::{Column, LineWriter, Writer};
 
 /// How a table is written into a file.
@@ -24,7 +24,6 @@ pub struct Export {
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[must_use]
 #[non_exhaustive]
 pub struct ExportReport {
     /// How many rows.
@@ -66,7 +65,10 @@ impl Export {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_file(&self, db: &Database, table: &Table, path: impl AsRef<Path>) -> Result<ExportReport> {
-        let file = File::create(path)?;
+        let path = path.as_ref();
+        let file = File::create(path).map_err(|error| {
+            Error::Io(std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        })?;
         let report = self.run(db, table, &file)?;
         file.sync_all()?;
         Ok(report)

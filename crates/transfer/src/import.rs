@@ -46,7 +46,6 @@ impl fmt::Debug for Import<'_> {
 
 /// What was imported.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[must_use]
 #[non_exhaustive]
 pub struct ImportReport {
     /// How many rows are in the table that were not.
@@ -178,7 +177,12 @@ impl<'r> Import<'r> {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let target = Target { table: table.to_string(), columns: columns.to_vec() };
-                Ok(Box::new(crate::parquet::ParquetRecords::of_file(file, target)?))
+                let records =
+                    crate::parquet::ParquetRecords::of_file(file, target).map_err(|error| match error {
+                        Error::Io(error) => named(error),
+                        other => other,
+                    });
+                Ok(Box::new(records?))
             }
             _ => self.records(table, columns, BufReader::new(file)),
         }

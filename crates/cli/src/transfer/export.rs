@@ -44,6 +44,10 @@ pub fn run(arguments: &Arguments) -> Result {
     match file {
         None => to_output(&db, &arguments.table, &export)?,
         Some(path) => {
+            // An older file of this name stays if there is no such table.
+            if sql_table::connection(&db, &arguments.table)?.is_none() {
+                db.table(&arguments.table)?;
+            }
             let file =
                 File::create(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
             let rows = write(&db, &arguments.table, &export, &file)??;

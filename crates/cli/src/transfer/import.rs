@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use heddle_sql::Connection;
 use heddledb::{Database, Options};
 use heddledb_transfer::csv::Dialect;
-use heddledb_transfer::{Header, Import, Rejected};
+use heddledb_transfer::{Format, Header, Import, Rejected};
 
 use super::{FormatName, file_of, format_of, sql_table};
 use crate::failure::{Failure, Result};
@@ -17,8 +17,9 @@ use crate::{output, recovering};
 
 /// Insert the rows of a CSV, JSON or Parquet file into a table.
 ///
-/// A table without rows gets all rows of the file, or none; otherwise rows are inserted in batches. Columns that the file does not have get
-/// their defaults. Without --keep-going the first row that the table does not take ends the import.
+/// Rows are inserted in batches, each of which is a transaction. A table that was created without SQL and has no rows gets all rows of the
+/// file, or none. Columns that the file does not have get their defaults. Without --keep-going the first row that the table does not take
+/// ends the import: the rows before it stay, and no row after it is inserted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -88,7 +89,7 @@ impl Rejects {
 pub fn run(arguments: &Arguments) -> Result {
     if !arguments.directory.is_dir() {
         let directory = arguments.directory.display();
-        return Err(Failure::Usage(format!("{directory} is no directory; give a database's")));
+        return Err(Failure::Usage(format!("{directory}: not a directory; give the path of a database")));
     }
     let db = Database::open(&arguments.directory, recovering::shown(Options::default()))?;
     let imported = import(&db, arguments);
@@ -110,7 +111,10 @@ fn import(db: &Database, arguments: &Arguments) -> Result<(u64, u64, f64)> {
         HeaderName::Yes => Header::Yes,
         HeaderName::No => Header::No,
     };
-    let file = arguments.rejected.as_ref().map(File::create).transpose()?;
+    let create = |path: &PathBuf| {
+        File::create(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+    };
+    let file = arguments.rejected.as_ref().map(create).transpose()?;
     let mut rejects = Rejects { reported: 0, file, failed: None };
     let mut import = Import::new(format).dialect(dialect).header(header);
     let start = Instant::now();
@@ -148,7 +152,7 @@ fn import_into_sql(
         Some(file) => import.records_of_file(&arguments.table, &names, file)?,
         None => import.records(&arguments.table, &names, io::stdin())?,
     };
-    let mut sink = sql_table::Sink::new(&mut connection, &table, &names);
+    let mut sink = sql_table::Sink::new(&mut connection, &table, &names).keep_going(arguments.keep_going);
     while let Some(record) = records.next_record()? {
         let rejected = match record {
             Ok(record) => sink.push(record)?,
@@ -158,21 +162,37 @@ fn import_into_sql(
                 all
             }
         };
-        report(&rejected, sink.rows, arguments.keep_going, rejects)?;
+        report(&rejected, sink.rows, arguments, rejects)?;
     }
-    report(&sink.flush()?, sink.rows, arguments.keep_going, rejects)?;
+    report(&sink.flush()?, sink.rows, arguments, rejects)?;
     Ok((sink.rows, rejects.reported))
 }
 
 /// Reports rejected rows, and fails at the first one unless the import is to go on.
-fn report(rejected: &[Rejected], rows: u64, keeps_going: bool, rejects: &mut Rejects) -> Result {
+fn report(rejected: &[Rejected], rows: u64, arguments: &Arguments, rejects: &mut Rejects) -> Result {
     match rejected.first() {
-        Some(first) if !keeps_going => Err(Failure::Failed(format!(
-            "{first}; {rows} rows are imported: correct it, or give --keep-going"
-        ))),
+        Some(first) if !arguments.keep_going => {
+            let format = format_of(arguments.format, file_of(&arguments.file))?;
+            Err(ended_by(first, rows, format == Format::Csv && first.line == 1))
+        }
         _ => {
             rejected.iter().for_each(|rejected| rejects.take(rejected));
             Ok(())
         }
     }
+}
+
+/// The failure of an import that a row has ended, with this many rows before it imported. `may_be_header`: the row may have been
+/// meant as the names of the columns.
+pub fn ended_by(rejected: &Rejected, rows: u64, may_be_header: bool) -> Failure {
+    let (stays, remedy) = match rows {
+        0 => ("nothing is imported".to_string(), "correct the line"),
+        1 => ("the row before it is imported".to_string(), "correct the line, remove that row from the file"),
+        _ => (
+            format!("the {rows} rows before it are imported"),
+            "correct the line, remove those rows from the file",
+        ),
+    };
+    let header = if may_be_header { "; if this line names columns, give --header" } else { "" };
+    Failure::Failed(format!("{rejected}; {stays}: {remedy}, or give --keep-going{header}"))
 }

@@ -51,6 +51,9 @@ impl From<heddledb_transfer::Error> for Failure {
     fn from(error: heddledb_transfer::Error) -> Failure {
         match error {
             heddledb_transfer::Error::Engine(error) => error.into(),
+            heddledb_transfer::Error::Rejected { rejected, imported } => {
+                import::ended_by(&rejected, imported, false)
+            }
             other => Failure::Failed(other.to_string()),
         }
     }

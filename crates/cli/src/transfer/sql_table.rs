@@ -1,7 +1,7 @@
 //! Tables that SQL knows: rows go in and out by COPY, so that they have SQL's types, and its checks, defaults and triggers hold.
 //!
-//! Invariant: rows are copied in batches, each a transaction of its own; a batch that fails is copied row by row, and only the
-//! rows at fault are missing.
+//! Invariant: rows are copied in batches, each a transaction of its own; a batch that fails is copied row by row. Then only the
+//! rows at fault are missing, or, if the first one ends the import, that row and all after it.
 
 use std::io::Write;
 
@@ -83,6 +83,8 @@ pub struct Sink<'c> {
     /// The columns that the rows of the batch have.
     given: Vec<bool>,
     batch: Vec<Record>,
+    /// Whether rows after a rejected one are copied.
+    keeps_going: bool,
     /// How many rows were copied.
     pub rows: u64,
 }
@@ -90,7 +92,13 @@ pub struct Sink<'c> {
 impl<'c> Sink<'c> {
     /// `table`: its name as SQL writes it.
     pub fn new(connection: &'c mut Connection, table: &'c str, columns: &'c [String]) -> Sink<'c> {
-        Sink { connection, table, columns, given: Vec::new(), batch: Vec::new(), rows: 0 }
+        Sink { connection, table, columns, given: Vec::new(), batch: Vec::new(), keeps_going: true, rows: 0 }
+    }
+
+    /// Whether rows after a rejected one are copied (they are, unless said otherwise).
+    pub fn keep_going(mut self, keeps_going: bool) -> Sink<'c> {
+        self.keeps_going = keeps_going;
+        self
     }
 
     /// Adds a row; the rejected ones of a batch that was copied.
@@ -127,12 +135,24 @@ impl<'c> Sink<'c> {
             match self.connection.copy_from(&copy, csv.as_bytes()) {
                 Ok(_) => self.rows += 1,
                 Err(error) if matches!(error.state().class(), "22" | "23" | "P0") => {
-                    rejected.push(Rejected { line, column: None, reason: error.message().to_string(), text });
+                    rejected.push(Rejected { line, column: None, reason: reason_of(&error), text });
+                    if !self.keeps_going {
+                        break;
+                    }
                 }
                 Err(error) => return Err(Failure::Failed(error.to_string())),
             }
         }
         Ok(rejected)
+    }
+}
+
+/// Why SQL refuses a row: the message, and the values at fault where another row has them. A failing row's own values
+/// are not repeated.
+fn reason_of(error: &SqlError) -> String {
+    match error.detail().filter(|detail| detail.starts_with("Key ")) {
+        Some(detail) => format!("{}: {}", error.message(), detail.trim_end_matches('.')),
+        None => error.message().to_string(),
     }
 }
 
