@@ -297,6 +297,7 @@ impl Binder<'_> {
             }
         }
         if call.distinct {
+            name_arguments(&mut order_by, &resolved.args);
             self.check_distinct_aggregate(&resolved, &order_by, at)?;
         }
         let filter = match &call.filter {
@@ -462,6 +463,20 @@ impl Binder<'_> {
                 }
             },
             Over::Window(definition) => self.inherited_window(definition),
+        }
+    }
+}
+
+/// Lets keys of ORDER BY name arguments that were converted implicitly: `string_agg(DISTINCT v, ',' ORDER BY v)`, where `v` is
+/// a `varchar`.
+fn name_arguments(order_by: &mut [SortKey], args: &[BoundExpr]) {
+    for key in order_by {
+        let is_converted = |arg: &&BoundExpr| match arg {
+            BoundExpr::Cast { operand, explicit: false, .. } => **operand == key.expr,
+            _ => false,
+        };
+        if let Some(arg) = args.iter().find(is_converted).filter(|_| !args.contains(&key.expr)) {
+            key.expr = arg.clone();
         }
     }
 }
