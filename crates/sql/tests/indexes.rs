@@ -1,10 +1,10 @@
 //! Partial indexes and indexes on expressions: when plans use them, that they never change a result, and that they survive
-//! a restart.
+//! a restart. And tables that a program has made without an ordered index: no plan reads a range of one.
 
 mod support;
 
 use heddle_sql::{ConnectOptions, Connection, Sql, SqlState};
-use heddledb::{Database, Durability, Options};
+use heddledb::{DataType, Database, Durability, Options, PrimaryIndex, TableDefinition};
 use support::samples::Random;
 
 fn connect(database: &Database) -> Connection {
@@ -215,4 +215,42 @@ fn they_survive_a_restart() {
     run(&mut connection, "analyze t");
     assert!(uses(&mut connection, "lower(name) = 'n99' and k > 10", "live"));
     assert_eq!(rows(&mut connection, "select id from t where lower(name) = 'n99' and k > 10"), ["99"]);
+}
+
+#[test]
+fn a_table_with_a_hash_index_alone_is_read_by_whole_keys_or_as_a_whole() {
+    let database =
+        Database::in_memory_with(Options::default().durability(Durability::None)).expect("a database");
+    let stock = TableDefinition::new("stock")
+        .column("w", DataType::Int64)
+        .column("i", DataType::Int64)
+        .column("n", DataType::Int64)
+        .primary_key(["w", "i"])
+        .primary_index(PrimaryIndex::Hash);
+    database.create_table(stock).expect("made");
+    let mut connection = connect(&database);
+    run(&mut connection, "insert into stock select n % 4, n, n % 7 from generate_series(0, 3999) as n");
+    run(&mut connection, "create table line (id int primary key, w bigint, i bigint)");
+    run(&mut connection, "insert into line select n, n % 4, n from generate_series(0, 999) as n");
+    run(&mut connection, "analyze");
+    let cases = [
+        ("select n from stock where w = 1 and i = 5", "5"),
+        ("select count(*) from stock where w = 1", "1000"),
+        ("select count(*) from stock where w = 1 and i in (1, 5, 6)", "2"),
+        ("select count(*) from stock where w = 1 and i between 1 and 100", "25"),
+        ("select count(*) from stock where w > 1", "2000"),
+        ("select i from stock order by w, i limit 1", "0"),
+        ("select i from stock order by w desc, i desc limit 1", "3999"),
+        ("select i from stock where w = 1 order by i limit 1", "1"),
+        ("select max(i) from stock where w = 2", "3998"),
+        ("select count(*) from line join stock using (w, i) where n < 3", "429"),
+        ("select count(*) from line join stock on stock.w = 1 and stock.i = line.i and line.w = 1", "250"),
+        ("select count(*) from line join stock using (w) where line.id < 4 and n = 0", "572"),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(rows(&mut connection, query), [expected], "{query}");
+    }
+    run(&mut connection, "update stock set n = 100 where w = 3 and i > 3000");
+    run(&mut connection, "delete from stock where w = 0");
+    assert_eq!(rows(&mut connection, "select count(*), max(n) from stock"), ["3000 100"]);
 }

@@ -16,6 +16,7 @@ use crate::plan::statistics::TableStatistics;
 use crate::plan::translate::comparison_of;
 use crate::plan::walk::{is_volatile, relations_of};
 use crate::types::{Modifier, Type};
+use heddledb::PrimaryIndex;
 
 /// The cost of descending an index, in units of one scanned row.
 const SEARCH_COST: f64 = 3.0;
@@ -207,10 +208,17 @@ pub(crate) fn candidates<'r>(
     restrictions: &'r [Restriction],
     usable: &'r dyn Fn(&Restriction) -> bool,
 ) -> impl Iterator<Item = Candidate> + 'r {
+    let has_ranges = has_key_order(table);
     orders(table).filter_map(move |(index, columns)| {
         let search = Search { table, statistics, restrictions, usable };
-        search.candidate(index, &columns)
+        search.candidate(index, &columns).filter(|found| has_ranges || index.is_some() || found.is_point)
     })
+}
+
+/// Whether ranges of the primary key can be read, and rows in its order: a table that a program has made may have a hash index
+/// alone.
+pub(crate) fn has_key_order(table: &Table) -> bool {
+    table.engine.definition().kind_of_primary_index() != PrimaryIndex::Hash
 }
 
 /// The primary key and the indexes, each with its leading columns up to the first one whose stored form does not sort

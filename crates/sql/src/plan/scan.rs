@@ -129,7 +129,9 @@ fn ordered(
     if best.is_point {
         return None;
     }
-    let scans = path::orders(table).map(|(index, columns)| {
+    let has_key_order = path::has_key_order(table);
+    let sorted = path::orders(table).filter(|(index, _)| has_key_order || index.is_some());
+    let scans = sorted.map(|(index, columns)| {
         let mut all = path::full(statistics);
         all.index = index;
         all.cost *= if index.is_some() { 1.6 } else { 1.0 };
