@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use heddle_sql::types::{Environment, Value};
-use heddle_sql::{CopyFormat, CopySource, Field, ResultSink, Sql, SqlError};
+use heddle_sql::{CopyFormat, CopySource, ResultSink, Sql, SqlError};
 use heddledb::{Database, Durability, Options, fail};
 
 /// Rows, unless an argument says otherwise.
@@ -143,35 +143,11 @@ impl CopySource for Feed {
 }
 
 impl ResultSink for Feed {
-    fn describe(&mut self, _fields: &[Field]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
     fn row(&mut self, _values: &[Value], _environment: &dyn Environment) -> Result<(), SqlError> {
         Ok(())
     }
 
-    fn complete(&mut self, _tag: &str) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn empty(&mut self) {}
-
-    fn suspended(&mut self) {}
-
     fn copy_in(&mut self, _format: CopyFormat, _columns: usize) -> Result<&mut dyn CopySource, SqlError> {
         Ok(self)
-    }
-
-    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_done(&mut self) -> Result<(), SqlError> {
-        Ok(())
     }
 }

@@ -15,7 +15,7 @@ mod calls;
 use std::process::{Command, ExitCode, Stdio};
 
 use heddle_sql::types::{Environment, Value};
-use heddle_sql::{Connection, CopyFormat, CopySource, Field, PreparedStatement, ResultSink, Sql, SqlError};
+use heddle_sql::{Connection, PreparedStatement, ResultSink, Sql, SqlError};
 use heddledb::{Database, Durability, Options, ProtocolKind, Table, ValueRef, fail, key};
 
 /// Repetitions that every operation runs before it is measured: all buffers have grown by then.
@@ -224,38 +224,10 @@ impl Bank {
 struct Sum(i64);
 
 impl ResultSink for Sum {
-    fn describe(&mut self, _fields: &[Field]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
     fn row(&mut self, values: &[Value], _environment: &dyn Environment) -> Result<(), SqlError> {
         if let [Value::Int8(amount)] = values {
             self.0 += amount;
         }
-        Ok(())
-    }
-
-    fn complete(&mut self, _tag: &str) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn empty(&mut self) {}
-
-    fn suspended(&mut self) {}
-
-    fn copy_in(&mut self, _format: CopyFormat, _columns: usize) -> Result<&mut dyn CopySource, SqlError> {
-        Err(SqlError::unsupported("nothing is copied here"))
-    }
-
-    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_done(&mut self) -> Result<(), SqlError> {
         Ok(())
     }
 }

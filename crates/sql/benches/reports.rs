@@ -34,20 +34,6 @@ type Rows = Vec<Vec<Option<String>>>;
 const ROUNDS: u32 = 3;
 /// Warehouses of CH-benCHmark's tables.
 const WAREHOUSES: u64 = 2;
-/// The tables of CH-benCHmark.
-const CH_TABLES: [&str; 11] = [
-    "region",
-    "nation",
-    "supplier",
-    "warehouse",
-    "district",
-    "customer",
-    "new_order",
-    "orders",
-    "item",
-    "stock",
-    "order_line",
-];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -212,7 +198,7 @@ fn load_postgres(
     }
     let directory = tempfile::tempdir()?;
     if queries.iter().any(|(name, _)| name.starts_with("ch ")) {
-        for table in CH_TABLES {
+        for table in reports::TABLES {
             let path = directory.path().join(format!("{table}.sql"));
             write_script(ours, table, &path)?;
             oracle.run_script(&path)?;

@@ -8,20 +8,6 @@ use heddle_workloads::tpcc::{Tpcc, reports};
 use heddledb::{Database, Durability, Options};
 use support::oracle::{Answer, Oracle, Session};
 
-/// The tables that the queries read, the largest last.
-const TABLES: [&str; 10] = [
-    "region",
-    "nation",
-    "supplier",
-    "warehouse",
-    "district",
-    "customer",
-    "new_order",
-    "orders",
-    "item",
-    "stock",
-];
-
 /// Two small warehouses and the tables of the queries.
 fn wholesaler() -> Sql {
     let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
@@ -90,7 +76,7 @@ fn the_queries_answer_as_on_postgres() {
     ] {
         ours.query(change).unwrap();
     }
-    for table in TABLES.into_iter().chain(["order_line"]) {
+    for table in reports::TABLES {
         copy_table(&mut ours, &mut theirs, table);
     }
     succeed(&mut theirs, "analyze");

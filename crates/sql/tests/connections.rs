@@ -2,7 +2,7 @@
 //! transactions of several connections, cancellation.
 
 use heddle_sql::{
-    Connection, Environment, Field, ResultSink, Sql, SqlError, SqlState, TransactionStatus, Type, Value,
+    Connection, Environment, ResultSink, Sql, SqlError, SqlState, TransactionStatus, Type, Value,
 };
 use heddledb::{Database, Durability, Options};
 
@@ -87,10 +87,6 @@ struct Rows {
 }
 
 impl ResultSink for Rows {
-    fn describe(&mut self, _fields: &[Field]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
     fn row(&mut self, values: &[Value], _environment: &dyn Environment) -> Result<(), SqlError> {
         self.rows.push(format!("{values:?}"));
         Ok(())
@@ -107,26 +103,6 @@ impl ResultSink for Rows {
 
     fn suspended(&mut self) {
         self.suspended = true;
-    }
-
-    fn copy_in(
-        &mut self,
-        _format: heddle_sql::CopyFormat,
-        _columns: usize,
-    ) -> Result<&mut dyn heddle_sql::CopySource, SqlError> {
-        Err(SqlError::unsupported("no data here"))
-    }
-
-    fn copy_out(&mut self, _format: heddle_sql::CopyFormat, _columns: usize) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_done(&mut self) -> Result<(), SqlError> {
-        Ok(())
     }
 }
 

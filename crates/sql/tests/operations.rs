@@ -4,10 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use heddle_sql::{
-    ConnectOptions, Connection, CopyFormat, CopySource, Environment, Field, ResultSink, Sql, SqlError,
-    StatisticKind, Value,
-};
+use heddle_sql::{ConnectOptions, Connection, Environment, ResultSink, Sql, SqlError, StatisticKind, Value};
 use heddledb::{Database, Durability, Options, PartitionedOptions, ProtocolKind, SplitOperation, key};
 
 fn open(options: Options) -> Sql {
@@ -97,35 +94,7 @@ fn statements_are_counted_by_their_texts_without_constants() {
 struct Discard;
 
 impl ResultSink for Discard {
-    fn describe(&mut self, _: &[Field]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
     fn row(&mut self, _: &[Value], _: &dyn Environment) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn complete(&mut self, _: &str) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn empty(&mut self) {}
-
-    fn suspended(&mut self) {}
-
-    fn copy_in(&mut self, _: CopyFormat, _: usize) -> Result<&mut dyn CopySource, SqlError> {
-        Err(SqlError::unsupported("no COPY"))
-    }
-
-    fn copy_out(&mut self, _: CopyFormat, _: usize) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _: &[u8]) -> Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn copy_done(&mut self) -> Result<(), SqlError> {
         Ok(())
     }
 }

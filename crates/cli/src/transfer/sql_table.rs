@@ -6,8 +6,7 @@
 use std::io::Write;
 
 use heddle_sql::{
-    Connection, CopyFormat, CopySource, Environment, Field as SqlField, ResultSink, Sql, SqlError, Type,
-    Value,
+    Connection, CopyFormat, Environment, Field as SqlField, ResultSink, Sql, SqlError, Type, Value,
 };
 use heddledb::{DataType, Database};
 use heddledb_transfer::csv::{Dialect, write_field};
@@ -223,32 +222,12 @@ impl Lines<'_> {
 }
 
 impl ResultSink for Lines<'_> {
-    fn describe(&mut self, _fields: &[SqlField]) -> std::result::Result<(), SqlError> {
-        Ok(())
-    }
-
     fn row(
         &mut self,
         _values: &[Value],
         _environment: &dyn Environment,
     ) -> std::result::Result<(), SqlError> {
         Ok(())
-    }
-
-    fn complete(&mut self, _tag: &str) -> std::result::Result<(), SqlError> {
-        Ok(())
-    }
-
-    fn empty(&mut self) {}
-
-    fn suspended(&mut self) {}
-
-    fn copy_in(
-        &mut self,
-        _format: CopyFormat,
-        _columns: usize,
-    ) -> std::result::Result<&mut dyn CopySource, SqlError> {
-        Err(SqlError::unsupported("this statement reads nothing"))
     }
 
     fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> std::result::Result<(), SqlError> {
@@ -261,9 +240,5 @@ impl ResultSink for Lines<'_> {
             self.failed = Some(error);
             SqlError::unsupported(message)
         })
-    }
-
-    fn copy_done(&mut self) -> std::result::Result<(), SqlError> {
-        Ok(())
     }
 }

@@ -52,15 +52,7 @@ impl Binder<'_> {
             modifier: Modifier::NONE,
             source: None,
         };
-        let columns = vec![value];
-        let entry = Entry {
-            name: None,
-            schema: None,
-            columns,
-            unqualified: true,
-            relation: None,
-            is_nullable: false,
-        };
+        let entry = Entry::unnamed(vec![value]);
         let condition = self.detached(|binder| {
             binder.scope().entries.push(entry);
             binder.clause_condition(&expr, Clause::Check)

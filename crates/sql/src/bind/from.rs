@@ -543,14 +543,7 @@ impl Binder<'_> {
             entry.unqualified = false;
         }
         let mut entries = [left, right].concat();
-        entries.push(Entry {
-            name: None,
-            schema: None,
-            columns,
-            unqualified: true,
-            relation: None,
-            is_nullable: false,
-        });
+        entries.push(Entry::unnamed(columns));
         if let Some(joined) = joined {
             let name = Some(joined.text.clone());
             entries.push(Entry {

@@ -205,14 +205,7 @@ impl Binder<'_> {
     pub fn add_value(&mut self, ty: Type) {
         let expr = BoundExpr::null(ty);
         let value = VisibleColumn { name: "value".to_string(), expr, modifier: Modifier::NONE, source: None };
-        let entry = Entry {
-            name: None,
-            schema: None,
-            columns: vec![value],
-            unqualified: true,
-            relation: None,
-            is_nullable: false,
-        };
+        let entry = Entry::unnamed(vec![value]);
         self.scope().entries.push(entry);
     }
 

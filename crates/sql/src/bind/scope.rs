@@ -115,6 +115,11 @@ pub(crate) struct VisibleColumn {
 }
 
 impl Entry {
+    /// Columns of no relation, and without a name before the point.
+    pub fn unnamed(columns: Vec<VisibleColumn>) -> Entry {
+        Entry { name: None, schema: None, columns, unqualified: true, relation: None, is_nullable: false }
+    }
+
     /// The columns of a relation.
     pub fn of_relation(name: &str, schema: Option<&str>, id: RelationId, columns: &[BoundColumn]) -> Entry {
         let columns = columns.iter().enumerate().map(|(column, it)| VisibleColumn {

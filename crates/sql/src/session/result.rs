@@ -148,12 +148,16 @@ pub trait CopySource {
 
 /// Where results go. A row is pushed only when nothing can take it back: after its transaction's statement was validated,
 /// or from a snapshot.
+///
+/// What an implementation leaves out is ignored; COPY is refused with 0A000.
 pub trait ResultSink {
     /// The columns of the rows that follow.
     ///
     /// # Errors
     /// Those of the code that receives the results; the statement then ends with it.
-    fn describe(&mut self, fields: &[Field]) -> Result<(), SqlError>;
+    fn describe(&mut self, _fields: &[Field]) -> Result<(), SqlError> {
+        Ok(())
+    }
     /// A row. `environment`: the settings by which its values are printed.
     ///
     /// # Errors
@@ -163,31 +167,48 @@ pub trait ResultSink {
     ///
     /// # Errors
     /// As [`describe`](Self::describe).
-    fn complete(&mut self, tag: &str) -> Result<(), SqlError>;
+    fn complete(&mut self, _tag: &str) -> Result<(), SqlError> {
+        Ok(())
+    }
     /// The text held no statement.
-    fn empty(&mut self);
+    fn empty(&mut self) {}
     /// A portal has given as many rows as it was asked for, and has more.
-    fn suspended(&mut self);
+    fn suspended(&mut self) {}
     /// A COPY … FROM STDIN begins.
     ///
     /// # Errors
     /// As [`describe`](Self::describe); 0A000 where data cannot be given.
-    fn copy_in(&mut self, format: CopyFormat, columns: usize) -> Result<&mut dyn CopySource, SqlError>;
+    fn copy_in(&mut self, _format: CopyFormat, _columns: usize) -> Result<&mut dyn CopySource, SqlError> {
+        Err(no_copy())
+    }
     /// A COPY … TO STDOUT begins.
     ///
     /// # Errors
     /// As [`describe`](Self::describe).
-    fn copy_out(&mut self, format: CopyFormat, columns: usize) -> Result<(), SqlError>;
+    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<(), SqlError> {
+        Err(no_copy())
+    }
     /// A piece of COPY's data: whole lines, or whole tuples.
     ///
     /// # Errors
     /// As [`describe`](Self::describe).
-    fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError>;
+    fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
+        Err(no_copy())
+    }
     /// COPY's data has ended.
     ///
     /// # Errors
     /// As [`describe`](Self::describe).
-    fn copy_done(&mut self) -> Result<(), SqlError>;
+    fn copy_done(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_copy() -> SqlError {
+    SqlError::unsupported(
+        "COPY from STDIN and to STDOUT are not possible here: what takes the results neither gives nor takes data",
+    )
 }
 
 /// What one statement of a text gave back, collected in memory.

@@ -104,6 +104,21 @@ const REGIONS: [(&str, &[&str]); 5] = [
 /// What states begin with: the codes are the nations' keys. Most customers are in Europe and Asia, for which the queries ask.
 const INITIALS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefghijklmnopqrstuvwxyz";
 
+/// The tables that the queries read, the largest last.
+pub const TABLES: [&str; 11] = [
+    "region",
+    "nation",
+    "supplier",
+    "warehouse",
+    "district",
+    "customer",
+    "new_order",
+    "orders",
+    "item",
+    "stock",
+    "order_line",
+];
+
 /// One of the 22 queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
