@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use heddledb::testing::{Fault, Operation, SimulatedDisk};
@@ -254,4 +255,27 @@ fn of_threads_that_open_one_sequence_each_gets_it() {
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3, 4]);
     }
+}
+
+#[test]
+fn a_sequence_that_is_made_again_after_a_drop_begins_anew_whoever_does_it() {
+    let db = Database::in_memory().expect("it opens");
+    let made = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1_000 {
+                    let sequence = match db.create_sequence(SequenceDefinition::new("s")) {
+                        Err(Error::SequenceExists { .. }) => continue,
+                        created => created.expect("it is made"),
+                    };
+                    assert_eq!(sequence.next().expect("a value"), 1);
+                    db.drop_sequence("s").expect("it is dropped by whom it was made");
+                    // Relaxed: read once the threads have ended.
+                    made.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_ne!(made.into_inner(), 0);
 }

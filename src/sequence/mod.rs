@@ -128,6 +128,7 @@ impl Database {
         let table = self.sequence_table()?;
         let values = row_of(&definition);
         let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
+        let _change = self.shared().sequences().change.lock();
         let inserted = self.run(|tx| tx.insert(&table, &values));
         if let Err(Error::DuplicateKey { .. }) = inserted {
             return Err(Error::SequenceExists { sequence: definition.name });
@@ -148,6 +149,7 @@ impl Database {
         }
         nesting::check("opening a sequence")?;
         let table = self.sequence_table()?;
+        let _change = sequences.change.lock();
         let found =
             self.run(|tx| tx.get(&table, [ValueRef::from(name)])?.map(|row| read(&row)).transpose())?;
         let (definition, resume) = found.ok_or_else(|| self.unknown(name))?;
@@ -166,6 +168,7 @@ impl Database {
 
     fn remove_sequence(&self, name: &str) -> Result<()> {
         let table = self.sequence_table()?;
+        let _change = self.shared().sequences().change.lock();
         if !self.run(|tx| tx.delete(&table, [ValueRef::from(name)]))? {
             return Err(self.unknown(name));
         }

@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_micros(200);
 #[derive(Default)]
 pub(crate) struct Sequences {
     pub(super) open: Mutex<HashMap<String, Arc<SequenceCore>>>,
+    /// Held while a sequence is made, put in use or dropped: between its record and its entry in `open`, no other thread looks at one
+    /// of the two alone.
+    pub(super) change: Mutex<()>,
     work: Mutex<Work>,
     wanted: Condvar,
 }
