@@ -1,6 +1,5 @@
 //! Tables into files.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +8,8 @@ use heddledb::{Database, Range, Snapshot, Table};
 
 use crate::Format;
 use crate::csv::Dialect;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::new_file::write_file;
 use crate::writer::{Column, LineWriter, Writer};
 
 /// How a table is written into a file.
@@ -60,18 +60,12 @@ impl Export {
         self.run_snapshot(&db.snapshot()?, table, output)
     }
 
-    /// Writes a table as it is now into a new file, and syncs it; an older one is replaced.
+    /// Writes a table as it is now into a file, as [`write_file`] does: all of it or nothing.
     ///
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_file(&self, db: &Database, table: &Table, path: impl AsRef<Path>) -> Result<ExportReport> {
-        let path = path.as_ref();
-        let file = File::create(path).map_err(|error| {
-            Error::Io(std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-        })?;
-        let report = self.run(db, table, &file)?;
-        file.sync_all()?;
-        Ok(report)
+        write_file(path, |file| self.run(db, table, file))
     }
 
     /// Writes a table as a snapshot shows it: so several tables fit together.

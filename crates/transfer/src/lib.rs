@@ -33,7 +33,7 @@
 //! | ordered tuple, top-K set | as in JSON | a list of values; a list of such lists | `JSON` |
 //!
 //! The files, in the order in which they name each other: `error` → `field` (a value on its way), `csv` → `record` (readers), `writer`,
-//! `json`, `parquet` → `import`, `export`.
+//! `json`, `parquet` → `import`, `new_file`, `export`.
 
 #![warn(missing_debug_implementations)]
 
@@ -43,6 +43,7 @@ mod export;
 mod field;
 mod import;
 mod json;
+mod new_file;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod record;
@@ -52,6 +53,7 @@ pub use error::{Error, Rejected, Result};
 pub use export::{Export, ExportReport};
 pub use field::Field;
 pub use import::{Import, ImportReport};
+pub use new_file::write_file;
 pub use record::{Header, Record, Records};
 pub use writer::{Column, Writer};
 

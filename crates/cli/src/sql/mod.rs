@@ -22,6 +22,7 @@ use heddle_sql::Sql;
 use heddledb::{Database, Options};
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use print::Format;
 use shell::Shell;
 
@@ -51,9 +52,21 @@ pub struct Arguments {
     keep_going: bool,
 }
 
+impl Arguments {
+    /// Whether statements are typed.
+    fn is_interactive(&self) -> bool {
+        self.commands.is_empty() && self.file.is_none() && std::io::stdin().is_terminal()
+    }
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
+    let is_new = !arguments.directory.exists();
     let db = Database::open(&arguments.directory, Options::default())?;
+    if is_new && arguments.is_interactive() {
+        // A path that was mistyped is seen here.
+        output::report(format_args!("a new database: {}", arguments.directory.display()));
+    }
     let sql = Sql::new(&db).map_err(reported)?;
     let connection = sql.connect(Default::default()).map_err(reported)?;
     let mut shell = Shell::new(sql.clone(), connection, arguments.format, arguments.keep_going);

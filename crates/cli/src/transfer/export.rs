@@ -1,12 +1,11 @@
 //! `heddle export`: a table into a file.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use heddledb::Database;
-use heddledb_transfer::{Error, Export};
+use heddledb_transfer::{Error, Export, write_file};
 
 use super::{FormatName, file_of, format_of, sql_table};
 use crate::failure::{Failure, Result};
@@ -44,14 +43,10 @@ pub fn run(arguments: &Arguments) -> Result {
     match file {
         None => to_output(&db, &arguments.table, &export)?,
         Some(path) => {
-            // An older file of this name stays if there is no such table.
-            if sql_table::connection(&db, &arguments.table)?.is_none() {
-                db.table(&arguments.table)?;
-            }
-            let file =
-                File::create(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-            let rows = write(&db, &arguments.table, &export, &file)??;
-            file.sync_all()?;
+            let rows = write_file(path, |file| match write(&db, &arguments.table, &export, file) {
+                Ok(written) => written.map_err(Failure::from),
+                Err(failure) => Err(failure),
+            })?;
             output::print(format_args!("{rows} rows exported"))?;
         }
     }
