@@ -115,7 +115,7 @@ const SCHEMA: &str = "
     create table child (id int, part int, parent int references parent, n int, primary key (id, part));
     create table unnamed (n int);
     create table watched (id int primary key, n int);
-    create function watch() returns trigger language plpgsql as $$ begin return new; end $$;
+    create function watch() returns trigger language plpgsql as $$ begin new.id := new.id + 1; return new; end $$;
     create trigger watch before update on watched for each row execute function watch();
 ";
 
@@ -137,14 +137,15 @@ fn what_cannot_be_derived_is_shown_with_its_reason() {
     let cases = [
         ("execute 'delete from parent';", "EXECUTE makes its statement when it runs"),
         ("insert into unnamed values (a);", "table unnamed has no primary key"),
-        ("update watched set n = 1 where id = a;", "table watched has triggers"),
+        ("update watched set n = 1 where id = a;", "trigger watch may change the key column id"),
         ("update parent set n = n + 1;", "no part of the key of parent is given"),
         ("update parent set n = 1 where n = a;", "no part of the key of parent is given"),
         ("delete from parent where id = a;", "rows of child may refer to what is changed"),
-        ("update parent set id = 1 where id = a;", "the primary key is changed"),
+        ("update parent set id = 1 where id = a;", "rows of child may refer to what is changed"),
         ("update parent set n = 1 where id = (select max(part) from child);", "it has a subquery"),
         ("update parent set n = 1 where id = (random() * 10)::int;", "no part of the key of parent is given"),
-        ("perform watch_less(a);", "it calls watch_less()"),
+        ("perform endless(a);", "line 1: in endless(), line 1: endless() leads to itself"),
+        ("perform hidden(a);", "line 1: in hidden(), line 1: no part of the key of parent is given"),
         ("update parent set n = 1 where id = (select max(n) from parent); ", "it has a subquery"),
         (
             "insert into parent select n, n from child where id = a;",
@@ -172,7 +173,11 @@ fn what_cannot_be_derived_is_shown_with_its_reason() {
             "the key of parent depends on a block with EXCEPTION",
         ),
     ];
-    run(&mut connection, "create function watch_less(a int) returns int language sql as $$ select a $$");
+    run(
+        &mut connection,
+        "create function endless(a int) returns int language plpgsql as $$ begin return endless(a - 1); end $$;
+        create function hidden(a int) returns bigint language sql as $$ select sum(n) from parent $$",
+    );
     for (statements, reason) in cases {
         let text = of_body(&mut connection, "a int", &format!("begin {statements} end"));
         assert!(text.contains(reason), "{statements}\n{text}");

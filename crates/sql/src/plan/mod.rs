@@ -22,7 +22,7 @@ mod join_order;
 pub(crate) mod layout;
 mod lock;
 pub(crate) mod node;
-mod path;
+pub(crate) mod path;
 pub(crate) mod planner;
 mod query;
 mod scalar;

@@ -8,12 +8,13 @@
 
 use std::sync::Arc;
 
+use crate::bind::routines::is_call;
 use crate::bind::tree::{FrameExclusion, FrameUnit, LockWait};
 use crate::catalog::Table;
 use crate::functions::Function;
 use crate::plan::decoder::Decoder;
 use crate::plan::expression::Expr;
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 /// A node with what is known of its result.
 #[derive(Debug)]
@@ -392,6 +393,23 @@ pub(crate) struct SetCall {
     pub(crate) arguments: Vec<Expr>,
     pub(crate) types: Vec<Type>,
     pub(crate) result: Type,
+}
+
+impl FunctionItem {
+    /// The oid of the routine whose rows it is, if it is one.
+    pub(crate) fn routine(&self) -> Option<u32> {
+        match self {
+            FunctionItem::Set { call, .. } if is_call(call.function) => call.routine(),
+            _ => None,
+        }
+    }
+}
+
+impl SetCall {
+    /// The oid of the routine that it calls, if it calls one.
+    pub(crate) fn routine(&self) -> Option<u32> {
+        self.arguments.first()?.as_constant().map(Value::oid)
+    }
 }
 
 /// A column of a projection whose expressions may return sets.

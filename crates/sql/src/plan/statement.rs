@@ -24,7 +24,6 @@ use crate::plan::planner::Planner;
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::plan::statistics::TableStatistics;
 use crate::run::Sizes;
-use crate::types::Value;
 
 /// What a planner asks about the database.
 pub(crate) trait Known {
@@ -89,7 +88,7 @@ impl Planned {
 
     /// The oid of the procedure that CALL calls.
     pub(crate) fn called_procedure(&self) -> Option<u32> {
-        self.procedure_call()?.arguments.first()?.as_constant().map(Value::oid)
+        self.procedure_call()?.routine()
     }
 
     /// The expression that the statement computes, if it is one without a table.

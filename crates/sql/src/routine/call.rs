@@ -75,7 +75,7 @@ fn called(
 }
 
 /// Checks that the session's role may call a routine.
-fn check_callable(environment: &SessionEnvironment, routine: &Routine) -> Result<()> {
+pub(crate) fn check_callable(environment: &SessionEnvironment, routine: &Routine) -> Result<()> {
     match environment.catalog.may(environment.role_oid(), &routine.rights, RightsKind::Function, EXECUTE) {
         true => Ok(()),
         false => Err(denied(routine.kind(), &routine.name)),

@@ -22,10 +22,12 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::expression::Expr;
 use crate::plan::is_volatile_call;
+use crate::plan::node::FunctionItem;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, plan};
 use crate::rewrite::fold_statement;
 use crate::routine::call::procedure;
+use crate::routine::footprint::accesses::row_functions;
 use crate::run::parameters::Parameters;
 use crate::run::{Access, KeptRows, evaluate_alone, execute, execute_compiled};
 use crate::session::{KnownNow, SessionEnvironment, Transaction};
@@ -132,8 +134,10 @@ pub(crate) struct QueryPlan {
     pub outputs: Vec<usize>,
     /// What its parameters are.
     pub variables: Vec<VariableRef>,
-    /// Why it reads or writes more than its plan tells, if it does.
+    /// Why it reads or writes more than its plan and the routines tell, if it does.
     pub undeclared: Option<String>,
+    /// The routines that it calls, each as often as it does.
+    pub routines: Vec<u32>,
     /// Whether it may return another result each time for the same rows.
     pub is_volatile: bool,
     /// The fields of the row variables of which it names fields.
@@ -383,8 +387,10 @@ fn make_plan(
     slots.sort_unstable();
     slots.dedup();
     let field = |it: &BoundColumn| RecordField { name: it.name.as_str().into(), kind: it.ty };
+    let routines = routines_of(&bound, &catalog, &planned);
     Ok(QueryPlan {
-        undeclared: undeclared(&bound, &catalog, &planned),
+        undeclared: undeclared(&bound, &planned),
+        routines,
         is_volatile: is_volatile(&bound),
         outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
         fields: bound.columns.iter().map(field).collect(),
@@ -405,15 +411,13 @@ fn is_volatile(bound: &BoundStatement) -> bool {
     found
 }
 
-/// Why a statement reads or writes more than the scans of its plan, if it does.
-fn undeclared(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> Option<String> {
+/// Why a statement reads or writes more than the scans of its plan and the routines that it calls, if it does.
+fn undeclared(bound: &BoundStatement, planned: &Planned) -> Option<String> {
     let mut found = None;
     // The subqueries of an expression that stands alone are looked into.
     let is_alone = planned.lone_expression().is_some();
     walk_statement(bound, &mut |expr| {
-        if let Some(routine) = routine_of(catalog, expr) {
-            found = Some(format!("it calls {}()", routine.name));
-        } else if let BoundExpr::Call { function, .. } = expr
+        if let BoundExpr::Call { function, .. } = expr
             && ["pg_sleep", "pg_advisory"].iter().any(|waits| function.name.starts_with(waits))
         {
             // The thread that the call leads to runs others' calls, too.
@@ -422,10 +426,17 @@ fn undeclared(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> O
             found = Some("it has a subquery".to_string());
         }
     });
-    match called_procedure(&bound.kind, catalog) {
-        Some(procedure) => Some(format!("it calls {}()", procedure.name)),
-        None => found.or_else(|| planned.calls.then(|| "it calls a routine".to_string())),
-    }
+    found
+}
+
+/// The routines that a statement calls.
+fn routines_of(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> Vec<u32> {
+    let mut routines: Vec<u32> =
+        row_functions(planned).into_iter().filter_map(FunctionItem::routine).collect();
+    walk_statement(bound, &mut |expr| {
+        routines.extend(routine_of(catalog, expr).map(|routine| routine.oid));
+    });
+    routines
 }
 
 /// The procedure that a CALL calls.

@@ -8,7 +8,8 @@ use crate::bind::{NameConflict, Names, VariableRef};
 use crate::catalog::{Catalog, ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
-use crate::routine::footprint::collect::{Collector, Origin, Site};
+use crate::routine::footprint::Start;
+use crate::routine::footprint::collect::{Collector, Site};
 use crate::routine::query::{Execution, Frame, Query, QueryPlan};
 use crate::routine::value::{convert, record};
 use crate::session::SessionEnvironment;
@@ -168,17 +169,17 @@ impl SqlBody {
         &self,
         execution: &mut Execution<'_>,
         routine: &Routine,
-        values: &[Value],
-        mut collector: Collector,
-    ) -> Result<Collector> {
-        let arguments = Arguments { routine, values };
+        start: &Start<'_>,
+        collector: &mut Collector,
+    ) -> Result<()> {
+        let arguments = Arguments { routine, values: start.arguments };
         for (number, query) in self.queries.iter().enumerate() {
             let site = Site {
                 line: number as u32 + 1,
-                is_repeated: false,
-                control: 0,
+                is_repeated: start.is_repeated,
+                control: start.control,
                 frame: &arguments,
-                origin: &|_| Origin::default(),
+                origin: &|variable| start.origins.get(variable.slot).cloned().unwrap_or_default(),
                 name: &|variable| arguments.name(variable),
             };
             match query.plan(execution.environment, &arguments) {
@@ -188,7 +189,7 @@ impl SqlBody {
                 Err(error) => collector.gap(site.line, error.message()),
             }
         }
-        Ok(collector)
+        Ok(())
     }
 
     /// Runs a body: all rows of the last statement, or only the first.

@@ -33,13 +33,13 @@ pub struct Firing<'a> {
 }
 
 /// The columns of a table's rows as triggers see them.
-fn columns_of(table: &Table) -> Vec<ResultColumn> {
+pub(super) fn columns_of(table: &Table) -> Vec<ResultColumn> {
     let column = |it: &Column| ResultColumn { name: it.name.clone(), ty: it.ty, modifier: it.modifier };
     table.visible().iter().map(column).collect()
 }
 
 /// OLD and NEW, as a condition names them.
-struct Rows {
+pub(super) struct Rows {
     fields: Arc<[RecordField]>,
     /// OLD and NEW, in this order.
     rows: [Value; 2],
@@ -83,7 +83,7 @@ impl Frame for Rows {
     }
 }
 
-fn condition_of(text: &str) -> Result<Query> {
+pub(super) fn condition_of(text: &str) -> Result<Query> {
     let text = format!("SELECT {text}");
     match parse(&text)?.pop() {
         Some(parsed) => Ok(Query::new(parsed.statement, &text)),
@@ -91,14 +91,14 @@ fn condition_of(text: &str) -> Result<Query> {
     }
 }
 
-fn rows_of(table: &Table, old: Option<&[Value]>, new: Option<&[Value]>) -> Rows {
+pub(super) fn rows_of(table: &Table, old: Option<&[Value]>, new: Option<&[Value]>) -> Rows {
     let fields = plpgsql::fields_of(&columns_of(table));
     let rows = [old, new].map(|row| row_of(&fields, row));
     Rows { fields, rows }
 }
 
 /// A row as a record of these fields; NULL, if there is none.
-fn row_of(fields: &Arc<[RecordField]>, row: Option<&[Value]>) -> Value {
+pub(super) fn row_of(fields: &Arc<[RecordField]>, row: Option<&[Value]>) -> Value {
     row.map_or(Value::Null, |row| record(fields, row[..fields.len()].to_vec()))
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn fire(
     let columns = columns_of(firing.table);
     let fields = plpgsql::fields_of(&columns);
     let mut variables = vec![("old", row_of(&fields, firing.old)), ("new", row_of(&fields, firing.new))];
-    variables.extend(about(firing));
+    variables.extend(about(firing.trigger, firing.table, firing.event));
     let returned = trigger_program(environment, firing.trigger.function, &variables, &columns, access)?;
     if firing.trigger.time == TriggerTime::After || !firing.trigger.for_each_row {
         return Ok(unchanged());
@@ -162,19 +162,18 @@ pub(crate) fn fire(
 }
 
 /// The variables that tell a function what fires it.
-fn about(firing: &Firing<'_>) -> Vec<(&'static str, Value)> {
-    let trigger = firing.trigger;
+pub(super) fn about(trigger: &Trigger, table: &Table, event: Event) -> Vec<(&'static str, Value)> {
     let arguments: Vec<Value> = trigger.arguments.iter().map(Value::text).collect();
     let count = i32::try_from(arguments.len()).unwrap_or(i32::MAX);
     vec![
         ("tg_name", Value::text(&trigger.name)),
         ("tg_when", Value::text(if trigger.time == TriggerTime::Before { "BEFORE" } else { "AFTER" })),
         ("tg_level", Value::text(if trigger.for_each_row { "ROW" } else { "STATEMENT" })),
-        ("tg_op", Value::text(firing.event.name())),
-        ("tg_relid", Value::Oid(firing.table.oid)),
-        ("tg_relname", Value::text(&firing.table.name)),
-        ("tg_table_name", Value::text(&firing.table.name)),
-        ("tg_table_schema", Value::text(&firing.table.schema)),
+        ("tg_op", Value::text(event.name())),
+        ("tg_relid", Value::Oid(table.oid)),
+        ("tg_relname", Value::text(&table.name)),
+        ("tg_table_name", Value::text(&table.name)),
+        ("tg_table_schema", Value::text(&table.schema)),
         ("tg_nargs", Value::Int4(count)),
         ("tg_argv", Value::array(ArrayValue::list_from(Type::Text, 0, arguments))),
     ]

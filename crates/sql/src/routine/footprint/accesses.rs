@@ -4,16 +4,18 @@
 //! - The accesses of a plan are all that running it reads and writes, foreign keys included; a plan of which that cannot be said is
 //!   an error with the reason.
 //! - An access of a prefix stands for all rows whose keys begin so.
+//! - What triggers do is not among them: [`Change`] tells which fire.
 
 use std::sync::Arc;
 
 use crate::bind::tree::ConflictTarget;
-use crate::catalog::{ForeignKey, Table};
+use crate::catalog::{Event, Table};
 use crate::plan::explain::inputs;
 use crate::plan::expression::Expr;
-use crate::plan::node::{Node, Path, Plan, ScanNode};
+use crate::plan::node::{FunctionItem, Node, Path, Plan, ScanNode};
 use crate::plan::scan::key_columns;
-use crate::plan::statement::{Action, InsertPlan, Planned, RowRules, UpdatePlan};
+use crate::plan::statement::{Action, DeletePlan, InsertPlan, Planned, RowRules, UpdatePlan};
+use crate::routine::footprint::constraints::{Touch, referenced, referencing};
 use crate::routine::footprint::expressions::subqueries;
 
 /// Why something is not declared.
@@ -46,8 +48,47 @@ pub(crate) struct Access<'p> {
 }
 
 impl<'p> Access<'p> {
-    fn new(table: &'p Arc<Table>, mode: Mode, key: Vec<&'p Expr>) -> Access<'p> {
+    pub(super) fn new(table: &'p Arc<Table>, mode: Mode, key: Vec<&'p Expr>) -> Access<'p> {
         Access { table, mode, key, each: None, index: None, commutes: Vec::new(), foreign_key: None }
+    }
+}
+
+/// The values of a row's columns, as far as a statement tells them; a column of the row as it is stored is a slot.
+pub(crate) type Row<'p> = Vec<Option<&'p Expr>>;
+
+/// Rows that a statement changes, of a table with triggers.
+#[derive(Debug)]
+pub(crate) struct Change<'p> {
+    pub rules: &'p RowRules,
+    pub event: Event,
+    pub old: Option<Row<'p>>,
+    pub new: Option<Row<'p>>,
+    /// The columns that an update sets.
+    pub sets: Vec<usize>,
+}
+
+/// What a statement reads and writes by itself, and the changes for which triggers fire.
+#[derive(Debug, Default)]
+pub(crate) struct Accesses<'p> {
+    pub all: Vec<Access<'p>>,
+    pub changes: Vec<Change<'p>>,
+}
+
+impl<'p> Accesses<'p> {
+    fn change(&mut self, rules: &'p RowRules, event: Event, (old, new): (Option<Row<'p>>, Option<Row<'p>>)) {
+        self.change_of(rules, event, (old, new), Vec::new());
+    }
+
+    fn change_of(
+        &mut self,
+        rules: &'p RowRules,
+        event: Event,
+        (old, new): (Option<Row<'p>>, Option<Row<'p>>),
+        sets: Vec<usize>,
+    ) {
+        if !rules.triggers.is_empty() {
+            self.changes.push(Change { rules, event, old, new, sets });
+        }
     }
 }
 
@@ -55,31 +96,48 @@ impl<'p> Access<'p> {
 ///
 /// # Errors
 /// The reason for which they are not known.
-pub(crate) fn accesses(planned: &Planned) -> Result<Vec<Access<'_>>, Reason> {
+pub(crate) fn accesses(planned: &Planned) -> Result<Accesses<'_>, Reason> {
     if !planned.first.is_empty() {
         return Err("a statement in WITH writes".to_string());
     }
-    let mut found = Vec::new();
+    let mut found = Accesses::default();
     for (_, cte) in &planned.ctes {
-        scans(cte, None, &mut found);
+        scans(cte, None, &mut found.all);
     }
     match &planned.action {
         Action::Query(_) if planned.lone_expression().is_some() => {
             let mut plans = Vec::new();
             planned.lone_expression().into_iter().for_each(|it| subqueries(it, &mut plans));
-            plans.into_iter().for_each(|plan| scans(plan, None, &mut found));
+            plans.into_iter().for_each(|plan| scans(plan, None, &mut found.all));
         }
-        Action::Query(plan) => scans(plan, None, &mut found),
+        Action::Query(plan) => scans(plan, None, &mut found.all),
         Action::Insert(plan) => insert(plan, &mut found)?,
         Action::Update(plan) => update(plan, &mut found)?,
-        Action::Delete(plan) => {
-            check_rules(&plan.rules)?;
-            scans(&plan.input, Some(&plan.rules.table), &mut found);
-            check_referenced(&plan.rules, None)?;
-        }
+        Action::Delete(plan) => delete(plan, &mut found)?,
         Action::Merge(_) => return Err("MERGE is not looked into".to_string()),
     }
     Ok(found)
+}
+
+/// The calls of functions whose rows a statement reads.
+pub(crate) fn row_functions(planned: &Planned) -> Vec<&FunctionItem> {
+    let mut plans: Vec<&Plan> = planned.ctes.iter().map(|(_, plan)| plan).collect();
+    planned.lone_expression().into_iter().for_each(|it| subqueries(it, &mut plans));
+    plans.extend(match &planned.action {
+        Action::Query(plan) => [plan],
+        Action::Insert(plan) => [&plan.input],
+        Action::Update(plan) => [&plan.input],
+        Action::Delete(plan) => [&plan.input],
+        Action::Merge(plan) => [&plan.input],
+    });
+    let mut calls = Vec::new();
+    while let Some(plan) = plans.pop() {
+        if let Node::Functions(node) = &plan.node {
+            calls.extend(&node.calls);
+        }
+        plans.extend(inputs(plan));
+    }
+    calls
 }
 
 /// The scans beneath a plan; those of `written` and of rows that FOR UPDATE reserves are writes.
@@ -121,89 +179,61 @@ fn key_in_index<'p>(table: &Table, index: usize, prefix: &'p [Expr]) -> Vec<&'p 
     key_columns(table).into_iter().map_while(|column| value(column).map(|(_, value)| value)).collect()
 }
 
-fn check_rules(rules: &RowRules) -> Result<(), Reason> {
-    match rules.triggers.is_empty() {
-        true => Ok(()),
-        false => Err(format!("table {} has triggers", rules.table.name)),
-    }
-}
-
-/// Refuses a change of rows that other rows may refer to: of these columns, or of whole rows.
-fn check_referenced(rules: &RowRules, columns: Option<&[usize]>) -> Result<(), Reason> {
-    let Some(keyed) = rules.keys.tables.get(&rules.table.oid) else { return Ok(()) };
-    let concerns = |key: &ForeignKey| {
-        columns.is_none_or(|columns| columns.iter().any(|column| key.references.contains(column)))
-    };
-    match keyed.referencing.iter().find(|(key, _)| concerns(key)) {
-        Some((_, table)) => Err(format!("rows of {} may refer to what is changed", table.name)),
-        None => Ok(()),
-    }
-}
-
-/// The rows that foreign keys look up for a row with these values.
-fn referenced<'p>(
-    rules: &'p RowRules,
-    is_set: impl Fn(usize) -> bool,
-    value: impl Fn(usize) -> Option<&'p Expr>,
-    into: &mut Vec<Access<'p>>,
-) -> Result<(), Reason> {
-    let Some(keyed) = rules.keys.tables.get(&rules.table.oid) else { return Ok(()) };
-    for (key, target) in &keyed.foreign_keys {
-        if !key.columns.iter().any(|&column| is_set(column)) {
-            continue;
-        }
-        let of_column = |wanted: &usize| {
-            let at = key.references.iter().position(|column| column == wanted)?;
-            value(key.columns[at])
-        };
-        let values: Option<Vec<&Expr>> = target.key.iter().map(of_column).collect();
-        match values {
-            Some(values) if !values.is_empty() && values.len() == key.columns.len() => {
-                let foreign_key = Some(key.name.as_str());
-                into.push(Access { foreign_key, ..Access::new(target, Mode::Read, values) });
+/// The values of a table's columns that the scans of it compare with.
+fn row_found<'p>(table: &Table, accesses: &[Access<'p>]) -> Row<'p> {
+    let mut row = vec![None; table.columns.len()];
+    let mut scans = accesses.iter().filter(|access| access.table.oid == table.oid);
+    if let (Some(access), None) = (scans.next(), scans.next()) {
+        for (&column, &value) in key_columns(table).iter().zip(&access.key) {
+            if let Some(place) = row.get_mut(column) {
+                *place = Some(value);
             }
-            _ => return Err(format!("foreign key {} needs a row that no key names", key.name)),
         }
     }
-    Ok(())
+    row
 }
 
-fn insert<'p>(plan: &'p InsertPlan, into: &mut Vec<Access<'p>>) -> Result<(), Reason> {
+fn insert<'p>(plan: &'p InsertPlan, into: &mut Accesses<'p>) -> Result<(), Reason> {
     let table = &plan.rules.table;
-    check_rules(&plan.rules)?;
     if table.key.is_empty() {
         return Err(format!("table {} has no primary key", table.name));
     }
     let has_unique = table.indexes.iter().any(|index| index.unique);
-    match &plan.conflict {
-        Some(conflict) if has_unique && conflict.target != ConflictTarget::PrimaryKey => {
-            return Err("ON CONFLICT looks for rows by a unique index".to_string());
-        }
-        Some(conflict) => {
-            let sets = conflict.update.iter().flat_map(|update| &update.sets);
-            let columns: Vec<usize> = sets.map(|(column, _)| *column).collect();
-            check_referenced(&plan.rules, Some(&columns))?;
-        }
-        None => {}
+    if let Some(conflict) = &plan.conflict
+        && has_unique
+        && conflict.target != ConflictTarget::PrimaryKey
+    {
+        return Err("ON CONFLICT looks for rows by a unique index".to_string());
     }
-    scans(&plan.input, None, into);
+    scans(&plan.input, None, &mut into.all);
     let rows: &[Vec<Expr>] = match &plan.input.node {
         Node::Values(rows) => rows,
         _ => &[],
     };
-    let mode = Mode::Write;
     if rows.is_empty() {
-        let value = |column: usize| plan.values.get(column);
-        let key = table.key.iter().map_while(|&column| value(column)).collect();
-        into.push(Access::new(table, mode, key));
-        return referenced(&plan.rules, |_| true, value, into);
+        let row = (0..table.columns.len()).map(|column| plan.values.get(column)).collect();
+        return insert_row(plan, row, into);
     }
-    for row in rows {
+    rows.iter().try_for_each(|row| {
         let value = |column: usize| plan.values.get(column).and_then(|value| of_row(value, row));
-        let key = table.key.iter().map_while(|&column| value(column)).collect();
-        into.push(Access::new(table, mode, key));
-        referenced(&plan.rules, |_| true, value, into)?;
+        insert_row(plan, (0..table.columns.len()).map(value).collect(), into)
+    })
+}
+
+/// One row that is inserted, or updated where it conflicts.
+fn insert_row<'p>(plan: &'p InsertPlan, row: Row<'p>, into: &mut Accesses<'p>) -> Result<(), Reason> {
+    let rules = &plan.rules;
+    let table = &rules.table;
+    let key = table.key.iter().map_while(|&column| row[column]).collect();
+    into.all.push(Access::new(table, Mode::Write, key));
+    referenced(rules, &row, &|_| true, &mut into.all)?;
+    if let Some(update) = plan.conflict.as_ref().and_then(|conflict| conflict.update.as_ref()) {
+        let mut old: Row<'p> = vec![None; row.len()];
+        table.key.iter().for_each(|&column| old[column] = row[column]);
+        let sets: Vec<(usize, &Expr)> = update.sets.iter().map(|(column, value)| (*column, value)).collect();
+        updated_row(rules, old, &sets, into)?;
     }
+    into.change(rules, Event::Insert, (None, Some(row)));
     Ok(())
 }
 
@@ -219,21 +249,50 @@ fn of_row<'p>(value: &'p Expr, row: &'p [Expr]) -> Option<&'p Expr> {
     }
 }
 
-fn update<'p>(plan: &'p UpdatePlan, into: &mut Vec<Access<'p>>) -> Result<(), Reason> {
+fn update<'p>(plan: &'p UpdatePlan, into: &mut Accesses<'p>) -> Result<(), Reason> {
     let table = &plan.rules.table;
-    check_rules(&plan.rules)?;
-    let columns: Vec<usize> = plan.sets.iter().map(|(column, _)| *column).collect();
-    if columns.iter().any(|column| table.key.contains(column)) {
-        return Err("the primary key is changed".to_string());
-    }
-    check_referenced(&plan.rules, Some(&columns))?;
+    let before = into.all.len();
     match &plan.commuting {
         Some((key, operations)) => {
             let commutes = operations.iter().map(|operation| operation.column).collect();
-            into.push(Access { commutes, ..Access::new(table, Mode::Commute, key.iter().collect()) });
+            into.all.push(Access { commutes, ..Access::new(table, Mode::Commute, key.iter().collect()) });
         }
-        None => scans(&plan.input, Some(table), into),
+        None => scans(&plan.input, Some(table), &mut into.all),
     }
-    let value = |column: usize| plan.sets.iter().find(|(set, _)| *set == column).map(|(_, value)| value);
-    referenced(&plan.rules, |column| columns.contains(&column), value, into)
+    let old = row_found(table, &into.all[before..]);
+    let sets: Vec<(usize, &Expr)> = plan.sets.iter().map(|(column, value)| (*column, value)).collect();
+    updated_row(&plan.rules, old, &sets, into)
+}
+
+/// What follows from an update of a row: its new key, the rows that it refers to, and those that refer to it.
+fn updated_row<'p>(
+    rules: &'p RowRules,
+    old: Row<'p>,
+    sets: &[(usize, &'p Expr)],
+    into: &mut Accesses<'p>,
+) -> Result<(), Reason> {
+    let table = &rules.table;
+    let columns: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
+    let mut new = old.clone();
+    for (column, value) in sets {
+        new[*column] = Some(value);
+    }
+    if columns.iter().any(|column| table.key.contains(column)) {
+        let key = table.key.iter().map_while(|&column| new[column]).collect();
+        into.all.push(Access::new(table, Mode::Write, key));
+    }
+    referenced(rules, &new, &|column| columns.contains(&column), &mut into.all)?;
+    referencing(rules, &old, Touch::Update(&columns), &mut into.all)?;
+    into.change_of(rules, Event::Update, (Some(old), Some(new)), columns);
+    Ok(())
+}
+
+fn delete<'p>(plan: &'p DeletePlan, into: &mut Accesses<'p>) -> Result<(), Reason> {
+    let rules = &plan.rules;
+    let before = into.all.len();
+    scans(&plan.input, Some(&rules.table), &mut into.all);
+    let old = row_found(&rules.table, &into.all[before..]);
+    referencing(rules, &old, Touch::Delete, &mut into.all)?;
+    into.change(rules, Event::Delete, (Some(old), None));
+    Ok(())
 }

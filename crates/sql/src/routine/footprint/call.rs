@@ -20,11 +20,10 @@ use crate::plan::expression::Expr;
 use crate::plan::node::{FunctionItem, Node, Plan};
 use crate::plan::statement::{Action, Planned};
 use crate::routine::Routines;
-use crate::routine::call::acting_for;
 use crate::routine::footprint::accesses::Mode;
 use crate::routine::footprint::collect::{Collector, Declared};
 use crate::routine::footprint::expressions::depends_on;
-use crate::routine::footprint::{flow_graph, walk};
+use crate::routine::footprint::{Start, flow_graph, walk};
 use crate::run::{Access, evaluate_alone};
 use crate::session::SessionEnvironment;
 use crate::types::Value;
@@ -74,9 +73,9 @@ pub(crate) fn declared_call(
     if routine.is_strict && arguments.iter().any(Value::is_null) {
         return None;
     }
-    let collector = Collector::of_call();
-    let collected = acting_for(environment, &routine, |it| walk(it, &routine, &arguments, collector)).ok()?;
-    let args = args_of(&derived.actions, collected.call?)?;
+    let mut collector = Collector::of_call();
+    walk(environment, &routine, &Start { arguments: &arguments, ..Start::default() }, &mut collector).ok()?;
+    let args = args_of(&derived.actions, collector.call?)?;
     Some(DeclaredCall { routine: oid, procedure: derived.procedure.clone(), args })
 }
 

@@ -15,7 +15,8 @@ use crate::plan::expression::Expr;
 use crate::plan::scan::key_columns;
 use crate::routine::footprint::accesses::{Access, Mode, Reason, accesses};
 use crate::routine::footprint::expressions::{depends_on, shown};
-use crate::routine::footprint::{FlowGraph, Gap, GraphAction};
+use crate::routine::footprint::nested::located;
+use crate::routine::footprint::{FlowGraph, Gap, GraphAction, Place};
 use crate::routine::query::{Execution, Frame, QueryPlan};
 use crate::run::operator::scan::stored_key;
 use crate::types::Value;
@@ -85,17 +86,43 @@ pub(crate) struct Collector {
     pub graph: FlowGraph,
     /// The keys, where they are those of a call.
     pub call: Option<Vec<Declared>>,
+    /// The last phase so far.
+    pub phases: u32,
+    /// The routines whose bodies are around, and the places of their calls.
+    pub(super) around: Vec<(u32, Arc<str>)>,
+    /// The fields that the trigger's function that was walked last assigns to NEW.
+    pub new_fields: NewFields,
+}
+
+/// Which fields a trigger's function assigns to NEW.
+#[derive(Debug, Default)]
+pub(crate) struct NewFields {
+    pub names: Vec<String>,
+    /// The row is assigned as a whole, or another one is returned.
+    pub is_replaced: bool,
 }
 
 impl Collector {
     /// Collects a flow graph.
     pub(crate) fn of_graph() -> Collector {
-        Collector { graph: FlowGraph::default(), call: None }
+        Collector {
+            graph: FlowGraph::default(),
+            call: None,
+            phases: 0,
+            around: Vec::new(),
+            new_fields: NewFields::default(),
+        }
     }
 
     /// Collects the keys of a call.
     pub(crate) fn of_call() -> Collector {
-        Collector { graph: FlowGraph::default(), call: Some(Vec::new()) }
+        Collector { call: Some(Vec::new()), ..Collector::of_graph() }
+    }
+
+    /// A line of the body that is walked.
+    fn place(&self, line: u32) -> Place {
+        let within = self.around.last().map(|(_, within)| within.clone()).unwrap_or_default();
+        Place { within, line }
     }
 
     pub(crate) fn is_of_call(&self) -> bool {
@@ -103,8 +130,8 @@ impl Collector {
     }
 
     pub(crate) fn gap(&mut self, line: u32, reason: impl Into<Reason>) {
-        let gap = Gap { line, reason: reason.into() };
-        if !self.graph.gaps.iter().any(|known| known.line == gap.line && known.reason == gap.reason) {
+        let gap = Gap { place: self.place(line), reason: reason.into() };
+        if !self.graph.gaps.contains(&gap) {
             self.graph.gaps.push(gap);
         }
     }
@@ -133,15 +160,24 @@ impl Collector {
                 return Ok(Origin::open(phase, "a statement that is not derived"));
             }
         };
-        if let (Some(expression), true) = (plan.expression(), accesses.is_empty()) {
+        if !plan.routines.is_empty() {
+            let calls = located(plan);
+            self.calls(plan, &calls, site, execution)?;
+        }
+        if let (Some(expression), true) = (plan.expression(), accesses.all.is_empty()) {
             return Ok(match depends_on(expression, &mut |_| {}) {
                 Ok(()) => depends,
-                Err(reason) => Origin::open(depends.level, &reason),
+                Err(reason) if plan.routines.is_empty() => Origin::open(depends.level, &reason),
+                Err(reason) => Origin::open(depends.level.max(self.phases), &reason),
             });
         }
-        let is_lookup = is_lookup(plan, &accesses) && depends.is_known();
-        for access in accesses {
-            self.access(plan, &access, phase, site, execution)?;
+        self.phases = self.phases.max(phase);
+        let is_lookup = is_lookup(plan, &accesses.all) && depends.is_known();
+        for access in &accesses.all {
+            self.access(plan, access, phase, site, execution)?;
+        }
+        for change in accesses.changes {
+            self.triggers(plan, change, phase, site, execution)?;
         }
         Ok(match is_lookup {
             true => Origin { level: phase, open: None },
@@ -193,7 +229,7 @@ impl Collector {
             open = Some("a range of keys".to_string());
         }
         self.graph.actions.push(GraphAction {
-            line: site.line,
+            place: self.place(site.line),
             phase,
             table: access.table.clone(),
             mode: access.mode,
@@ -250,8 +286,8 @@ impl Collector {
     }
 }
 
-/// Why a part of a key is not declared; none: it is.
-fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> {
+/// Where the value of an expression of a plan comes from.
+pub(super) fn origin_of(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Origin {
     let mut origin = Origin::ARGUMENTS;
     let depends = depends_on(value, &mut |number| {
         if let Some(variable) = plan.variables.get(number) {
@@ -259,9 +295,14 @@ fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> 
         }
     });
     match depends {
-        Err(reason) => Some(reason),
-        Ok(()) => origin.open.map(|what| what.to_string()),
+        Err(reason) => origin.and(Origin::open(1, &reason)),
+        Ok(()) => origin,
     }
+}
+
+/// Why a part of a key is not declared; none: it is.
+fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> {
+    origin_of(plan, value, site).open.map(|what| what.to_string())
 }
 
 /// Whether a statement looks up one row in a secondary index: a call does that before it declares the keys that the row tells.

@@ -19,7 +19,7 @@ impl FlowGraph {
         }
         if !self.gaps.is_empty() {
             lines.push("Not derived".to_string());
-            lines.extend(self.gaps.iter().map(|Gap { line, reason }| format!("  line {line}: {reason}")));
+            lines.extend(self.gaps.iter().map(|Gap { place, reason }| format!("  {place}: {reason}")));
         }
         lines
     }
@@ -44,7 +44,7 @@ fn action_line(action: &GraphAction) -> String {
         |columns: &[usize]| columns.iter().map(|&at| column(table, at)).collect::<Vec<_>>().join(", ");
     let key: Vec<String> =
         action.key.iter().map(|(at, value)| format!("{} = {value}", column(table, *at))).collect();
-    let mut line = format!("line {}: {mode} {}", action.line, table.name);
+    let mut line = format!("{}: {mode} {}", action.place, table.name);
     if !key.is_empty() {
         line.push_str(&format!(" ({})", key.join(", ")));
     }

@@ -52,6 +52,16 @@ pub(crate) fn subqueries<'e>(expr: &'e Expr, into: &mut Vec<&'e Plan>) {
     parts(expr).into_iter().for_each(|part| subqueries(part, into));
 }
 
+/// Passes the calls of routines in an expression, those in subqueries left out.
+pub(crate) fn calls_of<'e>(expr: &'e Expr, note: &mut dyn FnMut(&'e Call)) {
+    if let Expr::Call(call) = expr
+        && call.is_routine
+    {
+        note(call);
+    }
+    parts(expr).into_iter().for_each(|part| calls_of(part, note));
+}
+
 /// Passes the numbers of the parameters that an expression depends on.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! accesses      the accesses of a statement, by its plan        expressions   what keys depend on, and how they are shown
+//! constraints   the rows that foreign keys lead to              nested        routines and triggers that a statement calls
 //! collect       accesses as actions of a flow graph, or as      explain       EXPLAIN FUNCTION
 //!               the keys of one call                          call          statements that are one call
 //! ```
@@ -21,8 +22,10 @@
 pub(crate) mod accesses;
 pub(crate) mod call;
 pub(crate) mod collect;
+mod constraints;
 mod explain;
 pub(crate) mod expressions;
+mod nested;
 
 use std::sync::Arc;
 
@@ -31,7 +34,7 @@ use crate::error::Result;
 use crate::routine::Body;
 use crate::routine::call::{acting_for, body_of};
 use crate::routine::footprint::accesses::{Mode, Reason};
-use crate::routine::footprint::collect::Collector;
+use crate::routine::footprint::collect::{Collector, Origin};
 use crate::routine::plpgsql::derive::derive;
 use crate::routine::query::{Door, Execution};
 use crate::run::Access;
@@ -56,7 +59,7 @@ impl FlowGraph {
 /// An action of a flow graph.
 #[derive(Debug)]
 pub(crate) struct GraphAction {
-    pub line: u32,
+    pub place: Place,
     /// Counted from 1; what its statement depends on is the result of earlier phases.
     pub phase: u32,
     pub table: Arc<Table>,
@@ -76,10 +79,45 @@ pub(crate) struct GraphAction {
 }
 
 /// What is not derived.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Gap {
-    pub line: u32,
+    pub place: Place,
     pub reason: Reason,
+}
+
+/// A line of the routine, or of one that it leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    /// The calls and triggers that lead there; empty: none.
+    pub within: Arc<str>,
+    pub line: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}line {}", self.within, self.line)
+    }
+}
+
+/// What is known where the walk over a body starts.
+#[derive(Default)]
+pub(crate) struct Start<'s> {
+    /// The arguments, with NULL for those that are not known.
+    pub arguments: &'s [Value],
+    /// Where the arguments come from; of those behind the last one, from the call itself.
+    pub origins: &'s [Origin],
+    /// The variables of a trigger's function.
+    pub variables: &'s [(&'s str, Value, RowOrigin)],
+    /// The level of the conditions around.
+    pub control: u32,
+    pub is_repeated: bool,
+}
+
+/// Where a variable comes from: of a row, field by field.
+#[derive(Clone, Debug)]
+pub(crate) enum RowOrigin {
+    Value(Origin),
+    Fields(Vec<Origin>),
 }
 
 /// The flow graph of a routine, for the catalog as it is.
@@ -87,24 +125,26 @@ pub(crate) struct Gap {
 /// # Errors
 /// The body does not compile.
 pub(crate) fn flow_graph(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<FlowGraph> {
-    let collector = Collector::of_graph();
-    acting_for(environment, routine, |environment| walk(environment, routine, &[], collector))
-        .map(|collector| collector.graph)
+    let mut collector = Collector::of_graph();
+    walk(environment, routine, &Start::default(), &mut collector)?;
+    Ok(collector.graph)
 }
 
-/// Walks a routine's body with these arguments; without arguments none is known.
+/// Walks a routine's body with these arguments, with the privileges that it has.
 fn walk(
     environment: &mut SessionEnvironment,
     routine: &Arc<Routine>,
-    arguments: &[Value],
-    collector: Collector,
-) -> Result<Collector> {
-    let body = body_of(environment, routine)?;
-    let nowhere = crate::access::Nowhere;
-    let mut execution =
-        Execution { environment, door: Door::Attempt(Access::reads(&nowhere)), may_write: false };
-    crate::stack::grow(|| match &*body {
-        Body::Sql(body) => body.derive(&mut execution, routine, arguments, collector),
-        Body::Plpgsql(program) => derive(program, &mut execution, routine, arguments, collector),
+    start: &Start<'_>,
+    collector: &mut Collector,
+) -> Result<()> {
+    acting_for(environment, routine, |environment| {
+        let body = body_of(environment, routine)?;
+        let nowhere = crate::access::Nowhere;
+        let mut execution =
+            Execution { environment, door: Door::Attempt(Access::reads(&nowhere)), may_write: false };
+        crate::stack::grow(|| match &*body {
+            Body::Sql(body) => body.derive(&mut execution, routine, start, collector),
+            Body::Plpgsql(program) => derive(program, &mut execution, routine, start, collector),
+        })
     })
 }

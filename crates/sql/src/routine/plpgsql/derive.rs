@@ -10,8 +10,11 @@ use std::collections::BTreeSet;
 use crate::access;
 use crate::bind::VariableRef;
 use crate::error::{Result, SqlError};
+use crate::routine::footprint::Start;
 use crate::routine::footprint::collect::{Collector, KEYS_MAX, Origin, Site};
+use crate::routine::plpgsql::assigned::{assigned, slots_of};
 use crate::routine::plpgsql::interpret::{Interpreter, View};
+use crate::routine::plpgsql::origins::Origins;
 use crate::routine::plpgsql::tree::{
     Block, ForInteger, Fragment, Into, Kind, Program, Raise, Source, Statement, Target,
 };
@@ -28,33 +31,40 @@ pub(crate) fn derive(
     program: &Program,
     execution: &mut Execution<'_>,
     routine: &crate::catalog::Routine,
-    arguments: &[Value],
-    collector: Collector,
-) -> Result<Collector> {
+    start: &Start<'_>,
+    collector: &mut Collector,
+) -> Result<()> {
     let mut body = Interpreter::new(execution, program, routine);
-    body.set_arguments(arguments);
-    let mut origins = vec![Origin::default(); program.variables.len()];
-    origins[program.found] = Origin::open(1, "FOUND");
-    let mut walk = Walk { body, origins, collector, line: 1, control: 0, loops: 0, phases: 0 };
-    walk.block(&program.block)?;
-    Ok(walk.collector)
+    let mut origins = Origins::new(program.variables.len());
+    body.set_arguments(start.arguments);
+    for (slot, origin) in body.input_slots().zip(start.origins) {
+        origins.set(slot, origin.clone());
+    }
+    for (name, value, origin) in start.variables {
+        if let Some((_, slot)) = program.scopes[0].names.iter().find(|(known, _)| known == name) {
+            body.values[*slot] = value.clone();
+            origins.give(*slot, origin);
+        }
+    }
+    origins.set(program.found, Origin::open(1, "FOUND"));
+    let (control, loops) = (start.control, u32::from(start.is_repeated));
+    let mut walk = Walk { body, origins, collector, line: 1, control, loops };
+    walk.block(&program.block)
 }
 
-struct Walk<'a, 'b> {
+struct Walk<'a, 'b, 'c> {
     /// The variables, with the values that follow from the arguments and the fields of the rows.
     body: Interpreter<'a, 'b>,
-    origins: Vec<Origin>,
-    collector: Collector,
+    origins: Origins,
+    collector: &'c mut Collector,
     line: u32,
     /// The level of the conditions around.
     control: u32,
     /// How many loops are around.
     loops: u32,
-    /// The last phase so far.
-    phases: u32,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> Walk<'a, '_, '_> {
     fn block(&mut self, block: &'a Block) -> Result<()> {
         for &slot in &block.declared {
             self.declared(slot)?;
@@ -64,11 +74,11 @@ impl<'a> Walk<'a, '_> {
             return Ok(());
         }
         // Behind an error, the variables have the values that they had where it occurred.
-        let mut slots = assigned(&block.body);
-        block.handlers.iter().for_each(|handler| slots.extend(assigned(&handler.body)));
+        let mut slots = self.assigned(&block.body);
+        block.handlers.iter().for_each(|handler| slots.append(&mut self.assigned(&handler.body)));
         slots.extend(block.error_variables.iter().flat_map(|(state, message)| [*state, *message]));
         self.spoil(&slots, "a block with EXCEPTION");
-        let control = self.enter_condition(self.phases.max(1));
+        let control = self.enter_condition(self.collector.phases.max(1));
         for handler in &block.handlers {
             self.statements(&handler.body)?;
         }
@@ -88,7 +98,7 @@ impl<'a> Walk<'a, '_> {
         } else {
             self.body.clear(slot);
         }
-        self.origins[slot] = origin;
+        self.origins.set(slot, origin);
         Ok(())
     }
 
@@ -112,7 +122,8 @@ impl<'a> Walk<'a, '_> {
                 self.branches(arms, otherwise.as_deref().unwrap_or_default())
             }
             Kind::Loop { condition, body, .. } => {
-                self.spoil(&assigned(body), "a loop");
+                let slots = self.assigned(body);
+                self.spoil(&slots, "a loop");
                 let level = match condition {
                     Some(condition) => self.expression(condition)?.level,
                     None => 0,
@@ -131,13 +142,17 @@ impl<'a> Walk<'a, '_> {
     fn plain(&mut self, kind: &'a Kind) -> Result<()> {
         match kind {
             Kind::Exit { condition, .. } => self.expressions(condition.iter()),
-            Kind::Return(value) | Kind::ReturnNext(value) => self.expressions(value.iter()),
+            Kind::Return(value) | Kind::ReturnNext(value) => {
+                value.iter().for_each(|value| self.note_returned(value));
+                self.expressions(value.iter())
+            }
             Kind::ReturnQuery(Source::Query(query)) | Kind::Perform(query) => self.run(query, None),
             Kind::Assert { condition, message } => self.expressions([condition].into_iter().chain(message)),
             Kind::Raise(raise) => self.raise(raise),
             Kind::Call { query, targets } => {
                 self.run(query, None)?;
-                self.spoil(&slots_of(targets.iter().flatten()), "CALL");
+                let slots = self.outputs(query, targets);
+                self.spoil(&slots, "CALL");
                 Ok(())
             }
             Kind::Diagnostics { items, .. } => {
@@ -186,7 +201,10 @@ impl<'a> Walk<'a, '_> {
             Ok(plan) => plan,
             Err(error) => {
                 self.collector.gap(self.line, error.message());
-                return Ok((None, Origin::open(self.phases + 1, "a statement that cannot be planned")));
+                return Ok((
+                    None,
+                    Origin::open(self.collector.phases + 1, "a statement that cannot be planned"),
+                ));
             }
         };
         let origins = &self.origins;
@@ -195,11 +213,11 @@ impl<'a> Walk<'a, '_> {
             is_repeated: self.loops > 0,
             control: self.control,
             frame: &view,
-            origin: &|variable: &VariableRef| origins[variable.slot].clone(),
-            name: &|variable: &VariableRef| program.variables[variable.slot].name.clone(),
+            origin: &|variable: &VariableRef| origins.of(variable),
+            name: &|variable: &VariableRef| view.name_of(variable),
         };
         let origin = self.collector.statement(&plan, &site, self.body.execution)?;
-        self.phases = self.phases.max(origin.level);
+        self.collector.phases = self.collector.phases.max(origin.level);
         Ok((Some(plan), origin))
     }
 
@@ -210,7 +228,8 @@ impl<'a> Walk<'a, '_> {
 
     fn run(&mut self, query: &'a Fragment, into: Option<&'a Into>) -> Result<()> {
         let (plan, origin) = self.collect(query)?;
-        self.origins[self.body.program.found] = Origin::open(self.phases.max(1), "FOUND");
+        let found = Origin::open(self.collector.phases.max(1), "FOUND");
+        self.origins.set(self.body.program.found, found);
         if let (Some(into), Some(plan)) = (into, plan) {
             self.put_row(into, &plan, &origin);
             if self.is_computed(&origin) {
@@ -245,7 +264,8 @@ impl<'a> Walk<'a, '_> {
         // A NULL may not go where none is allowed: what matters here is the fields only.
         let _ = self.body.assign_row(into, plan, None);
         for target in &into.targets {
-            self.origins[target.slot] = origin.clone();
+            self.note_new(target);
+            self.origins.set(target.slot, origin.clone());
         }
     }
 
@@ -254,15 +274,50 @@ impl<'a> Walk<'a, '_> {
         for subscript in &target.subscripts {
             origin = origin.and(self.expression(subscript)?);
         }
-        if target.field.is_some() || !target.subscripts.is_empty() {
-            origin = origin.and(self.origins[target.slot].clone());
+        self.note_new(target);
+        if !target.subscripts.is_empty() {
+            origin = origin.and(self.origins.of_slot(target.slot));
         }
         if self.is_computed(&origin) {
             let (value, ty) = self.body.evaluate(value)?;
             self.body.assign(target, value, ty)?;
         }
-        self.origins[target.slot] = origin;
+        let field = target.field.as_ref().and_then(|name| self.field_of(target.slot, name));
+        match field {
+            Some(field) if self.origins.set_field(target.slot, field, &origin) => {}
+            None if target.field.is_none() => self.origins.set(target.slot, origin),
+            _ => self.origins.spoil(target.slot, &origin),
+        }
         Ok(())
+    }
+
+    /// The place of a field of a row variable that has a row.
+    fn field_of(&self, slot: usize, name: &str) -> Option<usize> {
+        match &self.body.values[slot] {
+            Value::Record(row) => row.fields.iter().position(|field| *field.name == *name),
+            _ => None,
+        }
+    }
+
+    /// Notes that something is assigned, if it is the row NEW of a trigger's function.
+    fn note_new(&mut self, target: &Target) {
+        let is_new = self.body.program.scopes[0]
+            .names
+            .iter()
+            .any(|(name, slot)| name == "new" && *slot == target.slot);
+        if is_new {
+            match &target.field {
+                Some(field) => self.collector.new_fields.names.push(field.clone()),
+                None => self.collector.new_fields.is_replaced = true,
+            }
+        }
+    }
+
+    /// Notes that a row is returned, which may be another one than NEW.
+    fn note_returned(&mut self, value: &Fragment) {
+        if !["new", "old", "null"].iter().any(|row| value.query.text.eq_ignore_ascii_case(row)) {
+            self.collector.new_fields.is_replaced = true;
+        }
     }
 
     /// The operand of CASE, which the conditions name as the field of a row.
@@ -276,7 +331,7 @@ impl<'a> Walk<'a, '_> {
         };
         let fields = [RecordField { name: "value".into(), kind }].into();
         self.body.values[slot] = record(&fields, vec![value]);
-        self.origins[slot] = origin;
+        self.origins.set(slot, origin);
         Ok(())
     }
 
@@ -313,22 +368,21 @@ impl<'a> Walk<'a, '_> {
         let mut rows = Vec::new();
         for side in sides {
             self.statements(side)?;
+            let slots = self.assigned(side);
             let is_new = |slot: &usize| !matches!(values[*slot], Value::Record(_));
             let given = |slot: usize| match &self.body.values[slot] {
                 row @ Value::Record(_) => Some((slot, row.clone())),
                 _ => None,
             };
-            rows.extend(assigned(side).into_iter().filter(is_new).filter_map(given));
-            for (merged, now) in merged.iter_mut().zip(&self.origins) {
-                *merged = std::mem::take(merged).and(now.clone());
-            }
+            rows.extend(slots.into_iter().filter(is_new).filter_map(given));
+            merged.merge(&self.origins);
             self.body.values.clone_from(&values);
             self.origins.clone_from(&origins);
         }
         self.origins = merged;
         self.control = outer;
         if !condition.is_known() {
-            let slots = sides.iter().flat_map(|side| assigned(side)).collect();
+            let slots = sides.iter().flat_map(|side| self.assigned(side)).collect();
             let what = "a condition that the arguments do not decide";
             self.spoil_from(&slots, Origin::open(condition.level, what));
         }
@@ -346,7 +400,7 @@ impl<'a> Walk<'a, '_> {
 
     /// The body of a loop, once.
     fn rounds(&mut self, level: u32, body: &'a [Statement]) -> Result<()> {
-        let slots = assigned(body);
+        let slots = self.assigned(body);
         self.spoil(&slots, "a loop");
         let outer = self.enter_condition(level);
         self.loops += 1;
@@ -362,7 +416,7 @@ impl<'a> Walk<'a, '_> {
         if let Some(step) = &integer.step {
             origin = origin.and(self.expression(step)?);
         }
-        self.origins[integer.slot] = origin.clone();
+        self.origins.set(integer.slot, origin.clone());
         if !self.is_computed(&origin) {
             return self.rounds(origin.level, &integer.body);
         }
@@ -396,7 +450,7 @@ impl<'a> Walk<'a, '_> {
         if slice > 0 || target.field.is_some() || !target.subscripts.is_empty() {
             origin = origin.and(Origin::open(1, "FOREACH over parts of an array"));
         }
-        self.origins[target.slot] = origin.clone();
+        self.origins.set(target.slot, origin.clone());
         if !self.is_computed(&origin) {
             return self.rounds(origin.level, body);
         }
@@ -425,72 +479,29 @@ impl<'a> Walk<'a, '_> {
         self.rounds(origin.level.max(1), body)
     }
 
+    /// The variables that statements assign.
+    fn assigned(&mut self, statements: &[Statement]) -> BTreeSet<usize> {
+        assigned(statements, &mut |query, targets| self.outputs(query, targets))
+    }
+
+    /// The variables that a CALL assigns: those that stand for output arguments.
+    fn outputs(&mut self, query: &Fragment, targets: &[Option<Target>]) -> BTreeSet<usize> {
+        let view = View { program: self.body.program, values: &self.body.values, scope: query.scope };
+        match query.query.plan(self.body.execution.environment, &view) {
+            Ok(plan) => slots_of(plan.outputs.iter().filter_map(|&at| targets.get(at)?.as_ref())),
+            // It is not derived.
+            Err(_) => slots_of(targets.iter().flatten()),
+        }
+    }
+
     fn spoil(&mut self, slots: &BTreeSet<usize>, what: &str) {
-        self.spoil_from(slots, Origin::open(self.phases.max(1), what));
+        self.spoil_from(slots, Origin::open(self.collector.phases.max(1), what));
     }
 
     /// The variables are not of the arguments alone any more.
     fn spoil_from(&mut self, slots: &BTreeSet<usize>, origin: Origin) {
         for &slot in slots {
-            let own = std::mem::take(&mut self.origins[slot]);
-            self.origins[slot] = own.and(origin.clone());
+            self.origins.spoil(slot, &origin);
         }
-    }
-}
-
-fn slots_of<'t>(targets: impl Iterator<Item = &'t Target>) -> BTreeSet<usize> {
-    targets.map(|target| target.slot).collect()
-}
-
-/// The variables that statements assign.
-fn assigned(statements: &[Statement]) -> BTreeSet<usize> {
-    let mut slots = BTreeSet::new();
-    statements.iter().for_each(|statement| assigns(&statement.kind, &mut slots));
-    slots
-}
-
-fn assigns(kind: &Kind, into: &mut BTreeSet<usize>) {
-    let mut every = |statements: &[Statement]| statements.iter().for_each(|it| assigns(&it.kind, into));
-    match kind {
-        Kind::Block(block) => {
-            every(&block.body);
-            block.handlers.iter().for_each(|handler| every(&handler.body));
-            into.extend(&block.declared);
-        }
-        Kind::If { arms, otherwise } => {
-            arms.iter().for_each(|(_, body)| every(body));
-            every(otherwise);
-        }
-        Kind::Case { operand, arms, otherwise } => {
-            arms.iter().for_each(|(_, body)| every(body));
-            otherwise.iter().for_each(|body| every(body));
-            into.extend(operand.iter().map(|(slot, _)| *slot));
-        }
-        Kind::Loop { body, .. } => every(body),
-        Kind::ForInteger(integer) => {
-            every(&integer.body);
-            into.insert(integer.slot);
-        }
-        Kind::ForRows { into: row, body, .. } => {
-            every(body);
-            into.extend(row.targets.iter().map(|target| target.slot));
-        }
-        Kind::ForCursor { row, body, .. } => {
-            every(body);
-            into.insert(*row);
-        }
-        Kind::Foreach { target, body, .. } => {
-            every(body);
-            into.insert(target.slot);
-        }
-        Kind::Assign { target, .. } => {
-            into.insert(target.slot);
-        }
-        Kind::Run { into: Some(row), .. }
-        | Kind::Execute { into: Some(row), .. }
-        | Kind::Fetch { into: Some(row), .. } => into.extend(row.targets.iter().map(|target| target.slot)),
-        Kind::Call { targets, .. } => into.extend(targets.iter().flatten().map(|target| target.slot)),
-        Kind::Diagnostics { items, .. } => into.extend(items.iter().map(|(target, _)| target.slot)),
-        _ => {}
     }
 }

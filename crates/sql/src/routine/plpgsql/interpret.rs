@@ -62,6 +62,16 @@ pub(super) struct View<'v> {
 }
 
 impl View<'_> {
+    /// What a variable, or a field of one, is called.
+    pub(super) fn name_of(&self, variable: &VariableRef) -> String {
+        let name = &self.program.variables[variable.slot].name;
+        let fields = self.shape(variable.slot);
+        match variable.field.and_then(|at| fields.as_ref()?.get(at)) {
+            Some(field) => format!("{name}.{}", field.name),
+            None => name.clone(),
+        }
+    }
+
     /// The fields of a row variable; an error if it has none yet.
     fn fields_of(&self, slot: usize) -> Result<Arc<[RecordField]>> {
         self.shape(slot).ok_or_else(|| {
@@ -153,13 +163,18 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
     }
 
+    /// The variables of the parameters that are given values, in their order.
+    pub(super) fn input_slots(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let (routine, program) = (self.routine, self.program);
+        let all = routine.arguments.iter().zip(&program.arguments);
+        all.filter(|(argument, _)| argument.mode.is_input() || routine.is_procedure).map(|(_, &slot)| slot)
+    }
+
     /// Gives the parameters their values.
     pub(super) fn set_arguments(&mut self, arguments: &[Value]) {
         let mut given = arguments.iter();
-        for (argument, &slot) in self.routine.arguments.iter().zip(&self.program.arguments) {
-            if argument.mode.is_input() || self.routine.is_procedure {
-                self.values[slot] = given.next().cloned().unwrap_or_default();
-            }
+        for slot in self.input_slots() {
+            self.values[slot] = given.next().cloned().unwrap_or_default();
         }
     }
 

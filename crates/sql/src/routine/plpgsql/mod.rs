@@ -8,12 +8,14 @@
 //! ```
 
 mod assign;
+mod assigned;
 mod compile;
 mod conditions;
 mod cursor;
 pub(crate) mod derive;
 mod interpret;
 mod loops;
+mod origins;
 mod queries;
 mod raise;
 mod statements;

@@ -10,12 +10,13 @@ use std::collections::VecDeque;
 use crate::catalog::{ColumnOrigin, ForeignKey, KeyAction, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
+use crate::plan::path::has_key_order;
 use crate::plan::statement::{KeyedTable, RowRules};
 use crate::run::Run;
 use crate::run::memory::row_bytes;
 use crate::run::write::checks::generate;
 use crate::run::write::rows::{
-    change, each_by_index, each_row, find_by_index, key_text, refs, remove, stored_key,
+    change, each_by_index, each_by_key, each_row, find_by_index, key_text, refs, remove, stored_key,
 };
 use crate::types::{DeferrableKey, KeySide, Value};
 
@@ -193,8 +194,19 @@ fn referring(
         index.columns.len() >= key.columns.len()
             && index.columns.iter().zip(&key.columns).all(|(indexed, column)| indexed.column == *column)
     });
+    let of_column = |column: &usize| {
+        let at = key.columns.iter().position(|referring| referring == column)?;
+        Some(values[at].clone())
+    };
+    let prefix: Vec<Value> = child.key.iter().map_while(of_column).collect();
     match index {
+        _ if prefix.len() == key.columns.len() && has_key_order(child) => {
+            each_by_key(run, child, &prefix, &mut each)?;
+        }
         Some(index) => each_by_index(run, child, index, values, &mut each)?,
+        None if !prefix.is_empty() && has_key_order(child) => {
+            each_by_key(run, child, &prefix, &mut each)?;
+        }
         None => each_row(run, child, &mut each)?,
     }
     Ok(found)

@@ -173,6 +173,19 @@ pub(super) fn each_by_index(
     read_each(table, &mut *scan, each)
 }
 
+/// The rows whose primary keys begin with these values, until `each` has enough.
+pub(super) fn each_by_key(
+    run: &Run<'_>,
+    table: &Table,
+    values: &[Value],
+    each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
+) -> Result<()> {
+    let stored = stored_key(table, values)?;
+    let range = heddledb::Range::prefix(refs(&stored));
+    let mut scan = run.rows.scan(&table.engine, None, range, None)?;
+    read_each(table, &mut *scan, each)
+}
+
 /// All rows of a table, until `each` has enough.
 pub(super) fn each_row(
     run: &Run<'_>,
