@@ -12,7 +12,7 @@ use crate::routine::footprint::collect::Origin;
 pub(super) struct Origins {
     /// By the numbers of variables.
     slots: Vec<Origin>,
-    /// Variables whose fields are told apart, with the fields' origins.
+    /// Variables whose fields have origins of their own.
     rows: Vec<(usize, Vec<Origin>)>,
 }
 
@@ -56,7 +56,7 @@ impl Origins {
         }
     }
 
-    /// Gives a field of a variable its value, if the variable's fields are told apart. Whether they are.
+    /// Gives a field of a variable its value, if the variable's fields have origins of their own. Whether they have.
     pub(super) fn set_field(&mut self, slot: usize, field: usize, origin: &Origin) -> bool {
         let row = self.rows.iter_mut().find(|(row, _)| *row == slot);
         match row.and_then(|(_, fields)| fields.get_mut(field)) {
