@@ -10,7 +10,7 @@ use crossbeam_epoch::{Guard, pin};
 use crate::error::{Error, Result};
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::show_key;
-use crate::storage::foreign_keys::{Link, SchemaLinks, index_table};
+use crate::storage::foreign_keys::{Link, SchemaLinks, TableView, index_table};
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::{RangeScan, TableCore};
@@ -45,7 +45,7 @@ pub(crate) fn check_snapshot(
     for table in &tables {
         steps.total += steps_of(table)?;
     }
-    let links = SchemaLinks::of(&snapshot.engine().store().user_tables())?;
+    let links = SchemaLinks::of(&TableView::all(snapshot.engine().store().user_tables()))?;
     for table in tables {
         report.tables += 1;
         report.rows += view.check_rows(&table, &mut steps)?;
@@ -192,8 +192,7 @@ impl View<'_> {
     }
 
     fn check_foreign_key(&self, link: &Link, steps: &mut Steps<'_>) -> Result<()> {
-        let (child, (parent, index)) = (&*link.child, (&*link.parent, link.parent_index.0));
-        let referenced = index_table(parent, index);
+        let child = &*link.child;
         self.each_row(child, steps, |record, words, guard| {
             // SAFETY: the row was just read, and the thread is pinned.
             let value = |&column: &usize| unsafe { child.layout().value(words, column) };
@@ -201,7 +200,9 @@ impl View<'_> {
             if values.iter().any(|value| value.is_null()) {
                 return Ok(());
             }
-            let key = link.parent_key(&values)?;
+            // A schema in force has all its indexes.
+            let Some((index, key)) = link.parent_key(&values)? else { return Ok(()) };
+            let referenced = index_table(&link.parent, index);
             let is_there = match referenced.find(referenced.hash(&key), &key, guard) {
                 Lookup::Found(found) => self.read(found, &mut vec![0; referenced.layout().words()])?,
                 Lookup::Missing(_) => false,

@@ -5,7 +5,7 @@ pub(crate) mod catalog_rows;
 mod checkpoint;
 mod contention;
 mod follower;
-mod foreign_keys;
+pub(crate) mod foreign_keys;
 mod open;
 mod partitions;
 mod phases;

@@ -309,6 +309,21 @@ impl Changed {
         matches!(self.sources[column], Source::Old(_))
     }
 
+    /// The names of the foreign keys in whose columns rows may have other values than before.
+    ///
+    /// # Errors
+    /// None: the definition has been validated.
+    pub(crate) fn converted_foreign_keys(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for key in &self.definition.foreign_keys {
+            let columns = self.definition.referring_columns(key)?;
+            if !columns.iter().all(|&column| self.keeps_values(column)) {
+                names.push(key.name.clone());
+            }
+        }
+        Ok(names)
+    }
+
     fn rename_column(&mut self, name: &str, new_name: String) -> Result<()> {
         for key in &mut self.definition.foreign_keys {
             rename(&mut key.columns, name, &new_name);

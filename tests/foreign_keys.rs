@@ -15,6 +15,8 @@ mod recovery;
 mod rig;
 #[path = "foreign_keys/schema.rs"]
 mod schema;
+#[path = "foreign_keys/sessions.rs"]
+mod sessions;
 #[path = "foreign_keys/shapes.rs"]
 mod shapes;
 #[path = "foreign_keys/ways.rs"]

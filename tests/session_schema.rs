@@ -495,3 +495,52 @@ fn power_loss_at_every_boundary_leaves_all_of_a_migration_or_nothing() {
         assert!(outcomes.iter().all(|&count| count > 0), "{protocol}: {outcomes:?}");
     }
 }
+
+#[test]
+fn a_definition_that_is_as_before_takes_effect_like_any_other() {
+    for &protocol in ProtocolKind::ALL {
+        let options = Options::default().durability(Durability::None).workers(2).protocol(protocol);
+        let db = Database::in_memory_with(options).expect("options are right");
+        let table = filled(&db, "a");
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (db, table, done) = (&db, &table, &done);
+            for writer in 0..2 {
+                scope.spawn(move || {
+                    for turn in writer * 1000.. {
+                        if done.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let written = db.run(|tx| match turn % 3 {
+                            0 => tx.insert(table, row![1000 + turn, "x", 0]),
+                            1 => tx.insert(table, row![11, "x", 0]),
+                            _ => tx.delete(table, key![1000 + turn - 2]).map(drop),
+                        });
+                        assert!(
+                            matches!(written, Ok(()) | Err(Error::DuplicateKey { .. })),
+                            "{protocol}: {written:?}"
+                        );
+                    }
+                });
+            }
+            for round in 0..12 {
+                let mut session = begun(db);
+                let rename = |from: &str, to: &str| TableChange::new().rename_column(from, to);
+                let mut change = || -> Result<()> {
+                    let there = session.change_table("a", rename("n", "m"))?;
+                    session.run(|tx| tx.delete(&there, key![11]).map(drop))?;
+                    session.change_table("a", rename("m", "n"))?;
+                    session.commit()
+                };
+                let changed = change();
+                assert!(changed.as_ref().err().is_none_or(Error::is_retryable), "{protocol}: {changed:?}");
+                drop(session);
+                let same = db.change_table("a", TableChange::new()).expect("changed");
+                db.run(|tx| tx.insert(&same, row![-1 - round, "same", 0])).expect("it is the table");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(ids(&db, "a").iter().filter(|&&id| id < 0).count(), 12);
+        db.check().expect("consistent");
+    }
+}

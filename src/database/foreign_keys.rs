@@ -2,15 +2,17 @@
 //! whether the rows that there are have their referenced rows.
 //!
 //! Invariant: after every schema change each foreign key can be resolved ([`SchemaLinks`](crate::storage::foreign_keys)), and
-//! holds for all rows. The caller holds the lock of schema changes.
+//! holds for all rows. The caller holds the lock of schema changes, and gives the tables that there are: of the schema in force,
+//! or as a session's transaction has them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::catalog_rows;
 use crate::error::{Error, Result};
 use crate::range::Range;
 use crate::storage::definition::{ForeignKey, TableDefinition};
-use crate::storage::foreign_keys::{Link, unknown_parent};
+use crate::storage::foreign_keys::{Link, TableView, parent_of};
 use crate::storage::schema::SchemaChange;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -20,28 +22,33 @@ use crate::transaction::Tx;
 use crate::types::ValueRef;
 
 /// The foreign keys of other tables that refer to a table, each with its table.
-fn referring(store: &Store, table: &TableCore) -> Vec<(Arc<TableCore>, ForeignKey)> {
-    let others = store.user_tables().into_iter().filter(|other| other.id() != table.id());
-    let all = others.flat_map(|other| {
-        let keys = other.definition().foreign_keys().to_vec();
-        keys.into_iter().map(move |key| (other.clone(), key))
-    });
-    all.filter(|(_, key)| key.table() == table.definition().name()).collect()
+fn referring<'t>(
+    tables: &'t [TableView],
+    table: &TableCore,
+) -> impl Iterator<Item = (&'t TableView, &'t ForeignKey)> {
+    let (id, name) = (table.id(), table.definition().name().to_string());
+    let others = tables.iter().filter(move |other| other.core.id() != id);
+    let keys = others.flat_map(|other| other.definition().foreign_keys().iter().map(move |key| (other, key)));
+    keys.filter(move |(_, key)| key.table() == name)
 }
 
 /// Refuses to take a table away, or its rows, that others refer to; but for these, which go with it.
 ///
 /// # Errors
 /// [`Error::TableReferenced`].
-pub(super) fn check_unreferenced(store: &Store, table: &TableCore, with: &[Arc<TableCore>]) -> Result<()> {
-    let stays = |other: &TableCore| !with.iter().any(|gone| gone.id() == other.id());
-    match referring(store, table).into_iter().find(|(other, _)| stays(other)) {
-        Some((other, key)) => Err(referenced(table, &other, &key)),
+pub(crate) fn check_unreferenced(
+    tables: &[TableView],
+    table: &TableCore,
+    with: &[Arc<TableCore>],
+) -> Result<()> {
+    let stays = |other: &TableView| !with.iter().any(|gone| gone.id() == other.core.id());
+    match referring(tables, table).find(|(other, _)| stays(other)) {
+        Some((other, key)) => Err(referenced(table, other, key)),
         None => Ok(()),
     }
 }
 
-fn referenced(table: &TableCore, by: &TableCore, key: &ForeignKey) -> Error {
+fn referenced(table: &TableCore, by: &TableView, key: &ForeignKey) -> Error {
     Error::TableReferenced {
         table: table.definition().name().to_string(),
         constraint: key.name().to_string(),
@@ -53,49 +60,48 @@ fn referenced(table: &TableCore, by: &TableCore, key: &ForeignKey) -> Error {
 ///
 /// # Errors
 /// [`Error::InvalidDefinition`], [`Error::UnknownColumn`].
-pub(super) fn check_definition(store: &Store, definition: &TableDefinition) -> Result<()> {
+pub(crate) fn check_definition(tables: &[TableView], definition: &TableDefinition) -> Result<()> {
     definition.foreign_keys().iter().try_for_each(|key| {
         if key.table() == definition.name() {
             return Link::of(key, definition, definition).map(drop);
         }
-        let parent = store.table_by_name(key.table()).map_err(|_| unknown_parent(definition, key))?;
-        Link::of(key, definition, parent.definition()).map(drop)
+        Link::of(key, definition, parent_of(tables, definition, key)?.definition()).map(drop)
     })
 }
 
 /// What a change of a table means for the tables that refer to it.
-pub(super) struct Followers {
+pub(crate) struct Followers {
     /// Those whose definitions name what has another name now, with the definitions that follow.
-    renamed: Vec<(Arc<TableCore>, TableDefinition)>,
-    /// The foreign keys of other tables whose referenced values may be others now.
-    unproven: Vec<(Arc<TableCore>, ForeignKey)>,
+    pub(crate) renamed: Vec<(Arc<TableCore>, TableDefinition)>,
+    /// The foreign keys of other tables, by name, whose referenced values may be others now.
+    unproven: Vec<(String, ForeignKey)>,
 }
 
 impl Followers {
     /// # Errors
     /// [`Error::TableReferenced`]: a foreign key does not allow the change; its own foreign keys cannot be resolved.
-    pub(super) fn of(store: &Store, table: &TableCore, changed: &Changed) -> Result<Followers> {
-        check_definition(store, &changed.definition)?;
+    pub(crate) fn of(tables: &[TableView], table: &TableCore, changed: &Changed) -> Result<Followers> {
+        check_definition(tables, &changed.definition)?;
         let mut followers = Followers { renamed: Vec::new(), unproven: Vec::new() };
-        for (child, key) in referring(store, table) {
+        for (child, key) in referring(tables, table) {
             let mut following = key.clone();
             changed.follow(&mut following);
             let link = Link::of(&following, child.definition(), &changed.definition)
-                .map_err(|_| referenced(table, &child, &key))?;
+                .map_err(|_| referenced(table, child, key))?;
             if !link.referenced.iter().all(|&column| changed.keeps_values(column)) {
-                followers.unproven.push((child.clone(), following.clone()));
+                followers.unproven.push((child.definition().name().to_string(), following.clone()));
             }
-            if following != key {
-                followers.rename(&child, &key, following);
+            if following != *key {
+                followers.rename(child, key, following);
             }
         }
         Ok(followers)
     }
 
-    fn rename(&mut self, child: &Arc<TableCore>, key: &ForeignKey, following: ForeignKey) {
-        let known = self.renamed.iter().position(|(table, _)| table.id() == child.id());
+    fn rename(&mut self, child: &TableView, key: &ForeignKey, following: ForeignKey) {
+        let known = self.renamed.iter().position(|(table, _)| table.id() == child.core.id());
         let at = known.unwrap_or_else(|| {
-            self.renamed.push((child.clone(), child.definition().clone()));
+            self.renamed.push((child.core.clone(), child.definition().clone()));
             self.renamed.len() - 1
         });
         let keys = &mut self.renamed[at].1.foreign_keys;
@@ -117,46 +123,76 @@ impl Followers {
             let new = Arc::new(renamed);
             tx.change_schema(SchemaChange::Replace { old: child.clone(), new, build: None });
         }
+        self.check(tx, &TableView::all(store.user_tables()), &TableView::as_it_is(new.clone()))
+    }
+
+    /// Whether rows of other tables may refer to values that are gone.
+    pub(crate) fn leave_unproven(&self) -> bool {
+        !self.unproven.is_empty()
+    }
+
+    /// Checks what the change of values has left unproven. `tables` has those that refer; `new`: the table as it is now.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn check(&self, tx: &Tx<'_, '_>, tables: &[TableView], new: &TableView) -> Result<()> {
         for (child, key) in &self.unproven {
+            let Some(child) = tables.iter().find(|table| table.definition().name() == child) else {
+                continue;
+            };
             let link = Link::of(key, child.definition(), new.definition())?;
-            check_rows(tx, child, &link.between(child.clone(), new.clone()))?;
+            check_rows(tx, &link.between(child.core.clone(), new.core.clone()))?;
         }
         Ok(())
     }
 }
 
 /// Checks the rows of a table by foreign keys of it: `wanted` of them. `table` has the rows, and is what the foreign keys
-/// that refer to the table itself refer to.
+/// that refer to the table itself refer to; `tables` has the others.
 ///
 /// # Errors
 /// As [`Followers::write`].
-pub(super) fn check_own(
-    store: &Store,
+pub(crate) fn check_own(
+    tables: &[TableView],
     tx: &Tx<'_, '_>,
-    table: &Arc<TableCore>,
-    definition: &TableDefinition,
+    table: &TableView,
     wanted: impl Fn(&ForeignKey) -> bool,
 ) -> Result<()> {
+    let definition = table.definition();
     for key in definition.foreign_keys().iter().filter(|key| wanted(key)) {
-        let (parent, link) = if key.table() == definition.name() {
-            (table.clone(), Link::of(key, definition, definition)?)
-        } else {
-            let parent = store.table_by_name(key.table())?;
-            let link = Link::of(key, definition, parent.definition())?;
-            (parent, link)
-        };
-        check_rows(tx, table, &link.between(table.clone(), parent))?;
+        let is_own = key.table() == definition.name();
+        let parent = if is_own { table } else { parent_of(tables, definition, key)? };
+        let link = Link::of(key, definition, parent.definition())?;
+        check_rows(tx, &link.between(table.core.clone(), parent.core.clone()))?;
     }
     Ok(())
 }
 
-fn check_rows(tx: &Tx<'_, '_>, table: &Arc<TableCore>, link: &Link) -> Result<()> {
-    for row in tx.scan(&Table::new(table.clone()), Range::all())? {
+fn check_rows(tx: &Tx<'_, '_>, link: &Link) -> Result<()> {
+    // Without an index of the referenced values they are collected first.
+    let known = if link.parent_index.is_none() { Some(referenced_values(tx, link)?) } else { None };
+    for row in tx.scan(&Table::new(link.child.clone()), Range::all())? {
         let values = row?.to_values();
         let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
-        tx.check_row_refers(link, &table.encode_key_of_row(&values)?, &values)?;
+        if let Some(known) = &known
+            && let Some(key) = link.encoded(&link.columns, &values)?
+            && known.contains(&key)
+        {
+            continue;
+        }
+        tx.check_row_refers(link, &link.child.encode_key_of_row(&values)?, &values)?;
     }
     Ok(())
+}
+
+fn referenced_values(tx: &Tx<'_, '_>, link: &Link) -> Result<HashSet<Box<[u8]>>> {
+    let mut known = HashSet::new();
+    for row in tx.scan(&Table::new(link.parent.clone()), Range::all())? {
+        let values = row?.to_values();
+        let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
+        known.extend(link.encoded(&link.referenced, &values)?);
+    }
+    Ok(known)
 }
 
 #[cfg(test)]

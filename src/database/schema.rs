@@ -22,6 +22,7 @@ use crate::range::Range;
 use crate::storage::catalog::RESERVED_PREFIX;
 use crate::storage::checks::Checks;
 use crate::storage::definition::{ForeignKey, TableDefinition};
+use crate::storage::foreign_keys::TableView;
 use crate::storage::index_build::Builds;
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
@@ -55,7 +56,7 @@ impl Database {
         let _one_at_a_time = self.shared.lock_schema()?;
         let table = self.own_table(name)?;
         let store = self.engine().store();
-        foreign_keys::check_unreferenced(store, &table, &[])?;
+        foreign_keys::check_unreferenced(&TableView::all(store.user_tables()), &table, &[])?;
         self.run(|tx| {
             catalog_rows::mark_dropped(store, tx, table.id())?;
             tx.change_schema(SchemaChange::Drop(table.clone()));
@@ -75,7 +76,8 @@ impl Database {
         let _one_at_a_time = self.shared.lock_schema()?;
         let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
         let store = self.engine().store();
-        tables.iter().try_for_each(|table| foreign_keys::check_unreferenced(store, table, &tables))?;
+        let all = TableView::all(store.user_tables());
+        tables.iter().try_for_each(|table| foreign_keys::check_unreferenced(&all, table, &tables))?;
         let emptied: Vec<_> = tables
             .iter()
             .map(|table| store.make_table(store.next_table_id(), table.definition().clone()))
@@ -127,7 +129,8 @@ impl Database {
                 return Err(Error::TableExists { table: new_name.to_string() });
             }
         }
-        let followers = Followers::of(self.engine().store(), &table, &changed)?;
+        let tables = TableView::all(self.engine().store().user_tables());
+        let followers = Followers::of(&tables, &table, &changed)?;
         self.make_identity(table.id(), &mut changed.definition)?;
         let sequences = [table.definition(), &changed.definition].map(|of| of.identity_sequence.0.clone());
         let new = if changed.keeps_records(table.definition()) {
@@ -157,6 +160,8 @@ impl Database {
         let build = builds.add(&new, empty)?;
         let checks = Checks::of(&definition).filter(|_| definition.checks != table.definition().checks);
         let is_new = |key: &ForeignKey| !refers_alike(table.definition(), key);
+        let tables = TableView::all(store.user_tables());
+        let view = TableView::pending(table.clone(), definition.clone());
         loop {
             builds.catch_up()?;
             let changed = self.run(|tx| {
@@ -164,7 +169,7 @@ impl Database {
                     // The columns are read as a transaction reads them, so a split phase that hides them ends first.
                     check_rows(tx, table, &refuses_null, checks.as_ref())?;
                 }
-                foreign_keys::check_own(store, tx, table, &definition, is_new)?;
+                foreign_keys::check_own(&tables, tx, &view, is_new)?;
                 catalog_rows::rewrite(store, tx, table, &definition)?;
                 followers.write(store, tx, &new)?;
                 let (old, new, build) = (table.clone(), new.clone(), build.clone());
@@ -189,6 +194,7 @@ impl Database {
         let old = Table::new(table.clone());
         // Of every attempt: what a failed one has inserted is collected from its table afterwards.
         let mut made = Vec::new();
+        let tables = TableView::all(store.user_tables());
         let mut hold_off = None;
         self.run(|tx| {
             // An earlier one ends first: it would end this one.
@@ -210,7 +216,8 @@ impl Database {
                 let values = changed.row(row?.to_values())?;
                 tx.insert_overriding(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
             }
-            foreign_keys::check_own(store, tx, &core, &changed.definition, |_| true)?;
+            let copied = TableView::pending(core.clone(), changed.definition.clone());
+            foreign_keys::check_own(&tables, tx, &copied, |_| true)?;
             followers.write(store, tx, &core)?;
             tx.change_schema(replacement(table, &core));
             Ok(())
@@ -226,7 +233,7 @@ impl Database {
 }
 
 /// Whether a definition has a foreign key whose rows are checked already, under whatever names.
-fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bool {
+pub(crate) fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bool {
     let is_alike = |own: &ForeignKey| {
         (&own.columns, &own.table, &own.referenced) == (&key.columns, &key.table, &key.referenced)
     };

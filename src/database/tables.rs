@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::storage::catalog::RESERVED_PREFIX;
 use crate::storage::definition::TableDefinition;
+use crate::storage::foreign_keys::TableView;
 use crate::storage::schema::SchemaChange;
 use crate::table::Table;
 
@@ -81,7 +82,7 @@ impl Database {
     /// Creates a table, of whose name there is none. The caller holds the lock of schema changes.
     fn add_table(&self, mut definition: TableDefinition) -> Result<Table> {
         let store = self.engine().store();
-        super::foreign_keys::check_definition(store, &definition)?;
+        super::foreign_keys::check_definition(&TableView::all(store.user_tables()), &definition)?;
         let id = store.next_table_id();
         self.make_identity(id, &mut definition)?;
         let sequence = definition.identity_sequence.0.clone();

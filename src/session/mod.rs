@@ -534,7 +534,6 @@ impl Session {
 
     fn end(&mut self) {
         self.hold_off = None;
-        self.control.end();
         match &mut self.access {
             Some(access) => {
                 access.buffer.clear();
@@ -543,6 +542,8 @@ impl Session {
             // The access was released in the middle, and what it had with it.
             None => self.access = Some(Box::new(SessionAccess::new(self.control.clone()))),
         }
+        // After the schema has ended: the lock of schema changes is released.
+        self.control.end();
         self.savepoints = Vec::new();
         self.valid = None;
         self.snapshot = None;
@@ -577,7 +578,7 @@ impl Session {
         let reserved = *reserved;
         if let Some(access) = &mut self.access {
             access.buffer.truncate(*writes);
-            access.go_back_to(tables.clone());
+            access.go_back_to(self.shared.engine().store(), tables.clone())?;
         }
         self.control.release(reserved);
         Ok(())
@@ -651,7 +652,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.control.end();
-        self.drop_unused_identities();
+        self.end();
     }
 }

@@ -24,7 +24,8 @@ use super::Session;
 use super::control::{Control, Sessions};
 use super::reservations::ReservedKey;
 use super::waiting::block_on;
-use crate::database::schema::{check_name, check_rows};
+use crate::database::foreign_keys::{Followers, check_definition, check_own, check_unreferenced};
+use crate::database::schema::{check_name, check_rows, refers_alike};
 use crate::database::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::hold_off::HoldOff;
@@ -32,9 +33,10 @@ use crate::pipeline::nesting;
 use crate::protocol::attempt::{Attempt, SessionAccess};
 use crate::range::Range;
 use crate::row::Row;
-use crate::storage::definition::TableDefinition;
+use crate::storage::definition::{ForeignKey, TableDefinition};
+use crate::storage::foreign_keys::TableView;
 use crate::storage::index_build::{Builds, IndexBuild};
-use crate::storage::private_schema::{PrivateDefinition, PrivateTable};
+use crate::storage::private_schema::{PrivateDefinition, PrivateSchema, PrivateTable};
 use crate::storage::schema::SchemaChange;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -146,7 +148,6 @@ impl Session {
     /// As there; as [`lock_schema`](Self::lock_schema).
     pub fn create_table(&mut self, definition: TableDefinition) -> Result<Table> {
         let mut definition = Database::checked(definition)?;
-        check_unlinked(&definition, None)?;
         self.lock_schema()?;
         let shared = self.shared.clone();
         let store = shared.engine().store();
@@ -154,10 +155,12 @@ impl Session {
         if access.schema.find(store, definition.name()).is_ok() {
             return Err(Error::TableExists { table: definition.name().to_string() });
         }
+        check_definition(&access.schema.views(store), &definition)?;
         self.make_identity(&mut definition)?;
         let access = self.access()?;
         let core = access.schema.make(store, definition.clone());
         access.schema.put(None, Some(PrivateDefinition { core: core.clone(), definition }));
+        access.schema.resolve_foreign_keys(store)?;
         Ok(Table::new(core))
     }
 
@@ -167,8 +170,13 @@ impl Session {
     /// As there; as [`lock_schema`](Self::lock_schema).
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
         let old = self.own_table(name)?;
+        let shared = self.shared.clone();
+        let store = shared.engine().store();
+        check_unreferenced(&self.access()?.schema.views(store), &old.core, &[])?;
         self.note_identity(&old.definition);
-        self.access()?.schema.put(Some(&old.core), None);
+        let schema = &mut self.access()?.schema;
+        schema.put(Some(&old.core), None);
+        schema.resolve_foreign_keys(store)?;
         self.forget(&old.core);
         Ok(())
     }
@@ -180,13 +188,17 @@ impl Session {
     pub fn truncate(&mut self, names: &[&str]) -> Result<()> {
         let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
         let shared = self.shared.clone();
+        let store = shared.engine().store();
+        let views = self.access()?.schema.views(store);
+        let cores: Vec<_> = tables.iter().map(|table| table.core.clone()).collect();
+        cores.iter().try_for_each(|core| check_unreferenced(&views, core, &cores))?;
         for PrivateDefinition { core: old, definition } in tables {
             let schema = &mut self.access()?.schema;
-            let core = schema.make(shared.engine().store(), definition.clone());
+            let core = schema.make(store, definition.clone());
             schema.put(Some(&old), Some(PrivateDefinition { core, definition }));
             self.forget(&old);
         }
-        Ok(())
+        self.access()?.schema.resolve_foreign_keys(store)
     }
 
     /// As `Database::change_table`, in the transaction. An index that is added to a table which the transaction has not
@@ -197,7 +209,6 @@ impl Session {
     pub fn change_table(&mut self, name: &str, change: TableChange) -> Result<Table> {
         let old = self.own_table(name)?;
         let mut changed = change.apply(&old.definition)?;
-        check_unlinked(&changed.definition, None)?;
         let new_name = changed.definition.name();
         if new_name != name {
             check_name(new_name)?;
@@ -205,13 +216,69 @@ impl Session {
                 return Err(Error::TableExists { table: new_name.to_string() });
             }
         }
+        let shared = self.shared.clone();
+        let store = shared.engine().store();
+        let schema = &self.access()?.schema;
+        let before = schema.tables().to_vec();
+        let followers = Followers::of(&schema.views(store), &old.core, &changed)?;
         self.note_identity(&old.definition);
         self.make_identity(&mut changed.definition)?;
-        let keeps_records =
-            changed.keeps_records(&old.definition) && !self.access()?.schema.is_own(old.core.id());
-        let core =
-            if keeps_records { self.redefine(&old, changed)? } else { self.rebuild(&old.core, &changed)? };
-        Ok(Table::new(core))
+        match self.change_with_followers(&old, changed, &followers) {
+            Ok(core) => {
+                self.forget_replaced(&before);
+                Ok(Table::new(core))
+            }
+            Err(error) => {
+                self.access()?.go_back_to(store, before)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Changes a table and the definitions of those that refer to it, and checks the foreign keys.
+    fn change_with_followers(
+        &mut self,
+        old: &PrivateDefinition,
+        changed: Changed,
+        followers: &Followers,
+    ) -> Result<Arc<TableCore>> {
+        let definition = changed.definition.clone();
+        let converted: Vec<String> = changed.converted_foreign_keys()?;
+        let shared = self.shared.clone();
+        let store = shared.engine().store();
+        let core = self.put_changed(old, changed)?;
+        for (child, definition) in &followers.renamed {
+            let child = self.access()?.schema.find(store, child.definition().name())?;
+            let mut renamed = TableChange::new().apply(&child.definition)?;
+            renamed.definition = definition.clone();
+            self.put_changed(&child, renamed)?;
+        }
+        let schema = &mut self.access()?.schema;
+        schema.resolve_foreign_keys(store)?;
+        let views = schema.views(store);
+        let view = TableView::pending(core.clone(), definition.clone());
+        let is_converted = |key: &ForeignKey| converted.iter().any(|name| name == key.name());
+        if !converted.is_empty() {
+            self.run(|tx| check_own(&views, tx, &view, is_converted))?;
+        }
+        let is_new = |key: &ForeignKey| !is_converted(key) && !refers_alike(&old.definition, key);
+        if definition.foreign_keys().iter().any(is_new) {
+            // The commit looks again, so others may write the tables until then.
+            self.run(|tx| tx.search(|| check_own(&views, tx, &view, is_new)))?;
+        }
+        if followers.leave_unproven() {
+            self.run(|tx| followers.check(tx, &views, &view))?;
+        }
+        Ok(core)
+    }
+
+    /// Puts a table with another definition in a table's place.
+    fn put_changed(&mut self, old: &PrivateDefinition, changed: Changed) -> Result<Arc<TableCore>> {
+        let is_own = self.access()?.schema.is_own(old.core.id());
+        match changed.keeps_records(&old.definition) && !is_own {
+            true => self.redefine(old, changed),
+            false => self.rebuild(&old.core, &changed),
+        }
     }
 
     /// The table of this name, as the transaction has it.
@@ -245,9 +312,7 @@ impl Session {
         check_name(name)?;
         self.lock_schema()?;
         let shared = self.shared.clone();
-        let found = self.access()?.schema.find(shared.engine().store(), name)?;
-        check_unlinked(&found.definition, Some(&found.core))?;
-        Ok(found)
+        self.access()?.schema.find(shared.engine().store(), name)
     }
 
     /// Makes the sequence of an identity column, which is dropped at the transaction's end if no table has it then.
@@ -279,6 +344,21 @@ impl Session {
         {
             access.buffer.forget_table(core.id());
         }
+    }
+
+    /// Forgets the rows of tables that a change has put others in the place of.
+    fn forget_replaced(&mut self, before: &[PrivateTable]) {
+        let Some(access) = &self.access else { return };
+        let is_there = |core: &TableCore| {
+            let mut now = access.schema.tables().iter().filter_map(|table| table.now.as_ref());
+            now.any(|now| now.core.id() == core.id())
+        };
+        let replaced: Vec<_> = before
+            .iter()
+            .filter_map(|table| Some(table.now.as_ref()?.core.clone()))
+            .filter(|core| !is_there(core))
+            .collect();
+        replaced.iter().for_each(|core| self.forget(core));
     }
 
     /// Gives a table's records another definition.
@@ -320,7 +400,6 @@ impl Session {
         access.schema.go_back_to(tables);
         copied?;
         access.schema.put(Some(old), Some(copy));
-        self.forget(old);
         Ok(core)
     }
 
@@ -348,17 +427,6 @@ impl Session {
         let rows = snapshot.scan(&Table::new(base.clone()), Range::all())?;
         rows.into_iter().try_for_each(|row| check.row(&row?.row()))
     }
-}
-
-/// Refuses to change, inside a transaction, a table that has a foreign key of the engine's, or that one refers to.
-fn check_unlinked(definition: &TableDefinition, core: Option<&TableCore>) -> Result<()> {
-    if definition.foreign_keys().is_empty() && !core.is_some_and(TableCore::is_linked) {
-        return Ok(());
-    }
-    let detail = "tables with foreign keys are created, changed and dropped outside of transactions: call the database \
-                  instead of the session"
-        .to_string();
-    Err(Error::InvalidDefinition { table: definition.name().to_string(), detail })
 }
 
 /// Looks at a table's rows before it gets another definition.
@@ -413,7 +481,10 @@ fn newly_not_null(before: &TableDefinition, now: &TableDefinition) -> Vec<usize>
 
 impl SessionAccess {
     /// Goes back to the tables of a savepoint.
-    pub(super) fn go_back_to(&mut self, tables: Vec<PrivateTable>) {
+    ///
+    /// # Errors
+    /// None: the foreign keys between them could be resolved then.
+    pub(super) fn go_back_to(&mut self, store: &Store, tables: Vec<PrivateTable>) -> Result<()> {
         let changed = self.schema.tables().to_vec();
         self.schema.go_back_to(tables);
         for base in changed.iter().filter_map(|table| table.base.as_ref()) {
@@ -423,6 +494,7 @@ impl SessionAccess {
             });
             self.buffer.redefine(restored.as_ref().unwrap_or(base));
         }
+        self.schema.resolve_foreign_keys(store)
     }
 }
 
@@ -460,7 +532,9 @@ pub(super) fn write_changes(
     if access.schema.is_empty() {
         return Ok(Vec::new());
     }
-    attempt.let_private_in();
+    attempt.let_private_in(&access.schema);
+    // What is deferred is checked by the foreign keys that it has made.
+    attempt.set_deferred(!access.schema.links().is_empty());
     let (store, tx) = (attempt.store(), Tx::new(attempt));
     let SessionAccess { buffer, schema, .. } = access;
     let tables = schema.tables().iter().zip(redefined);
@@ -507,22 +581,36 @@ fn write_change(
     Ok(now)
 }
 
-/// Checks the rows of tables that keep their records, with what the transaction has written to them.
+/// Checks the rows of tables that keep their records, with what the transaction has written to them, and rows by foreign keys
+/// that it has added.
 ///
 /// # Errors
-/// NULL in a column that refuses it.
+/// NULL in a column that refuses it; a row that does not pass a check, or whose referenced row is not there.
 pub(super) fn check_changes(
     attempt: &Attempt<'_>,
-    tables: &[PrivateTable],
+    schema: &PrivateSchema,
     published: &[Option<Arc<TableCore>>],
 ) -> Result<()> {
     let tx = Tx::new(attempt);
+    let tables = schema.tables();
     for (table, published) in tables.iter().zip(published).filter(|(table, _)| table.keeps_records()) {
         let (Some(base), Some(core)) = (&table.base, published) else { continue };
         let refuses_null = newly_not_null(base.definition(), core.definition());
         let checks = core.checks().filter(|_| core.definition().checks != base.definition().checks);
         if !refuses_null.is_empty() || checks.is_some() {
             check_rows(&tx, core, &refuses_null, checks)?;
+        }
+    }
+    let mut views = None;
+    for (table, now) in tables.iter().filter_map(|table| Some((table, table.now.as_ref()?))) {
+        // Without it in between, the transaction's own writes may have violated it.
+        let is_new = |key: &ForeignKey| {
+            table.base.iter().chain(&table.earlier).any(|core| !refers_alike(core.definition(), key))
+        };
+        if now.definition.foreign_keys().iter().any(is_new) {
+            let views = views.get_or_insert_with(|| schema.views(attempt.store()));
+            let view = TableView::pending(now.core.clone(), now.definition.clone());
+            check_own(views, &tx, &view, is_new)?;
         }
     }
     Ok(())

@@ -278,7 +278,7 @@ impl Body for Commit {
         self.published = schema::write_changes(attempt, &mut self.access, &self.redefined)?;
         let SessionAccess { buffer, schema, .. } = &*self.access;
         if attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))? {
-            schema::check_changes(attempt, schema.tables(), &self.published)?;
+            schema::check_changes(attempt, schema, &self.published)?;
             if all_unchanged(attempt, &self.access, false)? {
                 return Ok(());
             }

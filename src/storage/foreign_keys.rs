@@ -5,6 +5,9 @@
 //! foreign keys, or which one refers to, resolves all of them again while the gate is closed, and begins a generation. So an
 //! attempt that was enforcing an older resolution does not commit.
 //!
+//! A session's transaction that changes the schema has a resolution of its own ([`crate::storage::private_schema`]), of the tables as
+//! it has them.
+//!
 //! # Concurrency
 //! Attempts read the resolution without a lock, as long as they are pinned; one that was replaced is freed when every
 //! thread that was pinned then has unpinned.
@@ -23,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::storage::definition::{ForeignKey, KeyIndex, ReferentialAction, TableDefinition};
 use crate::storage::table::{TableCore, TableId};
 use crate::types::ValueRef;
-use crate::types::key::EncodedKey;
+use crate::types::key::{EncodedKey, encode_component};
 
 /// What of other rows the writes of a table lead to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,10 +52,46 @@ pub(crate) struct Link<T = Arc<TableCore>> {
     pub(crate) columns: Box<[usize]>,
     /// The columns of the parent, in the same order.
     pub(crate) referenced: Box<[usize]>,
-    /// The parent's index in which referenced values are unique, and for each of its columns the place in the foreign key.
-    pub(crate) parent_index: (KeyIndex, Box<[usize]>),
-    /// The child's index that begins with the foreign key, and for each of its first columns the place in the foreign key.
-    pub(crate) child_index: (KeyIndex, Box<[usize]>),
+    /// The parent's index in which referenced values are unique; none: the transaction that adds it has not committed.
+    pub(crate) parent_index: Option<LinkIndex>,
+    /// The child's index that begins with the foreign key; none: as above.
+    pub(crate) child_index: Option<LinkIndex>,
+}
+
+/// An index by which rows of one side are found.
+pub(crate) struct LinkIndex {
+    pub(crate) index: KeyIndex,
+    /// For each of its first columns the place in the foreign key.
+    places: Box<[usize]>,
+}
+
+/// A table in a schema change: with the definition that it will have, where some of its indexes are still to be filled.
+#[derive(Clone)]
+pub(crate) struct TableView {
+    pub(crate) core: Arc<TableCore>,
+    pending: Option<TableDefinition>,
+}
+
+impl TableView {
+    /// A table with indexes that are none of `core`'s yet.
+    pub(crate) fn pending(core: Arc<TableCore>, definition: TableDefinition) -> TableView {
+        TableView { core, pending: Some(definition) }
+    }
+
+    /// A table with the definition that it has.
+    pub(crate) fn as_it_is(core: Arc<TableCore>) -> TableView {
+        TableView { core, pending: None }
+    }
+
+    /// Tables with the definitions that they have.
+    pub(crate) fn all(tables: Vec<Arc<TableCore>>) -> Vec<TableView> {
+        tables.into_iter().map(TableView::as_it_is).collect()
+    }
+
+    /// The definition that it will have.
+    pub(crate) fn definition(&self) -> &TableDefinition {
+        self.pending.as_ref().unwrap_or_else(|| self.core.definition())
+    }
 }
 
 impl Link<()> {
@@ -95,60 +134,89 @@ impl Link<()> {
                 )));
             }
         }
-        let parent_index = parent.unique_index_of(&referenced).ok_or_else(|| {
-            wrong(format!(
+        if parent.unique_index_of(&referenced).is_none() {
+            return Err(wrong(format!(
                 "no two rows of {:?} may share what it refers to; refer to its primary key or add a unique index",
                 parent.name()
-            ))
-        })?;
-        let child_index = child
-            .index_beginning_with(&columns)
-            .ok_or_else(|| wrong("its columns have no index; add one that begins with them".to_string()))?;
-        let parent_places = places(parent.columns_of(parent_index), &referenced);
-        let child_places = places(&child.columns_of(child_index)[..columns.len()], &columns);
+            )));
+        }
+        if child.index_beginning_with(&columns).is_none() {
+            return Err(wrong("its columns have no index; add one that begins with them".to_string()));
+        }
         Ok(Link {
             key: key.clone(),
             child: (),
             parent: (),
-            parent_index: (parent_index, parent_places),
-            child_index: (child_index, child_places),
+            parent_index: None,
+            child_index: None,
             columns: columns.into(),
             referenced: referenced.into(),
         })
     }
 
-    /// The same between these tables.
+    /// The same between these tables, by the indexes that they have.
     pub(crate) fn between(self, child: Arc<TableCore>, parent: Arc<TableCore>) -> Link {
-        let Link { key, columns, referenced, parent_index, child_index, .. } = self;
+        let Link { key, columns, referenced, .. } = self;
+        let found = |table: &TableCore, index: Option<KeyIndex>, columns: &[usize]| {
+            let index = index?;
+            let indexed = &table.definition().columns_of(index)[..columns.len()];
+            Some(LinkIndex { index, places: places(indexed, columns) })
+        };
+        let parent_index = found(&parent, parent.definition().unique_index_of(&referenced), &referenced);
+        let child_index = found(&child, child.definition().index_beginning_with(&columns), &columns);
         Link { key, child, parent, columns, referenced, parent_index, child_index }
     }
 }
 
 impl Link {
-    /// The key of the row that has these values in the referenced columns, in the index where they are unique.
+    /// The parent's index in which referenced values are unique, and the key there of the row that has these; none: it has no
+    /// such index yet.
     ///
     /// # Errors
     /// A value that fits no key.
-    pub(crate) fn parent_key(&self, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
-        let (index, places) = &self.parent_index;
+    pub(crate) fn parent_key(&self, values: &[ValueRef<'_>]) -> Result<Option<(KeyIndex, EncodedKey)>> {
+        let Some(LinkIndex { index, places }) = &self.parent_index else { return Ok(None) };
         let values = in_order(values, places);
-        match *index {
-            KeyIndex::Primary => self.parent.encode_key(&values, true),
-            KeyIndex::Secondary(position) => self.parent.encode_index_prefix(position, &values),
-        }
+        let key = match *index {
+            KeyIndex::Primary => self.parent.encode_key(&values, true)?,
+            KeyIndex::Secondary(position) => self.parent.encode_index_prefix(position, &values)?,
+        };
+        Ok(Some((*index, key)))
     }
 
-    /// The beginning of the keys of all rows that refer to these values, in the child's index.
+    /// The child's index that begins with the foreign key, and the beginning there of the keys of all rows that refer to
+    /// these values; none: as above.
     ///
     /// # Errors
     /// As [`parent_key`](Self::parent_key).
-    pub(crate) fn child_prefix(&self, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
-        let (index, places) = &self.child_index;
+    pub(crate) fn child_prefix(&self, values: &[ValueRef<'_>]) -> Result<Option<(KeyIndex, EncodedKey)>> {
+        let Some(LinkIndex { index, places }) = &self.child_index else { return Ok(None) };
         let values = in_order(values, places);
-        match *index {
-            KeyIndex::Primary => self.child.encode_key(&values, false),
-            KeyIndex::Secondary(position) => self.child.encode_index_prefix(position, &values),
+        let prefix = match *index {
+            KeyIndex::Primary => self.child.encode_key(&values, false)?,
+            KeyIndex::Secondary(position) => self.child.encode_index_prefix(position, &values)?,
+        };
+        Ok(Some((*index, prefix)))
+    }
+
+    /// These columns' values of a row, comparable with those of the other side; none: one of them is NULL.
+    ///
+    /// # Errors
+    /// As [`parent_key`](Self::parent_key).
+    pub(crate) fn encoded(&self, columns: &[usize], row: &[ValueRef<'_>]) -> Result<Option<Box<[u8]>>> {
+        let mut key = EncodedKey::new();
+        for (&column, &referenced) in columns.iter().zip(&self.referenced) {
+            if row[column].is_null() {
+                return Ok(None);
+            }
+            encode_component(
+                &mut key,
+                row[column],
+                &self.parent.layout().column(referenced).data_type,
+                false,
+            )?;
         }
+        Ok(Some(key[..].into()))
     }
 }
 
@@ -220,16 +288,15 @@ impl SchemaLinks {
     ///
     /// # Errors
     /// One cannot be resolved.
-    pub(crate) fn of(tables: &[Arc<TableCore>]) -> Result<SchemaLinks> {
+    pub(crate) fn of(tables: &[TableView]) -> Result<SchemaLinks> {
         let mut links = SchemaLinks::default();
         for child in tables {
             for key in child.definition().foreign_keys() {
-                let parent = tables.iter().find(|table| table.definition().name() == key.table());
-                let parent = parent.ok_or_else(|| unknown_parent(child.definition(), key))?;
+                let parent = parent_of(tables, child.definition(), key)?;
                 let link = Link::of(key, child.definition(), parent.definition())?;
-                let link = Arc::new(link.between(child.clone(), parent.clone()));
-                links.tables.entry(child.id()).or_default().outgoing.push(link.clone());
-                links.tables.entry(parent.id()).or_default().incoming.push(link);
+                let link = Arc::new(link.between(child.core.clone(), parent.core.clone()));
+                links.tables.entry(child.core.id()).or_default().outgoing.push(link.clone());
+                links.tables.entry(parent.core.id()).or_default().incoming.push(link);
             }
         }
         // Rows that refer keep what a refusal would protect until all refusals are known.
@@ -239,7 +306,7 @@ impl SchemaLinks {
         Ok(links)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
@@ -249,14 +316,24 @@ impl SchemaLinks {
     }
 }
 
-/// That the table which a foreign key refers to does not exist.
-pub(crate) fn unknown_parent(child: &TableDefinition, key: &ForeignKey) -> Error {
-    let detail = format!(
-        "foreign key {:?} refers to table {:?}, which does not exist; create it first",
-        key.name(),
-        key.table()
-    );
-    Error::InvalidDefinition { table: child.name().to_string(), detail }
+/// The table that a foreign key refers to.
+///
+/// # Errors
+/// [`Error::InvalidDefinition`]: it does not exist.
+pub(crate) fn parent_of<'t>(
+    tables: &'t [TableView],
+    child: &TableDefinition,
+    key: &ForeignKey,
+) -> Result<&'t TableView> {
+    let parent = tables.iter().find(|table| table.definition().name() == key.table());
+    parent.ok_or_else(|| {
+        let detail = format!(
+            "foreign key {:?} refers to table {:?}, which does not exist; create it first",
+            key.name(),
+            key.table()
+        );
+        Error::InvalidDefinition { table: child.name().to_string(), detail }
+    })
 }
 
 /// The resolution in force.

@@ -8,11 +8,16 @@
 //! The session holds the lock of schema changes while there are entries, so the tables beneath them ([`PrivateTable::base`])
 //! are those of the schema in force. Tables made here are private ([`TableCore::is_private`]) until the commit publishes
 //! them, and dropped where it does not.
+//!
+//! Foreign keys are resolved between the tables as the transaction has them, after each change. Its accesses enforce these, and no
+//! other transaction does: tables of the schema in force that they concern are marked ([`TableCore::watch_privately`]), so that
+//! its writes to them are followed.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
+use crate::storage::foreign_keys::{SchemaLinks, TableView};
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, TableId};
 
@@ -52,6 +57,9 @@ pub(crate) struct PrivateSchema {
     made: Vec<Arc<TableCore>>,
     /// The numbers of those whose records are its own.
     own: Vec<TableId>,
+    links: Box<SchemaLinks>,
+    /// The tables of the schema in force that foreign keys of the transaction concern.
+    watched: Vec<Arc<TableCore>>,
 }
 
 impl PrivateSchema {
@@ -68,6 +76,42 @@ impl PrivateSchema {
     /// Goes back to what was changed at a savepoint.
     pub(crate) fn go_back_to(&mut self, tables: Vec<PrivateTable>) {
         self.tables = tables;
+    }
+
+    /// All tables of users, with the definitions that they will have.
+    pub(crate) fn views(&self, store: &Store) -> Vec<TableView> {
+        let pending = |core: Arc<TableCore>| {
+            let mut own = self.tables.iter().filter_map(|table| table.now.as_ref());
+            match own.find(|now| Arc::ptr_eq(&now.core, &core)) {
+                Some(now) => TableView::pending(core, now.definition.clone()),
+                None => TableView::as_it_is(core),
+            }
+        };
+        self.user_tables(store).into_iter().map(pending).collect()
+    }
+
+    /// Resolves the foreign keys: after each change.
+    ///
+    /// # Errors
+    /// One refers to nothing.
+    pub(crate) fn resolve_foreign_keys(&mut self, store: &Store) -> Result<()> {
+        let views = self.views(store);
+        *self.links = SchemaLinks::of(&views)?;
+        for TableView { core, .. } in views {
+            let Some(links) = self.links.table(core.id()) else { continue };
+            if core.is_private() {
+                core.set_reach(links.reach(), false);
+            } else if !core.is_watched() {
+                core.watch_privately(true);
+                self.watched.push(core);
+            }
+        }
+        Ok(())
+    }
+
+    /// The foreign keys between the tables.
+    pub(crate) fn links(&self) -> &SchemaLinks {
+        &self.links
     }
 
     /// Whether this is the number of a table whose records are the transaction's own.
@@ -182,7 +226,7 @@ impl PrivateSchema {
         published.iter().flatten().any(|table| share_of(table, core).is_some())
     }
 
-    /// The transaction has ended. `published`: what its commit has made of the tables, in their order; empty: it was rolled
+    /// The transaction has ended; the caller still has the lock of schema changes. `published`: what its commit has made of the tables, in their order; empty: it was rolled
     /// back. Handles of earlier definitions follow, or say that the table is gone.
     pub(crate) fn end(&mut self, published: &[Option<Arc<TableCore>>]) {
         for (table, published) in self.tables.iter().zip(published) {
@@ -196,7 +240,17 @@ impl PrivateSchema {
         }
         self.tables.clear();
         self.own.clear();
+        *self.links = SchemaLinks::default();
+        // No other transaction can have marked them: it would have the lock of schema changes.
+        self.watched.drain(..).for_each(|core| core.watch_privately(false));
         self.made.drain(..).filter(|core| core.is_private()).for_each(|core| core.drop_table(1));
+    }
+}
+
+impl Drop for PrivateSchema {
+    /// A call that was released in the middle takes what it had with it, before its transaction is rolled back.
+    fn drop(&mut self) {
+        self.end(&[]);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
-use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks};
+use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks, TableView};
 use crate::storage::identity::IdentityValues;
 use crate::storage::retired_tables::RetiredTables;
 use crate::storage::slab::Slabs;
@@ -174,7 +174,7 @@ impl Store {
         if self.foreign_keys.current(guard).is_none() && !tables.iter().any(has_keys) {
             return Ok(());
         }
-        let links = SchemaLinks::of(&tables)?;
+        let links = SchemaLinks::of(&TableView::all(tables.clone()))?;
         let before = self.foreign_keys.current(guard);
         for table in &tables {
             let before = before.and_then(|links| links.table(table.id()));

@@ -131,7 +131,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn schema_links(&self) -> Option<&'a SchemaLinks> {
-        self.store.foreign_keys().current(self.guard)
+        self.private_links().or_else(|| self.store.foreign_keys().current(self.guard))
     }
 
     /// Follows the changes of the running access, and what they lead to, to the end; then checks what is left.
@@ -290,8 +290,12 @@ impl<'a> Attempt<'a> {
 
     /// Whether there is a row that has these values in the referenced columns.
     fn is_there(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
-        let table = index_table(self.hold(&link.parent)?, link.parent_index.0);
-        let key = link.parent_key(values)?;
+        let parent = self.hold(&link.parent)?;
+        let Some((index, key)) = link.parent_key(values)? else {
+            let mut rows = KeyRange::all_of(parent, Bound::Unbounded, Bound::Unbounded);
+            return Ok(self.next_with(&mut rows, (parent, &link.referenced), values)?.is_some());
+        };
+        let table = index_table(parent, index);
         let hash = table.hash(&key);
         let target = Target { table, key: &key, hash, found: None, declared: false };
         #[cfg(test)]
@@ -299,6 +303,21 @@ impl<'a> Attempt<'a> {
             return Ok(believed);
         }
         self.is_present(&target)
+    }
+
+    /// The next row of a range of a table that has these values in these columns: for tables that lack an index of them.
+    fn next_with(
+        &self,
+        range: &mut KeyRange<'a>,
+        (table, columns): (&TableCore, &[usize]),
+        values: &KeyValues<'_>,
+    ) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        while let Some((key, row)) = self.next_row(range)? {
+            if values_of(table, row, columns).is_some_and(|found| found[..] == values[..]) {
+                return Ok(Some((key, row)));
+            }
+        }
+        Ok(None)
     }
 
     /// What a canary answers instead of looking.
@@ -321,24 +340,45 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The rows whose foreign key has these values, by an index: a range of it.
-    fn referring(&self, link: &Link, values: &KeyValues<'_>) -> Result<KeyRange<'a>> {
-        let table = index_table(self.hold(&link.child)?, link.child_index.0);
-        let lower = link.child_prefix(values)?;
+    /// The rows whose foreign key has these values: a range of an index, or of the table, some of whose rows have others. And
+    /// whether it is of an index.
+    fn referring(
+        &self,
+        link: &Link,
+        child: &'a TableCore,
+        values: &KeyValues<'_>,
+    ) -> Result<(KeyRange<'a>, bool)> {
+        let Some((index, lower)) = link.child_prefix(values)? else {
+            return Ok((KeyRange::all_of(child, Bound::Unbounded, Bound::Unbounded), false));
+        };
         let upper = prefix_end(&lower).map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(KeyRange::all_of(table, Bound::Included(lower), upper))
+        Ok((KeyRange::all_of(index_table(child, index), Bound::Included(lower), upper), true))
+    }
+
+    /// The next of them.
+    fn next_referring(
+        &self,
+        link: &Link,
+        child: &TableCore,
+        (range, is_indexed): &mut (KeyRange<'a>, bool),
+        values: &KeyValues<'_>,
+    ) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        if *is_indexed { self.next_row(range) } else { self.next_with(range, (child, &link.columns), values) }
     }
 
     fn is_referred_to(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
-        Ok(self.next_row(&mut self.referring(link, values)?)?.is_some())
+        let child = self.hold(&link.child)?;
+        let mut referring = self.referring(link, child, values)?;
+        Ok(self.next_referring(link, child, &mut referring, values)?.is_some())
     }
 
     /// The primary keys of all rows whose foreign key has these values.
     fn referring_keys(&self, link: &Link, values: &KeyValues<'_>) -> Result<Vec<&'a [u8]>> {
-        let mut range = self.referring(link, values)?;
+        let child = self.hold(&link.child)?;
+        let mut referring = self.referring(link, child, values)?;
         let mut keys = Vec::new();
-        while let Some((key, row)) = self.next_row(&mut range)? {
-            let index = range.rows_of();
+        while let Some((key, row)) = self.next_referring(link, child, &mut referring, values)? {
+            let index = referring.0.rows_of();
             match value_of(index, row, 0) {
                 ValueRef::Bytes(primary_key) if index.is_internal() => keys.push(primary_key),
                 _ => keys.push(key),

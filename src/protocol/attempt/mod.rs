@@ -28,8 +28,10 @@ use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
 use crate::storage::commit::{CommitFailure, Committing, LockedWrites, WriteLocking, commit};
+use crate::storage::foreign_keys::SchemaLinks;
 use crate::storage::index::ordered::Near;
 use crate::storage::index::{Lookup, NodeVersion};
+use crate::storage::private_schema::PrivateSchema;
 pub(crate) use crate::storage::read_set::Part;
 use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
@@ -140,8 +142,9 @@ pub(crate) struct Attempt<'a> {
     /// Where in an ordered index something was put in last: rows often come in next to each other.
     near: Cell<Near<'a>>,
     updates_refused: Option<&'a Error>,
-    /// Whether it may use tables of the session's transaction that it runs for.
-    sees_private: Cell<bool>,
+    /// The foreign keys of the schema as the session's transaction that it runs for has it, whose tables it may use; none: it has
+    /// changed nothing of it.
+    private: Cell<Option<&'a SchemaLinks>>,
     /// The rows that the running access has changed, while their foreign keys are followed.
     cascade: Cell<Option<Vec<foreign_keys::Change<'a>>>>,
     /// Whether it has written something whose foreign keys are checked at the end.
@@ -183,7 +186,7 @@ impl<'a> Attempt<'a> {
             met: Cell::new(None),
             near: Cell::new(Near::nowhere()),
             updates_refused,
-            sees_private: Cell::new(false),
+            private: Cell::new(None),
             cascade: Cell::new(None),
             has_deferred: Cell::new(false),
             is_evaluated: Cell::new(false),
@@ -373,7 +376,7 @@ impl<'a> Attempt<'a> {
         if table.store() != self.store.identity() {
             return Err(foreign(table));
         }
-        if !(table.is_current() || self.sees_private.get() && table.is_private()) {
+        if !(table.is_current() || self.private.get().is_some() && table.is_private()) {
             return Err(self.met_changed(table));
         }
         // SAFETY: the store frees no table before it is dropped itself, and the attempt borrows the store for 'a; a private
@@ -399,8 +402,15 @@ impl<'a> Attempt<'a> {
 
     /// From here on it may use what a session's transaction has made of the schema: the caller sees to it that it meets no
     /// other transaction's tables.
-    pub(crate) fn let_private_in(&self) {
-        self.sees_private.set(true);
+    pub(crate) fn let_private_in(&self, schema: &PrivateSchema) {
+        // SAFETY: the session that the attempt runs for keeps its schema as it is until the attempt has ended.
+        self.private.set(Some(unsafe { &*std::ptr::from_ref(schema.links()) }));
+    }
+
+    /// The foreign keys of the session's transaction that it runs for, if that has changed the schema.
+    #[inline]
+    fn private_links(&self) -> Option<&'a SchemaLinks> {
+        self.private.get()
     }
 
     /// Whether no schema change has taken effect since the attempt began.

@@ -286,7 +286,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn enter_session(&self, mut session: Box<SessionAccess>) {
         session.clear_notes();
         if !session.schema.is_empty() {
-            self.let_private_in();
+            self.let_private_in(&session.schema);
         }
         if matches!(session.mode, SessionMode::Snapshot(_)) {
             self.access.set(&AS_OF);

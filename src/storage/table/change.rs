@@ -20,6 +20,9 @@ const PRIVATE: u64 = u64::MAX;
 
 /// In [`Change::reach`]: its rows have rules that an evaluator knows.
 const EVALUATED: u32 = 4;
+/// In [`Change::reach`]: foreign keys of a session's transaction concern it.
+const PRIVATELY_WATCHED: u32 = 8;
+const FLAGS: u32 = EVALUATED | PRIVATELY_WATCHED;
 
 /// What a schema change has made of a table.
 #[derive(Default)]
@@ -35,7 +38,7 @@ pub(super) struct Change {
     is_loaded: AtomicBool,
     /// Whether its records are another definition's to free.
     has_moved: AtomicBool,
-    /// The [`Reach`] of its writes, and [`EVALUATED`].
+    /// The [`Reach`] of its writes, and [`FLAGS`].
     reach: AtomicU32,
     /// How often foreign keys have come to concern it.
     foreign_keys_added: AtomicU32,
@@ -175,7 +178,7 @@ impl TableCore {
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
         // Relaxed: an access that misses a change is of an older generation, and does not commit.
-        match self.change.reach.load(Ordering::Relaxed) & !EVALUATED {
+        match self.change.reach.load(Ordering::Relaxed) & !FLAGS {
             0 => Reach::Nothing,
             1 => Reach::Reads,
             _ => Reach::Writes,
@@ -200,12 +203,22 @@ impl TableCore {
         self.change.reach.store(EVALUATED, Ordering::Relaxed);
     }
 
+    /// Says whether a foreign key concerns it that a session's transaction has added, and enforces alone.
+    pub(crate) fn watch_privately(&self, is_watched: bool) {
+        // Relaxed, as in `reach`: only that session's accesses need to see it, and its calls follow one another.
+        if is_watched {
+            self.change.reach.fetch_or(PRIVATELY_WATCHED, Ordering::Relaxed);
+        } else {
+            self.change.reach.fetch_and(!PRIVATELY_WATCHED, Ordering::Relaxed);
+        }
+    }
+
     /// Sets what its writes lead to, and whether more foreign keys concern it than before: behind the closed gate, or before
     /// any other thread has it.
     pub(crate) fn set_reach(&self, reach: Reach, has_more: bool) {
         // Relaxed: the generation, which is published afterwards, says that they have changed.
-        let evaluated = self.change.reach.load(Ordering::Relaxed) & EVALUATED;
-        self.change.reach.store(reach as u32 | evaluated, Ordering::Relaxed);
+        let kept = self.change.reach.load(Ordering::Relaxed) & FLAGS;
+        self.change.reach.store(reach as u32 | kept, Ordering::Relaxed);
         self.change.foreign_keys_added.fetch_add(u32::from(has_more), Ordering::Relaxed);
     }
 
