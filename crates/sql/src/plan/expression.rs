@@ -180,25 +180,64 @@ impl Expr {
         }
     }
 
+    /// Calls `each` for its parts. False: it is of a kind that is not looked into.
+    pub(crate) fn parts<'x>(&'x self, each: &mut dyn FnMut(&'x Expr)) -> bool {
+        match self {
+            Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::CaseOperand | Expr::Outer(_) => {}
+            Expr::Call(call) => call.arguments.iter().for_each(each),
+            Expr::Compare(_, sides) | Expr::IsDistinct(sides, ..) | Expr::NullIf(sides, _) => {
+                sides.iter().for_each(each);
+            }
+            Expr::Cast(cast) => each(&cast.operand),
+            Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::MinMax(_, parts) => {
+                parts.iter().for_each(each);
+            }
+            Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) => each(part),
+            Expr::Case(case) => {
+                case.operand.iter().chain([&case.otherwise]).for_each(&mut *each);
+                case.arms.iter().flat_map(|(when, then)| [when, then]).for_each(each);
+            }
+            Expr::InList(list) => list.list.iter().chain([&list.operand]).for_each(each),
+            _ => return false,
+        }
+        true
+    }
+
+    fn parts_mut(&mut self, each: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Expr::Call(call) => call.arguments.iter_mut().for_each(each),
+            Expr::Compare(_, sides) | Expr::IsDistinct(sides, ..) | Expr::NullIf(sides, _) => {
+                sides.iter_mut().for_each(each);
+            }
+            Expr::Cast(cast) => each(&mut cast.operand),
+            Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::MinMax(_, parts) => {
+                parts.iter_mut().for_each(each);
+            }
+            Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) => each(part),
+            Expr::Case(case) => {
+                case.operand.iter_mut().chain([&mut case.otherwise]).for_each(&mut *each);
+                case.arms.iter_mut().flat_map(|(when, then)| [when, then]).for_each(each);
+            }
+            Expr::InList(list) => list.list.iter_mut().chain([&mut list.operand]).for_each(each),
+            _ => {}
+        }
+    }
+
     /// Adds the slots that it sees. False: it is of a kind that is not looked into.
     pub(crate) fn slots(&self, into: &mut std::collections::BTreeSet<usize>) -> bool {
-        let mut every = |parts: &[Expr]| parts.iter().all(|part| part.slots(into));
+        if let Expr::Slot(slot) = self {
+            into.insert(*slot);
+        }
+        let mut all = true;
+        let is_known = self.parts(&mut |part| all &= part.slots(into));
+        is_known && all
+    }
+
+    /// Renames the slots of an expression that is looked into; the others see all slots, which keep their numbers.
+    pub(crate) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
         match self {
-            Expr::Constant(_) | Expr::Parameter(_) => true,
-            Expr::Slot(slot) => {
-                into.insert(*slot);
-                true
-            }
-            Expr::Call(call) => every(&call.arguments),
-            Expr::Compare(_, sides) | Expr::IsDistinct(sides, ..) | Expr::NullIf(sides, _) => {
-                every(&sides[..])
-            }
-            Expr::Cast(cast) => cast.operand.slots(into),
-            Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::MinMax(_, parts) => {
-                every(parts)
-            }
-            Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) => part.slots(into),
-            _ => false,
+            Expr::Slot(slot) => *slot = number(*slot),
+            other => other.parts_mut(&mut |part| part.renumber(number)),
         }
     }
 

@@ -26,8 +26,10 @@ const PROBE_COST: f64 = 1.0;
 /// How many rows of the left side are looked up as cheaply as rows are scanned: a statement that looks up few rows keeps a
 /// small footprint.
 const CHEAP_LOOKUPS: f64 = 1_000.0;
-/// What each further lookup costs besides.
-const LOOKUP_COST: f64 = 6.0;
+/// What each further lookup costs besides, and each row that it finds: it is read where it lies, not with its neighbors.
+const LOOKUP_COST: f64 = 7.0;
+/// What it costs at most to find the first row of a lookup.
+const FIRST_ROW_COST: f64 = 6.0;
 /// What a pair of rows costs in a nested loop.
 const PAIR_COST: f64 = 0.4;
 
@@ -103,12 +105,13 @@ impl Planner<'_> {
             let restrictions = self.restrictions(relation, all.iter().copied().enumerate(), side.own.len());
             let candidate = path::best(table, statistics, &restrictions, &|_| true);
             let has_keys = join.conditions.iter().any(|condition| equality(condition).is_some());
-            let lookup_cost = lookup_cost(left.plan.rows, candidate.cost);
-            let other_cost = if has_keys {
-                side.cost + side.rows * BUILD_COST + left.plan.rows * PROBE_COST
-            } else {
-                side.cost + side.rows * left.plan.rows * PAIR_COST
+            let path_cost = match join.kind {
+                // The first partner is enough.
+                JoinKind::Semi | JoinKind::Anti => candidate.cost.min(FIRST_ROW_COST),
+                _ => candidate.cost,
             };
+            let lookup_cost = lookup_cost(left.plan.rows, path_cost);
+            let other_cost = join_cost(left.plan.rows, &side, has_keys, join.kind == JoinKind::Inner);
             let uses_left = restrictions.iter().any(|restriction| restriction.condition >= side.own.len());
             if !candidate.is_full && uses_left && lookup_cost < other_cost {
                 return self.lookup(left, side, join, restrictions, candidate);
@@ -168,7 +171,14 @@ impl Planner<'_> {
         let filter = Expr::all(filter);
         let scan = crate::plan::node::ScanNode::new(table.clone(), path, decoder, filter, candidate.rows);
         let layout = if join.kind.shows_right() { joined } else { left.layout };
-        let node = LookupNode { left: left.plan, scan, kind: join.kind, condition: Expr::all(condition) };
+        let node = LookupNode {
+            left: left.plan,
+            scan,
+            kind: join.kind,
+            condition: Expr::all(condition),
+            seen: None,
+            output: None,
+        };
         let plan = self.plan(Node::Lookup(Box::new(node)), width, join.rows, cost);
         Ok(Stage { plan, layout, order: left.order })
     }
@@ -216,6 +226,8 @@ impl Planner<'_> {
             left_keys,
             right_keys,
             condition: Expr::all(condition),
+            seen: None,
+            output: None,
             null_aware: join.null_aware,
         };
         let plan = self.plan(Node::Hash(Box::new(node)), width, join.rows, cost);
@@ -296,15 +308,22 @@ impl Planner<'_> {
 
 /// What it costs to look up the partners of this many rows, where the path to those of one has this cost.
 fn lookup_cost(left_rows: f64, path_cost: f64) -> f64 {
-    left_rows * (path_cost + 1.0) + (left_rows - CHEAP_LOOKUPS).max(0.0) * LOOKUP_COST
+    left_rows * (path_cost + 1.0) + (left_rows - CHEAP_LOOKUPS).max(0.0) * (LOOKUP_COST + path_cost)
+}
+
+/// What it costs to read one side of a join and to bring it together with the other one's rows, by hash if they share keys.
+/// `swaps`: the smaller side can be the one that is hashed.
+fn join_cost(left_rows: f64, side: &Side, has_keys: bool, swaps: bool) -> f64 {
+    if !has_keys {
+        return side.cost + side.rows * left_rows * PAIR_COST;
+    }
+    let (probe, build) =
+        if swaps && left_rows < side.rows { (side.rows, left_rows) } else { (left_rows, side.rows) };
+    side.cost + build * BUILD_COST + probe * PROBE_COST
 }
 
 /// What a join would cost, without planning it: the left side's rows, the right side, and whether they share keys.
 pub(crate) fn estimated_cost(left_rows: f64, side: &Side, lookup: Option<f64>, has_keys: bool) -> f64 {
-    let other = if has_keys {
-        side.cost + side.rows * BUILD_COST + left_rows * PROBE_COST
-    } else {
-        side.cost + side.rows * left_rows * PAIR_COST
-    };
+    let other = join_cost(left_rows, side, has_keys, true);
     lookup.map_or(other, |cost| other.min(lookup_cost(left_rows, cost)))
 }

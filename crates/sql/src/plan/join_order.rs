@@ -92,8 +92,9 @@ impl Unit {
 }
 
 impl Planner<'_> {
-    /// A condition, and the items that it names.
-    pub(crate) fn condition(&self, expr: BoundExpr, units: &[Unit]) -> Condition {
+    /// A condition, and the items that it names. `implied`: which share of the rows the conditions on single items that follow
+    /// from it let through.
+    pub(crate) fn condition(&self, expr: BoundExpr, units: &[Unit], implied: f64) -> Condition {
         let items_of = |expr: &BoundExpr| {
             let mut items = ItemSet::new(units.len());
             for relation in self.all_relations(relations_of(expr)) {
@@ -106,7 +107,7 @@ impl Planner<'_> {
         let items = items_of(&expr);
         let sides = equality(&expr).map(|(left, right)| (items_of(left), items_of(right)));
         let sides = sides.filter(|(left, right)| !left.is_empty() && !right.is_empty());
-        let share = self.selectivity.of(&expr);
+        let share = (self.selectivity.of(&expr) / implied).min(1.0);
         Condition { expr, items, share, sides }
     }
 

@@ -126,6 +126,37 @@ pub(crate) enum Node {
     },
 }
 
+impl Node {
+    /// The plans that a node reads from.
+    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Plan> {
+        match self {
+            Node::Values(_) | Node::Scan(_) | Node::Functions(_) | Node::Cte(_) | Node::WorkTable(_) => {
+                Vec::new()
+            }
+            Node::Filter { input, .. }
+            | Node::Gate { input, .. }
+            | Node::Project { input, .. }
+            | Node::ProjectSet { input, .. }
+            | Node::Sort { input, .. }
+            | Node::Limit { input, .. }
+            | Node::Distinct { input, .. }
+            | Node::DistinctOn { input, .. } => vec![input],
+            Node::Lock(node) => vec![&mut node.input],
+            Node::Lookup(node) => vec![&mut node.left],
+            Node::Loop(node) => vec![&mut node.left, &mut node.right],
+            Node::Hash(node) => vec![&mut node.left, &mut node.right],
+            Node::Aggregate(node) => vec![&mut node.input],
+            Node::Window(node) => vec![&mut node.input],
+            Node::Append(inputs) => inputs.iter_mut().collect(),
+            Node::SetOperation(node) => vec![&mut node.left, &mut node.right],
+            Node::Recursive(node) => vec![&mut node.first, &mut node.again],
+            Node::With { ctes, input } => {
+                ctes.iter_mut().map(|(_, plan)| plan).chain([&mut **input]).collect()
+            }
+        }
+    }
+}
+
 /// Rows that are reserved: `FOR UPDATE` and its kin.
 #[derive(Debug)]
 pub(crate) struct LockNode {
@@ -156,6 +187,8 @@ pub(crate) struct ScanNode {
     /// The slots that the filter sees, and the others, which are read of rows that pass it.
     pub(crate) filtered: Vec<usize>,
     pub(crate) others: Vec<usize>,
+    /// The slots that its rows consist of: what only the filter reads may be missing.
+    pub(crate) output: Vec<usize>,
     pub(crate) backward: bool,
     /// How many rows it looks at.
     pub(crate) estimated_rows: f64,
@@ -174,7 +207,8 @@ impl ScanNode {
         let is_known = filter.as_ref().is_none_or(|filter| filter.slots(&mut seen));
         let is_seen = |slot: &usize| !is_known || seen.contains(slot);
         let (filtered, others) = (0..decoder.len()).partition(is_seen);
-        ScanNode { table, path, decoder, filter, filtered, others, backward: false, estimated_rows }
+        let output = (0..decoder.len()).collect();
+        ScanNode { table, path, decoder, filter, filtered, others, output, backward: false, estimated_rows }
     }
 }
 
@@ -220,6 +254,25 @@ impl JoinKind {
     }
 }
 
+/// Some slots of a joined row, by the side that they come from, the left side's first.
+#[derive(Debug)]
+pub(crate) struct Picked {
+    pub(crate) left: Vec<usize>,
+    pub(crate) right: Vec<usize>,
+}
+
+impl Picked {
+    /// These slots of a row whose left part has this width; they rise.
+    pub(crate) fn of(slots: &[usize], left_width: usize) -> Picked {
+        let (left, right) = slots.split_at(slots.partition_point(|slot| *slot < left_width));
+        Picked { left: left.to_vec(), right: right.iter().map(|slot| slot - left_width).collect() }
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.left.len() + self.right.len()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct LookupNode {
     pub(crate) left: Plan,
@@ -228,6 +281,10 @@ pub(crate) struct LookupNode {
     pub(crate) kind: JoinKind,
     /// What must hold of a joined row besides.
     pub(crate) condition: Option<Expr>,
+    /// The slots of a joined row that the condition sees; none: all.
+    pub(crate) seen: Option<Picked>,
+    /// The slots of a joined row that are in the result; none: all.
+    pub(crate) output: Option<Picked>,
 }
 
 #[derive(Debug)]
@@ -256,6 +313,10 @@ pub(crate) struct HashNode {
     pub(crate) right_keys: Vec<usize>,
     /// What must hold of a joined row besides.
     pub(crate) condition: Option<Expr>,
+    /// The slots of a joined row that the condition sees; none: all.
+    pub(crate) seen: Option<Picked>,
+    /// The slots of a joined row that are in the result; none: all.
+    pub(crate) output: Option<Picked>,
     /// `NOT IN`: a NULL on the right side empties the result, and a NULL on the left finds no answer.
     pub(crate) null_aware: bool,
 }

@@ -29,8 +29,8 @@ pub(crate) struct Frame {
 pub(crate) enum Cte {
     /// It is planned again where it is named.
     Inline(Arc<BoundQuery>),
-    /// It is kept under this number; `depth`: in which frame it is evaluated.
-    Kept { number: usize, width: usize, rows: f64, depth: usize },
+    /// It is kept under this number; `depth`: in which frame it is evaluated. `once`: it is evaluated once in the statement.
+    Kept { number: usize, width: usize, rows: f64, depth: usize, once: bool },
     /// It is being defined: a reference reads the last round's rows.
     Round { number: usize, width: usize, rows: f64, depth: usize },
 }
@@ -63,6 +63,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) calls: bool,
     /// How deep queries lie inside each other.
     pub(crate) depth: usize,
+    /// In how many terms of recursions, which are evaluated once in each round, the planner is.
+    pub(crate) rounds: usize,
 }
 
 /// How many queries may lie inside each other: planning and running recurse once for each.
@@ -89,6 +91,7 @@ impl<'p> Planner<'p> {
             depends_on_values: false,
             calls: false,
             depth: 0,
+            rounds: 0,
         }
     }
 

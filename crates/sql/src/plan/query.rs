@@ -133,6 +133,7 @@ impl Planner<'_> {
     pub(crate) fn ctes(&mut self, ctes: &[BoundCte]) -> Result<Vec<(usize, Plan)>> {
         let mut kept = Vec::new();
         let depth = self.frames.len() - 1;
+        let once = depth == 0 && self.rounds == 0;
         for cte in ctes {
             let width = cte.columns.len();
             match &cte.body {
@@ -143,7 +144,7 @@ impl Planner<'_> {
                 CteBody::Query(query) => {
                     let plan = self.query(query)?;
                     let number = self.keep();
-                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows: plan.rows, depth });
+                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows: plan.rows, depth, once });
                     kept.push((number, plan));
                 }
                 CteBody::Recursive { initial, step, all } => {
@@ -152,12 +153,15 @@ impl Planner<'_> {
                     let rows = first.rows * 10.0;
                     self.ctes
                         .insert(cte.id, Cte::Round { number: work_table, width, rows: first.rows, depth });
-                    let again = self.query(step)?;
+                    self.rounds += 1;
+                    let again = self.query(step);
+                    self.rounds -= 1;
+                    let again = again?;
                     let cost = first.cost + again.cost * 10.0;
                     let node = RecursiveNode { first, again, work_table, distinct: !all };
                     let plan = self.plan(Node::Recursive(Box::new(node)), width, rows, cost);
                     let number = self.keep();
-                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows, depth });
+                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows, depth, once });
                     kept.push((number, plan));
                 }
                 // It has run before the query: its rows are there under this number.
@@ -166,7 +170,7 @@ impl Planner<'_> {
                     let (inner, action) = self.statement(statement)?;
                     kept.extend(inner);
                     let number = self.keep();
-                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows: 100.0, depth });
+                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows: 100.0, depth, once });
                     self.first.push((number, action));
                 }
             }

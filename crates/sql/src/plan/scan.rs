@@ -57,7 +57,7 @@ impl Planner<'_> {
         };
         let columns = self.columns_of(relation);
         let layout = Layout::of_relation(relation.id, columns.iter().copied());
-        let share: f64 = conditions.iter().map(|condition| self.selectivity.of(condition)).product();
+        let share = self.selectivity.of_all(&conditions);
         let filter = conditions.iter().enumerate().filter(|(number, _)| !covered.contains(number));
         let filter = filter.map(|(_, condition)| self.expr(condition, &layout)).collect::<Result<_>>()?;
         let rows = (statistics.rows.max(1.0) * share).min(candidate.rows);

@@ -7,7 +7,9 @@ use crate::bind::tree::{BoundExpr, RelationId};
 use crate::catalog::Table;
 use crate::plan::expression::Comparison;
 use crate::plan::path;
+use crate::plan::sample::Share;
 use crate::plan::statistics::TableStatistics;
+use crate::plan::walk::relations_of;
 
 /// What a condition lets through of which nothing is known.
 const UNKNOWN: f64 = 0.25;
@@ -33,7 +35,7 @@ impl Selectivity {
         self.tables.insert(relation, (table.clone(), statistics));
     }
 
-    /// How many different values an expression has, if it is a table's column.
+    /// How many different values an expression over a table's columns has.
     pub(crate) fn distinct_of(&self, expr: &BoundExpr) -> Option<f64> {
         match expr {
             BoundExpr::Column { relation, column, .. } => {
@@ -41,8 +43,17 @@ impl Selectivity {
                 Some(path::distinct(table, statistics, *column))
             }
             BoundExpr::Cast { operand, .. } => self.distinct_of(operand),
-            _ => None,
+            other => {
+                let statistics = self.statistics_of(other)?;
+                statistics.sample.distinct(other, statistics.rows)
+            }
         }
+    }
+
+    /// The statistics of the table whose columns an expression names, of the first if there are several.
+    fn statistics_of(&self, expr: &BoundExpr) -> Option<&TableStatistics> {
+        let relation = *relations_of(expr).first()?;
+        self.tables.get(&relation).map(|(_, statistics)| &**statistics)
     }
 
     fn nulls(&self, expr: &BoundExpr) -> f64 {
@@ -51,8 +62,33 @@ impl Selectivity {
         column.map_or(0.05, |column| column.nulls)
     }
 
+    /// Which share of rows meets all of these conditions.
+    pub(crate) fn of_all(&self, conditions: &[BoundExpr]) -> f64 {
+        if let [condition] = conditions {
+            return self.of(condition);
+        }
+        let share = conditions.iter().map(|condition| self.of(condition)).product();
+        let all: Vec<&BoundExpr> = conditions.iter().collect();
+        self.by_sample(&all, share)
+    }
+
     /// Which share of rows meets a condition.
     pub(crate) fn of(&self, expr: &BoundExpr) -> f64 {
+        self.by_sample(&[expr], self.by_shape(expr))
+    }
+
+    /// What the table's sample says of conditions on it, or else what is `assumed`.
+    fn by_sample(&self, conditions: &[&BoundExpr], assumed: f64) -> f64 {
+        let statistics = conditions.first().and_then(|condition| self.statistics_of(condition));
+        match statistics.and_then(|statistics| statistics.sample.share(conditions)) {
+            Some(Share::Of(share)) => share,
+            Some(Share::AtMost(share)) => assumed.min(share),
+            None => assumed,
+        }
+    }
+
+    /// Which share of rows meets a condition of this form.
+    fn by_shape(&self, expr: &BoundExpr) -> f64 {
         let share: f64 = match expr {
             BoundExpr::And(parts) => parts.iter().map(|part| self.of(part)).product(),
             BoundExpr::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - self.of(part)).product::<f64>(),

@@ -21,7 +21,13 @@ use crate::plan::tree::{references, side_of};
 use crate::plan::walk::{is_volatile, relations_of};
 use crate::rewrite::substitute::substituted;
 
+/// How many different values an expression is assumed to have of which nothing is known.
+const DISTINCT_DEFAULT: f64 = 200.0;
+/// Which share of the rows is assumed to be left at least.
+const ROWS_SHARE_MIN: f64 = 0.005;
+
 /// A condition that can be a join.
+#[derive(Clone)]
 pub(crate) struct SemiJoin {
     condition: BoundExpr,
     negated: bool,
@@ -99,7 +105,6 @@ impl Planner<'_> {
     pub(crate) fn semi_join(&mut self, stage: Stage, semi: SemiJoin) -> Result<Stage> {
         let Some(subquery) = semi.subquery() else { return Ok(stage) };
         let kind = if semi.negated { JoinKind::Anti } else { JoinKind::Semi };
-        let rows = stage.plan.rows * 0.5;
         let is_in = !matches!(subquery.kind, SubqueryKind::Exists);
         if let Some((side, mut conditions)) = self.decorrelated(&stage, subquery)? {
             let is_correlated = !conditions.is_empty();
@@ -118,6 +123,7 @@ impl Planner<'_> {
                 if is_in && semi.negated && !conditions.iter().all(is_key) {
                     return self.filter(stage, std::slice::from_ref(&semi.condition));
                 }
+                let rows = self.rows_with_partner(&stage, side.rows, &conditions, kind);
                 let join = Join { kind, conditions, null_aware: is_in && semi.negated, rows };
                 return self.attach(stage, side, join);
             }
@@ -138,10 +144,29 @@ impl Planner<'_> {
             if semi.negated && !conditions.iter().all(has_keys) {
                 return self.filter(stage, std::slice::from_ref(&semi.condition));
             }
+            let rows = self.rows_with_partner(&stage, plan.rows, &conditions, kind);
             let side = side_of(Stage { plan, layout, order: Vec::new() }, Frame::default());
             return self.attach(stage, side, Join { kind, conditions, null_aware: semi.negated, rows });
         }
         self.filter(stage, std::slice::from_ref(&semi.condition))
+    }
+
+    /// How many rows of a stage are expected to have a partner among `others` rows, or to have none: as many different keys
+    /// as there are others have one.
+    fn rows_with_partner(&self, stage: &Stage, others: f64, conditions: &[BoundExpr], kind: JoinKind) -> f64 {
+        let (mut keys, mut share) = (1.0, 1.0);
+        for condition in conditions {
+            match equality(condition) {
+                Some((left, right)) => {
+                    let mine = if self.sees_in(stage, left) { left } else { right };
+                    keys *= self.selectivity.distinct_of(mine).unwrap_or(DISTINCT_DEFAULT);
+                }
+                None => share *= 0.5,
+            }
+        }
+        share *= (others / keys.min(stage.plan.rows).max(1.0)).min(1.0);
+        let share = if kind == JoinKind::Anti { 1.0 - share } else { share };
+        stage.plan.rows * share.max(ROWS_SHARE_MIN)
     }
 
     fn equalities(

@@ -21,6 +21,7 @@ use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Stage};
 use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
 use crate::plan::planner::Planner;
+use crate::plan::prune::prune;
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::plan::statistics::TableStatistics;
 use crate::run::Sizes;
@@ -228,7 +229,7 @@ const REPORT_COST_MIN: f64 = 2_000.0;
 pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Planned> {
     let mut planner = Planner::new(known);
     planner.note_statement(statement);
-    let (ctes, action) = planner.statement(statement)?;
+    let (mut ctes, mut action) = planner.statement(statement)?;
     let sizes =
         Sizes { outers: planner.outers, caches: planner.caches, kept: planner.kept, nodes: planner.nodes };
     let first = std::mem::take(&mut planner.first);
@@ -243,6 +244,12 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         }
         _ => false,
     };
+    if is_report {
+        ctes.iter_mut().for_each(|(_, cte)| prune(cte));
+        if let Action::Query(plan) = &mut action {
+            prune(plan);
+        }
+    }
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
     let calls = planner.calls;

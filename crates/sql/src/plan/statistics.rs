@@ -10,9 +10,11 @@ use hashbrown::HashMap;
 use heddledb::{Database, Range};
 use parking_lot::Mutex;
 
+use crate::access::{RowScan, Rows};
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::decoder::Decoder;
+use crate::plan::sample::{Sample, duj1};
 use crate::types::Value;
 
 /// What is known of a table.
@@ -21,6 +23,7 @@ pub(crate) struct TableStatistics {
     pub(crate) rows: f64,
     /// For each column, what is known of it.
     pub(crate) columns: Vec<ColumnStatistics>,
+    pub(crate) sample: Sample,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +41,7 @@ impl TableStatistics {
     /// What is assumed of a table that was never looked at.
     pub(crate) fn unknown(columns: usize) -> TableStatistics {
         let column = ColumnStatistics { distinct: 200.0, nulls: 0.01 };
-        TableStatistics { rows: ROWS_DEFAULT, columns: vec![column; columns] }
+        TableStatistics { rows: ROWS_DEFAULT, columns: vec![column; columns], sample: Sample::default() }
     }
 
     /// Estimates the whole from a sample: `rows` is how many there are, `sampled` how many were looked at, and each
@@ -47,59 +50,72 @@ impl TableStatistics {
         let estimate = |&(distinct, once, nulls): &(usize, usize, usize)| {
             let (distinct, once, nulls) = (distinct as f64, once as f64, nulls as f64);
             let values = (sampled - nulls).max(1.0);
-            // Haas and Stokes, "Estimating the number of classes in a finite population", 1998: the estimator Duj1,
-            // as ANALYZE of PostgreSQL uses it.
             let scale = (rows / sampled.max(1.0)).max(1.0);
-            let total = values * scale;
-            let duj1 = values * distinct / (values - once + once * values / total).max(1.0);
             ColumnStatistics {
-                distinct: duj1.clamp(distinct.max(1.0), total.max(1.0)),
+                distinct: duj1(distinct, once, values, values * scale),
                 nulls: nulls / sampled.max(1.0),
             }
         };
-        TableStatistics { rows, columns: columns.iter().map(estimate).collect() }
+        let columns = columns.iter().map(estimate).collect();
+        TableStatistics { rows, columns, sample: Sample::default() }
     }
 }
 
 /// How many rows are looked at to learn of a table.
 const SAMPLE_ROWS: usize = 3_000;
 
-/// Looks at a sample of a table's rows, on a snapshot: its first rows in the order of the key, or all of a small table.
+/// Looks at a sample of a table's rows, on a snapshot: rows all over a large table, or all of a small one.
 ///
 /// # Errors
 /// The engine's.
 pub(crate) fn count(database: &Database, table: &Table) -> Result<TableStatistics> {
-    let mut sampled = 0;
-    let mut values: Vec<HashMap<Value, usize>> = vec![HashMap::new(); table.columns.len()];
-    let mut nulls = vec![0; table.columns.len()];
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let decoder = Decoder::new(table, &columns)?;
-    let mut row = vec![Value::Null; columns.len()];
-    crate::access::read(database, |access| {
-        let mut scan = access.rows().scan(&table.engine, None, Range::all().limit(SAMPLE_ROWS), None)?;
-        scan.read(&mut |found| {
-            decoder.decode(found, &mut row)?;
-            sampled += 1;
-            for (column, value) in row.iter().enumerate() {
-                match value.is_null() {
-                    true => nulls[column] += 1,
-                    false => *values[column].entry(value.clone()).or_default() += 1,
-                }
-            }
-            Ok(true)
-        })
-        .map(|_| ())
-    })?;
+    let (sampled, is_whole) = crate::access::read(database, |access| sample(access.rows(), table, &decoder))?;
+    let count = sampled.len();
     let rows = match table.engine.estimated_rows() {
-        Some(rows) if sampled == SAMPLE_ROWS => rows.max(SAMPLE_ROWS as u64) as f64,
-        _ => sampled as f64,
+        Some(rows) if !is_whole => rows.max(count as u64) as f64,
+        _ => count as f64,
     };
-    let columns: Vec<(usize, usize, usize)> = values
-        .iter()
-        .zip(&nulls)
-        .map(|(values, nulls)| (values.len(), values.values().filter(|count| **count == 1).count(), *nulls))
-        .collect();
-    Ok(TableStatistics::estimate(rows, sampled as f64, &columns))
+    let columns: Vec<(usize, usize, usize)> =
+        columns.iter().map(|&column| values_of(&sampled, column)).collect();
+    let statistics = TableStatistics::estimate(rows, count as f64, &columns);
+    Ok(TableStatistics { sample: Sample::of(sampled, is_whole), ..statistics })
+}
+
+/// Rows of a table, and whether these are all of them.
+fn sample(rows: &dyn Rows, table: &Table, decoder: &Decoder) -> Result<(Vec<Vec<Value>>, bool)> {
+    let is_small = table.engine.estimated_rows().is_some_and(|rows| rows <= SAMPLE_ROWS as u64 / 2);
+    let mut scans: Vec<Box<dyn RowScan + '_>> = match rows.shared() {
+        // One row of each part: neighbors have much in common.
+        Some(shared) if !is_small => {
+            let parts = shared.parts(&table.engine, None, Range::all(), None, SAMPLE_ROWS)?;
+            parts.into_iter().map(|part| part as Box<dyn RowScan>).collect()
+        }
+        _ => vec![rows.scan(&table.engine, None, Range::all(), None)?],
+    };
+    let most = SAMPLE_ROWS.div_ceil(scans.len().max(1));
+    let (mut sampled, mut is_whole) = (Vec::new(), true);
+    for scan in &mut scans {
+        let end = sampled.len() + most;
+        is_whole &= !scan.read(&mut |found| {
+            let mut row = vec![Value::Null; decoder.len()];
+            decoder.decode(found, &mut row)?;
+            sampled.push(row);
+            Ok(sampled.len() < end)
+        })?;
+    }
+    Ok((sampled, is_whole))
+}
+
+/// How many different values a column has in these rows, how many of them in one row only, and in how many rows it is NULL.
+fn values_of(rows: &[Vec<Value>], column: usize) -> (usize, usize, usize) {
+    let mut values: HashMap<&Value, usize> = HashMap::new();
+    for row in rows.iter().filter(|row| !row[column].is_null()) {
+        *values.entry(&row[column]).or_default() += 1;
+    }
+    let nulls = rows.iter().filter(|row| row[column].is_null()).count();
+    (values.len(), values.values().filter(|count| **count == 1).count(), nulls)
 }
 
 /// Statistics of tables by their oids, as they were last counted.

@@ -16,6 +16,7 @@ use crate::plan::expression::{
 };
 use crate::plan::layout::{Key, Layout};
 use crate::plan::planner::Planner;
+use crate::plan::prune::prune;
 use crate::plan::statement::Known;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{is_volatile_call, walk_query};
@@ -186,7 +187,8 @@ impl Planner<'_> {
     }
 
     fn subquery(&mut self, subquery: &Subquery, layout: &Layout) -> Result<Expr> {
-        let (plan, frame) = self.framed(|planner| planner.query(&subquery.query))?;
+        let (mut plan, frame) = self.framed(|planner| planner.query(&subquery.query))?;
+        prune(&mut plan);
         let kind = match &subquery.kind {
             SubqueryKind::Exists => SubPlanKind::Exists,
             SubqueryKind::Scalar { .. } => SubPlanKind::Scalar(0),
@@ -282,6 +284,11 @@ fn fold(expr: Expr) -> Expr {
         return expr;
     }
     crate::run::constant_value(&expr).map_or(expr, Expr::Constant)
+}
+
+/// An expression over rows of this layout, outside of any statement.
+pub(crate) fn alone(expr: &BoundExpr, layout: &Layout) -> Result<Expr> {
+    Planner::new(&NoTables).expr(expr, layout)
 }
 
 /// The value of an expression that names nothing but constants.

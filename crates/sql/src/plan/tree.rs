@@ -18,7 +18,16 @@ use crate::plan::path;
 use crate::plan::planner::{Cte, Frame, Planner};
 use crate::plan::scalar::has_aggregation;
 use crate::plan::semi_join::SemiJoin;
-use crate::plan::walk::{is_volatile, relations_of, walk, walk_relations};
+use crate::plan::walk::{implied_restriction, is_volatile, relations_of, walk, walk_relations};
+
+/// Which share of its rows a condition that is implied by others must let through at most, to be worth its evaluation
+/// (PostgreSQL's `extract_restriction_or_clauses` has the same bound).
+const IMPLIED_SHARE_MAX: f64 = 0.9;
+
+/// From how many rows on an item is joined with subqueries before others, and which share of its rows they leave at most: it
+/// cannot be looked up any longer.
+const EARLY_ROWS_MIN: f64 = 1_000.0;
+const EARLY_SHARE_MAX: f64 = 0.2;
 
 impl Planner<'_> {
     /// Joins everything in a tree; in this order, if that is to be had for little.
@@ -29,11 +38,14 @@ impl Planner<'_> {
         }
         let relations: Vec<Vec<RelationId>> = items.iter().map(Item::relations).collect();
         let mut parts = Parts::new(items.len());
+        items.iter().for_each(|item| self.learn(item));
         for condition in conditions {
             self.classify(condition, &relations, &mut parts);
         }
+        let implied = self.add_implied(&mut parts, &relations);
         let mut units = Vec::with_capacity(items.len());
-        for ((item, own), mine) in items.into_iter().zip(parts.own).zip(&relations) {
+        let own = std::mem::take(&mut parts.own);
+        for ((item, own), mine) in items.into_iter().zip(own).zip(&relations) {
             let mut requires = ItemSet::new(relations.len());
             for relation in self.all_relations(references(&item)) {
                 if let Some(other) = relations.iter().position(|others| others.contains(&relation))
@@ -43,11 +55,15 @@ impl Planner<'_> {
                 }
             }
             let wanted = if relations.len() == 1 { wanted } else { &[] };
-            let side = self.side(item, own, !requires.is_empty(), wanted)?;
+            let mut side = self.side(item, own, !requires.is_empty(), wanted)?;
+            if relations.len() > 1 && requires.is_empty() {
+                side = self.join_semi_early(side, mine, &relations, &mut parts.semi)?;
+            }
             units.push(Unit::new(side, mine.clone(), requires));
         }
+        let between = parts.between.into_iter().zip(implied);
         let conditions: Vec<Condition> =
-            parts.between.into_iter().map(|expr| self.condition(expr, &units)).collect();
+            between.map(|(expr, implied)| self.condition(expr, &units, implied)).collect();
         self.note_restrictions(&mut units, &conditions);
         let order = order(&units, &conditions);
         let stage = self.join_in_order(units, conditions, parts.semi, &order)?;
@@ -85,6 +101,72 @@ impl Planner<'_> {
                 _ => parts.between.push(condition),
             }
         }
+    }
+
+    /// Joins an item with the subqueries that keep few of its rows, before it is joined with other items.
+    fn join_semi_early(
+        &mut self,
+        mut side: Side,
+        mine: &[RelationId],
+        relations: &[Vec<RelationId>],
+        semi: &mut Vec<SemiJoin>,
+    ) -> Result<Side> {
+        let is_own = |planner: &Self, semi: &SemiJoin| {
+            let named = planner.all_relations(semi.relations());
+            let is_item = |relation: &&RelationId| relations.iter().any(|item| item.contains(relation));
+            named.iter().filter(is_item).all(|relation| mine.contains(relation))
+        };
+        let mut at = 0;
+        while at < semi.len() {
+            let Base::Table { relation, table, statistics } = &side.base else { break };
+            if side.rows < EARLY_ROWS_MIN || !is_own(self, &semi[at]) {
+                at += 1;
+                continue;
+            }
+            let stage = self.scan(relation, table, statistics, side.own.clone(), &[])?;
+            let before = stage.plan.rows;
+            let stage = self.semi_join(stage, semi[at].clone())?;
+            if stage.plan.rows <= before * EARLY_SHARE_MAX {
+                semi.remove(at);
+                side = side_of(stage, Frame::default());
+            } else {
+                at += 1;
+            }
+        }
+        Ok(side)
+    }
+
+    /// Learns what is known of an item's rows.
+    fn learn(&mut self, item: &Item) {
+        if let Item::Relation(relation) = item
+            && let RelationKind::Table(table) = &relation.kind
+        {
+            let statistics = self.known.statistics(table);
+            self.selectivity.learn(relation.id, table, statistics);
+        }
+    }
+
+    /// Adds what ORs between items say of single items to their own conditions, if it spares rows. For each condition between
+    /// items, which share of the rows these let through.
+    fn add_implied(&self, parts: &mut Parts, relations: &[Vec<RelationId>]) -> Vec<f64> {
+        let Parts { own, between, .. } = parts;
+        let add = |condition: &BoundExpr| {
+            let mut implied = 1.0;
+            for (mine, own) in relations.iter().zip(own.iter_mut()) {
+                let concerns = |expr: &BoundExpr| {
+                    let named = self.all_relations(relations_of(expr));
+                    !named.is_empty() && named.iter().all(|relation| mine.contains(relation))
+                };
+                let Some(restriction) = implied_restriction(condition, &concerns) else { continue };
+                let share = self.selectivity.of(&restriction);
+                if share <= IMPLIED_SHARE_MAX {
+                    own.push(restriction);
+                    implied *= share;
+                }
+            }
+            implied
+        };
+        between.iter().map(add).collect()
     }
 
     fn join_in_order(
@@ -132,7 +214,7 @@ impl Planner<'_> {
     pub(crate) fn filter(&mut self, stage: Stage, conditions: &[BoundExpr]) -> Result<Stage> {
         let parts = self.exprs(conditions, &stage.layout)?;
         let Some(condition) = Expr::all(parts) else { return Ok(stage) };
-        let share: f64 = conditions.iter().map(|condition| self.selectivity.of(condition)).product();
+        let share = self.selectivity.of_all(conditions);
         let Stage { plan, layout, order } = stage;
         let (width, rows, cost) = (plan.width, plan.rows * share, plan.cost + plan.rows * 0.2);
         let plan = self.plan(Node::Filter { input: Box::new(plan), condition }, width, rows, cost);
@@ -178,8 +260,8 @@ impl Planner<'_> {
         if let Item::Relation(relation) = &item
             && let RelationKind::Table(table) = &relation.kind
         {
+            self.learn(&item);
             let statistics = self.known.statistics(table);
-            self.selectivity.learn(relation.id, table, statistics.clone());
             if !wanted.is_empty() {
                 let stage = self.scan(relation, table, &statistics, own, wanted)?;
                 return Ok(side_of(stage, Frame::default()));
@@ -202,7 +284,7 @@ impl Planner<'_> {
     ) -> Side {
         let restrictions = self.restrictions(&relation, own.iter().enumerate(), own.len());
         let best = path::best(&table, &statistics, &restrictions, &|_| true);
-        let share: f64 = own.iter().map(|condition| self.selectivity.of(condition)).product();
+        let share = self.selectivity.of_all(&own);
         let rows = (statistics.rows.max(1.0) * share).min(best.rows).max(1e-3);
         Side { base: Base::Table { relation, table, statistics }, own, rows, cost: best.cost }
     }
@@ -221,8 +303,10 @@ impl Planner<'_> {
             RelationKind::Query(query) => self.query(query)?,
             RelationKind::Cte(id) => match self.ctes.get(id).cloned() {
                 Some(Cte::Inline(query)) => self.query(&query)?,
-                Some(Cte::Kept { number, width, rows, depth }) => {
-                    self.depends_on_frame(depth);
+                Some(Cte::Kept { number, width, rows, depth, once }) => {
+                    if !once {
+                        self.depends_on_frame(depth);
+                    }
                     self.plan(Node::Cte(number), width, rows, rows)
                 }
                 Some(Cte::Round { number, width, rows, depth }) => {
@@ -307,7 +391,7 @@ impl Planner<'_> {
                 }
             }
         };
-        let share: f64 = on.iter().map(|condition| self.selectivity.of(condition)).product();
+        let share = self.selectivity.of_all(&on);
         let rows = left.plan.rows * (side.rows * share).max(1.0);
         let kind = if full { JoinKind::Full } else { JoinKind::Left };
         self.attach(left, side, Join { kind, conditions: on, null_aware: false, rows })

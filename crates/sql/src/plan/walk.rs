@@ -65,3 +65,25 @@ fn conjuncts_of_or(expr: &BoundExpr, alternatives: &[BoundExpr], into: &mut Vec<
         into.push(BoundExpr::Or(alternatives.into_iter().map(and).collect()));
     }
 }
+
+/// What an OR says of one item alone, where each alternative says something of it: `a = 1 OR a = 2` of
+/// `a = 1 AND b = 1 OR a = 2 AND b = 2`. `concerns`: whether an expression names this item and no other.
+///
+/// Source: PostgreSQL's `extract_restriction_or_clauses` (orclauses.c).
+pub(crate) fn implied_restriction(
+    condition: &BoundExpr,
+    concerns: &dyn Fn(&BoundExpr) -> bool,
+) -> Option<BoundExpr> {
+    let BoundExpr::Or(alternatives) = condition else { return None };
+    let of_alternative = |alternative: &BoundExpr| {
+        let mut parts = Vec::new();
+        conjuncts(alternative, &mut parts);
+        parts.retain(|part| concerns(part) && !is_volatile(part) && !has_subquery(part));
+        match parts.len() {
+            0 => None,
+            1 => parts.pop(),
+            _ => Some(BoundExpr::And(parts)),
+        }
+    };
+    alternatives.iter().map(of_alternative).collect::<Option<_>>().map(BoundExpr::Or)
+}

@@ -9,11 +9,11 @@
 //! - Only immutable functions are evaluated; parameters stay.
 
 use crate::bind::tree::walk::{children_mut, names_columns, walk};
-use crate::bind::tree::{Arm, BoundExpr};
+use crate::bind::tree::{Arm, BoundExpr, SubqueryKind};
 use crate::error::Result;
 use crate::functions::{Function, Volatility};
 use crate::plan::{constant_value, is_fixed_cast};
-use crate::rewrite::statement::Folding;
+use crate::rewrite::statement::{Folding, drop_targets};
 use crate::types::{Type, Value};
 
 pub(super) fn boolean(value: bool) -> BoundExpr {
@@ -56,6 +56,9 @@ impl Folding {
             BoundExpr::Case { .. } => self.fold_case(expr),
             BoundExpr::Coalesce { .. } => self.fold_coalesce(expr),
             BoundExpr::Subquery(subquery) => {
+                if matches!(subquery.kind, SubqueryKind::Exists) {
+                    drop_targets(&mut subquery.query);
+                }
                 self.fold_query(&mut subquery.query)?;
                 self.fold_children(expr)
             }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use crate::bind::tree::walk::{children, children_mut, walk};
 use crate::bind::tree::{
     BoundCte, BoundExpr, BoundFrom, BoundInsert, BoundQuery, BoundRelation, BoundSelect, BoundStatement,
-    CteBody, FrameBound, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
+    CteBody, Distinct, FrameBound, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
 };
 use crate::error::Result;
 use crate::rewrite::fold::{boolean, flatten, is_volatile, truth};
@@ -195,6 +195,25 @@ fn named_aggregates(select: &BoundSelect) -> HashSet<usize> {
         window.order_by.iter().for_each(|key| walk(&key.expr, &mut note));
     }
     named
+}
+
+/// Drops what a query under EXISTS would return and the order in which it would: only whether there are rows is asked, and
+/// columns that nothing else names are not read then (PostgreSQL's `simplify_EXISTS_query`).
+pub(super) fn drop_targets(query: &mut BoundQuery) {
+    let QueryBody::Select(select) = &mut query.body else { return };
+    let is_plain = query.limit.is_none()
+        && query.offset.is_none()
+        && query.locks.is_empty()
+        && select.grouping_sets.is_none()
+        && select.having.is_none()
+        && select.windows.is_empty()
+        && !select.set_returning;
+    if is_plain {
+        select.targets.clear();
+        select.distinct = Distinct::No;
+        query.order_by.clear();
+        query.columns.clear();
+    }
 }
 
 /// Puts conditions of HAVING that name no aggregate into WHERE: they spare rows, and a false one all of them.

@@ -4,7 +4,16 @@
 //! - All rows of a batch have the same width; `values.len() == width * len`.
 //! - A row is one slice of values, so that the evaluator reads a column by its slot without an indirection.
 
+use crate::plan::node::Picked;
 use crate::types::Value;
+
+/// One part of a joined row.
+#[derive(Clone, Copy)]
+pub(crate) enum Side<'r> {
+    Row(&'r [Value]),
+    /// This many NULLs, in place of a row without a partner; of no columns, where a join does not show a side.
+    Missing(usize),
+}
 
 /// How many rows an operator puts into a batch before it hands it on.
 pub(crate) const BATCH_ROWS: usize = 1_024;
@@ -97,6 +106,30 @@ impl Batch {
         self.values.extend_from_slice(left);
         self.values.extend_from_slice(right);
         self.len += 1;
+    }
+
+    /// Adds a row of the picked slots of a joined row; a part that is missing is NULL. None: all slots of both parts.
+    pub(crate) fn push_picked(&mut self, picked: Option<&Picked>, left: Side<'_>, right: Side<'_>) {
+        let all = |side: Side<'_>, values: &mut Vec<Value>| match side {
+            Side::Row(row) => values.extend_from_slice(row),
+            Side::Missing(width) => values.extend(std::iter::repeat_n(Value::Null, width)),
+        };
+        let some = |side: Side<'_>, slots: &[usize], values: &mut Vec<Value>| match side {
+            Side::Row(row) => values.extend(slots.iter().map(|&slot| row[slot].clone())),
+            Side::Missing(_) => values.extend(std::iter::repeat_n(Value::Null, slots.len())),
+        };
+        match picked {
+            Some(picked) => {
+                some(left, &picked.left, &mut self.values);
+                some(right, &picked.right, &mut self.values);
+            }
+            None => {
+                all(left, &mut self.values);
+                all(right, &mut self.values);
+            }
+        }
+        self.len += 1;
+        debug_assert_eq!(self.values.len(), self.width * self.len);
     }
 
     /// Adds a row of NULLs, and gives it to fill in.

@@ -13,6 +13,7 @@ use crate::bind::tree::{MinMax, Quantifier, TruthValue};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::FunctionContext;
 use crate::plan::expression::{Call, Case, Comparison, Expr, InList, QuantifiedArray};
+use crate::plan::node::Picked;
 use crate::run::Run;
 use crate::types::array::ArrayValue;
 use crate::types::record::RecordValue;
@@ -135,6 +136,31 @@ impl<'e> Run<'e> {
             return Ok(!has_null && comparison.holds((*left).cmp(&right)));
         }
         Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
+    }
+
+    /// Whether a join's condition is true for a row that consists of the slots of its two parts that the condition sees.
+    pub(crate) fn holds_joined(
+        &mut self,
+        condition: &'e Expr,
+        seen: Option<&Picked>,
+        left: &[Value],
+        right: &[Value],
+    ) -> Result<bool> {
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.clear();
+        match seen {
+            Some(seen) => {
+                joined.extend(seen.left.iter().map(|&slot| left[slot].clone()));
+                joined.extend(seen.right.iter().map(|&slot| right[slot].clone()));
+            }
+            None => {
+                joined.extend_from_slice(left);
+                joined.extend_from_slice(right);
+            }
+        }
+        let holds = self.holds(condition, &joined);
+        self.joined = joined;
+        holds
     }
 
     #[inline]

@@ -381,6 +381,24 @@ pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
     run.evaluate(expr, &[])
 }
 
+/// Evaluates an expression without subqueries and parameters for rows that the planner has at hand.
+///
+/// # Errors
+/// The expression's.
+pub(crate) fn evaluate_rows<'r>(
+    expr: &Expr,
+    rows: impl Iterator<Item = &'r [Value]>,
+    each: &mut dyn FnMut(usize, Value),
+) -> Result<()> {
+    let mut environment = PlainEnvironment::new(0);
+    let mut run =
+        Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
+    for (at, row) in rows.enumerate() {
+        each(at, run.evaluate(expr, row)?);
+    }
+    Ok(())
+}
+
 /// The reads of a constant expression: there are no tables.
 struct NoRows;
 

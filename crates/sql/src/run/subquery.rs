@@ -83,6 +83,11 @@ impl<'e> Run<'e> {
         }
     }
 
+    /// Notes the value of a subquery that sees nothing of the row.
+    pub(crate) fn know_subquery(&mut self, cache: usize, value: Value) {
+        self.cached[cache].get_or_insert_with(HashMap::new).insert(Vec::new(), Answer::Value(value));
+    }
+
     fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer) {
         let bytes = row_bytes(&seen) + 64;
         if !self.memory.has_room(bytes) {

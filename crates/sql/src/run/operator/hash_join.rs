@@ -12,8 +12,9 @@ use hashbrown::HashTable;
 use crate::error::Result;
 use crate::plan::node::{HashNode, JoinKind};
 use crate::run::Run;
-use crate::run::batch::Batch;
+use crate::run::batch::{Batch, Side};
 use crate::run::memory::row_bytes;
+use crate::run::operator::parallel::rows_in_parallel;
 use crate::run::operator::spilled_join::Parts;
 use crate::run::operator::{Operator, Running, operator};
 use crate::run::order::{hash_slots, same_slots};
@@ -93,6 +94,15 @@ impl Build {
     }
 }
 
+/// Batches that have been read.
+struct Ready(std::vec::IntoIter<Batch>);
+
+impl<'e> Operator<'e> for Ready {
+    fn next(&mut self, _run: &mut Run<'e>) -> Result<Option<Batch>> {
+        Ok(self.0.next())
+    }
+}
+
 fn batch_bytes(batch: &Batch) -> usize {
     batch.rows().map(row_bytes).sum::<usize>() + 8 * batch.len()
 }
@@ -129,7 +139,10 @@ impl<'e> HashJoin<'e> {
 
     /// Reads a right side as a whole. What does not fit is not charged any longer.
     pub(crate) fn read_build(node: &'e HashNode, run: &mut Run<'e>) -> Result<Arc<Build>> {
-        let mut right = operator(&node.right, run)?;
+        let mut right = match rows_in_parallel(&node.right, run)? {
+            Some(batches) => Box::new(Ready(batches.into_iter())),
+            None => operator(&node.right, run)?,
+        };
         let mut build = Build { rows: Batch::new(node.right.width), ..Build::default() };
         let mut charged = 0;
         while let Some(batch) = right.next(run)? {
@@ -147,6 +160,9 @@ impl<'e> HashJoin<'e> {
 
     /// Reads the right side.
     fn build(&mut self, run: &mut Run<'e>, mut right: Running<'e>) -> Result<()> {
+        if let Some(batches) = rows_in_parallel(&self.node.right, run)? {
+            right = Box::new(Ready(batches.into_iter()));
+        }
         let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
         while let Some(batch) = right.next(run)? {
             let bytes = batch_bytes(&batch);
@@ -209,34 +225,29 @@ impl<'e> HashJoin<'e> {
             let position = at as usize;
             at = build.next[position];
             let partner = build.rows.row(position);
-            if let Some(condition) = &node.condition {
-                run.joined.clear();
-                run.joined.extend_from_slice(row);
-                run.joined.extend_from_slice(partner);
-                let joined = std::mem::take(&mut run.joined);
-                let holds = run.holds(condition, &joined);
-                run.joined = joined;
-                if !holds? {
-                    continue;
-                }
+            if let Some(condition) = &node.condition
+                && !run.holds_joined(condition, node.seen.as_ref(), row, partner)?
+            {
+                continue;
             }
             found = true;
             match node.kind {
                 JoinKind::Semi | JoinKind::Anti => break,
-                _ => result.push_joined(row, partner),
+                _ => result.push_picked(node.output.as_ref(), Side::Row(row), Side::Row(partner)),
             }
             if let Some(matched) = self.matched.get_mut(position) {
                 *matched = true;
             }
         }
-        match node.kind {
-            JoinKind::Semi if found => result.push_row(row),
-            JoinKind::Anti if !found && self.may_be_absent(row) => result.push_row(row),
-            JoinKind::Left | JoinKind::Full if !found => {
-                let wide = result.push_nulls();
-                wide[..row.len()].clone_from_slice(row);
-            }
-            _ => {}
+        let is_given = match node.kind {
+            JoinKind::Semi => found,
+            JoinKind::Anti => !found && self.may_be_absent(row),
+            JoinKind::Left | JoinKind::Full => !found,
+            JoinKind::Inner | JoinKind::Right => false,
+        };
+        if is_given {
+            let missing = if node.kind.shows_right() { node.right.width } else { 0 };
+            result.push_picked(node.output.as_ref(), Side::Row(row), Side::Missing(missing));
         }
         Ok(())
     }
@@ -251,11 +262,12 @@ impl<'e> HashJoin<'e> {
 
     /// Rows of the right side that have had no partner.
     fn rest(&mut self, from: usize, result: &mut Batch) {
-        let left_width = self.node.left.width;
+        let missing = Side::Missing(self.node.left.width);
         let mut position = from;
         while position < self.build.rows.len() && !result.is_full() {
             if !self.matched[position] {
-                result.push_nulls()[left_width..].clone_from_slice(self.build.rows.row(position));
+                let row = Side::Row(self.build.rows.row(position));
+                result.push_picked(self.node.output.as_ref(), missing, row);
             }
             position += 1;
         }
@@ -263,7 +275,11 @@ impl<'e> HashJoin<'e> {
     }
 
     fn width(&self) -> usize {
-        self.node.left.width + if self.node.kind.shows_right() { self.node.right.width } else { 0 }
+        match &self.node.output {
+            Some(output) => output.width(),
+            None if self.node.kind.shows_right() => self.node.left.width + self.node.right.width,
+            None => self.node.left.width,
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 use crate::error::Result;
 use crate::plan::node::{JoinKind, LookupNode};
 use crate::run::Run;
-use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::run::batch::{BATCH_ROWS, Batch, Side};
 use crate::run::operator::scan::{Found, Request, open, requests};
 use crate::run::operator::{Operator, Running};
-use crate::types::Value;
+
+/// How many rows are read at a time where one that meets the condition is enough.
+const FIRST_PARTNERS: usize = 4;
 
 pub(crate) struct LookupJoin<'e> {
     node: &'e LookupNode,
@@ -39,6 +41,8 @@ impl<'e> LookupJoin<'e> {
     /// Joins the current row; false if the result is full before it is done.
     fn join_row(&self, run: &mut Run<'e>, probe: &mut Probe<'e>, result: &mut Batch) -> Result<bool> {
         let node = self.node;
+        // The first partner is enough for some.
+        let most = if node.kind.shows_right() { BATCH_ROWS } else { FIRST_PARTNERS };
         loop {
             while probe.partners.1 < probe.partners.0.len() {
                 if result.is_full() {
@@ -47,18 +51,20 @@ impl<'e> LookupJoin<'e> {
                 let partner = probe.partners.0.row(probe.partners.1);
                 probe.partners.1 += 1;
                 let left = probe.batch.row(probe.position);
-                if !holds(node, run, left, partner)? {
+                if let Some(condition) = &node.condition
+                    && !run.holds_joined(condition, node.seen.as_ref(), left, partner)?
+                {
                     continue;
                 }
                 probe.has_partner = true;
                 match node.kind {
                     JoinKind::Semi | JoinKind::Anti => return Ok(true),
-                    _ => result.push_joined(left, partner),
+                    _ => result.push_picked(node.output.as_ref(), Side::Row(left), Side::Row(partner)),
                 }
             }
             let mut partners = Batch::new(node.scan.decoder.len());
             while partners.is_empty() {
-                if !probe.found.fill(&node.scan, run, &mut partners, BATCH_ROWS)? && partners.is_empty() {
+                if !probe.found.fill(&node.scan, run, &mut partners, most)? && partners.is_empty() {
                     let Some(request) = probe.requests.next() else { return Ok(true) };
                     probe.found = open(&node.scan, run, request)?;
                 }
@@ -68,28 +74,22 @@ impl<'e> LookupJoin<'e> {
     }
 
     fn finish_row(&self, probe: &Probe<'e>, result: &mut Batch) {
-        let row = probe.batch.row(probe.position);
-        match (self.node.kind, probe.has_partner) {
-            (JoinKind::Semi, true) | (JoinKind::Anti, false) => result.push_row(row),
-            (JoinKind::Left, false) => result.push_nulls()[..row.len()].clone_from_slice(row),
-            _ => {}
-        }
+        let row = Side::Row(probe.batch.row(probe.position));
+        let missing = match (self.node.kind, probe.has_partner) {
+            (JoinKind::Semi, true) | (JoinKind::Anti, false) => 0,
+            (JoinKind::Left, false) => self.node.scan.decoder.len(),
+            _ => return,
+        };
+        result.push_picked(self.node.output.as_ref(), row, Side::Missing(missing));
     }
 
     fn width(&self) -> usize {
-        self.node.left.width + if self.node.kind.shows_right() { self.node.scan.decoder.len() } else { 0 }
+        match &self.node.output {
+            Some(output) => output.width(),
+            None if self.node.kind.shows_right() => self.node.left.width + self.node.scan.decoder.len(),
+            None => self.node.left.width,
+        }
     }
-}
-
-fn holds<'e>(node: &'e LookupNode, run: &mut Run<'e>, left: &[Value], right: &[Value]) -> Result<bool> {
-    let Some(condition) = &node.condition else { return Ok(true) };
-    let mut joined = std::mem::take(&mut run.joined);
-    joined.clear();
-    joined.extend_from_slice(left);
-    joined.extend_from_slice(right);
-    let holds = run.holds(condition, &joined);
-    run.joined = joined;
-    holds
 }
 
 impl<'e> Operator<'e> for LookupJoin<'e> {

@@ -58,7 +58,7 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
             false => Box::new(project::ValueRows::new(&[], plan.width)),
         },
         Node::Project { input, expressions } => {
-            Box::new(project::Project { input: operator(input, run)?, expressions })
+            Box::new(project::Project::new(operator(input, run)?, expressions))
         }
         Node::ProjectSet { input, items } => {
             Box::new(functions::ProjectSets::new(operator(input, run)?, items))

@@ -15,18 +15,23 @@ use std::time::Duration;
 use crate::access::{RowScan, SharedRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Volatility;
-use crate::plan::expression::Expr;
-use crate::plan::node::{AggregateCall, AggregateNode, JoinKind, Node, Path, Plan, ScanNode};
+use crate::plan::expression::{Expr, SubPlan, SubPlanKind};
+use crate::plan::node::{AggregateCall, AggregateNode, HashNode, JoinKind, Node, Path, Plan, ScanNode};
 use crate::run::Run;
+use crate::run::batch::Batch;
 use crate::run::memory::Memory;
+use crate::run::memory::row_bytes;
 use crate::run::operator::aggregate::{Aggregate, Groups};
 use crate::run::operator::hash_join::HashJoin;
+use crate::run::operator::operator;
 use crate::run::operator::scan::{Request, requests};
-use crate::types::Environment;
 use crate::types::environment::FormatSettings;
+use crate::types::{Environment, Value};
 
-/// From how many expected rows on several threads are worth their start.
-const ROWS_MIN: f64 = 100_000.0;
+/// From which expected cost on, in rows looked at, several threads are worth their start; and from how many rows of the scan on
+/// that is divided.
+const COST_MIN: f64 = 40_000.0;
+const ROWS_MIN: f64 = 4_000.0;
 /// How many threads a statement uses at most.
 const THREADS_MAX: usize = 8;
 /// How often the statement's thread looks whether it is canceled.
@@ -57,6 +62,32 @@ impl<'e> PartWork<'e> for Grouping<'e> {
     }
 }
 
+/// Collecting a part of the rows.
+struct Collecting<'e>(&'e Plan);
+
+impl<'e> PartWork<'e> for Collecting<'e> {
+    type Output = Vec<Batch>;
+
+    fn run<'p>(&self, run: &mut Run<'p>) -> Result<Vec<Batch>>
+    where
+        'e: 'p,
+    {
+        let mut rows = operator(self.0, run)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = rows.next(run)? {
+            run.memory.charge(batch.rows().map(row_bytes).sum())?;
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+}
+
+/// All rows of a plan, in their order; none: one thread is to read them.
+pub(crate) fn rows_in_parallel<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Option<Vec<Batch>>> {
+    let parts = in_parallel(plan, run, &Collecting(plan))?;
+    Ok(parts.map(|parts| parts.into_iter().flatten().collect()))
+}
+
 /// The groups of each thread's part; none: one thread is to do it all.
 pub(crate) fn groups_in_parallel<'e>(
     node: &'e AggregateNode,
@@ -77,10 +108,11 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     run: &mut Run<'e>,
     work: &W,
 ) -> Result<Option<Vec<W::Output>>> {
-    let mut joins = Vec::new();
-    let Some((id, scan)) = partible(input, &mut joins) else { return Ok(None) };
+    let mut found = Found::default();
+    let Some((id, scan)) = partible(input, &mut found) else { return Ok(None) };
     let Some(shared) = run.rows.shared() else { return Ok(None) };
-    if scan.estimated_rows < ROWS_MIN || run.counts.is_some() || run.part.is_some() {
+    let is_small = input.cost < COST_MIN || scan.estimated_rows < ROWS_MIN;
+    if is_small || run.counts.is_some() || run.part.is_some() {
         return Ok(None);
     }
     // The system reads files to tell: ask late.
@@ -94,7 +126,16 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     };
     let name = index.map(|index| scan.table.indexes[index].name.as_str());
     let parts = shared.parts(&scan.table.engine, name, range, Some(scan.decoder.columns()), threads)?;
-    for (id, join) in joins {
+    let mut known = Vec::new();
+    for subquery in found.subqueries {
+        // What fails here may not be asked for any row: then one thread finds out.
+        match run.subquery(subquery, &[]) {
+            Ok(value) => known.push((subquery.cache, value)),
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(_) => return Ok(None),
+        }
+    }
+    for (id, join) in found.joins {
         let build = HashJoin::read_build(join, run);
         match build {
             Ok(build) => run.builds.insert(id, build),
@@ -103,7 +144,7 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
             Err(error) => return Err(error),
         };
     }
-    let results = run_parts(work, run, shared, (id, parts))?;
+    let results = run_parts(work, run, shared, (id, parts), &known)?;
     let too_large =
         |result: &Result<W::Output>| matches!(result, Err(error) if error.state() == SqlState::OUT_OF_MEMORY);
     if results.iter().any(too_large) {
@@ -118,6 +159,7 @@ fn run_parts<'e, W: PartWork<'e>>(
     run: &mut Run<'e>,
     shared: &'e (dyn SharedRows + Sync),
     (id, parts): (usize, Vec<Box<dyn RowScan + Send>>),
+    known: &[(usize, Value)],
 ) -> Result<Vec<Result<W::Output>>> {
     let (parameters, sizes) = (run.parameters, run.sizes);
     let count = parts.len();
@@ -135,6 +177,7 @@ fn run_parts<'e, W: PartWork<'e>>(
                 mine.hashing = hashing.clone();
                 mine.part = Some((id, part));
                 mine.builds = builds.clone();
+                known.iter().for_each(|(cache, value)| mine.know_subquery(*cache, value.clone()));
                 let output = work.run(&mut mine);
                 waiting.unpark();
                 output
@@ -184,64 +227,66 @@ impl Environment for PartEnvironment<'_> {
     }
 }
 
-/// The scan whose rows can be divided, with its number, and the hash joins on the way to it.
-fn partible<'e>(
-    plan: &'e Plan,
-    joins: &mut Vec<(usize, &'e crate::plan::node::HashNode)>,
-) -> Option<(usize, &'e ScanNode)> {
+/// What is found on the way to a scan that can be divided, and is there before the threads start.
+#[derive(Default)]
+struct Found<'e> {
+    joins: Vec<(usize, &'e HashNode)>,
+    /// Subqueries that see nothing of the row.
+    subqueries: Vec<&'e SubPlan>,
+}
+
+impl<'e> Found<'e> {
+    /// Whether expressions are the same in every thread.
+    fn admits(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> bool {
+        exprs.into_iter().all(|expr| is_same_everywhere(expr, &mut self.subqueries))
+    }
+}
+
+/// The scan whose rows can be divided, with its number.
+fn partible<'e>(plan: &'e Plan, found: &mut Found<'e>) -> Option<(usize, &'e ScanNode)> {
     match &plan.node {
         Node::Scan(scan) => {
             let is_range = matches!(scan.path, Path::Full | Path::Range { .. });
-            (is_range && scan.filter.iter().all(is_same_everywhere)).then_some((plan.id, scan))
+            (is_range && found.admits(&scan.filter)).then_some((plan.id, scan))
         }
-        Node::Filter { input, condition } if is_same_everywhere(condition) => partible(input, joins),
-        Node::Project { input, expressions } if expressions.iter().all(is_same_everywhere) => {
-            partible(input, joins)
-        }
+        Node::Filter { input, condition } if found.admits([condition]) => partible(input, found),
+        Node::Project { input, expressions } if found.admits(expressions) => partible(input, found),
         Node::Hash(node) => {
             let keeps_right = matches!(node.kind, JoinKind::Right | JoinKind::Full);
-            if keeps_right || !node.condition.iter().all(is_same_everywhere) {
+            if keeps_right || !found.admits(&node.condition) {
                 return None;
             }
-            joins.push((plan.id, node));
-            partible(&node.left, joins)
+            found.joins.push((plan.id, node));
+            partible(&node.left, found)
         }
         Node::Lookup(node) => {
-            let conditions = node.condition.iter().chain(&node.scan.filter);
-            if !conditions.into_iter().all(is_same_everywhere) {
+            if !found.admits(node.condition.iter().chain(&node.scan.filter)) {
                 return None;
             }
-            partible(&node.left, joins)
+            partible(&node.left, found)
         }
         _ => None,
     }
 }
 
-/// Whether an expression depends on nothing but the row, the parameters and the formats.
-fn is_same_everywhere(expr: &Expr) -> bool {
+/// Whether an expression depends on nothing but the row, the parameters, the formats, and values of subqueries that see nothing
+/// of the row.
+fn is_same_everywhere<'e>(expr: &'e Expr, subqueries: &mut Vec<&'e SubPlan>) -> bool {
     match expr {
-        Expr::Constant(_) | Expr::Slot(_) | Expr::Parameter(_) => true,
-        Expr::Call(call) => {
-            call.function.volatility == Volatility::Immutable && call.arguments.iter().all(is_same_everywhere)
+        Expr::Call(call) if call.function.volatility != Volatility::Immutable => return false,
+        Expr::Subquery(subquery) => {
+            let is_value = matches!(subquery.kind, SubPlanKind::Scalar(_) | SubPlanKind::Exists);
+            let is_fixed = is_value && subquery.bindings.is_empty() && subquery.is_stable;
+            subqueries.extend(is_fixed.then_some(&**subquery));
+            return is_fixed;
         }
-        Expr::Compare(_, sides) => sides.iter().all(is_same_everywhere),
-        Expr::Cast(cast) => is_same_everywhere(&cast.operand),
-        Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::MinMax(_, parts) => {
-            parts.iter().all(is_same_everywhere)
+        Expr::InList(list) if list.constants.is_some() => {
+            return is_same_everywhere(&list.operand, subqueries);
         }
-        Expr::Not(operand) | Expr::IsNull(operand, _) | Expr::IsTruth(operand, ..) => {
-            is_same_everywhere(operand)
-        }
-        Expr::InList(list) => {
-            is_same_everywhere(&list.operand)
-                && (list.constants.is_some() || list.list.iter().all(is_same_everywhere))
-        }
-        Expr::Case(case) => {
-            case.operand.iter().all(is_same_everywhere)
-                && case.arms.iter().all(|(when, then)| is_same_everywhere(when) && is_same_everywhere(then))
-                && is_same_everywhere(&case.otherwise)
-        }
-        Expr::CaseOperand => true,
-        _ => false,
+        Expr::Outer(_) | Expr::IsDistinct(..) | Expr::NullIf(..) => return false,
+        _ => {}
     }
+    let mut all = true;
+    let is_known = expr.parts(&mut |part| all &= is_same_everywhere(part, subqueries));
+    is_known && all
 }

@@ -57,18 +57,43 @@ impl<'e> Operator<'e> for Filter<'e> {
 
 /// Computed rows.
 pub(crate) struct Project<'e> {
-    pub(crate) input: Running<'e>,
-    pub(crate) expressions: &'e [Expr],
+    input: Running<'e>,
+    expressions: &'e [Expr],
+    /// Which of them are computed.
+    computed: Vec<usize>,
+    /// Which of them are slots, with the slot, and whether no later one is the same: it is moved then.
+    moved: Vec<(usize, usize, bool)>,
+}
+
+impl<'e> Project<'e> {
+    pub(crate) fn new(input: Running<'e>, expressions: &'e [Expr]) -> Project<'e> {
+        let slot_of = |expression: &Expr| match expression {
+            Expr::Slot(slot) => Some(*slot),
+            _ => None,
+        };
+        let is_computed = |at: &usize| slot_of(&expressions[*at]).is_none();
+        let moved = expressions.iter().enumerate().filter_map(|(at, expression)| {
+            let slot = slot_of(expression)?;
+            let is_last = !expressions[at + 1..].iter().any(|later| slot_of(later) == Some(slot));
+            Some((at, slot, is_last))
+        });
+        let (moved, computed) = (moved.collect(), (0..expressions.len()).filter(is_computed).collect());
+        Project { input, expressions, computed, moved }
+    }
 }
 
 impl<'e> Operator<'e> for Project<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let Some(batch) = self.input.next(run)? else { return Ok(None) };
+        let Some(mut batch) = self.input.next(run)? else { return Ok(None) };
         let mut result = Batch::with_capacity(self.expressions.len(), batch.len());
-        for row in batch.rows() {
+        for position in 0..batch.len() {
             let values = result.push_nulls();
-            for (value, expression) in values.iter_mut().zip(self.expressions) {
-                *value = run.evaluate(expression, row)?;
+            let row = batch.row_mut(position);
+            for &at in &self.computed {
+                values[at] = run.evaluate(&self.expressions[at], row)?;
+            }
+            for &(at, slot, is_last) in &self.moved {
+                values[at] = if is_last { std::mem::take(&mut row[slot]) } else { row[slot].clone() };
             }
         }
         Ok(Some(result))

@@ -220,16 +220,23 @@ impl<'e> Found<'e> {
             Found::Ended => Ok(false),
             Found::Point(key) => {
                 let rows = run.rows;
-                rows.get(&node.table.engine, &refs(&key), &mut |row| {
-                    node.decoder.decode(row, batch.push_nulls())
-                })
-                .and_then(|found| match &node.filter {
-                    Some(filter) if found && !run.holds(filter, batch.row(batch.len() - 1))? => {
-                        batch.pop();
-                        Ok(false)
-                    }
-                    _ => Ok(false),
-                })
+                if node.filter.is_none() {
+                    rows.get(&node.table.engine, &refs(&key), &mut |row| {
+                        batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))
+                    })?;
+                    return Ok(false);
+                }
+                let mut slots = vec![Value::Null; node.decoder.len()];
+                let found = rows
+                    .get(&node.table.engine, &refs(&key), &mut |row| node.decoder.decode(row, &mut slots))?;
+                let passes = match &node.filter {
+                    Some(filter) if found => run.holds(filter, &slots)?,
+                    _ => found,
+                };
+                if passes {
+                    batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
+                }
+                Ok(false)
             }
             Found::Scan(mut scan) => {
                 let more = match &node.filter {
@@ -246,7 +253,7 @@ impl<'e> Found<'e> {
                                 return Ok(true);
                             }
                             node.decoder.decode_some(row, &node.others, &mut slots)?;
-                            batch.push(slots.iter_mut().map(std::mem::take));
+                            batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
                             Ok(batch.len() < most)
                         })?
                     }
@@ -290,7 +297,7 @@ impl<'e> Operator<'e> for TableScan<'e> {
             self.requests = Some(requests(self.node, run, &[])?.into_iter());
         }
         run.check_interrupt()?;
-        let mut batch = Batch::with_capacity(self.node.decoder.len(), self.most);
+        let mut batch = Batch::with_capacity(self.node.output.len(), self.most);
         while batch.len() < self.most {
             if self.found.fill(self.node, run, &mut batch, self.most)? {
                 continue;

@@ -1,0 +1,211 @@
+//! Plans of reports: what the planner makes of conditions and subqueries, and that every plan answers alike.
+//!
+//! Where a rule of the planner applies, a query is compared with one of the same meaning to which it does not apply, and
+//! EXPLAIN shows that it did.
+
+use heddle_sql::{Connection, Sql};
+use heddledb::{Database, Durability, Options};
+
+/// Customers of a few nations, their orders, and the orders' lines; as many as make the planner think.
+const TABLES: [&str; 8] = [
+    "create table nation (n_key int primary key, n_name text not null)",
+    "insert into nation select n, 'nation ' || n from generate_series(1, 50) n",
+    "create table customer (c_key int primary key, c_nation int not null, c_phone text, c_balance numeric(10,2))",
+    "insert into customer select n, n % 50 + 1, (n % 10) || '-' || n, n % 97 from generate_series(1, 3000) n",
+    "create table orders (o_key int primary key, o_customer int not null, o_day int not null, o_note text)",
+    "insert into orders select n, n * 7 % 2500 + 1, n % 365, 'note ' || n from generate_series(1, 9000) n",
+    "create table line (l_order int, l_number int, l_item int not null, l_day int, l_amount numeric(10,2), \
+     primary key (l_order, l_number))",
+    "insert into line select n / 4 + 1, n % 4, n * 13 % 1000, case when n % 9 > 0 then n * 11 % 400 end, n % 89 \
+     from generate_series(0, 35999) n",
+];
+
+fn connection() -> Connection {
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+    let mut connection = Sql::new(&db).unwrap().connect(Default::default()).unwrap();
+    for statement in TABLES {
+        connection.query(statement).unwrap();
+    }
+    connection.query("analyze").unwrap();
+    connection
+}
+
+fn rows(connection: &mut Connection, query: &str) -> Vec<Vec<Option<String>>> {
+    let results = connection.query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    connection.text_rows(&results[0]).unwrap()
+}
+
+/// The plan, with the rows that each node returned.
+fn plan(connection: &mut Connection, query: &str) -> String {
+    let lines = rows(connection, &format!("explain analyze {query}"));
+    lines.into_iter().flatten().flatten().collect::<Vec<_>>().join("\n")
+}
+
+/// The lines of a plan that have these words.
+fn lines_with<'p>(plan: &'p str, words: &str) -> Vec<&'p str> {
+    plan.lines().filter(|line| line.contains(words)).collect()
+}
+
+/// Both queries have the same rows, whatever their order; they are not empty.
+fn assert_same(connection: &mut Connection, one: &str, other: &str) {
+    let (mut left, mut right) = (rows(connection, one), rows(connection, other));
+    left.sort();
+    right.sort();
+    assert!(!left.is_empty(), "{one}");
+    assert_eq!(left, right, "{one}\n{other}");
+}
+
+const TRADE: &str = "select o_key, a.n_name, b.n_name from customer, orders, nation a, nation b \
+     where c_key = o_customer and a.n_key = c_nation and b.n_key = o_day % 50 + 1";
+
+#[test]
+fn an_or_between_items_restricts_each_of_them() {
+    let mut connection = connection();
+    let or = format!(
+        "{TRADE} and ((a.n_name = 'nation 3' and b.n_name = 'nation 4') \
+         or (a.n_name = 'nation 4' and b.n_name = 'nation 2'))"
+    );
+    let found = plan(&mut connection, &or);
+    let nations = lines_with(&found, "on nation");
+    assert_eq!(nations.len(), 2, "{found}");
+    // Each is scanned for its two names, or looked up for rows that are few because the other one was.
+    assert!(
+        nations.iter().any(|line| line.contains("Seq Scan") && line.contains("actual rows=2")),
+        "{found}"
+    );
+    let row = format!(
+        "{TRADE} and (a.n_name, b.n_name)::text in ('(\"nation 3\",\"nation 4\")', '(\"nation 4\",\"nation 2\")')"
+    );
+    assert_same(&mut connection, &or, &row);
+}
+
+#[test]
+fn an_or_that_one_alternative_says_nothing_in_restricts_nothing() {
+    let mut connection = connection();
+    let or = format!("{TRADE} and ((a.n_name = 'nation 3' and b.n_name = 'nation 7') or o_day = 5)");
+    let union =
+        format!("{TRADE} and a.n_name = 'nation 3' and b.n_name = 'nation 7' union {TRADE} and o_day = 5");
+    assert_same(&mut connection, &or, &union);
+}
+
+#[test]
+fn an_equality_beside_an_or_is_a_hash_join() {
+    let mut connection = connection();
+    for kind in ["", "left", "right", "full"] {
+        let query = format!(
+            "select l.l_order, l.l_number, m.o_key from nation n join line l on l.l_item = n.n_key \
+             {kind} join orders m on l.l_day = m.o_day and (l.l_amount > 40 or m.o_customer > 1200)"
+        );
+        let found = plan(&mut connection, &query);
+        assert!(lines_with(&found, "Nested Loop").is_empty(), "{found}");
+    }
+    assert_same(
+        &mut connection,
+        "select l_order, l_number, o_key from line join orders \
+         on l_day = o_day and (l_amount > 86 or o_customer > 2490)",
+        "select l_order, l_number, o_key from line join orders on l_day = o_day and l_amount > 86 union \
+         select l_order, l_number, o_key from line join orders on l_day = o_day and o_customer > 2490",
+    );
+}
+
+#[test]
+fn a_query_in_with_that_is_named_twice_is_evaluated_once() {
+    let mut connection = connection();
+    let with = "with revenue (item, total) as (select l_item, sum(l_amount) from line group by l_item) ";
+    let best =
+        format!("{with} select item, total from revenue where total = (select max(total) from revenue)");
+    let limit =
+        "select l_item, sum(l_amount) from line group by l_item order by 2 desc fetch first row with ties";
+    assert_same(&mut connection, &best, limit);
+    // Within a recursion, what it defines changes from round to round.
+    let rounds = "with recursive r (n) as (select 1 union all select m + 1 from \
+         (with c as (select n from r) select c.n, (select max(n) from c) as m from c, c as d) q where m < 5) \
+         select n from r";
+    assert_eq!(rows(&mut connection, rounds).len(), 5);
+    // And within a query that sees the row around it, from row to row.
+    let inner = "select n_key, (with c as (select c_key from customer where c_nation = n_key) \
+         select count(*) from c where c_key = (select max(c_key) from c)) from nation where n_key < 4";
+    assert_same(&mut connection, inner, "select n_key, 1 from nation where n_key < 4");
+}
+
+#[test]
+fn exists_reads_only_the_columns_that_conditions_name() {
+    let mut connection = connection();
+    let exists =
+        "select o_key from orders where exists (select * from line where l_order = o_key and l_day > o_day)";
+    let found = plan(&mut connection, exists);
+    assert!(!found.contains("width=5"), "{found}");
+    assert_same(
+        &mut connection,
+        exists,
+        "select distinct o_key from orders, line where l_order = o_key and l_day > o_day",
+    );
+    let absent = "select o_key from orders where not exists \
+         (select distinct l_item, 1 from line where l_order = o_key and l_day > o_day order by 1)";
+    let counted = "select o_key from orders where \
+         (select count(*) from line where l_order = o_key and l_day > o_day) = 0";
+    assert_same(&mut connection, absent, counted);
+    // What is not asked for is not computed.
+    let failing =
+        "select count(*) from nation where exists (select 1 / 0 from customer where c_nation = n_key)";
+    assert_eq!(rows(&mut connection, failing), [[Some("50".to_owned())]]);
+    // An aggregate has a row even where there is nothing to aggregate.
+    let whole =
+        "select count(*) from nation where exists (select max(c_key) from customer where c_nation = -n_key)";
+    assert_eq!(rows(&mut connection, whole), [[Some("50".to_owned())]]);
+}
+
+#[test]
+fn a_subquery_that_keeps_few_rows_of_an_item_is_joined_before_other_items() {
+    let mut connection = connection();
+    let early = "select l_order, c_key from line, orders, customer \
+         where l_order = o_key and o_customer = c_key and l_item in (select n_key from nation where n_name like '% 4%')";
+    let found = plan(&mut connection, early);
+    // Its left side is the item's scan: no other item has been joined yet.
+    let semi = found.lines().position(|line| line.contains("Semi Join"));
+    let below = semi.and_then(|at| found.lines().nth(at + 1));
+    assert!(below.is_some_and(|line| line.contains("Seq Scan on line")), "{found}");
+    let late = "select l_order, c_key from line, orders, customer, nation \
+         where l_order = o_key and o_customer = c_key and l_item = n_key and n_name like '% 4%'";
+    assert_same(&mut connection, early, late);
+}
+
+#[test]
+fn estimates_see_what_depends_on_each_other_and_what_expressions_give() {
+    let mut connection = connection();
+    let estimated = |connection: &mut Connection, query: &str| {
+        let found = plan(connection, query);
+        let scan = lines_with(&found, "Seq Scan").first().map(|line| (*line).to_owned());
+        let scan = scan.unwrap_or_else(|| panic!("no scan:\n{found}"));
+        let rows = scan.split(" rows=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        rows.parse::<f64>().unwrap()
+    };
+    for (condition, share) in [
+        ("l_day < 200 and l_day < 210 and l_day + 5 < 230", 0.444),
+        ("l_amount % 2 = 0", 0.5),
+        ("l_day is null", 0.111),
+        ("l_item between 100 and 299", 0.2),
+        ("l_item between 100 and 299 or l_item > 899", 0.3),
+    ] {
+        let rows = estimated(&mut connection, &format!("select count(*) from line where {condition}"));
+        let expected = 36_000.0 * share;
+        assert!((expected * 0.5..expected * 2.0).contains(&rows), "{condition}: {rows}");
+    }
+}
+
+#[test]
+fn results_are_the_same_where_hash_joins_and_groups_spill() {
+    let mut connection = connection();
+    let query = "select c_phone, count(*), min(o_note) from customer \
+         left join orders on c_key = o_customer and o_day > 3 \
+         left join line on l_order = o_key and l_day > o_day group by c_phone";
+    let sorted = |connection: &mut Connection| {
+        let mut found = rows(connection, query);
+        found.sort();
+        found
+    };
+    let whole = sorted(&mut connection);
+    assert_eq!(whole.len(), 3_000);
+    connection.query("set work_mem = '512kB'").unwrap();
+    assert_eq!(sorted(&mut connection), whole);
+}
