@@ -310,7 +310,7 @@ impl Binder<'_> {
         }
     }
 
-    fn array_index(&mut self, index: BoundExpr, at: At) -> Result<BoundExpr> {
+    pub(super) fn array_index(&mut self, index: BoundExpr, at: At) -> Result<BoundExpr> {
         if !matches!(index.ty(), Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric | Type::Unknown) {
             return Err(self.error(
                 at,

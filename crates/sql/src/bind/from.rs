@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_clause.c`, `parse_relation.c`.
 
 use crate::bind::binder::{Binder, CteState};
+use crate::bind::json_rows::makes_records;
 use crate::bind::routines::{RoutineCall, rows_entry, with_oid};
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::{
@@ -344,6 +345,9 @@ impl Binder<'_> {
         if let Some(found) = self.routine_named(call, at)? {
             return self.routine_rows(found, declared, &own_name, at);
         }
+        if makes_records(name) {
+            return self.json_rows(call, declared, at);
+        }
         if !is_set {
             let value = self.call(call, at)?;
             let value = self.known(value, at)?;
@@ -383,7 +387,7 @@ impl Binder<'_> {
     }
 
     /// The columns of `AS (name type, …)`.
-    fn declared_columns(&self, declared: &[ColumnOfFunction]) -> Result<Vec<BoundColumn>> {
+    pub(super) fn declared_columns(&self, declared: &[ColumnOfFunction]) -> Result<Vec<BoundColumn>> {
         let column = |column: &ColumnOfFunction| {
             let named = self.named_type(&column.ty)?;
             let name = column.name.text.clone();

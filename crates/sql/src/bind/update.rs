@@ -120,6 +120,12 @@ impl Binder<'_> {
     ) -> Result<Vec<(usize, BoundExpr)>> {
         let mut bound: Vec<(usize, BoundExpr)> = Vec::with_capacity(sets.len());
         for set in sets {
+            if let Some(part) = &set.part {
+                self.in_clause(Clause::UpdateSet, |binder| {
+                    binder.assign_part(&set.columns[0], part, &set.value, table, &mut bound)
+                })?;
+                continue;
+            }
             let values = self.in_clause(Clause::UpdateSet, |binder| binder.assignment(set, table))?;
             for (column, value) in values {
                 if bound.iter().any(|(known, _)| *known == column) {
@@ -174,7 +180,7 @@ impl Binder<'_> {
         self.error(set.value.at, SqlState::SYNTAX_ERROR, "number of columns does not match number of values")
     }
 
-    fn settable(&mut self, name: &Name, table: &Table) -> Result<usize> {
+    pub(super) fn settable(&mut self, name: &Name, table: &Table) -> Result<usize> {
         let position = self.written_column(table, name)?;
         let column = &table.columns[position];
         match column.origin {

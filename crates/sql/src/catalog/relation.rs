@@ -64,6 +64,17 @@ pub(crate) enum Persistence {
     Unlogged,
     /// As long as the session.
     Temporary,
+    /// As long as a transaction: ON COMMIT DELETE ROWS.
+    EmptiedAtCommit,
+    /// The table itself as long as the transaction that makes it: ON COMMIT DROP.
+    DroppedAtCommit,
+}
+
+impl Persistence {
+    /// Whether a table is one of a session's own.
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::Temporary | Self::EmptiedAtCommit | Self::DroppedAtCommit)
+    }
 }
 
 /// A column of a table.

@@ -233,7 +233,7 @@ impl Store {
             Object::Trigger(trigger) => catalog.put_trigger(Arc::new(trigger)),
             Object::Table(stored) => {
                 catalog.reserve_oid(stored.oid);
-                if stored.persistence == Persistence::Temporary {
+                if stored.persistence.is_temporary() {
                     self.drop_left(database, &stored)?;
                 } else {
                     let engine = database.table(&stored.engine)?;

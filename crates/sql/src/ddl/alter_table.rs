@@ -47,6 +47,10 @@ impl Connection {
             self.rename_relation(&relation, &to.text)?;
             return Ok(TAG);
         }
+        if let [AlterAction::SetSchema(to)] = &alter.actions[..] {
+            self.move_relation(&relation, &to.text)?;
+            return Ok(TAG);
+        }
         let Relation::Table(table) = relation else {
             if alter.actions.iter().all(|action| matches!(action, AlterAction::Ignored)) {
                 return Ok(TAG);
@@ -92,9 +96,7 @@ impl Connection {
                 self.redefine(&table, |table| table.persistence = persistence)
             }
             AlterAction::ValidateConstraint(_) | AlterAction::Ignored => Ok(()),
-            AlterAction::SetSchema(_) => {
-                Err(SqlError::unsupported("ALTER TABLE SET SCHEMA is not supported"))
-            }
+            AlterAction::SetSchema(to) => self.move_relation(&Relation::Table(table), &to.text),
             _ => self.alter_column(&table, action, text),
         }
     }
@@ -687,7 +689,7 @@ impl Connection {
     }
 
     /// Runs a statement of which the user wrote nothing, and which needs no privileges.
-    fn run_own(&mut self, sql: &str, checks: Checks) -> Result<Vec<Vec<Value>>> {
+    pub(super) fn run_own(&mut self, sql: &str, checks: Checks) -> Result<Vec<Vec<Value>>> {
         let statements = crate::parse::parse(sql)?;
         let mut rows = Vec::new();
         for parsed in &statements {

@@ -1,7 +1,7 @@
 //! CREATE TABLE … AS and SELECT … INTO.
 
 use crate::catalog::rights::RightsKind;
-use crate::catalog::{Column, ColumnOrigin, Persistence};
+use crate::catalog::{Column, ColumnOrigin};
 use crate::ddl::create_table::TableDraft;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
@@ -18,9 +18,6 @@ impl Connection {
         text: &str,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
-        if create.on_commit != OnCommit::PreserveRows {
-            return Err(SqlError::unsupported("ON COMMIT DROP and ON COMMIT DELETE ROWS are not supported"));
-        }
         let filled = self.in_schema_transaction(|connection| {
             let query = Statement::Query(create.query.clone());
             connection.make_filled_table(create, &query, text)
@@ -89,11 +86,7 @@ impl Connection {
         if create.columns.len() > plan.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
         }
-        let persistence = match create.persistence {
-            PersistenceName::Permanent => Persistence::Permanent,
-            PersistenceName::Temporary => Persistence::Temporary,
-            PersistenceName::Unlogged => Persistence::Unlogged,
-        };
+        let persistence = self.persistence(create.persistence, schema, create.on_commit)?;
         let mut draft = TableDraft::new(catalog.new_oid(), schema, create.name.last(), persistence);
         draft.rights = self.new_rights(RightsKind::Table, schema);
         for (position, (name, ty, modifier)) in plan.into_iter().enumerate() {
@@ -143,7 +136,7 @@ impl Connection {
 
     /// Inserts rows into a table that the transaction has made.
     fn fill_table(&mut self, name: &ObjectName, columns: &[Name], rows: &mut KeptRows) -> Result<u64> {
-        let (insert, ..) = self.insert_for(name, columns)?;
+        let (insert, ..) = self.insert_for(name, columns, None, "")?;
         self.run_each(&insert, rows, true, None)
     }
 }

@@ -17,8 +17,8 @@ use crate::catalog::{
 use crate::ddl::index_expressions::text_key_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, OnCommit, PersistenceName,
-    Reference, SequenceOption, TableConstraintKind, TextExpr, TypeName,
+    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, PersistenceName, Reference,
+    SequenceOption, TableConstraintKind, TextExpr, TypeName,
 };
 use crate::session::Connection;
 use crate::types::{Modifier, Type};
@@ -295,19 +295,11 @@ impl Connection {
     pub(crate) fn create_table(&mut self, create: &CreateTable, text: &str) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
         let temporary = create.persistence == PersistenceName::Temporary;
-        if create.on_commit != OnCommit::PreserveRows {
-            return Err(SqlError::unsupported("ON COMMIT DROP and ON COMMIT DELETE ROWS are not supported"));
-        }
         let schema = self.schema_for(&create.name, temporary)?;
+        let persistence = self.persistence(create.persistence, &schema, create.on_commit)?;
         if !self.is_free(&schema, create.name.last(), create.if_not_exists)? {
             return Ok("CREATE TABLE");
         }
-        let persistence = match create.persistence {
-            PersistenceName::Permanent if schema == self.environment().temporary => Persistence::Temporary,
-            PersistenceName::Permanent => Persistence::Permanent,
-            PersistenceName::Temporary => Persistence::Temporary,
-            PersistenceName::Unlogged => Persistence::Unlogged,
-        };
         let mut draft = TableDraft::new(catalog.new_oid(), &schema, create.name.last(), persistence);
         draft.rights = self.new_rights(RightsKind::Table, &schema);
         self.draft_columns(create, &mut draft, &mut catalog, text)?;

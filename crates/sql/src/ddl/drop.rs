@@ -316,6 +316,14 @@ impl Connection {
         self.in_schema_transaction(|connection| connection.drop_all_in(&temporary))
     }
 
+    /// Drops tables with what depends on them.
+    pub(super) fn drop_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let mut plan = Plan { tables: tables.to_vec(), ..Plan::default() };
+        complete(&mut plan, &catalog, true)?;
+        self.carry_out(plan)
+    }
+
     fn drop_all_in(&mut self, temporary: &str) -> Result<()> {
         let catalog = self.catalog_to_change();
         let mut plan = Plan::default();

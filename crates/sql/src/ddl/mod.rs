@@ -6,7 +6,9 @@
 //! materialized   materialized views
 //! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
 //! ownership      who may change what; OWNER TO
-//! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
+//! objects        views, sequences, schemas, enums    drop          DROP, TRUNCATE
+//! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
+//! on_commit      temporary tables that a commit empties or drops
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! routine        functions and procedures            trigger       triggers
 //! ```
@@ -22,13 +24,16 @@ mod alter_column;
 mod alter_table;
 mod create_as;
 mod create_table;
+mod domain;
 mod drop;
 mod foreign_key;
 mod index;
 mod index_expressions;
 mod materialized;
 mod objects;
+mod on_commit;
 pub(crate) mod routine;
+mod set_schema;
 mod trigger;
 
 pub(crate) use alter_table::qualified;
@@ -118,12 +123,16 @@ impl Connection {
             Statement::Refresh(refresh) => self.refresh(refresh),
             Statement::CreateSequence(create) => self.create_sequence(create),
             Statement::AlterSequence(alter) => self.alter_sequence(alter),
-            Statement::CreateSchema { name, owner, if_not_exists } => {
-                self.create_schema(name.as_ref(), owner.as_ref(), *if_not_exists)
+            Statement::CreateSchema { name, owner, if_not_exists, elements } => {
+                self.create_schema(name.as_ref(), owner.as_ref(), *if_not_exists, (elements, text))
             }
             Statement::CreateEnum { name, labels } => self.create_enum(name, labels),
             Statement::AlterType { name, change } => self.alter_type(name, change),
             Statement::CreateDomain(create) => self.create_domain(create, text),
+            Statement::AlterDomain(alter) => self.alter_domain(alter, text),
+            Statement::SetSchema { kind, name, if_exists, to } => {
+                self.set_schema(*kind, name, *if_exists, &to.text)
+            }
             Statement::CreateRoutine(create) => self.create_routine(create, text),
             Statement::AlterRoutine(alter) => self.alter_routine(alter),
             Statement::DropRoutines(drop) => self.drop_routines(drop),

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::bind::Clause;
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Check, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
-use crate::ddl::create_table::free_name;
+use crate::catalog::{Catalog, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::quote_identifier;
 use crate::parse::syntax::{
-    AlterType, Comment, CreateDomain, CreateView, Name, ObjectKind, ObjectName, RoleName, SequenceOption,
+    AlterType, Comment, CreateView, Name, ObjectKind, ObjectName, RoleName, SequenceOption,
     SequenceStatement, Statement,
 };
 use crate::session::{Connection, SequenceChange, Severity};
-use crate::types::Type;
+use crate::types::{Environment, Type};
 
 /// A sequence of these options.
 pub(crate) fn new_sequence(
@@ -252,10 +251,6 @@ impl Connection {
     }
 
     pub(crate) fn create_view(&mut self, create: &CreateView, text: &str) -> Result<&'static str> {
-        if create.recursive {
-            let message = "recursive views are not supported";
-            return Err(SqlError::unsupported(message).with_hint("Write the view's query WITH RECURSIVE."));
-        }
         let mut catalog = self.catalog_to_change();
         let schema = self.schema_for(&create.name, create.temporary)?;
         let name = create.name.last().to_string();
@@ -324,6 +319,7 @@ impl Connection {
         name: Option<&Name>,
         owner: Option<&RoleName>,
         tolerant: bool,
+        (elements, text): (&[Statement], &str),
     ) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
         self.check_database(CREATE)?;
@@ -352,10 +348,42 @@ impl Connection {
         let schema = Schema { oid: catalog.new_oid(), name: name.to_string(), comment: None, rights };
         catalog.add_schema(schema.clone());
         self.publish(&[Object::Schema(schema)], catalog)?;
+        self.create_elements(name, elements, text)?;
         Ok("CREATE SCHEMA")
     }
 
-    fn type_is_free(&self, schema: &str, name: &str) -> Result<()> {
+    /// Makes what a CREATE SCHEMA holds, with the new schema before all others: what others refer to comes first.
+    fn create_elements(&mut self, schema: &str, elements: &[Statement], text: &str) -> Result<()> {
+        let Some(path) = self.environment().setting("search_path").filter(|_| !elements.is_empty()) else {
+            return Ok(());
+        };
+        let own_path = format!("{}, {path}", quote_identifier(schema));
+        self.environment_mut().settings.set("search_path", Some(&own_path), true, true)?;
+        let rank = |element: &&Statement| match element {
+            Statement::CreateSequence(_) => 0,
+            Statement::CreateTable(_) => 1,
+            Statement::CreateView(_) => 2,
+            Statement::CreateIndex(_) => 3,
+            Statement::CreateTrigger(_) => 4,
+            _ => 5,
+        };
+        let mut ordered: Vec<&Statement> = elements.iter().collect();
+        ordered.sort_by_key(rank);
+        let done = ordered.into_iter().try_for_each(|element| {
+            let named = element.created_name().and_then(ObjectName::schema);
+            if let Some(other) = named.filter(|other| *other != schema) {
+                let message = format!(
+                    "CREATE specifies a schema ({other}) different from the one being created ({schema})"
+                );
+                return Err(SqlError::new(SqlState::INVALID_SCHEMA_DEFINITION, message));
+            }
+            self.change_schema(element, text).map(|_| ())
+        });
+        self.environment_mut().settings.set("search_path", Some(&path), true, true)?;
+        done
+    }
+
+    pub(super) fn type_is_free(&self, schema: &str, name: &str) -> Result<()> {
         if self.environment().catalog.user_type(schema, name).is_some() {
             let message = format!("type \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
@@ -454,51 +482,6 @@ impl Connection {
         self.environment().catalog.tables().any(|table| table.columns.iter().any(|column| uses(column.ty)))
     }
 
-    pub(crate) fn create_domain(&mut self, create: &CreateDomain, text: &str) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let schema = self.schema_for(&create.name, false)?;
-        self.type_is_free(&schema, create.name.last())?;
-        let named = self.with_binder(text, |binder| binder.named_type(&create.ty))?;
-        // What a domain is over keeps its rules.
-        let base = named.domain.as_deref();
-        let mut checks: Vec<Check> = base.map_or_else(Vec::new, |base| base.checks.clone());
-        for (name, condition) in &create.checks {
-            let name = match name {
-                Some(name) => name.text.clone(),
-                None => {
-                    let base = format!("{}_check", create.name.last());
-                    free_name(&base, |name| checks.iter().any(|check| check.name == name))
-                }
-            };
-            self.with_binder(text, |binder| {
-                binder.detached(|binder| {
-                    binder.add_value(named.ty);
-                    binder.clause_condition(&condition.expr, Clause::Check)
-                })
-            })?;
-            checks.push(Check { name, condition: condition.text.clone() });
-        }
-        let domain = Domain {
-            oid: catalog.new_oid(),
-            schema: schema.clone(),
-            name: create.name.last().to_string(),
-            ty: named.ty,
-            modifier: named.modifier,
-            default: create
-                .default
-                .as_ref()
-                .map(|default| default.text.clone())
-                .or_else(|| base.and_then(|base| base.default.clone())),
-            not_null: create.not_null || base.is_some_and(|base| base.not_null),
-            checks,
-            comment: None,
-            rights: self.new_rights(RightsKind::Type, &schema),
-        };
-        catalog.put_type(UserType::Domain(Arc::new(domain.clone())));
-        self.publish(&[Object::Domain(domain)], catalog)?;
-        Ok("CREATE DOMAIN")
-    }
-
     /// ALTER … RENAME TO of what is not a table.
     pub(crate) fn rename(
         &mut self,
@@ -511,9 +494,8 @@ impl Connection {
             ObjectKind::Index => "ALTER INDEX",
             ObjectKind::View => "ALTER VIEW",
             ObjectKind::Sequence => "ALTER SEQUENCE",
-            ObjectKind::Schema | ObjectKind::Domain => {
-                return Err(SqlError::unsupported("renaming schemas and domains is not supported"));
-            }
+            ObjectKind::Domain => return self.rename_domain(name, to),
+            ObjectKind::Schema => return Err(SqlError::unsupported("renaming schemas is not supported")),
             _ => "ALTER TABLE",
         };
         let relation = match self.find_relation(name) {

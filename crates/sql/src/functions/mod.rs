@@ -13,6 +13,7 @@
 mod advisory;
 mod aggregates;
 mod arithmetic;
+mod array_parts;
 mod arrays;
 mod comparison;
 pub mod definition;

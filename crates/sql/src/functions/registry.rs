@@ -13,7 +13,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     super::strings::FUNCTIONS,
     super::moments::FUNCTIONS,
     super::json::FUNCTIONS,
-    &[super::arrays::FUNCTIONS],
+    &[super::arrays::FUNCTIONS, super::array_parts::FUNCTIONS],
     &[system::OBJECTS, system::SESSION, crate::catalog::system::privileges::PRIVILEGES],
     &[
         super::arithmetic::FUNCTIONS,

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    Assignment, ConflictClause, ConflictTargetSyntax, Delete, Expr, Insert, Merge, MergeActionSyntax,
-    MergeWhen, Name, ObjectName, Query, SelectItem, Statement, Update, With,
+    Assignment, ConflictClause, ConflictTargetSyntax, Delete, Expr, ExprKind, Insert, Merge,
+    MergeActionSyntax, MergeWhen, Name, ObjectName, Query, SelectItem, Statement, Update, With,
 };
 
 impl Parser<'_> {
@@ -99,18 +99,23 @@ impl Parser<'_> {
             let columns = self.names_in_parentheses()?;
             self.expect_operator("=")?;
             let value = self.expression()?;
-            return Ok(Assignment { columns, row: true, value, at });
+            return Ok(Assignment { columns, row: true, part: None, value, at });
         }
         let column = self.name()?;
-        if self.is_mark(0, "[") || self.is_mark(0, ".") {
-            let message = "assigning to a part of a column is not supported";
+        if self.is_mark(0, ".") {
+            let message = "assigning to a field of a column is not supported";
             return Err(self
                 .error(self.position(), crate::error::SqlState::FEATURE_NOT_SUPPORTED, message)
                 .with_hint("Assign a whole new value to the column."));
         }
+        let mut part = None;
+        while self.is_mark(0, "[") {
+            let whole = Expr { kind: ExprKind::Column(vec![column.clone()]), at, height: 1 };
+            part = Some(self.subscript(part.unwrap_or(whole), at)?);
+        }
         self.expect_operator("=")?;
         let value = self.expression()?;
-        Ok(Assignment { columns: vec![column], row: false, value, at })
+        Ok(Assignment { columns: vec![column], row: false, part, value, at })
     }
 
     /// The table of UPDATE, DELETE, MERGE and its alias.

@@ -5,6 +5,7 @@
 //! limited; messages and positions are PostgreSQL's (`syntax error at or near "…"`).
 
 mod dml;
+mod domains;
 mod expressions;
 mod from;
 mod functions;

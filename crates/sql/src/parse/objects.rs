@@ -1,10 +1,11 @@
 //! CREATE, ALTER and DROP of everything but tables; COMMENT; TRUNCATE.
 
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::parse::parser::Parser;
+use crate::parse::quote_identifier;
 use crate::parse::syntax::{
-    AlterAction, AlterRoutine, AlterTable, AlterType, Comment, CreateDomain, CreateIndex, CreateView, Drop,
-    IndexElement, ObjectKind, ObjectName, PersistenceName, Refresh, RoleName, RoleStatement, RoutineChange,
+    AlterAction, AlterRoutine, AlterTable, AlterType, Comment, CreateIndex, CreateView, Drop, IndexElement,
+    Name, ObjectKind, ObjectName, PersistenceName, Query, Refresh, RoleStatement, RoutineChange,
     SequenceOption, SequenceStatement, Statement, TargetKind,
 };
 
@@ -110,8 +111,11 @@ impl Parser<'_> {
         }
         self.expect("as")?;
         let start = self.position();
-        let query = Box::new(self.query()?);
-        let text = self.text_since(start).to_string();
+        let mut query = Box::new(self.query()?);
+        let mut text = self.text_since(start).to_string();
+        if recursive {
+            (query, text) = self.recursive_view(&name, &columns, &text)?;
+        }
         let mut with_data = true;
         if self.accept("with") {
             match () {
@@ -127,12 +131,31 @@ impl Parser<'_> {
             temporary,
             materialized,
             if_not_exists,
-            recursive,
             columns,
             with_data,
             query,
             text,
         })))
+    }
+
+    /// The query of CREATE RECURSIVE VIEW as the one that it stands for.
+    fn recursive_view(
+        &self,
+        name: &ObjectName,
+        columns: &[Name],
+        text: &str,
+    ) -> Result<(Box<Query>, String)> {
+        if columns.is_empty() {
+            return Err(self.unexpected());
+        }
+        let columns: Vec<String> = columns.iter().map(|column| quote_identifier(&column.text)).collect();
+        let (name, columns) = (quote_identifier(name.last()), columns.join(", "));
+        let text = format!("WITH RECURSIVE {name} ({columns}) AS ({text}) SELECT {columns} FROM {name}");
+        let parsed = crate::parse::parse(&text).map_err(SqlError::without_position)?.pop();
+        match parsed.map(|parsed| parsed.statement) {
+            Some(Statement::Query(query)) => Ok((query, text)),
+            _ => Err(self.unexpected()),
+        }
     }
 
     /// REFRESH MATERIALIZED VIEW.
@@ -279,21 +302,6 @@ impl Parser<'_> {
         Ok(IndexElement { expr, class, descending, nulls_first })
     }
 
-    fn create_schema(&mut self) -> Result<Statement> {
-        let if_not_exists = self.accept_words(&["if", "not", "exists"]);
-        let own_name = if self.is_word(0, "authorization") { None } else { Some(self.name()?) };
-        let owner = if self.accept("authorization") { Some(self.role_name()?) } else { None };
-        let name = match (own_name, &owner) {
-            (Some(name), _) => Some(name),
-            (None, Some(RoleName::Named(name))) => Some(name.clone()),
-            _ => None,
-        };
-        if !self.is_mark(0, ";") && !self.is_end() {
-            return Err(self.refused("elements inside CREATE SCHEMA are not supported"));
-        }
-        Ok(Statement::CreateSchema { name, owner, if_not_exists })
-    }
-
     fn create_type(&mut self, at: u32) -> Result<Statement> {
         let name = self.object_name()?;
         if self.accept_words(&["as", "enum"]) {
@@ -305,33 +313,6 @@ impl Parser<'_> {
         self.skip_statement();
         let hint = Some("Enums (CREATE TYPE name AS ENUM) and domains are supported.");
         Ok(Statement::Unsupported { what: "CREATE TYPE of this kind".to_string(), hint, at })
-    }
-
-    fn create_domain(&mut self) -> Result<Statement> {
-        let name = self.object_name()?;
-        self.accept("as");
-        let ty = self.type_name()?;
-        let mut domain = CreateDomain { name, ty, default: None, not_null: false, checks: Vec::new() };
-        loop {
-            let constraint = if self.accept("constraint") { Some(self.name()?) } else { None };
-            match () {
-                () if self.accept("collate") => {
-                    self.object_name()?;
-                }
-                () if self.accept("default") => {
-                    domain.default = Some(self.text_expression(Self::restricted_expression)?);
-                }
-                () if self.accept_words(&["not", "null"]) => domain.not_null = true,
-                () if self.accept("null") => domain.not_null = false,
-                () if self.accept("check") => {
-                    self.expect_mark("(")?;
-                    domain.checks.push((constraint, self.text_expression(Self::expression)?));
-                    self.expect_mark(")")?;
-                }
-                () if constraint.is_some() => return Err(self.unexpected()),
-                () => return Ok(Statement::CreateDomain(Box::new(domain))),
-            }
-        }
     }
 
     fn object_kind(&mut self) -> Result<ObjectKind> {
@@ -477,7 +458,8 @@ impl Parser<'_> {
             () if self.accept_words(&["default", "privileges"]) => self.default_privileges(),
             () if self.is_words(&["database"]) => self.alter_database(at),
             () if self.accept("trigger") => self.change_trigger(false),
-            () if self.is_one_of(&["index", "view", "schema", "domain"])
+            () if self.accept("domain") => self.alter_domain(),
+            () if self.is_one_of(&["index", "view", "schema"])
                 || self.is_words(&["materialized", "view"]) =>
             {
                 self.alter_other()
@@ -502,7 +484,7 @@ impl Parser<'_> {
         if let Some(statement) = self.owner_to(TargetKind::Sequence, &name, tolerant, "ALTER SEQUENCE")? {
             return Ok(statement);
         }
-        if let Some(statement) = self.set_schema(&name, tolerant)? {
+        if let Some(statement) = self.set_schema(ObjectKind::Sequence, &name, tolerant)? {
             return Ok(statement);
         }
         let options = self.sequence_options()?;
@@ -529,11 +511,15 @@ impl Parser<'_> {
     }
 
     /// `SET SCHEMA name`, if it is there.
-    fn set_schema(&mut self, name: &ObjectName, if_exists: bool) -> Result<Option<Statement>> {
+    pub(super) fn set_schema(
+        &mut self,
+        kind: ObjectKind,
+        name: &ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<Statement>> {
         if self.accept_words(&["set", "schema"]) {
-            let actions = vec![AlterAction::SetSchema(self.name()?)];
-            let name = name.clone();
-            return Ok(Some(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions }))));
+            let (name, to) = (name.clone(), self.name()?);
+            return Ok(Some(Statement::SetSchema { kind, name, if_exists, to }));
         }
         Ok(None)
     }
@@ -558,6 +544,9 @@ impl Parser<'_> {
             }
             () if self.accept_words(&["rename", "to"]) => AlterType::Rename(self.name()?),
             () => {
+                if let Some(statement) = self.set_schema(ObjectKind::Type, &name, false)? {
+                    return Ok(statement);
+                }
                 let owner = self.owner_to(TargetKind::Type, &name, false, "ALTER TYPE")?;
                 return owner.ok_or_else(|| self.refused("ALTER TYPE of this kind is not supported"));
             }
@@ -565,7 +554,7 @@ impl Parser<'_> {
         Ok(Statement::AlterType { name, change })
     }
 
-    /// ALTER INDEX, VIEW, SCHEMA, DOMAIN: RENAME TO and OWNER TO; storage parameters without effect.
+    /// ALTER INDEX, VIEW, SCHEMA: RENAME TO, OWNER TO and SET SCHEMA; storage parameters without effect.
     fn alter_other(&mut self) -> Result<Statement> {
         let (kind, target, tag) = match () {
             () if self.accept("index") => (ObjectKind::Index, TargetKind::Index, "ALTER INDEX"),
@@ -574,7 +563,6 @@ impl Parser<'_> {
                 (ObjectKind::MaterializedView, TargetKind::MaterializedView, "ALTER MATERIALIZED VIEW")
             }
             () if self.accept("schema") => (ObjectKind::Schema, TargetKind::Schema, "ALTER SCHEMA"),
-            () if self.accept("domain") => (ObjectKind::Domain, TargetKind::Domain, "ALTER DOMAIN"),
             () => return Err(self.unexpected()),
         };
         let if_exists = self.accept_words(&["if", "exists"]);
@@ -583,6 +571,11 @@ impl Parser<'_> {
             return Ok(Statement::Rename { kind, name, if_exists, to: self.name()? });
         }
         if let Some(statement) = self.owner_to(target, &name, if_exists, tag)? {
+            return Ok(statement);
+        }
+        if matches!(kind, ObjectKind::View | ObjectKind::MaterializedView)
+            && let Some(statement) = self.set_schema(kind, &name, if_exists)?
+        {
             return Ok(statement);
         }
         if kind == ObjectKind::MaterializedView && self.accept_words(&["rename", "column"]) {

@@ -32,7 +32,7 @@ impl Parser<'_> {
         }
     }
 
-    fn subscript(&mut self, operand: Expr, at: At) -> Result<Expr> {
+    pub(super) fn subscript(&mut self, operand: Expr, at: At) -> Result<Expr> {
         self.expect_mark("[")?;
         let mut height = operand.height;
         let operand = Box::new(operand);

@@ -121,6 +121,7 @@ impl Connection {
             activity: activity.clone(),
             pending: Pending::default(),
             temporary: format!("pg_temp_{number}"),
+            has_brief_tables: false,
             transaction_start: start,
             statement_start: start,
             notices: Vec::new(),

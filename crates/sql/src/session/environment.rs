@@ -63,6 +63,8 @@ pub(crate) struct SessionEnvironment {
     pub pending: Pending,
     /// The schema of the session's temporary tables.
     pub temporary: String,
+    /// Whether one of them was made that a commit empties or drops.
+    pub has_brief_tables: bool,
     pub transaction_start: i64,
     pub statement_start: i64,
     pub notices: Vec<Notice>,

@@ -284,7 +284,15 @@ impl Connection {
     /// Commits the implicit block, if there is one.
     pub(super) fn close_implicit_block(&mut self) -> Result<()> {
         if self.transaction.block == Block::Implicit {
-            self.commit_block()?;
+            return self.commit_block();
+        }
+        self.end_temporary()
+    }
+
+    /// What ON COMMIT says of temporary tables, once no transaction is open.
+    fn end_temporary(&mut self) -> Result<()> {
+        if self.environment.has_brief_tables && self.transaction.is_idle() {
+            return self.end_temporary_rows();
         }
         Ok(())
     }
@@ -302,7 +310,8 @@ impl Connection {
         let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
         let committed = self.transaction.commit(&self.shared, &self.environment.restarted);
         self.block_ended(committed.is_ok());
-        committed
+        committed?;
+        self.end_temporary()
     }
 
     /// Handles the failure of a statement: an explicit block is marked as failed, an implicit one is rolled back.
@@ -481,6 +490,8 @@ impl Statement {
             | Statement::CreateEnum { .. }
             | Statement::AlterType { .. }
             | Statement::CreateDomain(_)
+            | Statement::AlterDomain(_)
+            | Statement::SetSchema { .. }
             | Statement::CreateRoutine(_)
             | Statement::AlterRoutine(_)
             | Statement::DropRoutines(_)

@@ -136,7 +136,7 @@ fn persistence(table: &Table) -> char {
     match table.persistence {
         Persistence::Permanent => 'p',
         Persistence::Unlogged => 'u',
-        Persistence::Temporary => 't',
+        Persistence::Temporary | Persistence::EmptiedAtCommit | Persistence::DroppedAtCommit => 't',
     }
 }
 

@@ -13,7 +13,7 @@ use super::definitions::{default_text, view_text};
 use super::row::{Cell, Output, row};
 use super::types::type_name;
 use crate::bind::writable_columns;
-use crate::catalog::{Catalog, Column, ColumnOrigin, Persistence, Sequence, Table, UserType, View};
+use crate::catalog::{Catalog, Column, ColumnOrigin, Sequence, Table, UserType, View};
 use crate::functions::{FunctionKind, all_functions};
 use crate::types::{Modifier, Type, Value};
 
@@ -61,7 +61,7 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     let is_plain = |table: &&Arc<Table>| table.stored_query.is_none();
     for table in all_tables(system.objects()).into_iter().filter(is_plain) {
-        let temporary = table.persistence == Persistence::Temporary;
+        let temporary = table.persistence.is_temporary();
         let kind = if temporary { "LOCAL TEMPORARY" } else { "BASE TABLE" };
         add(&table.schema, &table.name, kind, true);
     }

@@ -3,18 +3,20 @@
 //! ```text
 //! convert   values as JSON                 raw     parts of `json` texts, as they were written
 //! access    members, elements, paths       build   documents of values, changed documents
-//! sets      documents as rows
+//! sets      documents as rows             records  objects as rows of declared columns
 //! ```
 
 mod build;
 pub(super) mod convert;
 mod paths;
 mod raw;
+mod records;
 mod sets;
 
 use super::definition::Definition;
 
 /// The tables of functions.
-pub(super) const FUNCTIONS: &[&[Definition]] = &[paths::FUNCTIONS, build::FUNCTIONS, sets::FUNCTIONS];
+pub(super) const FUNCTIONS: &[&[Definition]] =
+    &[paths::FUNCTIONS, build::FUNCTIONS, sets::FUNCTIONS, records::FUNCTIONS];
 /// The tables of operators.
 pub(super) const OPERATORS: &[&[Definition]] = &[paths::OPERATORS, build::OPERATORS];

@@ -243,7 +243,6 @@ pub(crate) struct CreateView {
     pub temporary: bool,
     pub materialized: bool,
     pub if_not_exists: bool,
-    pub recursive: bool,
     pub columns: Vec<Name>,
     /// Of a materialized view, whether its query is run.
     pub with_data: bool,
@@ -297,6 +296,36 @@ pub(crate) struct CreateDomain {
     pub default: Option<TextExpr>,
     pub not_null: bool,
     pub checks: Vec<(Option<Name>, TextExpr)>,
+}
+
+/// ALTER DOMAIN.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AlterDomain {
+    pub name: ObjectName,
+    pub change: DomainChange,
+}
+
+/// What ALTER DOMAIN does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum DomainChange {
+    /// SET DEFAULT, or DROP DEFAULT.
+    Default(Option<TextExpr>),
+    /// SET NOT NULL, or DROP NOT NULL.
+    NotNull(bool),
+    AddCheck {
+        name: Option<Name>,
+        condition: TextExpr,
+        is_valid: bool,
+    },
+    DropConstraint {
+        name: Name,
+        if_exists: bool,
+    },
+    RenameConstraint {
+        from: Name,
+        to: Name,
+    },
+    Validate(Name),
 }
 
 /// The kinds of objects that DROP, COMMENT and RENAME name.

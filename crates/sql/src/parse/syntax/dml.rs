@@ -41,6 +41,8 @@ pub(crate) struct Assignment {
     pub columns: Vec<Name>,
     /// Whether they stood in parentheses.
     pub row: bool,
+    /// `column[…]…`, where an element or a slice is assigned.
+    pub part: Option<Expr>,
     pub value: Expr,
     pub at: At,
 }

@@ -1,10 +1,10 @@
 //! Statements.
 
 use crate::parse::syntax::{
-    AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain, CreateIndex,
-    CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete, Do, Drop, DropRoutines,
-    Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, Refresh, RoleName,
-    RoleStatement, RoutineName, SequenceStatement, TriggerChange, TypeName, Update,
+    AlterDomain, AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain,
+    CreateIndex, CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete, Do, Drop,
+    DropRoutines, Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, Refresh,
+    RoleName, RoleStatement, RoutineName, SequenceStatement, TriggerChange, TypeName, Update,
 };
 
 /// A statement.
@@ -29,6 +29,8 @@ pub(crate) enum Statement {
         /// AUTHORIZATION.
         owner: Option<RoleName>,
         if_not_exists: bool,
+        /// CREATE and GRANT statements for what is in it.
+        elements: Vec<Statement>,
     },
     CreateEnum {
         name: ObjectName,
@@ -39,6 +41,7 @@ pub(crate) enum Statement {
         change: AlterType,
     },
     CreateDomain(Box<CreateDomain>),
+    AlterDomain(Box<AlterDomain>),
     CreateRoutine(Box<CreateRoutine>),
     AlterRoutine(Box<AlterRoutine>),
     DropRoutines(DropRoutines),
@@ -48,6 +51,13 @@ pub(crate) enum Statement {
     Call(Box<CallStatement>),
     Drop(Drop),
     Rename {
+        kind: ObjectKind,
+        name: ObjectName,
+        if_exists: bool,
+        to: Name,
+    },
+    /// ALTER … SET SCHEMA of what is not a table or a routine.
+    SetSchema {
         kind: ObjectKind,
         name: ObjectName,
         if_exists: bool,
@@ -246,4 +256,16 @@ pub(crate) struct ExplainOptions {
     /// `COSTS OFF` and `TIMING OFF` leave those figures out.
     pub costs: bool,
     pub timing: bool,
+}
+
+impl Statement {
+    /// The name that a CREATE gives to a relation.
+    pub fn created_name(&self) -> Option<&ObjectName> {
+        match self {
+            Statement::CreateTable(create) => Some(&create.name),
+            Statement::CreateView(create) => Some(&create.name),
+            Statement::CreateSequence(create) => Some(&create.name),
+            _ => None,
+        }
+    }
 }

@@ -20,8 +20,8 @@ use heddledb_transfer::csv::Lines;
 use crate::catalog::{Column, ColumnOrigin};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax, Select,
-    SelectItem, Statement, TableRef,
+    Alias, Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
+    Select, SelectItem, Statement, TableRef,
 };
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
@@ -48,7 +48,7 @@ impl Connection {
         let options = CopyOptions::of(copy)?;
         match copy.direction {
             CopyDirection::To => self.copy_to(copy, &options, text, sink),
-            CopyDirection::From => self.copy_from_client(copy, &options, sink),
+            CopyDirection::From => self.copy_from_client(copy, &options, text, sink),
         }
     }
 
@@ -110,15 +110,13 @@ impl Connection {
         &mut self,
         copy: &Copy,
         options: &CopyOptions,
+        text: &str,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
         let Source::Table { name, columns } = &copy.source else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
         };
-        if copy.filter.is_some() {
-            return Err(SqlError::unsupported("COPY FROM with WHERE is not supported"));
-        }
-        let (insert, fields, runs_once) = self.insert_for(name, columns)?;
+        let (insert, fields, runs_once) = self.insert_for(name, columns, copy.filter.as_ref(), text)?;
         let source = sink.copy_in(options.format, fields.len())?;
         let mut rows = match options.format {
             CopyFormat::Binary => self.binary_rows(source, &name.to_string(), &fields)?,
@@ -161,12 +159,15 @@ impl Connection {
         }
     }
 
-    /// The INSERT that stores one line, with a parameter for each field; the fields' names and types; and whether it runs
-    /// nothing but checks: no trigger, and no default that could have to be evaluated again.
+    /// The INSERT that stores one line, with a parameter for each field, if it meets the WHERE clause of the text; the
+    /// fields' names and types; and whether it runs nothing but checks: no trigger, and no default that could have to be
+    /// evaluated again.
     pub(crate) fn insert_for(
         &mut self,
         table: &crate::parse::syntax::ObjectName,
         columns: &[Name],
+        filter: Option<&Expr>,
+        text: &str,
     ) -> Result<(Arc<Plan>, Vec<CopyColumn>, bool)> {
         let found = match self.find_relation(table)? {
             crate::catalog::Relation::Table(found) if found.stored_query.is_none() => found,
@@ -198,23 +199,30 @@ impl Connection {
         let has_default = |column: &&Column| {
             matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Identity { .. })
         };
-        let runs_once = self.environment.catalog.triggers_of(found.oid).is_empty()
+        let runs_once = filter.is_none()
+            && self.environment.catalog.triggers_of(found.oid).is_empty()
             && found.columns.iter().filter(has_default).all(is_given);
         let parameter =
             |number: usize| Expr { kind: ExprKind::Parameter(number as u32 + 1), at: 0, height: 1 };
         let row = (0..fields.len()).map(parameter).collect();
+        let names: Vec<Name> = fields.iter().map(|(name, ..)| Name { text: name.clone(), at: 0 }).collect();
+        let values = Query::plain(QueryBodySyntax::Values(vec![row]), 0);
+        let source = match filter {
+            Some(filter) => filtered(values, table.last(), &names, filter),
+            None => values,
+        };
         let insert = Insert {
             with: None,
             table: table.clone(),
             alias: None,
-            columns: fields.iter().map(|(name, ..)| Name { text: name.clone(), at: 0 }).collect(),
+            columns: names,
             overriding: Some(true),
-            source: Some(Box::new(Query::plain(QueryBodySyntax::Values(vec![row]), 0))),
+            source: Some(Box::new(source)),
             on_conflict: None,
             returning: Vec::new(),
         };
         let types: Vec<Option<Type>> = fields.iter().map(|(_, ty, _)| Some(*ty)).collect();
-        let plan = self.plan(&Statement::Insert(Box::new(insert)), "", &types)?;
+        let plan = self.plan(&Statement::Insert(Box::new(insert)), text, &types)?;
         Ok((plan, fields, runs_once))
     }
 
@@ -250,6 +258,17 @@ impl Connection {
 fn on_line(error: SqlError, table: &str, number: u64, line: &str) -> SqlError {
     let shown: String = line.chars().take(100).collect();
     error.with_detail(format!("COPY {table}, line {number}: \"{shown}\""))
+}
+
+/// `SELECT * FROM (values) AS table (columns) WHERE filter`.
+fn filtered(values: Query, table: &str, columns: &[Name], filter: &Expr) -> Query {
+    let mut select = Select::empty(0);
+    select.targets = vec![SelectItem::All(0)];
+    let alias = Alias { name: Name { text: table.to_string(), at: 0 }, columns: columns.to_vec() };
+    select.from =
+        vec![TableRef::Query { query: Box::new(values), alias: Some(alias), lateral: false, at: 0 }];
+    select.filter = Some(filter.clone());
+    Query::plain(QueryBodySyntax::Select(Box::new(select)), 0)
 }
 
 /// `SELECT columns FROM table`.

@@ -1,0 +1,171 @@
+//! ALTER … SET SCHEMA of tables, views, sequences, enums and domains.
+//!
+//! # Invariants
+//! - A table takes its indexes, and the sequences that its columns own, with it.
+//! - Stored queries name relations by text: a relation that one names stays where it is.
+
+use std::sync::Arc;
+
+use heddledb::TableChange;
+
+use crate::catalog::rights::CREATE;
+use crate::catalog::store::Object;
+use crate::catalog::{Domain, EnumType, Relation, Sequence, Table, UserType, View};
+use crate::ddl::drop::names_relation;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{ObjectKind, ObjectName};
+use crate::session::Connection;
+
+impl Connection {
+    /// ALTER … SET SCHEMA of what ALTER TABLE does not name.
+    pub(super) fn set_schema(
+        &mut self,
+        kind: ObjectKind,
+        name: &ObjectName,
+        if_exists: bool,
+        to: &str,
+    ) -> Result<&'static str> {
+        let tag = match kind {
+            ObjectKind::Type => "ALTER TYPE",
+            ObjectKind::Domain => "ALTER DOMAIN",
+            ObjectKind::View => "ALTER VIEW",
+            ObjectKind::MaterializedView => "ALTER MATERIALIZED VIEW",
+            _ => "ALTER SEQUENCE",
+        };
+        if matches!(kind, ObjectKind::Type | ObjectKind::Domain) {
+            self.move_type(kind, name, to)?;
+            return Ok(tag);
+        }
+        let relation = match self.find_relation(name) {
+            Ok(relation) => relation,
+            Err(error) if if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
+                self.skip_missing("relation", &name.to_string());
+                return Ok(tag);
+            }
+            Err(error) => return Err(error),
+        };
+        let wanted = match kind {
+            ObjectKind::View => "view",
+            ObjectKind::MaterializedView => "materialized view",
+            _ => "sequence",
+        };
+        if relation.kind() != wanted {
+            let message = format!("\"{}\" is not a {wanted}", name.last());
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        self.move_relation(&relation, to)?;
+        Ok(tag)
+    }
+
+    /// Moves a relation into another schema.
+    pub(super) fn move_relation(&mut self, relation: &Relation, to: &str) -> Result<()> {
+        self.check_relation_owner(relation)?;
+        let catalog = self.catalog_to_change();
+        let Some((schema, name)) = catalog.relation_name(relation.oid()).cloned() else { return Ok(()) };
+        if !self.can_move(&schema, to)? {
+            return Ok(());
+        }
+        self.is_free(to, &name, false)?;
+        if !matches!(relation, Relation::Sequence(_))
+            && let Some(view) = catalog.stored_queries().find(|view| names_relation(view, &schema, &name))
+        {
+            let message = format!("cannot move {name} because view {} depends on it", view.name);
+            let hint = "Drop the view first, and create it again.";
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
+        }
+        match relation {
+            Relation::Table(table) => self.move_table(table, to),
+            Relation::View(view) => {
+                let moved = View { schema: to.to_string(), ..view.as_ref().clone() };
+                let mut catalog = self.catalog_to_change();
+                catalog.remove_relation(&schema, &name);
+                catalog.put_relation(to, &name, Relation::View(Arc::new(moved.clone())));
+                self.publish(&[Object::View(moved)], catalog)
+            }
+            Relation::Sequence(sequence) if sequence.owner.is_some() => {
+                let message = "cannot move an owned sequence into another schema";
+                Err(SqlError::unsupported(message)
+                    .with_detail(format!("Sequence \"{name}\" is linked to a table, and moves with it.")))
+            }
+            Relation::Sequence(sequence) => self.move_sequence(sequence, to),
+            Relation::Index { .. } => {
+                let message = format!("\"{name}\" is not a table, view, or sequence");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+        }
+    }
+
+    /// Whether something of one schema can go to another: false if it is there.
+    fn can_move(&self, from: &str, to: &str) -> Result<bool> {
+        let environment = self.environment();
+        if environment.catalog.schema(to).is_none() {
+            return Err(crate::catalog::no_schema(to));
+        }
+        self.check_schema(to, CREATE)?;
+        if from == environment.temporary {
+            let message = "cannot move objects into or out of temporary schemas";
+            return Err(SqlError::unsupported(message));
+        }
+        Ok(from != to)
+    }
+
+    fn move_table(&mut self, table: &Arc<Table>, to: &str) -> Result<()> {
+        let names: Vec<String> =
+            table.indexes.iter().map(|index| &index.name).chain(&table.key_name).cloned().collect();
+        for name in names {
+            self.is_free(to, &name, false)?;
+        }
+        let owned = |sequence: &&Arc<Sequence>| sequence.owner.is_some_and(|(owner, _)| owner == table.oid);
+        let sequences: Vec<Arc<Sequence>> =
+            self.current_catalog().sequences().filter(owned).cloned().collect();
+        let engine_name = self.engine_name(to, &table.name);
+        let engine = self.change_engine(table, TableChange::new().rename(engine_name), &table.name)?;
+        let mut catalog = self.catalog_to_change();
+        let moved = Arc::new(Table { engine, schema: to.to_string(), ..table.as_ref().clone() });
+        catalog.remove_table(table);
+        catalog.put_table(moved.clone());
+        self.publish(&[Object::table(&moved)], catalog)?;
+        sequences.iter().try_for_each(|sequence| self.move_sequence(sequence, to))
+    }
+
+    fn move_sequence(&mut self, sequence: &Sequence, to: &str) -> Result<()> {
+        self.is_free(to, &sequence.name, false)?;
+        let mut catalog = self.catalog_to_change();
+        let moved = Sequence { schema: to.to_string(), ..sequence.clone() };
+        catalog.remove_relation(&sequence.schema, &sequence.name);
+        catalog.put_relation(to, &sequence.name, Relation::Sequence(Arc::new(moved.clone())));
+        self.publish(&[Object::Sequence(moved)], catalog)
+    }
+
+    fn move_type(&mut self, kind: ObjectKind, name: &ObjectName, to: &str) -> Result<()> {
+        let path = self.environment().path();
+        let mut catalog = self.catalog_to_change();
+        let Some(found) = catalog.find_type(name.schema(), name.last(), &path).cloned() else {
+            let message = format!("type \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        };
+        if kind == ObjectKind::Domain && !matches!(found, UserType::Domain(_)) {
+            let message = format!("\"{name}\" is not a domain");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        self.check_owner(found.rights(), "type", found.name())?;
+        if !self.can_move(found.schema(), to)? {
+            return Ok(());
+        }
+        self.type_is_free(to, found.name())?;
+        catalog.remove_type(found.schema(), found.name());
+        let schema = to.to_string();
+        let (moved, object) = match &found {
+            UserType::Enum(ty) => {
+                let ty = EnumType { schema, ..ty.as_ref().clone() };
+                (UserType::Enum(Arc::new(ty.clone())), Object::Enum(ty))
+            }
+            UserType::Domain(domain) => {
+                let domain = Domain { schema, ..domain.as_ref().clone() };
+                (UserType::Domain(Arc::new(domain.clone())), Object::Domain(domain))
+            }
+        };
+        catalog.put_type(moved);
+        self.publish(&[object], catalog)
+    }
+}
