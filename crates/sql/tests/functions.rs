@@ -80,6 +80,11 @@ fn reads_catalog(name: &str) -> bool {
         "txid_",
         "format_type",
         "heddle_",
+        // The binder gives them their columns.
+        "json_to_record",
+        "jsonb_to_record",
+        "json_populate_",
+        "jsonb_populate_",
         "current_",
         "session_",
         "acldefault",

@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_func.c`, `parse_agg.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::json_rows::makes_records;
 use crate::bind::scope::Clause;
 use crate::bind::tree::walk;
 use crate::bind::tree::{BoundAggregate, BoundExpr, BoundWindow, RelationId, SortKey, WindowFunction};
@@ -52,6 +53,9 @@ impl Binder<'_> {
             return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
         }
         self.refuse_aggregate_syntax(call, at)?;
+        if makes_records(name) {
+            return Err(self.unsupported(at, &format!("{name} is supported in FROM only")));
+        }
         let (args, names) = self.call_args(call)?;
         match self.resolve(name, args, &names, call.variadic, at)? {
             Err(cast) => Ok(cast),

@@ -14,9 +14,9 @@ use crate::bind::tree::{
 };
 use crate::catalog::rights::{INSERT, UPDATE};
 use crate::catalog::{ColumnOrigin, Index, Table};
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
+    At, ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
 };
 use crate::rewrite::implies;
 use crate::types::Type;
@@ -294,6 +294,9 @@ impl Binder<'_> {
         target: RelationId,
     ) -> Result<ConflictTarget> {
         match &clause.target {
+            ConflictTargetSyntax::None if table.has_deferrable_keys() => {
+                Err(self.deferrable_arbiter(clause.at))
+            }
             ConflictTargetSyntax::None => Ok(ConflictTarget::Any),
             ConflictTargetSyntax::Constraint(name) => {
                 if table.key_name.as_deref() == Some(name.text.as_str()) {
@@ -303,6 +306,9 @@ impl Binder<'_> {
                     .indexes
                     .iter()
                     .position(|index| index.constraint && index.unique && index.name == name.text);
+                if found.is_some_and(|found| table.indexes[found].deferral.is_some()) {
+                    return Err(self.deferrable_arbiter(name.at));
+                }
                 found.map(ConflictTarget::Index).ok_or_else(|| {
                     let message =
                         format!("constraint \"{}\" for table \"{}\" does not exist", name.text, table.name);
@@ -371,7 +377,16 @@ impl Binder<'_> {
             });
             index.unique && same(&key) && is_implied
         };
-        Ok(table.indexes.iter().position(serves).map(ConflictTarget::Index))
+        let found = table.indexes.iter().position(serves);
+        if found.is_some_and(|found| table.indexes[found].deferral.is_some()) {
+            return Err(self.deferrable_arbiter(0));
+        }
+        Ok(found.map(ConflictTarget::Index))
+    }
+
+    fn deferrable_arbiter(&self, at: At) -> SqlError {
+        let message = "ON CONFLICT does not support deferrable unique constraints as arbiters";
+        self.error(at, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
     }
 
     /// An expression of the statement's over the row that it writes.

@@ -59,6 +59,7 @@ fn catalog() -> Catalog {
             unique: true,
             constraint: false,
             included: Vec::new(),
+            deferral: None,
         }],
         checks: vec![Check { name: "positive".to_string(), condition: "n > 0".to_string() }],
         foreign_keys: Vec::new(),

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use environment::CatalogEnvironment;
 pub(crate) use relation::{
-    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence,
+    Check, Column, ColumnOrigin, Deferral, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence,
     StoredQuery, Table, View,
 };
 

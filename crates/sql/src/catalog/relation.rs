@@ -136,6 +136,25 @@ pub(crate) struct Index {
     pub constraint: bool,
     /// Columns that are carried along (INCLUDE); they are kept as knowledge.
     pub included: Vec<usize>,
+    /// Of a DEFERRABLE constraint, when it is checked. The engine's index is then not a unique one.
+    #[serde(default)]
+    pub deferral: Option<Deferral>,
+}
+
+/// When a deferrable unique constraint is checked, unless SET CONSTRAINTS says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Deferral {
+    /// At the end of each statement.
+    InitiallyImmediate,
+    /// At COMMIT.
+    InitiallyDeferred,
+}
+
+impl Index {
+    /// Whether the engine refuses a second row with the same values at once.
+    pub fn is_unique_always(&self) -> bool {
+        self.unique && self.deferral.is_none()
+    }
 }
 
 /// One column of an index.
@@ -258,6 +277,11 @@ impl Column {
 }
 
 impl Table {
+    /// Whether unique constraints are checked when statements or transactions end.
+    pub fn has_deferrable_keys(&self) -> bool {
+        self.indexes.iter().any(|index| index.deferral.is_some())
+    }
+
     /// The columns that statements see: all but the hidden ones.
     pub fn visible(&self) -> &[Column] {
         let hidden = self.columns.iter().rev().take_while(|column| column.indexed().is_some()).count();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use heddledb::{Database, TableChange};
 
-use crate::catalog::{Catalog, Check, Column, ColumnOrigin, ForeignKey, Table};
+use crate::catalog::{Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, Table};
 
 /// The name under which SQL is the evaluator of tables.
 pub(crate) const EVALUATOR: &str = "SQL";
@@ -24,9 +24,18 @@ impl Column {
     }
 }
 
-/// Whether rows with these columns, checks and foreign keys have rules that only SQL evaluates.
-pub(crate) fn are_ruled(columns: &[Column], checks: &[Check], foreign_keys: &[ForeignKey]) -> bool {
-    !checks.is_empty() || !foreign_keys.is_empty() || columns.iter().any(Column::is_ruled)
+/// Whether rows with these columns, indexes, checks and foreign keys have rules that only SQL evaluates.
+pub(crate) fn are_ruled(
+    columns: &[Column],
+    indexes: &[Index],
+    checks: &[Check],
+    foreign_keys: &[ForeignKey],
+) -> bool {
+    let has_deferrable_keys = indexes.iter().any(|index| index.deferral.is_some());
+    has_deferrable_keys
+        || !checks.is_empty()
+        || !foreign_keys.is_empty()
+        || columns.iter().any(Column::is_ruled)
 }
 
 impl Catalog {
@@ -36,7 +45,7 @@ impl Catalog {
         let keys = self.tables().flat_map(|table| &table.foreign_keys);
         let referenced: HashSet<u32> = keys.map(|key| key.table).collect();
         let is_ruled = |table: &Table| {
-            are_ruled(&table.columns, &table.checks, &table.foreign_keys)
+            are_ruled(&table.columns, &table.indexes, &table.checks, &table.foreign_keys)
                 || referenced.contains(&table.oid)
                 || !self.triggers_of(table.oid).is_empty()
         };

@@ -148,7 +148,7 @@ impl EngineTable<'_> {
         for index in self.indexes {
             let positions: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
             let columns = names(&positions);
-            definition = if index.unique {
+            definition = if index.is_unique_always() {
                 definition.unique_index(index.name.as_str(), columns)
             } else {
                 definition.index(index.name.as_str(), columns)
@@ -385,6 +385,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         unique: index.unique,
         constraint: false,
         included: Vec::new(),
+        deferral: None,
     });
     let indexes: Vec<Index> = indexes.collect();
     Some(Table {

@@ -9,8 +9,8 @@ use heddledb::TableChange;
 use crate::bind::Checks;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
-use crate::catalog::{ColumnOrigin, Index, IndexColumn, Persistence, Relation, Table};
-use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
+use crate::catalog::{ColumnOrigin, Deferral, Index, IndexColumn, Persistence, Relation, Table};
+use crate::ddl::create_table::{TableDraft, check_key_column, deferral, free_name, refuse_deferrable};
 use crate::ddl::drop::names_relation;
 use crate::ddl::materialized::check_materialized;
 use crate::error::{Result, SqlError, SqlState};
@@ -212,7 +212,7 @@ impl Connection {
         for index in draft.indexes.iter().filter(|index| index.oid == 0) {
             let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
             let name = (!index.name.is_empty()).then(|| index.name.clone());
-            self.add_unique(&self.current(table.oid)?, name, &columns)?;
+            self.add_unique(&self.current(table.oid)?, name, &columns, index.deferral)?;
         }
         for declared in &draft.foreign_keys {
             self.add_foreign_key(&self.current(table.oid)?, declared.clone(), true)?;
@@ -370,15 +370,19 @@ impl Connection {
                 let Some(check) = added else { return Ok(()) };
                 self.add_check(table, check.name, check.condition, !constraint.not_valid)
             }
-            TableConstraintKind::Unique { columns, .. } => {
+            TableConstraintKind::Unique { columns, timing, .. } => {
                 let columns = draft.positions(columns)?;
-                self.add_unique(table, name, &columns)
+                self.add_unique(table, name, &columns, deferral(*timing))
             }
-            TableConstraintKind::PrimaryKey { columns, .. } => {
+            TableConstraintKind::PrimaryKey { columns, timing, .. } => {
+                refuse_deferrable(*timing)?;
                 let columns = draft.positions(columns)?;
                 self.add_primary_key(table, name, columns)
             }
-            TableConstraintKind::UsingIndex { index, primary: false } => {
+            TableConstraintKind::UsingIndex { timing, .. } if deferral(*timing).is_some() => {
+                Err(SqlError::unsupported("deferrable constraints over an existing index are not supported"))
+            }
+            TableConstraintKind::UsingIndex { index, primary: false, .. } => {
                 let index = index.text.clone();
                 self.redefine(table, |table| {
                     table
@@ -388,7 +392,7 @@ impl Connection {
                         .for_each(|it| it.constraint = true);
                 })
             }
-            TableConstraintKind::UsingIndex { index, primary: true } => {
+            TableConstraintKind::UsingIndex { index, primary: true, .. } => {
                 let found = table.indexes.iter().find(|it| it.name == index.text);
                 let Some(found) = found else {
                     let message = format!("index \"{}\" does not exist", index.text);
@@ -426,7 +430,13 @@ impl Connection {
         self.redefine(table, |table| table.checks.push(crate::catalog::Check { name, condition }))
     }
 
-    fn add_unique(&mut self, table: &Arc<Table>, name: Option<String>, columns: &[usize]) -> Result<()> {
+    fn add_unique(
+        &mut self,
+        table: &Arc<Table>,
+        name: Option<String>,
+        columns: &[usize],
+        deferral: Option<Deferral>,
+    ) -> Result<()> {
         for &column in columns {
             check_key_column(&table.columns[column], "unique index")?;
         }
@@ -437,7 +447,13 @@ impl Connection {
             free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
         });
         self.is_free(&table.schema.clone(), &name, false)?;
-        self.change_engine(table, TableChange::new().add_unique_index(name.as_str(), names), &name)?;
+        let change = if deferral.is_none() {
+            TableChange::new().add_unique_index(name.as_str(), names)
+        } else {
+            self.refuse_duplicates(table, &name, &names)?;
+            TableChange::new().add_index(name.as_str(), names)
+        };
+        self.change_engine(table, change, &name)?;
         let oid = catalog.new_oid();
         let columns =
             columns.iter().map(|&column| IndexColumn { column, descending: false, class: None }).collect();
@@ -449,8 +465,34 @@ impl Connection {
                 unique: true,
                 constraint: true,
                 included: Vec::new(),
+                deferral,
             });
         })
+    }
+
+    /// An error if rows are equal in these columns.
+    pub(crate) fn refuse_duplicates(
+        &mut self,
+        table: &Table,
+        constraint: &str,
+        columns: &[&str],
+    ) -> Result<()> {
+        let names: Vec<String> = columns.iter().map(|name| quote_identifier(name)).collect();
+        let given: Vec<String> = names.iter().map(|name| format!("{name} is not null")).collect();
+        let sql = format!(
+            "select 1 from {} where {} group by {} having count(*) > 1 limit 1",
+            qualified(table),
+            given.join(" and "),
+            names.join(", ")
+        );
+        if self.run_internal(&sql)?.is_empty() {
+            return Ok(());
+        }
+        let message = format!("could not create unique index \"{constraint}\"");
+        Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
+            .with_detail("Rows with equal values were found.")
+            .with_table(table.schema.clone(), table.name.clone())
+            .with_constraint(constraint))
     }
 
     fn add_primary_key(&mut self, table: &Arc<Table>, name: Option<String>, key: Vec<usize>) -> Result<()> {

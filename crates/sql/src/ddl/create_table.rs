@@ -11,14 +11,14 @@ use crate::catalog::rights::{Rights, RightsKind, SELECT};
 use crate::catalog::rules::are_ruled;
 use crate::catalog::store::{EngineTable, Object};
 use crate::catalog::{
-    Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence,
-    Table,
+    Catalog, Check, Column, ColumnOrigin, Deferral, ForeignKey, Index, IndexColumn, Persistence, Relation,
+    Sequence, Table,
 };
 use crate::ddl::index_expressions::text_key_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, PersistenceName, Reference,
-    SequenceOption, TableConstraintKind, TextExpr, TypeName,
+    SequenceOption, TableConstraintKind, TextExpr, Timing, TypeName,
 };
 use crate::session::Connection;
 use crate::types::{Modifier, Type};
@@ -120,7 +120,7 @@ impl TableDraft {
         Ok(())
     }
 
-    fn unique(&mut self, name: Option<&Name>, key: Vec<usize>) {
+    fn unique(&mut self, name: Option<&Name>, key: Vec<usize>, timing: Timing) {
         let columns = key.into_iter().map(|column| IndexColumn { column, descending: false, class: None });
         self.indexes.push(Index {
             oid: 0,
@@ -129,6 +129,7 @@ impl TableDraft {
             unique: true,
             constraint: true,
             included: Vec::new(),
+            deferral: deferral(timing),
         });
     }
 
@@ -220,7 +221,7 @@ impl TableDraft {
             columns: &self.columns,
             key: &self.key,
             indexes: &self.indexes,
-            is_ruled: are_ruled(&self.columns, &self.checks, foreign_keys),
+            is_ruled: are_ruled(&self.columns, &self.indexes, &self.checks, foreign_keys),
         };
         Ok(table.definition())
     }
@@ -250,6 +251,24 @@ impl TableDraft {
             stored_query: None,
             engine: engine.fixed(),
         }
+    }
+}
+
+/// When a unique constraint is checked; none: at each write.
+pub(crate) fn deferral(timing: Timing) -> Option<Deferral> {
+    match timing {
+        Timing { initially_deferred: true, .. } => Some(Deferral::InitiallyDeferred),
+        Timing { deferrable: true, .. } => Some(Deferral::InitiallyImmediate),
+        _ => None,
+    }
+}
+
+/// A table's rows lie under their primary keys, so no two rows have the same one for a while.
+pub(crate) fn refuse_deferrable(timing: Timing) -> Result<()> {
+    match deferral(timing) {
+        None => Ok(()),
+        Some(_) => Err(SqlError::unsupported("deferrable primary keys are not supported")
+            .with_hint("Declare a deferrable unique constraint.")),
     }
 }
 
@@ -464,8 +483,11 @@ impl Connection {
                 ColumnConstraintKind::Check(condition) => {
                     draft.check(constraint.name.as_ref(), condition, Some(&column_name))?;
                 }
-                ColumnConstraintKind::Unique => draft.unique(constraint.name.as_ref(), vec![position]),
-                ColumnConstraintKind::PrimaryKey => {
+                ColumnConstraintKind::Unique(timing) => {
+                    draft.unique(constraint.name.as_ref(), vec![position], *timing);
+                }
+                ColumnConstraintKind::PrimaryKey(timing) => {
+                    refuse_deferrable(*timing)?;
                     draft.primary_key(constraint.name.as_ref(), vec![position])?
                 }
                 ColumnConstraintKind::References(reference) => {
@@ -575,11 +597,12 @@ impl Connection {
             let name = constraint.name.as_ref();
             match &constraint.kind {
                 TableConstraintKind::Check(condition) => draft.check(name, condition, None)?,
-                TableConstraintKind::Unique { columns, .. } => {
+                TableConstraintKind::Unique { columns, timing, .. } => {
                     let columns = draft.positions(columns)?;
-                    draft.unique(name, columns);
+                    draft.unique(name, columns, *timing);
                 }
-                TableConstraintKind::PrimaryKey { columns, .. } => {
+                TableConstraintKind::PrimaryKey { columns, timing, .. } => {
+                    refuse_deferrable(*timing)?;
                     let columns = draft.positions(columns)?;
                     draft.primary_key(name, columns)?;
                 }

@@ -85,7 +85,7 @@ impl Connection {
 }
 
 fn unique_keys(indexes: &[crate::catalog::Index]) -> Vec<Vec<usize>> {
-    let unique = indexes.iter().filter(|index| index.unique);
+    let unique = indexes.iter().filter(|index| index.is_unique_always());
     unique.map(|index| index.columns.iter().map(|column| column.column).collect()).collect()
 }
 

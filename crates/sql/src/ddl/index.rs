@@ -62,7 +62,8 @@ impl Connection {
         let engine = self.change_engine(&table, change, &name)?;
         let mut catalog = self.catalog_to_change();
         catalog.reserve_oid(oid);
-        let index = Index { oid, name, columns, unique: create.unique, constraint: false, included };
+        let index =
+            Index { oid, name, columns, unique: create.unique, constraint: false, included, deferral: None };
         let mut changed = Table { engine, ..table.as_ref().clone() };
         changed.indexes.push(index);
         let changed = Arc::new(changed);

@@ -6,7 +6,7 @@ use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnConstraint, ColumnConstraintKind, ColumnDefinition, CreateTable,
     CreateTableAs, LikeClause, Name, OnCommit, PersistenceName, Reference, ReferenceAction, Statement,
-    TableConstraint, TableConstraintKind, TargetKind, TextExpr,
+    TableConstraint, TableConstraintKind, TargetKind, TextExpr, Timing,
 };
 
 impl Parser<'_> {
@@ -227,11 +227,11 @@ impl Parser<'_> {
             }
             () if self.accept("unique") => {
                 self.index_parameters()?;
-                ColumnConstraintKind::Unique
+                ColumnConstraintKind::Unique(self.timing()?)
             }
             () if self.accept_words(&["primary", "key"]) => {
                 self.index_parameters()?;
-                ColumnConstraintKind::PrimaryKey
+                ColumnConstraintKind::PrimaryKey(self.timing()?)
             }
             () if self.accept("references") => ColumnConstraintKind::References(self.reference()?),
             () if name.is_none() => return Ok(None),
@@ -272,6 +272,12 @@ impl Parser<'_> {
             self.name()?;
         }
         Ok(include)
+    }
+
+    /// DEFERRABLE and its kin behind a unique constraint.
+    fn timing(&mut self) -> Result<Timing> {
+        let (deferrable, initially_deferred) = self.constraint_attributes()?;
+        Ok(Timing { deferrable, initially_deferred })
     }
 
     /// DEFERRABLE and its kin: whether it may be deferred, and whether it is at first.
@@ -360,17 +366,22 @@ impl Parser<'_> {
 
     fn key_constraint(&mut self, primary: bool) -> Result<TableConstraintKind> {
         if self.accept_words(&["using", "index"]) {
-            return Ok(TableConstraintKind::UsingIndex { index: self.name()?, primary });
+            return Ok(TableConstraintKind::UsingIndex {
+                index: self.name()?,
+                primary,
+                timing: self.timing()?,
+            });
         }
         if self.is_word(0, "nulls") {
             self.index_parameters()?;
         }
         let columns = self.names_in_parentheses()?;
         let include = self.index_parameters()?;
+        let timing = self.timing()?;
         Ok(if primary {
-            TableConstraintKind::PrimaryKey { columns, include }
+            TableConstraintKind::PrimaryKey { columns, include, timing }
         } else {
-            TableConstraintKind::Unique { columns, include }
+            TableConstraintKind::Unique { columns, include, timing }
         })
     }
 

@@ -107,7 +107,16 @@ impl Parser<'_> {
 
     fn one_set_value(&mut self) -> Result<String> {
         if self.accept("interval") {
-            return self.string();
+            let at = self.position();
+            let hours = self.string()?;
+            self.accept_words(&["hour", "to", "minute"]);
+            let hours = crate::types::datetime::zone::offset_from_text(hours.trim())
+                .map(|seconds| f64::from(seconds) / 3600.0);
+            let message = "invalid interval for a time zone";
+            return match hours {
+                Some(hours) => Ok(hours.to_string()),
+                None => Err(self.error(at, SqlState::INVALID_PARAMETER_VALUE, message)),
+            };
         }
         let sign = if self.accept_operator("-") {
             "-"

@@ -320,7 +320,7 @@ impl Search<'_> {
             Some(index) => self.table.indexes[index].columns.len(),
         };
         let is_whole = candidate.prefix.len() == all;
-        let is_unique = candidate.index.is_none_or(|index| self.table.indexes[index].unique);
+        let is_unique = candidate.index.is_none_or(|index| self.table.indexes[index].is_unique_always());
         candidate.is_point |= is_whole && candidate.index.is_none();
         if is_whole && is_unique {
             candidate.rows = candidate.rows.min(1.0);

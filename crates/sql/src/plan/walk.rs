@@ -2,6 +2,7 @@
 
 use crate::bind::tree::BoundExpr;
 use crate::functions::Volatility;
+use crate::plan::join::equality;
 
 pub(crate) use crate::bind::tree::walk::{
     relations_of, walk, walk_aggregate, walk_query, walk_relations, walk_statement,
@@ -40,6 +41,15 @@ pub(crate) fn conjuncts(expr: &BoundExpr, into: &mut Vec<BoundExpr>) {
     }
 }
 
+/// Whether two conditions are the same, also `a = b` and `b = a`.
+fn is_same(one: &BoundExpr, other: &BoundExpr) -> bool {
+    let swapped = || match (equality(one), equality(other)) {
+        (Some((left, right)), Some((other_left, other_right))) => left == other_right && right == other_left,
+        _ => false,
+    };
+    one == other || swapped()
+}
+
 /// `expr`: the OR of the alternatives.
 fn conjuncts_of_or(expr: &BoundExpr, alternatives: &[BoundExpr], into: &mut Vec<BoundExpr>) {
     let parts_of = |alternative: &BoundExpr| {
@@ -50,13 +60,16 @@ fn conjuncts_of_or(expr: &BoundExpr, alternatives: &[BoundExpr], into: &mut Vec<
     let mut alternatives: Vec<Vec<BoundExpr>> = alternatives.iter().map(parts_of).collect();
     let Some((first, others)) = alternatives.split_first() else { return into.push(expr.clone()) };
     let is_shared = |part: &&BoundExpr| {
-        others.iter().all(|other| other.contains(part)) && !is_volatile(part) && !has_subquery(part)
+        let has = |other: &Vec<BoundExpr>| other.iter().any(|known| is_same(known, part));
+        others.iter().all(has) && !is_volatile(part) && !has_subquery(part)
     };
     let shared: Vec<BoundExpr> = first.iter().filter(is_shared).cloned().collect();
     if shared.is_empty() {
         return into.push(expr.clone());
     }
-    alternatives.iter_mut().for_each(|parts| parts.retain(|part| !shared.contains(part)));
+    alternatives.iter_mut().for_each(|parts| {
+        parts.retain(|part| !shared.iter().any(|known| is_same(known, part)));
+    });
     into.extend(shared);
     // An alternative of nothing else is true where the shared parts are.
     if alternatives.iter().all(|parts| !parts.is_empty()) {

@@ -102,9 +102,13 @@ impl<'e> Run<'e> {
     fn answer(&mut self, subquery: &'e SubPlan) -> Result<Answer> {
         let mut rows = operator(&subquery.plan, self)?;
         match &subquery.kind {
-            SubPlanKind::Exists => Ok(Answer::Value(Value::Bool(rows.next(self)?.is_some()))),
+            SubPlanKind::Exists => {
+                rows.expect_few(1);
+                Ok(Answer::Value(Value::Bool(rows.next(self)?.is_some())))
+            }
             SubPlanKind::Scalar(column) => {
                 let mut found = None;
+                rows.expect_few(2);
                 while let Some(batch) = rows.next(self)? {
                     if batch.len() > 1 || found.is_some() {
                         return Err(SqlError::new(

@@ -1,6 +1,6 @@
-//! Deferred foreign keys and SET CONSTRAINTS.
+//! Deferred foreign keys, deferred unique constraints, and SET CONSTRAINTS.
 //!
-//! A deferrable key that does not hold when a statement ends is noted with its values. COMMIT, and SET CONSTRAINTS …
+//! A deferrable constraint that does not hold when a statement ends is noted with its values. COMMIT, and SET CONSTRAINTS …
 //! IMMEDIATE, look at the noted values again.
 //!
 //! # Invariants
@@ -10,7 +10,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::catalog::{ForeignKey, Table};
+use crate::catalog::{ForeignKey, Index, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::ObjectName;
@@ -22,12 +22,12 @@ use crate::types::{DeferrableKey, KeySide, Type, Value};
 /// How many values of a constraint are noted. Beyond that, all rows of the table are checked.
 const VALUES_MAX: usize = 100_000;
 
-/// A foreign key: the oid of its table and the name of its constraint.
+/// A constraint: the oid of its table and the name of its constraint.
 type Constraint = (u32, String);
 /// The values to look at; none: all rows.
 type Noted = Option<HashSet<(Vec<Value>, KeySide)>>;
 
-/// The foreign keys that a transaction still has to check.
+/// The constraints that a transaction still has to check.
 #[derive(Default)]
 pub(crate) struct Deferred {
     /// Whether a transaction block is open, whose end can check them.
@@ -72,10 +72,10 @@ impl Deferred {
 }
 
 impl Connection {
-    /// Checks every foreign key that was deferred.
+    /// Checks every constraint that was deferred.
     ///
     /// # Errors
-    /// 23503 for the first that does not hold.
+    /// 23503 and 23505 for the first that does not hold.
     pub(super) fn check_deferred(&mut self) -> Result<()> {
         if self.environment.deferred.noted.is_empty() {
             return Ok(());
@@ -90,12 +90,15 @@ impl Connection {
         let (oid, name) = constraint;
         // A table or constraint that was dropped since constrains nothing.
         let Some(child) = self.current_catalog().table_by_oid(*oid).cloned() else { return Ok(()) };
+        if let Some(index) = child.indexes.iter().find(|index| index.name == *name) {
+            return self.check_unique(&child, index, noted);
+        }
         let Some(key) = child.foreign_keys.iter().find(|key| key.name == *name) else { return Ok(()) };
         let Some(parent) = self.current_catalog().table_by_oid(key.table).cloned() else { return Ok(()) };
         let Some(noted) = noted else { return self.validate_foreign_key(&child, key) };
         let types: Vec<Option<Type>> =
             key.columns.iter().map(|&column| Some(child.columns[column].ty)).collect();
-        let texts = [existence(&parent, &key.references), existence(&child, &key.columns)];
+        let texts = [equal_rows(&parent, &key.references, 1), equal_rows(&child, &key.columns, 1)];
         for (values, side) in noted {
             if !self.exists(&texts[0], &types, &values)? && self.exists(&texts[1], &types, &values)? {
                 return Err(self.violation(&child, &parent, key, &values, side));
@@ -104,12 +107,49 @@ impl Connection {
         Ok(())
     }
 
+    /// Checks that no two rows have the noted values in a unique constraint's columns.
+    fn check_unique(&mut self, table: &Table, index: &Index, noted: Noted) -> Result<()> {
+        let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+        let Some(noted) = noted else {
+            let names: Vec<&str> =
+                columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+            return self.refuse_duplicates(table, &index.name, &names);
+        };
+        let types: Vec<Option<Type>> = columns.iter().map(|&column| Some(table.columns[column].ty)).collect();
+        let text = equal_rows(table, &columns, 2);
+        for (values, _) in noted {
+            if self.count(&text, &types, &values)? > 1 {
+                let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+                let detail = format!("Key {} already exists.", self.key_text(table, &columns, &values));
+                return Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
+                    .with_detail(detail)
+                    .with_table(&table.schema, &table.name)
+                    .with_constraint(&index.name));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a query with these parameters returns a row.
     fn exists(&mut self, text: &str, types: &[Option<Type>], values: &[Value]) -> Result<bool> {
+        Ok(self.count(text, types, values)? > 0)
+    }
+
+    /// How many rows a query with these parameters returns.
+    fn count(&mut self, text: &str, types: &[Option<Type>], values: &[Value]) -> Result<u64> {
         let statements = crate::parse::parse(text)?;
-        let [parsed] = &statements[..] else { return Ok(false) };
+        let [parsed] = &statements[..] else { return Ok(0) };
         let plan = self.plan(&parsed.statement, text, types)?;
-        Ok(self.run_plan(&plan, values, &mut |_| Ok(()))? > 0)
+        self.run_plan(&plan, values, &mut |_| Ok(()))
+    }
+
+    /// Columns and their values, as details show them.
+    fn key_text(&self, table: &Table, columns: &[usize], values: &[Value]) -> String {
+        let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+        let shown = columns.iter().zip(values).map(|(&column, value)| {
+            to_text(&self.environment, table.columns[column].ty, value).unwrap_or_default()
+        });
+        format!("({})=({})", names.join(", "), shown.collect::<Vec<_>>().join(", "))
     }
 
     fn violation(
@@ -120,14 +160,7 @@ impl Connection {
         values: &[Value],
         side: KeySide,
     ) -> SqlError {
-        let text = |table: &Table, columns: &[usize]| {
-            let names: Vec<&str> =
-                columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
-            let shown = columns.iter().zip(values).map(|(&column, value)| {
-                to_text(&self.environment, table.columns[column].ty, value).unwrap_or_default()
-            });
-            format!("({})=({})", names.join(", "), shown.collect::<Vec<_>>().join(", "))
-        };
+        let text = |table: &Table, columns: &[usize]| self.key_text(table, columns, values);
         let (message, detail) = match side {
             KeySide::Referencing => (
                 format!(
@@ -193,23 +226,30 @@ impl Connection {
                 Some(schema) => table.schema == schema,
                 None => path.contains(&table.schema),
             };
-            let keys = table.foreign_keys.iter().filter(|key| in_schema && key.name == name.last());
-            found.extend(keys.map(|key| (table.oid, key)));
+            if !in_schema {
+                continue;
+            }
+            let keys = table.foreign_keys.iter().filter(|key| key.name == name.last());
+            found.extend(keys.map(|key| (table.oid, key.deferrable || key.deferred)));
+            let unique = table.indexes.iter().filter(|index| index.constraint && index.name == name.last());
+            found.extend(unique.map(|index| (table.oid, index.deferral.is_some())));
+            let is_key = table.key_name.as_deref() == Some(name.last());
+            found.extend(is_key.then_some((table.oid, false)));
         }
         if found.is_empty() {
             let message = format!("constraint \"{}\" does not exist", name.last());
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         }
-        if found.iter().any(|(_, key)| !key.deferrable && !key.deferred) {
+        if found.iter().any(|(_, is_deferrable)| !is_deferrable) {
             let message = format!("constraint \"{}\" is not deferrable", name.last());
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
-        Ok(found.into_iter().map(|(oid, key)| (oid, key.name.clone())).collect())
+        Ok(found.into_iter().map(|(oid, _)| (oid, name.last().to_string())).collect())
     }
 }
 
-/// A query for a row of a table with the parameters' values in these columns.
-fn existence(table: &Table, columns: &[usize]) -> String {
+/// A query for rows of a table with the parameters' values in these columns, at most this many.
+fn equal_rows(table: &Table, columns: &[usize], limit: u32) -> String {
     let conditions: Vec<String> = columns
         .iter()
         .enumerate()
@@ -218,5 +258,5 @@ fn existence(table: &Table, columns: &[usize]) -> String {
         })
         .collect();
     let table = crate::ddl::qualified(table);
-    format!("select 1 from {table} where {} limit 1", conditions.join(" and "))
+    format!("select 1 from {table} where {} limit {limit}", conditions.join(" and "))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::planner_settings::PLANNER;
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::MEMORY_BYTES_DEFAULT;
-use crate::types::datetime::zone::{zone_by_name, zone_name};
+use crate::types::datetime::zone::{fixed, zone_by_name, zone_name};
 use crate::types::environment::{ByteaStyle, DateOrder, DateStyle, FormatSettings, IntervalStyle};
 
 /// What may be set to what.
@@ -449,8 +449,16 @@ impl Settings {
                 date_style_text(styles)
             }
             Kind::TimeZone => {
-                let zone = zone_by_name(value).map_err(|_| invalid())?;
-                zone_name(&zone)
+                // A number is hours east of Greenwich here, not POSIX's west.
+                match value.trim().parse::<f64>() {
+                    Ok(hours) if hours.abs() < 16.0 => zone_name(&fixed((hours * 3600.0).round() as i32)),
+                    Ok(_) => return Err(invalid().with_detail("UTC timezone offset is out of range.")),
+                    Err(_) => {
+                        let zone = zone_by_name(value).map_err(|_| invalid())?;
+                        // A POSIX specification is its own name.
+                        zone.iana_name().map_or_else(|| value.trim().to_string(), str::to_string)
+                    }
+                }
             }
         };
         Ok((name.to_lowercase(), kept))

@@ -123,7 +123,7 @@ pub struct AdvisoryLock {
     pub of_transaction: bool,
 }
 
-/// A foreign key whose check may wait until COMMIT.
+/// A foreign key or a unique constraint whose check may wait until COMMIT.
 #[derive(Clone, Copy, Debug)]
 pub struct DeferrableKey<'k> {
     /// The oid of the referencing table.

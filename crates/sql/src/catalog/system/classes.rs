@@ -13,8 +13,8 @@ use super::{
 use crate::bind::{BindContext, Checks, bind};
 use crate::catalog::rights::Rights;
 use crate::catalog::{
-    Catalog, CatalogEnvironment, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table,
-    View,
+    Catalog, CatalogEnvironment, Column, ColumnOrigin, Deferral, IndexColumn, Persistence, Relation,
+    Sequence, Table, View,
 };
 use crate::parse::syntax::Statement;
 use crate::types::{Modifier, Type, Value};
@@ -37,6 +37,8 @@ pub(super) struct IndexOf<'t> {
     pub primary: bool,
     /// Whether a constraint of the same name stands for it.
     pub constraint: bool,
+    /// Of a DEFERRABLE constraint, when it is checked.
+    pub deferral: Option<Deferral>,
 }
 
 /// The indexes of a table, the primary key's first.
@@ -53,6 +55,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         unique: true,
         primary: true,
         constraint: true,
+        deferral: None,
     });
     let others = table.indexes.iter().map(|index| IndexOf {
         oid: index.oid,
@@ -64,6 +67,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         unique: index.unique,
         primary: false,
         constraint: index.constraint,
+        deferral: index.deferral,
     });
     primary.into_iter().chain(others).collect()
 }
@@ -406,7 +410,7 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 indnkeyatts = index.columns.len() as i16,
                 indisunique = index.unique,
                 indisprimary = index.primary,
-                indimmediate = true,
+                indimmediate = index.deferral.is_none(),
                 indisvalid = true,
                 indisready = true,
                 indislive = true,

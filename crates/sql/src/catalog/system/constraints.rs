@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::classes::{IndexOf, indexes_of, numbers, schema_oid, tables};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
-use crate::catalog::{Catalog, Domain, ForeignKey, KeyAction, Table, UserType};
+use crate::catalog::{Catalog, Deferral, Domain, ForeignKey, KeyAction, Table, UserType};
 use crate::types::Value;
 
 /// A constraint of a table or a domain.
@@ -40,6 +40,17 @@ impl Rule<'_> {
             Rule::Key(_) => 'u',
             Rule::Check(_) => 'c',
             Rule::Foreign(_) => 'f',
+        }
+    }
+
+    /// Whether it is DEFERRABLE, and whether INITIALLY DEFERRED.
+    pub fn timing(&self) -> (bool, bool) {
+        match self {
+            Rule::Key(index) => {
+                (index.deferral.is_some(), index.deferral == Some(Deferral::InitiallyDeferred))
+            }
+            Rule::Check(_) => (false, false),
+            Rule::Foreign(key) => (key.deferrable || key.deferred, key.deferred),
         }
     }
 
@@ -130,7 +141,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             Rule::Foreign(key) => referenced_index(catalog, key).map_or(0, |index| index.oid),
             Rule::Check(_) => 0,
         };
-        let deferred = foreign.is_some_and(|key| key.deferred);
+        let (deferrable, deferred) = constraint.rule.timing();
         let columns = constraint.rule.columns();
         row!(
             out,
@@ -138,7 +149,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             conname = constraint.name,
             connamespace = schema_oid(catalog, constraint.schema),
             contype = constraint.rule.letter(),
-            condeferrable = foreign.is_some_and(|key| key.deferrable || key.deferred),
+            condeferrable = deferrable,
             condeferred = deferred,
             convalidated = true,
             conrelid = table,

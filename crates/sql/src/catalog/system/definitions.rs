@@ -177,7 +177,8 @@ fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bo
                 [] => String::new(),
                 included => format!(" INCLUDE ({})", names(table, included)),
             };
-            format!("{word} ({}){included}", names(table, &constraint.rule.columns()))
+            let timing = timing(constraint.rule.timing());
+            format!("{word} ({}){included}{timing}", names(table, &constraint.rule.columns()))
         }
         (Rule::Foreign(key), Owner::Table(table)) => {
             let referenced = system.objects().table_by_oid(key.table);
@@ -188,14 +189,18 @@ fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bo
                 shown_relation(system, key.table).unwrap_or_default(),
                 action(" ON UPDATE ", key.on_update),
                 action(" ON DELETE ", key.on_delete),
-                match (key.deferrable, key.deferred) {
-                    (_, true) => " DEFERRABLE INITIALLY DEFERRED",
-                    (true, false) => " DEFERRABLE",
-                    (false, false) => "",
-                },
+                timing((key.deferrable, key.deferred)),
             )
         }
         (_, Owner::Domain(_)) => String::new(),
+    }
+}
+
+fn timing((deferrable, deferred): (bool, bool)) -> &'static str {
+    match (deferrable, deferred) {
+        (_, true) => " DEFERRABLE INITIALLY DEFERRED",
+        (true, false) => " DEFERRABLE",
+        (false, false) => "",
     }
 }
 

@@ -48,10 +48,7 @@ pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
             Rule::Check(_) => "CHECK",
             Rule::Foreign(_) => "FOREIGN KEY",
         };
-        let deferral = match constraint.rule {
-            Rule::Foreign(key) => (key.deferrable || key.deferred, key.deferred),
-            _ => (false, false),
-        };
+        let deferral = constraint.rule.timing();
         add(table, constraint.name, kind, deferral);
     }
     for table in all_tables(system.objects()) {

@@ -81,9 +81,16 @@ pub(crate) enum ColumnConstraintKind {
     Identity { always: bool, options: Vec<SequenceOption> },
     Generated(TextExpr),
     Check(TextExpr),
-    Unique,
-    PrimaryKey,
+    Unique(Timing),
+    PrimaryKey(Timing),
     References(Reference),
+}
+
+/// DEFERRABLE and INITIALLY DEFERRED.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Timing {
+    pub deferrable: bool,
+    pub initially_deferred: bool,
 }
 
 /// What a foreign key refers to.
@@ -125,15 +132,18 @@ pub(crate) enum TableConstraintKind {
     Unique {
         columns: Vec<Name>,
         include: Vec<Name>,
+        timing: Timing,
     },
     PrimaryKey {
         columns: Vec<Name>,
         include: Vec<Name>,
+        timing: Timing,
     },
     /// `UNIQUE` or `PRIMARY KEY USING INDEX`.
     UsingIndex {
         index: Name,
         primary: bool,
+        timing: Timing,
     },
     ForeignKey {
         columns: Vec<Name>,

@@ -193,7 +193,16 @@ fn row_found<'p>(table: &Table, accesses: &[Access<'p>]) -> Row<'p> {
     row
 }
 
+/// Refuses tables whose writes look for equal rows later than at the write.
+fn check_keys(rules: &RowRules) -> Result<(), Reason> {
+    match rules.table.has_deferrable_keys() {
+        false => Ok(()),
+        true => Err(format!("table {} has deferrable unique constraints", rules.table.name)),
+    }
+}
+
 fn insert<'p>(plan: &'p InsertPlan, into: &mut Accesses<'p>) -> Result<(), Reason> {
+    check_keys(&plan.rules)?;
     let table = &plan.rules.table;
     if table.key.is_empty() {
         return Err(format!("table {} has no primary key", table.name));
@@ -250,6 +259,7 @@ fn of_row<'p>(value: &'p Expr, row: &'p [Expr]) -> Option<&'p Expr> {
 }
 
 fn update<'p>(plan: &'p UpdatePlan, into: &mut Accesses<'p>) -> Result<(), Reason> {
+    check_keys(&plan.rules)?;
     let table = &plan.rules.table;
     let before = into.all.len();
     match &plan.commuting {

@@ -50,13 +50,15 @@ pub(crate) struct LimitRows<'e> {
     input: Running<'e>,
     limit: &'e Limit,
     counts: Option<Counts>,
+    /// How many rows may be wanted.
+    expected: Option<usize>,
     /// The last row of the limit, as long as rows that equal it follow.
     tie: Option<Vec<Value>>,
 }
 
 impl<'e> LimitRows<'e> {
     pub(crate) fn new(input: Running<'e>, limit: &'e Limit) -> LimitRows<'e> {
-        LimitRows { input, limit, counts: None, tie: None }
+        LimitRows { input, limit, counts: None, expected: None, tie: None }
     }
 
     /// Whether rows that equal the last one in the order follow it.
@@ -96,7 +98,15 @@ impl<'e> Operator<'e> for LimitRows<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         let mut counts = match self.counts {
             Some(counts) => counts,
-            None => Counts::of(self.limit, run)?,
+            None => {
+                let counts = Counts::of(self.limit, run)?;
+                let expected = self.expected.map(|rows| counts.offset.saturating_add(rows as u64));
+                let needed = counts.needed().into_iter().chain(expected).min();
+                if let Some(needed) = needed.filter(|_| self.limit.ties.is_none()) {
+                    self.input.expect_few(usize::try_from(needed).unwrap_or(usize::MAX));
+                }
+                counts
+            }
         };
         loop {
             if counts.count == Some(0) {
@@ -117,5 +127,9 @@ impl<'e> Operator<'e> for LimitRows<'e> {
             self.counts = Some(counts);
             return Ok(Some(batch));
         }
+    }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.expected = Some(rows);
     }
 }

@@ -35,6 +35,10 @@ use crate::run::batch::Batch;
 pub(crate) trait Operator<'e> {
     /// The next rows; none if there are no more.
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>>;
+
+    /// Says before the first batch that no more rows than these may be wanted, so that the first one is no larger: what
+    /// is computed from further rows could fail, or draw values from a sequence.
+    fn expect_few(&mut self, _rows: usize) {}
 }
 
 pub(crate) type Running<'e> = Box<dyn Operator<'e> + 'e>;

@@ -4,18 +4,20 @@ use crate::error::Result;
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
 use crate::run::Run;
-use crate::run::batch::Batch;
+use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::operator::{Operator, Running, operator};
 
 /// Rows of expressions.
 pub(crate) struct ValueRows<'e> {
     rows: &'e [Vec<Expr>],
     width: usize,
+    /// How many rows the next batch has, at most.
+    most: usize,
 }
 
 impl<'e> ValueRows<'e> {
     pub(crate) fn new(rows: &'e [Vec<Expr>], width: usize) -> ValueRows<'e> {
-        ValueRows { rows, width }
+        ValueRows { rows, width, most: BATCH_ROWS }
     }
 }
 
@@ -28,11 +30,16 @@ impl<'e> Operator<'e> for ValueRows<'e> {
                 *value = run.evaluate(expression, &[])?;
             }
             self.rows = rest;
-            if batch.is_full() {
+            if batch.len() >= self.most {
                 break;
             }
         }
+        self.most = BATCH_ROWS;
         Ok((!batch.is_empty()).then_some(batch))
+    }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.most = self.most.min(rows.max(1));
     }
 }
 
@@ -52,6 +59,10 @@ impl<'e> Operator<'e> for Filter<'e> {
             run.check_interrupt()?;
         }
         Ok(None)
+    }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.input.expect_few(rows);
     }
 }
 
@@ -97,6 +108,10 @@ impl<'e> Operator<'e> for Project<'e> {
             }
         }
         Ok(Some(result))
+    }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.input.expect_few(rows);
     }
 }
 

@@ -308,4 +308,8 @@ impl<'e> Operator<'e> for TableScan<'e> {
         self.most = (self.most * 4).min(BATCH_ROWS);
         Ok((!batch.is_empty()).then_some(batch))
     }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.most = self.most.min(rows.max(1));
+    }
 }

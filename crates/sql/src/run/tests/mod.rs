@@ -110,6 +110,7 @@ impl Fixture {
                 unique,
                 constraint: false,
                 included: Vec::new(),
+                deferral: None,
             });
         }
         let engine = self.database.create_table(definition).unwrap();

@@ -15,6 +15,7 @@ use crate::plan::statement::{KeyedTable, RowRules};
 use crate::run::Run;
 use crate::run::memory::row_bytes;
 use crate::run::write::checks::generate;
+use crate::run::write::deferrable::Unsure;
 use crate::run::write::rows::{
     change, each_by_index, each_by_key, each_row, find_by_index, key_text, refs, remove, stored_key,
 };
@@ -55,15 +56,23 @@ impl Touched {
     }
 
     /// Looks at all foreign keys of rows that were written.
+    /// Deferrable unique constraints follow, when all has cascaded.
     pub(super) fn check<'e>(&mut self, run: &mut Run<'e>, rules: &'e RowRules) -> Result<()> {
         let graph = &rules.keys.tables;
         let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
-        if !graph.get(&rules.table.oid).is_some_and(concerns) {
+        if !graph.get(&rules.table.oid).is_some_and(concerns) && !rules.table.has_deferrable_keys() {
             self.events.clear();
             return Ok(());
         }
+        let mut unsure = Unsure::default();
         while let Some(event) = self.events.pop_front() {
-            let Some(keyed) = graph.get(&event.table) else { continue };
+            let keyed = graph.get(&event.table);
+            let table =
+                if event.table == rules.table.oid { Some(&rules.table) } else { keyed.map(|it| &it.table) };
+            if let (Some(table), Some(new)) = (table, &event.new) {
+                unsure.note(table, event.old.as_deref(), new);
+            }
+            let Some(keyed) = keyed else { continue };
             if let Some(old) = &event.old {
                 for (key, child) in &keyed.referencing {
                     let generated = graph.get(&child.oid).map_or(&[][..], |child| &child.generated);
@@ -85,7 +94,7 @@ impl Touched {
             run.check_interrupt()?;
         }
         run.memory.release(std::mem::take(&mut self.charged));
-        Ok(())
+        unsure.check(run)
     }
 
     /// Deals with the rows that refer to a row that is gone, or has another key now.
@@ -223,7 +232,7 @@ fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -
     if let Some(key) = ordered(&table.key).filter(|_| !table.key.is_empty()) {
         return run.rows.exists(&table.engine, &refs(&stored_key(table, &key)?));
     }
-    for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.unique) {
+    for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.is_unique_always()) {
         let indexed: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
         if let Some(key) = ordered(&indexed) {
             return Ok(find_by_index(run, table, number, &key)?.is_some());

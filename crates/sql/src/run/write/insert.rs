@@ -118,7 +118,8 @@ impl<'e> Inserting<'e> {
                 if let Some(found) = by_key(run)? {
                     return Ok(Some(found));
                 }
-                for index in (0..table.indexes.len()).filter(|index| table.indexes[*index].unique) {
+                for index in (0..table.indexes.len()).filter(|index| table.indexes[*index].is_unique_always())
+                {
                     if let Some(found) = by_unique_index(run, table, index, row)? {
                         return Ok(Some(found));
                     }

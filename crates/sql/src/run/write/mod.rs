@@ -12,6 +12,7 @@
 //! - Foreign keys are looked at when all rows of the statement have been written.
 
 mod checks;
+mod deferrable;
 mod delete;
 mod foreign_key;
 mod insert;
