@@ -82,7 +82,7 @@ fn all_who_wait_hear_that_it_is_unknown() {
         let written = worker.execute(&bank.set, args![1, 7]);
         disk.wait_for_held_syncs(1);
         let read = worker.execute(&bank.get, args![1, 0]);
-        // These are in the next group, which is never even written.
+        // These are in the groups behind it.
         let next = worker.execute(&bank.set, args![2, 7]);
         let submitted = bank.db.submit(&bank.set, args![3, 7]).expect("taken");
         let failed = bank.db.submit(&bank.read_and_fail, args![1, 7]).expect("taken");
@@ -92,7 +92,8 @@ fn all_who_wait_hear_that_it_is_unknown() {
             thread::spawn(move || reported.send(db.run(|tx| tx.add(&items, key![id], "value", 1))));
         }
         grace();
-        disk.fail_next(Operation::Sync, Fault::InputOutput);
+        // Every sync: two groups may be in flight, and either may meet the failure first.
+        disk.fail_from_now(Operation::Sync, Fault::InputOutput);
         held.release();
         assert!(is_unknown(&written.wait()) && is_unknown(&read.wait()) && is_unknown(&next.wait()));
         assert!(is_unknown(&submitted.wait()) && is_unknown(&failed.wait()));
@@ -102,7 +103,11 @@ fn all_who_wait_hear_that_it_is_unknown() {
         updates_are_refused_and_reads_go_on(&bank, "00000001.log");
         for seed in 0..4 {
             let crashed = reopened(&disk.crash_image(seed));
-            assert_eq!(crashed.value(2), Ok(Some(0)), "its group was never written");
+            let (first, second) = (crashed.value(1), crashed.value(2));
+            assert!(
+                second == Ok(Some(0)) || first == Ok(Some(7)),
+                "{second:?} without what came before it: {first:?}"
+            );
             crashed.db.check().expect("consistent");
         }
     });
@@ -259,6 +264,67 @@ fn with_async_only_results_of_durable_data_are_reported_after_the_failure() {
             }
             updates_are_refused_and_reads_go_on(&bank, "00000001.log");
             assert!(is_unknown(&bank.db.close()));
+        });
+    }
+}
+
+/// What an image of the disk has of the values that were set to 7 one after the other.
+fn set_in_order(image: &SimulatedDisk, ids: std::ops::Range<i64>) -> usize {
+    let crashed = reopened(image);
+    let values: Vec<_> = ids.map(|id| crashed.value(id).expect("readable")).collect();
+    let count = values.iter().take_while(|value| **value == Some(7)).count();
+    assert!(values[count..].iter().all(|value| *value == Some(0)), "not in order: {values:?}");
+    crashed.db.check().expect("consistent");
+    count
+}
+
+#[test]
+fn the_next_group_is_written_while_one_is_synced_and_no_power_loss_is_called_damage() {
+    for stages in [Stages::Folded, Stages::Staged] {
+        in_time("two groups in flight", move || {
+            let disk = SimulatedDisk::new();
+            let bank = bank_with(options(&disk).threads(|threads| threads.stages(stages)));
+            bank.wait_for_segments(&disk);
+            let held = HeldSyncs::of(&disk);
+            let mut worker = bank.db.worker().expect("open");
+            let first = worker.execute(&bank.set, args![1, 7]);
+            disk.wait_for_held_syncs(1);
+            let second = worker.execute(&bank.set, args![2, 7]);
+            disk.wait_for_held_syncs(2);
+            // In the epoch behind both; its group is not written.
+            let third = worker.execute(&bank.set, args![3, 7]);
+            assert!((0..40).all(|seed| set_in_order(&disk.crash_image(seed), 1..4) <= 2));
+            assert_eq!(disk.held_syncs(), 2, "at most two groups are in flight");
+            held.release();
+            [first, second, third].into_iter().for_each(|one| drop(one.wait().expect("durable")));
+            assert_eq!(set_in_order(&disk.crash_image(0), 1..4), 3);
+        });
+    }
+}
+
+#[test]
+fn a_failed_sync_of_one_of_two_groups_leaves_both_unknown_or_the_first_durable() {
+    for seed in 0..8 {
+        in_time("a failed sync beside another", move || {
+            let disk = SimulatedDisk::new();
+            let bank = bank(&disk);
+            bank.wait_for_segments(&disk);
+            let held = HeldSyncs::of(&disk);
+            let mut worker = bank.db.worker().expect("open");
+            let first = worker.execute(&bank.set, args![1, 7]);
+            disk.wait_for_held_syncs(1);
+            let second = worker.execute(&bank.set, args![2, 7]);
+            disk.wait_for_held_syncs(2);
+            // Whichever sync meets it.
+            disk.fail_next(Operation::Sync, Fault::InputOutput);
+            held.release();
+            let (first, second) = (first.wait(), second.wait());
+            assert!(is_unknown(&second), "{second:?}");
+            assert!(is_unknown(&first) || first.is_ok(), "{first:?}");
+            let acknowledged = usize::from(first.is_ok());
+            assert!(set_in_order(&disk.crash_image(seed), 1..3) >= acknowledged);
+            drop(worker);
+            assert!(matches!(bank.db.close(), Err(Error::LogFailed { .. })));
         });
     }
 }

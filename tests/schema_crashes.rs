@@ -191,14 +191,21 @@ const INSERTERS: i64 = 6;
 fn rows_of_a_table_that_was_rebuilt_in_the_same_group_are_recovered() {
     for &protocol in ProtocolKind::ALL {
         let disk = SimulatedDisk::new();
-        let db = Database::open("/db", on_disk(&disk).protocol(protocol)).expect("opened");
+        let options = on_disk(&disk).log(|log| log.segment_bytes(1 << 20).buffer_bytes(64 << 10));
+        let db = Database::open("/db", options.protocol(protocol)).expect("opened");
         prepare(&db);
-        // While a group is being written, all that commits comes into the next one.
+        // From then on only the log syncs.
+        while disk.bytes(Path::new("/db/log/00000002.log")).is_err() {
+            thread::yield_now();
+        }
+        // While two groups are being written, all that commits comes into the next one.
         disk.hold_syncs();
         thread::scope(|scope| {
             let kind = |id: i64| db.run(|tx| tx.insert(&db.table("kind")?, row![id]));
             scope.spawn(move || kind(100).expect("inserted"));
             disk.wait_for_held_syncs(1);
+            scope.spawn(move || kind(101).expect("inserted"));
+            disk.wait_for_held_syncs(2);
             let change = TableChange::new().drop_column("kind").rename("narrow");
             scope.spawn(|| db.change_table("item", change).expect("changed"));
             while db.table("narrow").is_err() {

@@ -85,11 +85,17 @@ pub enum Bug {
     FirstGroupSkipped,
     /// What was cut off at the log's end is left there.
     TailNotZeroed,
+    /// A group does not say that the one before it was in flight when it was written.
+    FlightNotNoted,
+    /// A group is acknowledged before the one before it is durable.
+    AcknowledgedOutOfOrder,
+    /// Of the groups that were in flight when a process ended, only the last one is made durable.
+    FlightNotRewritten,
 }
 
 #[cfg(test)]
 impl Bug {
-    pub(crate) const ALL: [Bug; 14] = [
+    pub(crate) const ALL: [Bug; 17] = [
         Bug::SyncSkipped,
         Bug::AcknowledgedBeforeSync,
         Bug::SegmentNotSynced,
@@ -104,6 +110,9 @@ impl Bug {
         Bug::GroupHalfReplayed,
         Bug::FirstGroupSkipped,
         Bug::TailNotZeroed,
+        Bug::FlightNotNoted,
+        Bug::AcknowledgedOutOfOrder,
+        Bug::FlightNotRewritten,
     ];
 }
 

@@ -30,6 +30,26 @@ pub(crate) unsafe fn prefer_large_pages(start: NonNull<u8>, bytes: usize) {
 #[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
 pub(crate) unsafe fn prefer_large_pages(_: NonNull<u8>, _: usize) {}
 
+/// Has the system clear fresh pages now, so that no thread that touches them has to wait for that. What they contain stays as it
+/// is, and other threads may use them meanwhile.
+///
+/// # Safety
+/// The memory is the caller's for as long as the call lasts.
+#[cfg(all(target_os = "linux", not(any(miri, heddle_model))))]
+pub(crate) unsafe fn clear_pages_now(start: NonNull<u8>, bytes: usize) {
+    use rustix::mm::{Advice, madvise};
+    // SAFETY: this advice changes no content, and the memory is the caller's, as it promises. Systems before Linux 5.14 refuse
+    // it, and clear each page when it is touched.
+    let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
+}
+
+/// Nothing, where the system is not asked.
+///
+/// # Safety
+/// As above.
+#[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
+pub(crate) unsafe fn clear_pages_now(_: NonNull<u8>, _: usize) {}
+
 /// No page of the system's is larger, apart from large ones.
 #[cfg(all(target_os = "linux", not(any(miri, heddle_model))))]
 const PAGE_BYTES: usize = 64 << 10;
@@ -70,6 +90,7 @@ mod tests {
             start.add(5).write(7);
             prefer_large_pages(start, 2 * LARGE_PAGE_BYTES);
             start.add(LARGE_PAGE_BYTES).write(8);
+            clear_pages_now(start, 2 * LARGE_PAGE_BYTES);
             let found = [0, 5, LARGE_PAGE_BYTES, 2 * LARGE_PAGE_BYTES - 1].map(|at| start.add(at).read());
             assert_eq!(found, [0, 7, 8, 0]);
             dealloc(start.as_ptr(), layout);

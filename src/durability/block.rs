@@ -21,7 +21,7 @@ const UNCOVERED_BYTES: usize = 8;
 const _: () = assert!(HEADER_BYTES <= 512);
 
 /// A block's header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) payload_checksum: u32,
     pub(crate) payload_bytes: u32,
@@ -35,6 +35,9 @@ pub(crate) struct BlockHeader {
     pub(crate) index: u32,
     /// Whether it is the group's last block.
     pub(crate) last: bool,
+    /// How many blocks right before the group's first one were in flight when the group was written: all blocks before
+    /// those were durable by then.
+    pub(crate) in_flight: u32,
 }
 
 impl BlockHeader {
@@ -49,6 +52,7 @@ impl BlockHeader {
         bytes[36..40].copy_from_slice(&self.index.to_le_bytes());
         let flags = if self.last { LAST } else { 0 };
         bytes[40..44].copy_from_slice(&flags.to_le_bytes());
+        bytes[44..48].copy_from_slice(&self.in_flight.to_le_bytes());
         let checksum = checksum(uuid, &bytes[UNCOVERED_BYTES..]);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -68,6 +72,7 @@ impl BlockHeader {
             segment: u32_at(bytes, 32),
             index: u32_at(bytes, 36),
             last: u32_at(bytes, 40) & LAST != 0,
+            in_flight: u32_at(bytes, 44),
         };
         Some(header)
     }
@@ -75,6 +80,11 @@ impl BlockHeader {
     /// The sequence number of the first block of this block's group.
     pub(crate) fn group_start(&self) -> u64 {
         self.sequence.saturating_sub(u64::from(self.index))
+    }
+
+    /// All blocks before the one of this sequence number were durable when this block's group was written.
+    pub(crate) fn durable_before(&self) -> u64 {
+        self.group_start().saturating_sub(u64::from(self.in_flight))
     }
 
     /// Bytes that the block takes in the file.
@@ -131,6 +141,7 @@ mod tests {
             segment: 0x1112_1314,
             index: 5,
             last: true,
+            in_flight: 0x2122_2324,
         }
     }
 

@@ -4,6 +4,7 @@
 //! places of the chain, and the last one bears the commit mark. Where that ends, [`tail`] decides
 //! whether the log ends there or is damaged.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ pub(super) struct Extent {
 struct Assembly {
     extents: Vec<Extent>,
     epoch: u64,
+    /// All blocks before this one were durable when the group was written.
+    durable_before: u64,
     payload: Vec<u8>,
 }
 
@@ -57,9 +60,11 @@ pub(crate) struct LogReader {
     position: Position,
     next_sequence: u64,
     assembly: Assembly,
-    /// The last whole group's epoch and place; 0 and nothing before the first.
+    /// The last whole group's epoch; 0 before the first.
     last_epoch: u64,
-    last_group: Vec<Extent>,
+    /// The last whole group, and before it those that were in flight when it was written: each with the sequence number of
+    /// its first block.
+    last_groups: VecDeque<(u64, Vec<Extent>)>,
     starts: GroupStarts,
     /// Set once the last whole group has been read.
     tail: Option<Tail>,
@@ -91,7 +96,7 @@ impl LogReader {
             next_sequence: start.sequence,
             assembly: Assembly::default(),
             last_epoch: 0,
-            last_group: Vec::new(),
+            last_groups: VecDeque::new(),
             starts: GroupStarts::new(start),
             tail: None,
             is_live: false,
@@ -138,7 +143,10 @@ impl LogReader {
 
     /// Where the last whole group begins.
     pub(super) fn last_place(&self) -> Position {
-        self.last_group.first().map_or(self.position, |extent| extent.start)
+        self.last_groups
+            .back()
+            .and_then(|(_, extents)| extents.first())
+            .map_or(self.position, |extent| extent.start)
     }
 
     /// The content of the group at this place makes no sense although its checksums fit: that is damage of the place,
@@ -172,7 +180,7 @@ impl LogReader {
             highest_epoch_seen: tail.highest_epoch.max(self.last_epoch),
             next_sequence: self.group_sequence(),
             position,
-            last_group: self.last_group,
+            last_groups: self.last_groups.into_iter().flat_map(|(_, extents)| extents).collect(),
             starts: self.starts,
             dirty: tail.dirty,
             files: self.files,
@@ -222,7 +230,7 @@ impl LogReader {
             return Ok(None);
         }
         self.assembly.payload.extend_from_slice(payload);
-        self.assembly.epoch = header.epoch;
+        (self.assembly.epoch, self.assembly.durable_before) = (header.epoch, header.durable_before());
         self.assembly.extents.push(Extent { start: self.position, bytes: header.disk_bytes() });
         self.position.offset += header.disk_bytes();
         self.next_sequence += 1;
@@ -254,16 +262,18 @@ impl LogReader {
     }
 
     fn finish_group(&mut self) -> Group {
-        let Assembly { extents, epoch, payload } = std::mem::take(&mut self.assembly);
+        let sequence = self.group_sequence();
+        let Assembly { extents, epoch, durable_before, payload } = std::mem::take(&mut self.assembly);
         if let Some(Extent { start, .. }) = extents.first() {
             let segment = self.segments[start.index].number;
-            let sequence = self.next_sequence - extents.len() as u64;
             let start = GroupStart { epoch, segment, offset: start.offset, sequence };
             self.starts.note(start, extents.iter().map(|extent| extent.bytes).sum());
         }
         let is_first = self.last_epoch == 0;
         self.last_epoch = epoch;
-        self.last_group = extents;
+        let is_kept = !has_bug!(self.files.disk, FlightNotRewritten);
+        self.last_groups.retain(|(first, _)| is_kept && *first >= durable_before);
+        self.last_groups.push_back((sequence, extents));
         if is_first && has_bug!(self.files.disk, FirstGroupSkipped) {
             return Group { epoch, payload: Vec::new() };
         }
@@ -273,8 +283,8 @@ impl LogReader {
         Group { epoch, payload }
     }
 
-    /// A block was not there. If there is a later group, it must have been durable by then: so if the log is being written
-    /// it must be there now, and it was looked for too early. Then the log ends before it, for this reader.
+    /// A block was not there. If a later group says that it was durable by then, and the log is being written, it must be
+    /// there now, and it was looked for too early. Then the log ends before it, for this reader.
     fn find_tail(&mut self) -> Result<Tail> {
         let damage = match self.examine_tail() {
             Err(Error::Damaged { .. }) if has_bug!(self.files.disk, HoleSkipped) => {
@@ -291,6 +301,7 @@ impl LogReader {
         let group = UnfinishedGroup {
             start: self.group_position(),
             first_missing: self.position,
+            missing_sequence: self.next_sequence,
             first_sequence: self.group_sequence(),
         };
         tail::examine(&self.files, &self.segments, &group)

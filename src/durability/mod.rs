@@ -19,10 +19,9 @@
 //! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that may be written to meanwhile.
 //!
 //! Invariants:
-//! - A group that [`LogWriter::append_group`] acknowledged is read again whole; of one that it did not, all or
-//!   nothing is read.
-//! - A group is written only when the one before it is durable. So whatever is found behind a group proves that
-//!   the group was durable once, and that a hole in it is damage and not a torn tail.
+//! - A group that was acknowledged is read again whole; of one that was not, all or nothing is read.
+//! - A group says which blocks were durable when it was written: all but those of the one group that may have been in
+//!   flight. So whatever is found behind a hole tells whether that is damage or a torn tail.
 //! - A page (4096 bytes) that is durable is not written again with other content. Groups never share a page.
 //! - A segment is filled to its end only when the next one is in place. So a full segment without a successor
 //!   means that a file is missing.
@@ -36,6 +35,7 @@ mod block_reader;
 pub(crate) mod checkpoint;
 mod directory;
 mod failure;
+pub(crate) mod groups_in_flight;
 pub(crate) mod log_holds;
 mod log_place;
 mod log_reader;

@@ -177,14 +177,15 @@ impl Progress {
         woken.into_iter().for_each(|task| task.waker.wake());
     }
 
-    /// Publishes that everything up to `epoch` is durable, and wakes its waiters. Only the log stage calls it.
+    /// Publishes that everything up to `epoch` is durable, and wakes its waiters. Only the log stage calls it; where two of its
+    /// threads do, the later epoch stays.
     pub(crate) fn publish(&self, epoch: u64) {
         // SeqCst, as for what is released: a task that waits for the disk registers, then looks here.
-        let before = self.durable.swap(epoch, Ordering::SeqCst);
+        let before = self.durable.fetch_max(epoch, Ordering::SeqCst);
         if self.release == Release::Durable {
-            self.released.store(epoch, Ordering::SeqCst);
+            self.released.fetch_max(epoch, Ordering::SeqCst);
         }
-        let count = (epoch - before).min(self.places.len() as u64);
+        let count = epoch.saturating_sub(before).min(self.places.len() as u64);
         for epoch in epoch - count + 1..=epoch {
             self.wake((epoch % self.places.len() as u64) as usize);
         }

@@ -3,11 +3,11 @@
 //! Two things have to happen before the engine may rely on what it read:
 //! - What lies behind the last whole group becomes zeros, durably, so that it can never be taken for a part of
 //!   what is written there next.
-//! - The last whole group becomes durable. It was read, and that proves little: a process that was killed between
-//!   write and sync leaves it in the system's cache only, and after a failed sync the cache holds, as if they were
-//!   clean, pages that the disk never got. So it is written again, with the same bytes, and synced. (The groups
-//!   before it were durable before it was written.) This is the one case in which a page that may be durable is
-//!   written again: a torn write of what is there already changes nothing.
+//! - The last whole group becomes durable, with those that were in flight when it was written. They were read, and that
+//!   proves little: a process that was killed between write and sync leaves them in the system's cache only, and after a
+//!   failed sync the cache holds, as if they were clean, pages that the disk never got. So they are written again, with
+//!   the same bytes, and synced. (The groups before them were durable before the last one was written.) This is the one
+//!   case in which a page that may be durable is written again: a torn write of what is there already changes nothing.
 
 use super::failure::{reading, writing};
 use super::log_reader::{Extent, Position};
@@ -36,11 +36,11 @@ pub(crate) struct RepairedLog {
     pub(super) segments: Vec<Segment>,
 }
 
-/// Zeroes what has to be cut, makes the last whole group durable, and removes files that interrupted preparations
+/// Zeroes what has to be cut, makes the last whole groups durable, and removes files that interrupted preparations
 /// left. It may be interrupted and done again any number of times.
 pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
     let mut indexes: Vec<usize> =
-        end.last_group.iter().chain(&end.dirty).map(|extent| extent.start.index).collect();
+        end.last_groups.iter().chain(&end.dirty).map(|extent| extent.start.index).collect();
     indexes.sort_unstable();
     indexes.dedup();
     for index in indexes {
@@ -63,14 +63,14 @@ pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
 
 fn repair_segment(end: &LogEnd, index: usize) -> Result<()> {
     let open = end.files.open_write(&end.segments[index])?;
-    for extent in end.last_group.iter().filter(|extent| extent.start.index == index) {
+    for extent in end.last_groups.iter().filter(|extent| extent.start.index == index) {
         in_pieces(extent, |offset, bytes| rewrite(&open, offset, bytes))?;
     }
     let dirty = if has_bug!(end.files.disk, TailNotZeroed) { &[] } else { &end.dirty[..] };
     for extent in dirty.iter().filter(|extent| extent.start.index == index) {
         in_pieces(extent, |offset, bytes| write(&open, offset, &vec![0; bytes]))?;
     }
-    open.file.sync_data().map_err(writing(&open.segment.path))
+    open.files[0].sync_data().map_err(writing(&open.segment.path))
 }
 
 fn in_pieces(extent: &Extent, mut act: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
@@ -86,10 +86,10 @@ fn in_pieces(extent: &Extent, mut act: impl FnMut(u64, usize) -> Result<()>) -> 
 
 fn rewrite(open: &OpenSegment, offset: u64, bytes: usize) -> Result<()> {
     let mut buffer = vec![0; bytes];
-    open.file.read_exact_at(&mut buffer, offset).map_err(reading(&open.segment.path))?;
+    open.files[0].read_exact_at(&mut buffer, offset).map_err(reading(&open.segment.path))?;
     write(open, offset, &buffer)
 }
 
 fn write(open: &OpenSegment, offset: u64, bytes: &[u8]) -> Result<()> {
-    open.file.write_all_at(bytes, offset).map_err(writing(&open.segment.path))
+    open.files[0].write_all_at(bytes, offset).map_err(writing(&open.segment.path))
 }

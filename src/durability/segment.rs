@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::block::{BlockHeader, HEADER_BYTES};
 use super::failure::{damaged, reading, writing};
+use super::groups_in_flight::GROUPS_IN_FLIGHT_MAX;
 use super::manifest::check_version;
 use super::starts::GroupStart;
 use super::{FORMAT_VERSION, PAGE_BYTES, Uuid};
@@ -42,10 +43,11 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
 }
 
-/// A segment that is open for writing.
+/// A segment that is open for writing, once for each group that may be in flight: the system reports a failed write to
+/// each open file that is synced, but only once, so two threads that sync need two.
 pub(super) struct OpenSegment {
     pub(super) segment: Segment,
-    pub(super) file: Box<dyn File>,
+    pub(super) files: [Box<dyn File>; GROUPS_IN_FLIGHT_MAX],
 }
 
 pub(super) fn file_name(number: u32) -> String {
@@ -212,8 +214,8 @@ impl LogFiles {
     }
 
     pub(super) fn open_write(&self, segment: &Segment) -> Result<OpenSegment> {
-        let file = self.disk.open_write(&segment.path).map_err(writing(&segment.path))?;
-        Ok(OpenSegment { segment: segment.clone(), file })
+        let open = || self.disk.open_write(&segment.path).map_err(writing(&segment.path));
+        Ok(OpenSegment { segment: segment.clone(), files: [open()?, open()?] })
     }
 
     /// Makes a segment: header and zeros, durable before it gets its name, and its name durable, too. When this
@@ -236,7 +238,8 @@ impl LogFiles {
         if !has_bug!(self.disk, SegmentNameNotSynced) {
             self.disk.sync_dir(&self.directory).map_err(writing(&self.directory))?;
         }
-        Ok(OpenSegment { segment: Segment { number, path, bytes }, file })
+        let second = self.disk.open_write(&path).map_err(writing(&path))?;
+        Ok(OpenSegment { segment: Segment { number, path, bytes }, files: [file, second] })
     }
 
     /// Removes what interrupted preparations left.

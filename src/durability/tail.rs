@@ -1,9 +1,9 @@
 //! Where whole groups end: is it the log's end, or is the log damaged?
 //!
-//! A group is written only when the one before it is durable. A power loss can therefore tear only the last group
-//! that was written. If a block of a *later* group lies anywhere behind the first block that is missing, then
-//! that one had been durable, and something else has destroyed it: that is damage, and nothing is cut. Blocks of
-//! the same unfinished group prove nothing; it was never acknowledged.
+//! Each block says which blocks were durable when its group was written: all but those of the groups that were in flight
+//! then. So if a block of a *later* group lies anywhere behind the first block that is missing, and says that this one
+//! was durable, something else than a power loss has destroyed it: that is damage, and nothing is cut. Blocks of the same
+//! unfinished group, and of a group that was written while it was in flight, prove nothing: neither was acknowledged.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::Result;
 
 static ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
-/// What a power loss left of a group that was never acknowledged.
+/// What a power loss left of groups that were never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// The segment in which the unfinished group begins.
@@ -35,8 +35,8 @@ impl fmt::Display for Cut {
         let Cut { path, offset, dropped_bytes } = self;
         write!(
             formatter,
-            "the log's last group was unfinished and never acknowledged; {dropped_bytes} bytes of it were cut at \
-             byte {offset} of {}",
+            "the log's end was unfinished and never acknowledged; {dropped_bytes} bytes of it were cut at byte \
+             {offset} of {}",
             path.display()
         )
     }
@@ -53,8 +53,8 @@ pub(crate) struct LogEnd {
     pub(super) next_sequence: u64,
     /// Right behind the last whole group.
     pub(super) position: Position,
-    /// Where the last whole group lies.
-    pub(super) last_group: Vec<Extent>,
+    /// Where the last whole group lies, and those that were in flight when it was written.
+    pub(super) last_groups: Vec<Extent>,
     /// Where groups begin.
     pub(super) starts: GroupStarts,
     /// What behind it is not zeros.
@@ -84,8 +84,9 @@ impl LogEnd {
 /// The group whose blocks are not all there.
 pub(super) struct UnfinishedGroup {
     pub(super) start: Position,
-    /// Where the first block was expected that is not there.
+    /// Where the first block was expected that is not there, and its sequence number.
     pub(super) first_missing: Position,
+    pub(super) missing_sequence: u64,
     /// The sequence number of its first block.
     pub(super) first_sequence: u64,
 }
@@ -117,7 +118,7 @@ fn examine_segment(
 ) -> Result<()> {
     let segment = &segments[start.index];
     let mut window = Window::open(files, segment)?;
-    // Up to here lies the payload of a block of the unfinished group: a user's bytes, which prove nothing.
+    // Up to here lies the payload of a block that is cut: a user's bytes, which prove nothing.
     let mut payload_end = start.offset;
     let mut place = start;
     while place.offset < segment.bytes {
@@ -127,10 +128,10 @@ fn examine_segment(
             if place.offset >= payload_end
                 && let Some(header) = BlockHeader::decode(page, files.uuid)
             {
-                if header.group_start() > group.first_sequence {
+                if header.durable_before() > group.missing_sequence {
                     return Err(damage(segments, group, place));
                 }
-                if header.group_start() == group.first_sequence {
+                if header.group_start() >= group.first_sequence {
                     tail.highest_epoch = tail.highest_epoch.max(header.epoch);
                     payload_end = place.offset + header.disk_bytes();
                 }
@@ -145,7 +146,7 @@ fn damage(segments: &[Segment], group: &UnfinishedGroup, later: Position) -> cra
     let missing = &segments[group.first_missing.index];
     let witness = &segments[later.index];
     let detail = format!(
-        "the log block there is not as it was written, and a later group follows at byte {} of {}",
+        "the log block there is not as it was written, and a group that was written later follows at byte {} of {}",
         later.offset,
         witness.path.display()
     );

@@ -1,13 +1,14 @@
-//! Writing the log: one group after the other, each one durable before the next.
+//! Writing the log: one group after the other; at most [`GROUPS_IN_FLIGHT_MAX`] of them are written and not durable.
 //!
-//! Invariants: a group that is acknowledged is durable, whole. After any failed write or sync the writer
-//! is closed for good: the system may have thrown away what it could not write, so trying again proves nothing.
+//! Invariants: a group that is acknowledged is durable, whole, and so are all before it. After any failed write or sync the
+//! writer is closed for good: the system may have thrown away what it could not write, so trying again proves nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes_max};
 use super::failure::writing;
+use super::groups_in_flight::{GROUPS_IN_FLIGHT_MAX, GroupsInFlight, Unsynced};
 use super::segment::OpenSegment;
 use super::starts::GroupStart;
 use super::{PAGE_BYTES, RepairedLog, SegmentSizes, Segments, Uuid};
@@ -23,15 +24,17 @@ pub(crate) struct LogWriter {
     segments: Arc<Segments>,
     uuid: Uuid,
     block_bytes_max: u64,
-    current: OpenSegment,
+    current: Arc<OpenSegment>,
     /// Where in the present segment the next block goes.
     offset: u64,
     next_sequence: u64,
     /// The next group's epoch is higher.
     last_epoch: u64,
+    /// Which of a segment's files the next group is written through: not the one of the group before it.
+    lane: usize,
+    in_flight: Arc<GroupsInFlight>,
     /// The block that is being put together; kept for its memory.
     buffer: Vec<u8>,
-    failure: Option<Error>,
 }
 
 /// The parts of a group's payload, of which blocks take as much as they hold.
@@ -87,81 +90,97 @@ impl LogWriter {
             segments: segments.clone(),
             uuid,
             block_bytes_max: options.block_bytes_max(),
-            current,
+            current: Arc::new(current),
             offset: log.position.offset,
             next_sequence: log.next_sequence,
             last_epoch: log.highest_epoch_seen,
+            lane: 0,
+            in_flight: Arc::default(),
             buffer,
-            failure: None,
         };
         Ok((writer, segments))
     }
 
-    /// Writes a group, and returns when it is durable. Its epoch is higher than those of all groups before, read
-    /// or written.
+    /// The groups that were written and are not durable.
+    pub(crate) fn in_flight(&self) -> &Arc<GroupsInFlight> {
+        &self.in_flight
+    }
+
+    /// Writes a group, and returns when it is durable: how many files were synced for it.
     ///
+    /// # Errors
+    /// As [`write_group`](Self::write_group) and [`Unsynced::sync`].
+    #[cfg(test)]
+    pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<u64> {
+        let written = self.write_group(epoch, payload)?;
+        let flushes = written.flushes();
+        written.sync().map(|_| flushes)
+    }
+
+    /// Writes a group, which is durable when it is synced, and those before it are. Its epoch is higher than those of all
+    /// groups before, read or written.
+    ///
+    /// # Errors
     /// [`Error::LogFull`] means that nothing was written and that it may be tried again. After any other error the
     /// group's fate is unknown until the log is read again, and every later call fails with the same error.
     ///
     /// # Panics
-    /// If the epoch does not rise: the log would be unreadable.
-    pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<u64> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+    /// If the epoch does not rise, or too many groups are in flight: the log would be unreadable.
+    pub(crate) fn write_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<Unsynced> {
+        if let Some(failure) = self.in_flight.failure() {
+            return Err(failure);
         }
         assert!(epoch > self.last_epoch, "epoch {epoch} was appended after epoch {}", self.last_epoch);
+        assert!(self.in_flight.has_room(), "more groups are in flight than a segment has files");
         let source = Source::new(payload);
         let (needed, available) = (group_bytes_max(source.left), self.segments.remaining_bytes());
         if needed > available {
             return Err(Error::LogFull { needed, available });
         }
-        match self.write_group(epoch, source) {
-            Ok(flushes) => {
-                self.last_epoch = epoch;
-                Ok(flushes)
-            }
-            Err(error) => {
-                let failure = Error::LogFailed { reason: error.cause() };
-                self.failure = Some(failure.clone());
-                Err(failure)
-            }
-        }
+        let (start, files) = self.write_blocks(epoch, source).map_err(|error| self.in_flight.fail(&error))?;
+        let lane = self.lane;
+        (self.last_epoch, self.lane) = (epoch, (lane + 1) % GROUPS_IN_FLIGHT_MAX);
+        let (segments, in_flight) = (self.segments.clone(), self.in_flight.clone());
+        Ok(Unsynced { start, files, lane, segments, in_flight })
     }
 
     /// Why nothing is written any more, if so.
     #[cfg(test)]
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.in_flight.failure()
     }
 
-    fn write_group(&mut self, epoch: u64, mut source: Source<'_>) -> Result<u64> {
+    /// Where the group begins, and the segments that it is in.
+    fn write_blocks(
+        &mut self,
+        epoch: u64,
+        mut source: Source<'_>,
+    ) -> Result<(GroupStart, Vec<Arc<OpenSegment>>)> {
         if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
-            self.current.file.sync_data().map_err(writing(&self.current.segment.path))?;
+            self.current.files[self.lane].sync_data().map_err(writing(&self.current.segment.path))?;
         }
-        let mut filled: Vec<OpenSegment> = Vec::new();
-        let mut index = 0;
-        let mut written = 0;
-        let mut start = None;
+        let is_noted = !has_bug!(self.segments.disk(), FlightNotNoted);
+        let first = self.in_flight.first_sequence().filter(|_| is_noted);
+        let in_flight = first.map_or(0, |first| (self.next_sequence - first) as u32);
+        let (mut files, mut index, mut written) = (Vec::with_capacity(1), 0, 0);
+        if self.offset == self.current.segment.bytes {
+            self.enter_next_segment()?;
+        }
+        let segment = self.current.segment.number;
+        let start = GroupStart { epoch, segment, offset: self.offset, sequence: self.next_sequence };
         loop {
             if self.offset == self.current.segment.bytes {
-                let left = self.enter_next_segment()?;
-                // Before this group's first block nothing in the segment left is unsynced.
-                if index > 0 {
-                    filled.push(left);
-                }
+                files.push(self.enter_next_segment()?);
             }
-            start.get_or_insert(GroupStart {
-                epoch,
-                segment: self.current.segment.number,
-                offset: self.offset,
-                sequence: self.next_sequence,
-            });
             let room = self.affordable(self.current.segment.bytes - self.offset, source.left);
             let payload_bytes = source.left.min(room - HEADER_BYTES as u64);
             let last = payload_bytes == source.left;
-            self.assemble(epoch, index, last, payload_bytes, &mut source);
-            let path = &self.current.segment.path;
-            self.current.file.write_all_at(&self.buffer, self.offset).map_err(writing(path))?;
+            self.assemble(
+                BlockHeader { epoch, index, last, in_flight, ..self.header(payload_bytes) },
+                &mut source,
+            );
+            let (path, file) = (&self.current.segment.path, &self.current.files[self.lane]);
+            file.write_all_at(&self.buffer, self.offset).map_err(writing(path))?;
             self.offset += self.buffer.len() as u64;
             written += self.buffer.len() as u64;
             self.next_sequence += 1;
@@ -171,10 +190,10 @@ impl LogWriter {
                 break;
             }
         }
-        self.sync(&filled)?;
-        start.into_iter().for_each(|start| self.segments.note_group(start, written));
+        self.in_flight.begin(start, written);
+        files.push(self.current.clone());
         self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
-        Ok(1 + filled.len() as u64)
+        Ok((start, files))
     }
 
     /// How large the next block may be: no larger than the segment has `room`, and the buffer, which the system may refuse to
@@ -188,44 +207,32 @@ impl LogWriter {
         }
     }
 
-    /// Makes durable what was written to the present segment, and to those that it filled before.
-    fn sync(&self, filled: &[OpenSegment]) -> Result<()> {
-        if has_bug!(self.segments.disk(), SyncSkipped) {
-            return Ok(());
-        }
-        if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
-            return Ok(());
-        }
-        for open in filled.iter().chain([&self.current]) {
-            open.file.sync_data().map_err(writing(&open.segment.path))?;
-        }
-        Ok(())
-    }
-
     /// Goes on in the next segment, and returns the one left.
-    fn enter_next_segment(&mut self) -> Result<OpenSegment> {
+    fn enter_next_segment(&mut self) -> Result<Arc<OpenSegment>> {
         let Some(next) = self.segments.take() else {
             return Err(Error::LogFull { needed: PAGE_BYTES, available: 0 });
         };
         self.offset = PAGE_BYTES;
-        Ok(std::mem::replace(&mut self.current, next))
+        Ok(std::mem::replace(&mut self.current, Arc::new(next)))
+    }
+
+    /// The next block's header, but for what its group says.
+    fn header(&self, payload_bytes: u64) -> BlockHeader {
+        BlockHeader {
+            payload_bytes: payload_bytes as u32,
+            sequence: self.next_sequence,
+            segment: self.current.segment.number,
+            ..BlockHeader::default()
+        }
     }
 
     /// Puts a block into the buffer: header, payload, zeros up to the page's end.
-    fn assemble(&mut self, epoch: u64, index: u32, last: bool, payload_bytes: u64, source: &mut Source<'_>) {
+    fn assemble(&mut self, mut header: BlockHeader, source: &mut Source<'_>) {
         self.buffer.clear();
         self.buffer.resize(HEADER_BYTES, 0);
-        source.append_to(&mut self.buffer, payload_bytes as usize);
-        let header = BlockHeader {
-            payload_checksum: checksum(self.uuid, &self.buffer[HEADER_BYTES..]),
-            payload_bytes: payload_bytes as u32,
-            sequence: self.next_sequence,
-            epoch,
-            segment: self.current.segment.number,
-            index,
-            last,
-        };
+        source.append_to(&mut self.buffer, header.payload_bytes as usize);
+        header.payload_checksum = checksum(self.uuid, &self.buffer[HEADER_BYTES..]);
         self.buffer[..HEADER_BYTES].copy_from_slice(&header.encode(self.uuid));
-        self.buffer.resize(block_bytes(payload_bytes) as usize, 0);
+        self.buffer.resize(block_bytes(u64::from(header.payload_bytes)) as usize, 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::Progress;
@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     progress: Progress,
     space: LogSpace,
     log_event_count: EventCount,
+    second_log_event_count: EventCount,
+    groups_in_flight: AtomicUsize,
     /// Whether the log stage lets the present group grow until it is full or its time is over.
     group_is_waiting: AtomicBool,
     /// The last epoch whose end a thread waits for, however small its group is.
@@ -71,6 +73,8 @@ impl Engine {
             progress,
             space,
             log_event_count: EventCount::default(),
+            second_log_event_count: EventCount::default(),
+            groups_in_flight: AtomicUsize::new(0),
             group_is_waiting: AtomicBool::new(false),
             awaited_epoch: AtomicU64::new(0),
             output,
@@ -193,7 +197,21 @@ impl Engine {
         if self.store.is_logged() && (!self.group_is_waiting.load(Ordering::Relaxed) || self.group_is_full())
         {
             self.log_event_count.notify();
+            // SeqCst pairs with `groups_in_flight`: either this finds the group, or the thread that syncs it finds the commit.
+            if self.groups_in_flight.load(Ordering::SeqCst) == 1 {
+                self.second_log_event_count.notify();
+            }
         }
+    }
+
+    /// How many groups the log stage syncs at this moment.
+    pub(crate) fn groups_in_flight(&self) -> &AtomicUsize {
+        &self.groups_in_flight
+    }
+
+    /// The event count of the log stage's second thread.
+    pub(crate) fn second_log_event_count(&self) -> &EventCount {
+        &self.second_log_event_count
     }
 
     /// Notes whether the log stage lets the present group grow until it is full or its time is over.

@@ -1,7 +1,8 @@
 //! The log stage: closes an epoch, seals it, writes its redo as one group, and says that it is durable.
 //!
-//! One group is in flight at a time. Where a thread waits for results, a group closes as soon as the log is idle and
-//! anything was appended: whatever came in while the last group was written makes up the next. Where no thread waits
+//! Where a thread waits for results, a group closes as soon as the log is idle and anything was appended. While one thread
+//! syncs it, a second one closes, writes and syncs the next, and whatever comes in while both are synced makes up the one
+//! after; results are released in the order of epochs ([`GroupsInFlight`](crate::durability::groups_in_flight)). Where no thread waits
 //! (`Async`), or a time is given (`LogOptions::group_milliseconds`), a group closes when its time, counted from its first
 //! record, is over, or its number is full.
 //!
@@ -14,9 +15,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::durability::groups_in_flight::Unsynced;
 use crate::durability::space::{is_full, refusal};
 use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::{Error, Result};
@@ -30,6 +32,8 @@ use crate::storage::worker_context::WorkerContext;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
 const TICK: Duration = Duration::from_millis(10);
+/// How long the second log thread sleeps at most while no group is in flight.
+const IDLE: Duration = Duration::from_secs(10);
 /// While a group's time runs, how often its other bounds are checked.
 const SLICE: Duration = Duration::from_millis(1);
 /// How long a busy worker that logs itself lets a group grow, unless a time is given.
@@ -43,7 +47,7 @@ const FAILURES_MAX: u32 = 10;
 /// What the log stage works on.
 pub(crate) struct LogStage {
     engine: Arc<Engine>,
-    /// One group is made at a time: by a thread that holds this.
+    /// One group is closed and written at a time: by a thread that holds this. It is synced without it.
     groups: Mutex<Groups>,
     /// None: nothing is logged.
     preparation: Option<Arc<Preparation>>,
@@ -58,6 +62,16 @@ struct Groups {
     writer: Option<LogWriter>,
     /// Redo of the present group that worker contexts' slices were merged into.
     merged: Vec<u8>,
+}
+
+/// An epoch whose group was written.
+struct Written {
+    /// None: nothing was appended in the epoch, and nothing has to be synced.
+    unsynced: Option<Unsynced>,
+    /// Then: through which epoch everything is durable, if no earlier group is in flight.
+    durable: Option<u64>,
+    /// The log space that the epoch's transactions have reserved.
+    reserved: usize,
 }
 
 /// What a worker knows that logs what it has executed.
@@ -106,6 +120,11 @@ impl LogStage {
         LogStage { engine, groups, preparation, group_time, stop, checkpointer }
     }
 
+    /// Whether a second thread is of use: where a group closes as soon as it can, and groups are written.
+    pub(crate) fn has_second(&self) -> bool {
+        self.preparation.is_some() && self.group_time.is_none()
+    }
+
     /// The life of the log thread: until it is stopped, and nothing is left to write.
     pub(crate) fn run(&self) {
         // Acquire pairs with the release of a thread that closes the database.
@@ -119,32 +138,90 @@ impl LogStage {
         self.engine.store().epochs().close();
         self.write_and_release(Work::CloseAny);
         self.write_and_release(Work::CloseAny);
+        self.groups.lock().writer.iter().for_each(|writer| writer.in_flight().wait_for_all());
         if self.engine.progress().failure().is_some() {
             change_within_epoch(&self.engine);
         }
         self.engine.snapshots().close();
     }
 
+    /// The life of the second log thread: while the first one syncs a group, it writes and syncs the next.
+    pub(crate) fn run_second(&self) {
+        let in_flight = self.engine.groups_in_flight();
+        let is_wanted = || in_flight.load(Ordering::SeqCst) == 1 && self.something_appended();
+        while !self.stop.load(Ordering::SeqCst) {
+            let event_count = self.engine.second_log_event_count();
+            event_count.sleep(IDLE, || self.stop.load(Ordering::SeqCst) || is_wanted());
+            if is_wanted() {
+                self.write_and_release(Work::CloseAny);
+            }
+        }
+    }
+
     fn write_and_release(&self, work: Work) {
-        let mut groups = self.groups.lock();
-        // Only now: while another thread holds the lock, its time counts, and this thread waits.
+        let groups = self.groups.lock();
+        self.write_sync_and_release(groups, work);
+    }
+
+    /// Writes a group, syncs it while another thread may write the next, and releases results.
+    fn write_sync_and_release(&self, mut groups: MutexGuard<'_, Groups>, work: Work) {
+        groups.writer.iter().for_each(|writer| writer.in_flight().wait_for_room());
+        // Only now: while this thread waits, the time of another one counts.
         let start = Instant::now();
-        self.close_group(&mut groups, work);
-        self.engine.clocks().add(Stage::Log, start);
+        let written = self.write_group(&mut groups, work);
         drop(groups);
+        if let Some(written) = written {
+            self.make_durable(written);
+        }
+        self.engine.clocks().add(Stage::Log, start);
+        // What is released may close the database, which waits for the log's thread.
         self.release();
+    }
+
+    fn make_durable(&self, written: Written) {
+        let engine = &self.engine;
+        let durable = match written.unsynced {
+            None => written.durable,
+            Some(unsynced) => {
+                engine.groups_in_flight().fetch_add(1, Ordering::SeqCst);
+                // A commit before this has found no group in flight, and has notified no second thread.
+                if self.group_time.is_none() && self.something_appended() {
+                    engine.second_log_event_count().notify();
+                }
+                let synced = unsynced.sync();
+                engine.groups_in_flight().fetch_sub(1, Ordering::SeqCst);
+                match synced {
+                    Ok(durable) => durable,
+                    Err(error) => return self.fail(error),
+                }
+            }
+        };
+        durable.into_iter().for_each(|epoch| engine.progress().publish(epoch));
+        if let Some(preparation) = self.preparation.as_ref().filter(|preparation| !preparation.has_enough()) {
+            preparation.secure_room(engine);
+            preparation.event_count.notify();
+        }
+        // Only now: what is admitted for it finds room on disk, or is refused.
+        engine.space().give_back(written.reserved);
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.look();
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.engine.progress().fail(error);
+        // A transaction that was admitted before commits nothing: `Async` would report it as committed.
+        self.engine.store().epochs().close();
     }
 
     /// The same, if no other thread is doing it and there is room for sure. Whether it was done.
     fn try_write_and_release(&self, work: Work) -> bool {
-        let has_room = self.preparation.as_ref().is_none_or(|preparation| preparation.has_room());
-        let Some(mut groups) = self.groups.try_lock().filter(|_| has_room) else { return false };
-        let start = Instant::now();
-        self.close_group(&mut groups, work);
-        self.engine.clocks().add(Stage::Log, start);
-        // What is released may close the database, which waits for the log's thread.
-        drop(groups);
-        self.release();
+        let has_room = |groups: &MutexGuard<'_, Groups>| {
+            let may_write = groups.writer.as_ref().is_none_or(|writer| writer.in_flight().has_room());
+            may_write && self.preparation.as_ref().is_none_or(|preparation| preparation.has_room())
+        };
+        let Some(groups) = self.groups.try_lock().filter(has_room) else { return false };
+        self.write_sync_and_release(groups, work);
         true
     }
 
@@ -219,18 +296,17 @@ impl LogStage {
         }
     }
 
-    /// Closes the present epoch, if that is still the `work`, and makes it durable.
-    fn close_group(&self, groups: &mut Groups, work: Work) {
+    /// Closes the present epoch, if that is still the `work`, and writes its group; there is room for one in flight.
+    fn write_group(&self, groups: &mut Groups, work: Work) -> Option<Written> {
         let engine = self.engine.clone();
         if engine.progress().failure().is_some() {
             // Nothing is taken any more, so nothing can be in it; epochs stand still.
-            return;
+            return None;
         }
         let worker_contexts = engine.store().worker_contexts();
-        let Some(epoch) = self.close_epoch_of(&work) else { return };
+        let epoch = self.close_epoch_of(&work)?;
         let (Some(writer), Some(preparation)) = (&mut groups.writer, &self.preparation) else {
-            engine.progress().publish(epoch);
-            return;
+            return Some(Written { unsynced: None, durable: Some(epoch), reserved: 0 });
         };
         let mut buffers: Vec<_> = worker_contexts
             .all()
@@ -247,18 +323,20 @@ impl LogStage {
         }
         let appended: usize = buffers.iter().map(|buffer| buffer.bytes.len()).sum();
         let bytes = appended + groups.merged.len();
+        let mut unsynced = None;
         if bytes > 0 {
             let merged = (!groups.merged.is_empty()).then_some(groups.merged.as_slice());
             let parts: Vec<&[u8]> =
                 buffers.iter().map(|buffer| buffer.bytes.as_slice()).chain(merged).collect();
             let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
-            match room.and_then(|()| writer.append_group(epoch, &parts)) {
-                Ok(flushes) => engine.clocks().add_group(transactions, bytes as u64, flushes),
+            match room.and_then(|()| writer.write_group(epoch, &parts)) {
+                Ok(written) => {
+                    engine.clocks().add_group(transactions, bytes as u64, written.flushes());
+                    unsynced = Some(written);
+                }
                 Err(error) => {
-                    engine.progress().fail(error);
-                    // A transaction that was admitted before commits nothing: `Async` would report it as committed.
-                    engine.store().epochs().close();
-                    return;
+                    self.fail(error);
+                    return None;
                 }
             }
         }
@@ -268,15 +346,8 @@ impl LogStage {
             buffer.transactions = 0;
         }
         drop(buffers);
-        engine.space().give_back(appended + charged);
-        engine.progress().publish(epoch);
-        if !preparation.has_enough() {
-            preparation.secure_room(&engine);
-            preparation.event_count.notify();
-        }
-        if let Some(checkpointer) = &self.checkpointer {
-            checkpointer.look();
-        }
+        let durable = if unsynced.is_none() { writer.in_flight().pass(epoch) } else { None };
+        Some(Written { unsynced, durable, reserved: appended + charged })
     }
 }
 

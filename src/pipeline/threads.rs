@@ -45,6 +45,7 @@ struct Running {
     maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
     reclaimer: Vec<JoinHandle<()>>,
+    clearing: Vec<JoinHandle<()>>,
     /// Those that public features have started when they were first used.
     on_demand: Vec<JoinHandle<()>>,
 }
@@ -77,6 +78,10 @@ impl Starting<'_> {
         let (engine, stage) = (self.plan.engine, Arc::new(stage));
         let own_log = self.plan.own_log.filter(|_| threads.preparation.is_some());
         let own_log = own_log.map(|time| (stage.clone(), time));
+        if stage.has_second() && own_log.is_none() {
+            let stage = stage.clone();
+            self.start("log-2".to_string(), |running| &mut running.log, move || stage.run_second())?;
+        }
         self.start("log".to_string(), |running| &mut running.log, move || stage.run())?;
         if let Some(preparation) = threads.preparation.clone() {
             let engine = engine.clone();
@@ -163,9 +168,12 @@ impl Starting<'_> {
             };
             self.start("sample".to_string(), |running| &mut running.sampler, contexts)?;
         }
+        let reclaimed = engine.clone();
+        let life = move || reclaimer::run(&reclaimed);
+        self.start("reclaim".to_string(), |running| &mut running.reclaimer, life)?;
         let engine = engine.clone();
-        let life = move || reclaimer::run(&engine);
-        self.start("reclaim".to_string(), |running| &mut running.reclaimer, life)
+        let life = move || engine.store().slabs().clear_ahead();
+        self.start("clear".to_string(), |running| &mut running.clearing, life)
     }
 
     fn start(
@@ -272,6 +280,7 @@ impl Threads {
         // Release pairs with the acquire in `LogStage::run`.
         self.stop_log.store(true, Ordering::Release);
         engine.log_event_count().notify();
+        engine.second_log_event_count().notify();
         join(&mut running.log);
         let failure = engine.progress().failure();
         // A thread that runs a closure at this very moment must not wait for a log that writes no more.
@@ -285,6 +294,8 @@ impl Threads {
             preparation.stop();
         }
         join(&mut running.preparation);
+        engine.store().slabs().stop_clearing();
+        join(&mut running.clearing);
         failure.map_or(Ok(()), Err)
     }
 }

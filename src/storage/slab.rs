@@ -2,12 +2,14 @@
 //! neighbors in memory, and fresh pages can be touched before a commit needs them.
 //!
 //! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a
-//! small database takes little, and a large one is not slowed down by the system's work for each small page.
+//! small database takes little, and a large one is not slowed down by the system's work for each small page. When the first chunk is
+//! cut from a large page, a thread of its own has the next one cleared (`clearing.rs`).
 //!
 //! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
 //! the next record of the same size. What a dropped table has left is joined to spans (`spans.rs`), which serve records of any
 //! size, and whose pages the system gets back. Records larger than a quarter of a chunk come from the allocator, one by one.
 
+mod clearing;
 mod spans;
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -16,6 +18,7 @@ use std::ptr::NonNull;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 
+use self::clearing::Clearing;
 use self::spans::{Piece, Span, Spans, join};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::large_pages::{LARGE_PAGE_BYTES, give_pages_back, prefer_large_pages};
@@ -51,6 +54,7 @@ pub(crate) struct Slabs {
     unjoined: AtomicUsize,
     /// Whether the store is gone, so that all memory goes with the last table.
     is_closed: AtomicBool,
+    clearing: Clearing,
     budget: Budget,
 }
 
@@ -99,12 +103,24 @@ fn allocate(layout: Layout) -> Result<NonNull<u8>, Refused> {
 }
 
 impl Chunks {
-    /// Free memory: a span, or a fresh chunk.
-    fn fetch(&mut self) -> Result<Span, Refused> {
+    /// Free memory: a span, or a fresh chunk; and the large page behind it, if it is the first of its own.
+    fn fetch(&mut self) -> Result<(Span, Option<NonNull<u8>>), Refused> {
         match self.spans.take() {
-            Some(span) => Ok(span),
-            None => Ok((self.fetch_chunk()?, CHUNK_BYTES)),
+            Some(span) => Ok((span, None)),
+            None => {
+                let chunk = self.fetch_chunk()?;
+                Ok(((chunk, CHUNK_BYTES), self.page_behind(chunk)))
+            }
         }
+    }
+
+    /// The large page behind that of a chunk that was just cut from a region, if the chunk is the first one of its page, and the
+    /// page not the last one of the region.
+    fn page_behind(&self, chunk: NonNull<u8>) -> Option<NonNull<u8>> {
+        let begun = self.left + CHUNK_BYTES;
+        let is_behind = begun.is_multiple_of(REGION_ALIGNMENT) && begun > REGION_ALIGNMENT;
+        // SAFETY: the region has at least another large page behind the one that begins with the chunk.
+        (is_behind && !self.regions.is_empty()).then(|| unsafe { chunk.add(REGION_ALIGNMENT) })
     }
 
     fn fetch_chunk(&mut self) -> Result<NonNull<u8>, Refused> {
@@ -199,8 +215,9 @@ impl Slabs {
     }
 
     fn fetch(&self) -> Result<Span, Refused> {
-        let span = self.chunks.lock().fetch()?;
+        let (span, page_behind) = self.chunks.lock().fetch()?;
         self.budget.note_records(span.1 as i64);
+        page_behind.into_iter().for_each(|page| self.clearing.want(page));
         Ok(span)
     }
 
@@ -250,6 +267,17 @@ impl Slabs {
             unsafe { start.add(page).write_volatile(0) };
         }
         cutter.next = Some((start, bytes));
+    }
+
+    /// The life of the thread that has large pages cleared: until [`stop_clearing`](Self::stop_clearing).
+    pub(crate) fn clear_ahead(&self) {
+        // SAFETY: wanted pages are of regions, which are there as long as the slabs are.
+        unsafe { self.clearing.run() };
+    }
+
+    /// Ends that thread.
+    pub(crate) fn stop_clearing(&self) {
+        self.clearing.stop();
     }
 
     /// Takes a record's memory back.

@@ -11,7 +11,7 @@
 //! - The log is read in the order in which it is written, to the first block that is not there whole. What was durable
 //!   when the backup began was there whole by then, so all of it lies before; and what lies before is a beginning of the
 //!   history. That a later group follows does not mean damage here, as long as the block is there when it is looked at
-//!   again: a group is written only when the one before it is durable ([`LogReader::open_beside_a_writer`]).
+//!   again: a group says which blocks were durable when it was written ([`LogReader::open_beside_a_writer`]).
 //! - The copy has no manifest until all else in it is durable: an interrupted backup is no database.
 
 mod held;

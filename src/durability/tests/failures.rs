@@ -74,7 +74,7 @@ fn a_failed_write_or_sync_closes_the_writer_with_the_first_reason() {
             // The disk is healthy again: nothing is tried all the same.
             assert_eq!(opened.append(&group(epoch, 10)), Err(first.clone()));
         }
-        assert_eq!(opened.writer.failure(), Some(&first));
+        assert_eq!(opened.writer.failure(), Some(first));
         assert_eq!(disk.operations(), operations, "nothing is written any more");
         drop(opened);
         let found = open(&disk, &pages(20, 1)).expect("a restart recovers").groups;

@@ -9,6 +9,7 @@ mod middle;
 mod round_trip;
 mod seeded;
 mod torn_tail;
+mod two_in_flight;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -72,8 +72,16 @@ mod tests {
     fn block(sequence: u64, epoch: u64, index: u32, last: bool) -> Vec<u8> {
         let payload = format!("{sequence},").into_bytes();
         let (payload_checksum, payload_bytes) = (checksum(UUID, &payload), payload.len() as u32);
-        let header =
-            BlockHeader { payload_checksum, payload_bytes, sequence, epoch, segment: 2, index, last };
+        let header = BlockHeader {
+            payload_checksum,
+            payload_bytes,
+            sequence,
+            epoch,
+            segment: 2,
+            index,
+            last,
+            in_flight: 0,
+        };
         [&header.encode(UUID)[..], &payload].concat()
     }
 
