@@ -138,17 +138,21 @@ impl LogStage {
         self.engine.store().epochs().close();
         self.write_and_release(Work::CloseAny);
         self.write_and_release(Work::CloseAny);
-        self.groups.lock().writer.iter().for_each(|writer| writer.in_flight().wait_for_all());
+        let groups = self.groups.lock();
+        groups.writer.iter().for_each(|writer| writer.in_flight().wait_for_all());
         if self.engine.progress().failure().is_some() {
             change_within_epoch(&self.engine);
         }
+        drop(groups);
         self.engine.snapshots().close();
     }
 
-    /// The life of the second log thread: while the first one syncs a group, it writes and syncs the next.
+    /// The life of the second log thread: while the first one syncs a group, it writes and syncs the next. Where the disk
+    /// is full it leaves everything to the first one, which waits for room.
     pub(crate) fn run_second(&self) {
         let in_flight = self.engine.groups_in_flight();
-        let is_wanted = || in_flight.load(Ordering::SeqCst) == 1 && self.something_appended();
+        let has_room = || self.preparation.as_ref().is_some_and(|preparation| preparation.has_room());
+        let is_wanted = || in_flight.load(Ordering::SeqCst) == 1 && has_room() && self.something_appended();
         while !self.stop.load(Ordering::SeqCst) {
             let event_count = self.engine.second_log_event_count();
             event_count.sleep(IDLE, || self.stop.load(Ordering::SeqCst) || is_wanted());
@@ -236,8 +240,11 @@ impl LogStage {
         let early = || self.stop.load(Ordering::SeqCst) || change();
         let event_count = self.engine.log_event_count();
         if self.engine.progress().failure().is_some() {
-            // Nothing is committed any more; but a split phase must end, so that what is durable can be read.
+            // Nothing is committed any more; but a split phase must end, so that what is durable can be read. The other
+            // thread may be at the end of an epoch yet.
+            let groups = self.groups.lock();
             change_within_epoch(&self.engine);
+            drop(groups);
             event_count.sleep(Duration::from_millis(100), early);
             return Work::CloseAny;
         }
