@@ -248,12 +248,13 @@ impl CommonOptions {
         }
     }
 
-    /// A connection for each client, or for each worker. It runs its calls on its own thread.
+    /// A connection for each client, or for each worker. Its calls run on its own thread, or where the protocol or the schedule
+    /// sends what they declare.
     fn path_of_connections(&self) -> Result<CallPath> {
         let unfit = if self.in_flight.is_some() {
             "--in-flight"
-        } else if self.schedule.is_given() || self.schedule.generators().is_some() {
-            "--schedule"
+        } else if self.schedule.has_generators() {
+            "--generators"
         } else if self.think_us > 0 {
             "--think-us"
         } else {
@@ -261,7 +262,7 @@ impl CommonOptions {
             return Ok(CallPath::Connections { connections });
         };
         Err(Failure::Usage(format!(
-            "{unfit} is for procedures; with --interface sql each connection makes one call at a time, on its own thread"
+            "{unfit} is for procedures; with --interface sql each connection makes one call at a time, and waits for it"
         )))
     }
 

@@ -66,6 +66,11 @@ impl ScheduleArguments {
         self.generators.or(self.is_given().then_some(1))
     }
 
+    /// Whether generators were asked for.
+    pub fn has_generators(&self) -> bool {
+        self.generators.is_some()
+    }
+
     /// The source of calls, if it is generators rather than workers or clients.
     pub fn path(&self, clients: usize, in_flight: Option<usize>) -> Result<Option<CallPath>> {
         if clients > 0 {
