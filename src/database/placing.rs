@@ -51,6 +51,14 @@ impl Placing {
         Ok(self.references.as_slice().len())
     }
 
+    /// The references that were collected, each once, in order.
+    pub fn references(&self) -> Vec<u64> {
+        let mut references = self.references.as_slice().to_vec();
+        references.sort_unstable();
+        references.dedup();
+        references
+    }
+
     /// Has the schedule choose a queue for them.
     pub fn decide(&self) -> usize {
         self.shared.input().schedule().place(&self.references).map_or(0, |placement| placement.queue)
@@ -76,6 +84,7 @@ mod tests {
         let before = db.statistics().committed;
         let mut placing = db.placing(&procedure, args![7]).expect("it fits");
         assert_eq!(placing.collect().expect("it fits"), 1);
+        assert_eq!(placing.references().len(), 1);
         let queues: std::collections::HashSet<usize> = (0..9).map(|_| placing.decide()).collect();
         assert_eq!(queues.len(), 3, "nothing is known of it: it goes to the emptiest");
         assert_eq!(db.statistics().committed, before, "it has never run");

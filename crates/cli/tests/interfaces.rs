@@ -38,6 +38,26 @@ fn every_workload_passes_its_check_under_every_protocol() {
 }
 
 #[test]
+fn connections_go_through_every_schedule() {
+    let schedules: [(&[&str], usize); 3] = [
+        (&["--schedule=predict", "--history-seconds=0"], 8),
+        (&["--schedule=random"], 8),
+        (&["--schedule=partition", "--partition-key=branch"], 2),
+    ];
+    for (schedule, workloads) in schedules {
+        for workload in &WORKLOADS[..workloads] {
+            let more = [schedule, &["--transactions=200", "--json"]].concat();
+            let object = json(&arguments(workload, &more));
+            assert_eq!(object["check"], "ok", "{workload:?} {schedule:?}: {object}");
+            let ended = object["committed"].as_u64().unwrap() + object["failed"].as_u64().unwrap();
+            assert_eq!(ended, 200, "{workload:?} {schedule:?}: {object}");
+        }
+    }
+    let refused = errors(&arguments(WORKLOADS[2], &["--schedule=predict", "--generators=2"]));
+    assert!(refused.contains("--generators is for procedures"), "{refused}");
+}
+
+#[test]
 fn every_transaction_of_a_mix_is_made() {
     for (workload, transactions) in [(WORKLOADS[2], 7), (WORKLOADS[4], 5), (WORKLOADS[7], 5)] {
         let all = |object: &serde_json::Value| {

@@ -15,7 +15,7 @@ use heddle_workloads::tpcc::Tpcc;
 use heddledb::{Args, Database, Procedure};
 
 /// Calls that are made beforehand.
-const CALLS: usize = 4_096;
+pub const CALLS: usize = 4_096;
 
 /// A loaded workload, small enough to be filled under valgrind.
 pub fn workload(name: &str) -> Box<dyn Workload> {
@@ -27,7 +27,7 @@ pub fn workload(name: &str) -> Box<dyn Workload> {
 }
 
 /// The calls of one caller, in memory.
-fn calls_of(workload: &dyn Workload, db: &Database) -> (Vec<Procedure>, Vec<(usize, Args)>) {
+pub fn calls_of(workload: &dyn Workload, db: &Database) -> (Vec<Procedure>, Vec<(usize, Args)>) {
     let bound = workload.bind(db, 1).expect("a workload that binds");
     let mut generator = bound.generator(7, 0).expect("a generator");
     let mut calls = Calls::default();
@@ -75,7 +75,7 @@ pub fn by_function(db: &Database, name: &str) -> Result<Box<dyn FnMut(i64)>, Sql
 }
 
 /// An argument as a value of SQL. Times are not those of PostgreSQL, which does not matter here.
-fn value_of(argument: Argument, args: &Args) -> heddledb::Result<Value> {
+pub fn value_of(argument: Argument, args: &Args) -> heddledb::Result<Value> {
     Ok(match argument {
         Argument::Integer(place) => Value::Int8(args.int(place)?),
         Argument::Text(place, text) => Value::text(text(args.int(place)?)),

@@ -13,6 +13,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{Expr, Fetch, FetchDirection, Name, Statement, TypeName};
 use crate::run::KeptRows;
+use crate::routine::footprint::call::declared_call;
 use crate::session::connection::Connection;
 use crate::session::cursor::no_cursor;
 use crate::session::result::{Field, Fields, ResultSink};
@@ -233,6 +234,19 @@ impl Connection {
             self.statement_done();
         }
         done.map_err(|error| self.failed(error))
+    }
+
+    /// For tests and benchmarks, not part of the public interface: the procedure and the arguments by which a call of a function
+    /// declares its keys; none: it declares none.
+    #[doc(hidden)]
+    pub fn declared(
+        &mut self,
+        statement: &PreparedStatement,
+        parameters: &[Value],
+    ) -> Result<Option<(heddledb::Procedure, heddledb::Args)>> {
+        let Some(plan) = self.current_plan(&statement.0)? else { return Ok(None) };
+        let call = declared_call(&mut self.environment, &plan.planned, parameters);
+        Ok(call.map(|call| (call.procedure, call.args)))
     }
 
     fn run_now(

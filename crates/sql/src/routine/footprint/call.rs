@@ -13,11 +13,12 @@ use std::sync::Arc;
 use heddledb::{Action as EngineAction, Args, Procedure, ProcedureDefinition, Value as Stored, ValueRef};
 
 use crate::access::Nowhere;
+use crate::bind::routines::is_call;
 use crate::catalog::Routine;
 use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::error::Result;
 use crate::plan::expression::Expr;
-use crate::plan::node::{FunctionItem, Node, Plan};
+use crate::plan::node::{FunctionItem, Node, Plan, ProjectItem};
 use crate::plan::statement::{Action, Planned};
 use crate::routine::Routines;
 use crate::routine::footprint::accesses::Mode;
@@ -120,10 +121,15 @@ fn of_routine(expression: &Expr) -> Option<&[Expr]> {
 fn of_rows(plan: &Plan) -> Option<&[Expr]> {
     match &plan.node {
         Node::Project { input, expressions } if expressions.iter().all(is_column) => of_rows(input),
-        Node::Functions(node) => match &node.calls[..] {
-            [FunctionItem::Set { call, .. }] if crate::bind::routines::is_call(call.function) => {
+        // A set in the list of targets: of a statement without a table there is one row.
+        Node::ProjectSet { input, items } => match (&input.node, &items[..]) {
+            (Node::Values(rows), [ProjectItem::Set(call)]) if rows.len() == 1 && is_call(call.function) => {
                 Some(&call.arguments)
             }
+            _ => None,
+        },
+        Node::Functions(node) => match &node.calls[..] {
+            [FunctionItem::Set { call, .. }] if is_call(call.function) => Some(&call.arguments),
             [FunctionItem::Scalar { value, .. }] => of_routine(value),
             _ => None,
         },
