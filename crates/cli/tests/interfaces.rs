@@ -50,11 +50,11 @@ fn connections_go_through_every_schedule() {
             let object = json(&arguments(workload, &more));
             assert_eq!(object["check"], "ok", "{workload:?} {schedule:?}: {object}");
             let ended = object["committed"].as_u64().unwrap() + object["failed"].as_u64().unwrap();
-            assert_eq!(ended, 200, "{workload:?} {schedule:?}: {object}");
+            // Those that `predict` places before it has settled are not counted.
+            let is_counted = schedule[0] != "--schedule=predict";
+            assert!(ended == 200 || !is_counted && ended < 200, "{workload:?} {schedule:?}: {object}");
         }
     }
-    let refused = errors(&arguments(WORKLOADS[2], &["--schedule=predict", "--generators=2"]));
-    assert!(refused.contains("--generators is for procedures"), "{refused}");
 }
 
 #[test]
@@ -123,11 +123,10 @@ fn clients_wait_for_durable_answers_and_acknowledge_them() {
 
 #[test]
 fn what_sql_does_not_do_is_refused() {
-    let refused: [(&[&str], &str); 6] = [
+    let refused: [(&[&str], &str); 5] = [
         (&["incr1"], "no functions in SQL"),
         (&["debit-credit", "--in-flight=4"], "--in-flight"),
-        (&["tatp", "--schedule=predict"], "--schedule"),
-        (&["tatp", "--generators=2"], "--schedule"),
+        (&["tatp", "--schedule=predict", "--generators=2"], "--generators"),
         (&["like", "--think-us=5"], "--think-us"),
         (&["smallbank", "--target-mean-ms=5"], "--target-mean-ms"),
     ];

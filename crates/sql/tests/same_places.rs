@@ -11,9 +11,7 @@ use heddle_sql::types::Value;
 use heddle_sql::{Connection, PreparedStatement, Sql};
 use heddle_workloads::Workload;
 use heddle_workloads::smallbank::SmallBank;
-use heddledb::{
-    Args, Database, Durability, Options, PredictOptions, Procedure, ProtocolKind, TracedThread,
-};
+use heddledb::{Args, Database, Durability, Options, PredictOptions, Procedure, ProtocolKind, TracedThread};
 
 /// How many calls of a workload are compared.
 const COMPARED: usize = 400;
@@ -128,7 +126,10 @@ fn executors_that_run_a_function_are_those_that_run_its_procedure() {
                 executors(&db, || drop(connection.run(&statement, &parameters, &mut |_| Ok(()))));
             let what = both.arguments[*number].statement();
             // A procedure's actions run on several executors; a function's body runs on one that owns some of its keys.
-            assert!(of_function.is_subset(&of_procedure), "{what} of {parameters:?}: {of_function:?} {of_procedure:?}");
+            assert!(
+                of_function.is_subset(&of_procedure),
+                "{what} of {parameters:?}: {of_function:?} {of_procedure:?}"
+            );
             assert_eq!(of_function.len(), 1, "{what} of {parameters:?}");
             of_one += usize::from(of_procedure.len() == 1);
         }

@@ -40,6 +40,7 @@ use crate::routine::query::{Door, Execution};
 use crate::run::Access;
 use crate::session::SessionEnvironment;
 use crate::types::Value;
+use crate::types::record::RecordField;
 
 /// The flow graph of a routine.
 #[derive(Debug, Default)]
@@ -108,6 +109,8 @@ pub(crate) struct Start<'s> {
     pub origins: &'s [Origin],
     /// The variables of a trigger's function.
     pub variables: &'s [(&'s str, Value, RowOrigin)],
+    /// The fields of a trigger's rows.
+    pub absent: Option<Arc<[RecordField]>>,
     /// The level of the conditions around.
     pub control: u32,
     pub is_repeated: bool,

@@ -96,9 +96,9 @@ impl Collector {
             let start = Start {
                 arguments: &values,
                 origins: &origins,
-                variables: &[],
                 control: site.control,
                 is_repeated: site.is_repeated,
+                ..Start::default()
             };
             let what = format!("{}()", routine.name);
             self.follow(&routine, &what, &start, site.line, execution)?;
@@ -201,14 +201,9 @@ impl Collector {
             return Ok(());
         };
         let fields = fields_of(&columns_of(&rules.table));
-        // A flow graph shows the function for all events: the rows that there are not have no values, but fields.
         let of_row = |row: &Option<&mut KnownRow>| match row {
             Some(row) => (row_of(&fields, Some(&row.values)), RowOrigin::Fields(row.origins.clone())),
-            None if self.is_of_call() => (Value::Null, RowOrigin::Value(Origin::ARGUMENTS)),
-            None => {
-                let nothing = vec![Value::Null; fields.len()];
-                (row_of(&fields, Some(&nothing)), RowOrigin::Value(Origin::ARGUMENTS))
-            }
+            None => (Value::Null, RowOrigin::Value(Origin::ARGUMENTS)),
         };
         let mut variables = Vec::new();
         for (name, row) in [("old", &old), ("new", &new)] {
@@ -219,6 +214,7 @@ impl Collector {
         variables.extend(about.map(|(name, value)| (name, value, RowOrigin::Value(Origin::ARGUMENTS))));
         let start = Start {
             variables: &variables,
+            absent: Some(fields.clone()),
             control: phase,
             is_repeated: site.is_repeated,
             ..Start::default()

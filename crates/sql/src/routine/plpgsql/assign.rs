@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::catalog::ResultColumn;
 use crate::error::{Result, SqlError, SqlState};
-use crate::routine::plpgsql::interpret::Interpreter;
+use crate::routine::plpgsql::interpret::{Interpreter, is_row_of_trigger};
 use crate::routine::plpgsql::statements::single_row;
 use crate::routine::plpgsql::tree::{Into, RowType, Target, VariableKind};
 use crate::routine::query::QueryPlan;
@@ -95,6 +95,11 @@ impl Interpreter<'_, '_> {
 
     fn assign_field(&mut self, slot: usize, field: &str, value: Value, from: Type) -> Result<()> {
         let variable = &self.program.variables[slot];
+        if let (Value::Null, Some(fields)) = (&self.values[slot], &self.absent)
+            && is_row_of_trigger(self.program, slot)
+        {
+            self.values[slot] = record(fields, vec![Value::Null; fields.len()]);
+        }
         let Value::Record(row) = &self.values[slot] else {
             let message = format!("record \"{}\" is not assigned yet", variable.name);
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)

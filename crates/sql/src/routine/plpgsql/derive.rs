@@ -40,6 +40,7 @@ pub(crate) fn derive(
     for (slot, origin) in body.input_slots().zip(start.origins) {
         origins.set(slot, origin.clone());
     }
+    body.absent = start.absent.clone();
     for (name, value, origin) in start.variables {
         if let Some((_, slot)) = program.scopes[0].names.iter().find(|(known, _)| known == name) {
             body.values[*slot] = value.clone();
@@ -196,7 +197,12 @@ impl<'a> Walk<'a, '_, '_> {
     /// Plans a statement and collects its accesses.
     fn collect(&mut self, fragment: &'a Fragment) -> Result<(Option<std::sync::Arc<QueryPlan>>, Origin)> {
         let program = self.body.program;
-        let view = View { program, values: &self.body.values, scope: fragment.scope };
+        let view = View {
+            program,
+            values: &self.body.values,
+            scope: fragment.scope,
+            absent: self.body.absent.as_ref(),
+        };
         let plan = match fragment.query.plan(self.body.execution.environment, &view) {
             Ok(plan) => plan,
             Err(error) => {
@@ -245,7 +251,12 @@ impl<'a> Walk<'a, '_, '_> {
         let program = self.body.program;
         let environment = &mut *self.body.execution.environment;
         let database = environment.shared.database.clone();
-        let view = View { program, values: &self.body.values, scope: query.scope };
+        let view = View {
+            program,
+            values: &self.body.values,
+            scope: query.scope,
+            absent: self.body.absent.as_ref(),
+        };
         let mut first = None;
         access::run(&database, |access| {
             first = None;
@@ -486,7 +497,12 @@ impl<'a> Walk<'a, '_, '_> {
 
     /// The variables that a CALL assigns: those that stand for output arguments.
     fn outputs(&mut self, query: &Fragment, targets: &[Option<Target>]) -> BTreeSet<usize> {
-        let view = View { program: self.body.program, values: &self.body.values, scope: query.scope };
+        let view = View {
+            program: self.body.program,
+            values: &self.body.values,
+            scope: query.scope,
+            absent: self.body.absent.as_ref(),
+        };
         match query.query.plan(self.body.execution.environment, &view) {
             Ok(plan) => slots_of(plan.outputs.iter().filter_map(|&at| targets.get(at)?.as_ref())),
             // It is not derived.

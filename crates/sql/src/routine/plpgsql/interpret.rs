@@ -52,6 +52,8 @@ pub(super) struct Interpreter<'a, 'b> {
     pub(super) rows: Vec<Value>,
     /// The row of the statement that ran last, kept for its memory.
     pub(super) row: Vec<Value>,
+    /// Of a trigger's function: the fields of NEW and OLD, also of the one that there is not.
+    pub(super) absent: Option<Arc<[RecordField]>>,
 }
 
 /// The variables as the statements of one scope see them.
@@ -59,6 +61,8 @@ pub(super) struct View<'v> {
     pub(super) program: &'v Program,
     pub(super) values: &'v [Value],
     pub(super) scope: usize,
+    /// As the body has them.
+    pub(super) absent: Option<&'v Arc<[RecordField]>>,
 }
 
 impl View<'_> {
@@ -131,9 +135,14 @@ impl Frame for View<'_> {
     fn shape(&self, slot: usize) -> Option<Arc<[RecordField]>> {
         match &self.values[slot] {
             Value::Record(record) => Some(record.fields.clone()),
-            _ => None,
+            _ => self.absent.filter(|_| is_row_of_trigger(self.program, slot)).cloned(),
         }
     }
+}
+
+/// Whether a variable is NEW or OLD of a trigger's function. Fields of the one that there is not are NULL.
+pub(super) fn is_row_of_trigger(program: &Program, slot: usize) -> bool {
+    program.scopes[0].names.iter().any(|(name, known)| *known == slot && (name == "new" || name == "old"))
 }
 
 /// The fields of columns.
@@ -160,6 +169,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             result: None,
             rows: Vec::new(),
             row: Vec::new(),
+            absent: None,
         }
     }
 
@@ -393,7 +403,12 @@ impl<'a, 'b> Interpreter<'a, 'b> {
 
     /// The value of an expression, and its type.
     pub(super) fn evaluate(&mut self, fragment: &Fragment) -> Result<(Value, Type)> {
-        let view = View { program: self.program, values: &self.values, scope: fragment.scope };
+        let view = View {
+            program: self.program,
+            values: &self.values,
+            scope: fragment.scope,
+            absent: self.absent.as_ref(),
+        };
         fragment.query.evaluate(self.execution, &view)
     }
 

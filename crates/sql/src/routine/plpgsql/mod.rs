@@ -74,6 +74,7 @@ pub(crate) fn run_trigger(
     columns: &[ResultColumn],
 ) -> Result<Option<Vec<Value>>> {
     let mut body = Interpreter::new(execution, program, routine);
+    body.absent = Some(fields_of(columns));
     for (name, value) in variables {
         if let Some((_, slot)) = program.scopes[0].names.iter().find(|(known, _)| known == name) {
             body.values[*slot] = value.clone();

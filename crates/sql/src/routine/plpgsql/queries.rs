@@ -61,7 +61,12 @@ impl Interpreter<'_, '_> {
         check: impl FnOnce(&QueryPlan) -> Result<()>,
         each: &mut dyn FnMut(&[Value]) -> Result<bool>,
     ) -> Result<(Arc<QueryPlan>, u64)> {
-        let view = View { program: self.program, values: &self.values, scope: fragment.scope };
+        let view = View {
+            program: self.program,
+            values: &self.values,
+            scope: fragment.scope,
+            absent: self.absent.as_ref(),
+        };
         let described = |error| in_statement(error, &fragment.query.text);
         let plan = fragment.query.plan(self.execution.environment, &view).map_err(described)?;
         check(&plan)?;
@@ -85,7 +90,12 @@ impl Interpreter<'_, '_> {
 
     /// Runs a statement, and assigns the row that it returns.
     fn run_into(&mut self, query: &Fragment, into: &Into) -> Result<()> {
-        let view = View { program: self.program, values: &self.values, scope: query.scope };
+        let view = View {
+            program: self.program,
+            values: &self.values,
+            scope: query.scope,
+            absent: self.absent.as_ref(),
+        };
         let described = |error| in_statement(error, &query.query.text);
         let plan = query.query.plan(self.execution.environment, &view).map_err(described)?;
         if plan.columns.is_empty() {
@@ -178,7 +188,12 @@ impl Interpreter<'_, '_> {
             })?;
             return Ok((plan, row));
         }
-        let view = View { program: self.program, values: &self.values, scope: query.scope };
+        let view = View {
+            program: self.program,
+            values: &self.values,
+            scope: query.scope,
+            absent: self.absent.as_ref(),
+        };
         let described = |error| in_statement(error, &query.query.text);
         let plan = query.query.plan(self.execution.environment, &view).map_err(described)?;
         let row = plan.call(self.execution, &view).map_err(described)?;
