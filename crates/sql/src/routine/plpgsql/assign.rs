@@ -18,8 +18,20 @@ use crate::types::{Modifier, Type, Value};
 impl Interpreter<'_, '_> {
     /// Assigns a value of a type.
     pub(super) fn assign(&mut self, target: &Target, value: Value, ty: Type) -> Result<()> {
-        if !target.subscripts.is_empty() {
-            return self.assign_element(target, value, ty);
+        let subscripts = self.subscripts(target)?;
+        self.assign_at(target, &subscripts, value, ty)
+    }
+
+    /// Assigns a value of a type, to the element with these subscripts if there are any.
+    pub(super) fn assign_at(
+        &mut self,
+        target: &Target,
+        subscripts: &[i32],
+        value: Value,
+        ty: Type,
+    ) -> Result<()> {
+        if !subscripts.is_empty() {
+            return self.assign_element(target, subscripts, value, ty);
         }
         match &target.field {
             None => self.assign_variable(target.slot, value, ty),
@@ -121,8 +133,8 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
-    /// `array[subscript] := value`, of a variable or of a field.
-    fn assign_element(&mut self, target: &Target, value: Value, from: Type) -> Result<()> {
+    /// The subscripts of a target. They are computed before the value that is assigned.
+    pub(super) fn subscripts(&mut self, target: &Target) -> Result<Vec<i32>> {
         let mut subscripts = Vec::with_capacity(target.subscripts.len());
         for subscript in &target.subscripts {
             match self.evaluate_as(subscript, Type::Int4)? {
@@ -133,6 +145,17 @@ impl Interpreter<'_, '_> {
                 }
             }
         }
+        Ok(subscripts)
+    }
+
+    /// `array[subscript] := value`, of a variable or of a field.
+    fn assign_element(
+        &mut self,
+        target: &Target,
+        subscripts: &[i32],
+        value: Value,
+        from: Type,
+    ) -> Result<()> {
         let (current, ty) = self.current(target)?;
         let Some(element) = ty.element() else {
             let name = self.execution.environment.catalog.type_display(ty);
@@ -141,11 +164,11 @@ impl Interpreter<'_, '_> {
         };
         let value = convert(self.execution.environment, value, from, element, Modifier::NONE)?;
         let array = match &current {
-            Value::Array(array) => array.with_element(&subscripts, value)?,
-            _ => ArrayValue::empty(element).with_element(&subscripts, value)?,
+            Value::Array(array) => array.with_element(subscripts, value)?,
+            _ => ArrayValue::empty(element).with_element(subscripts, value)?,
         };
         let plain = Target { slot: target.slot, field: target.field.clone(), subscripts: Vec::new() };
-        self.assign(&plain, Value::array(array), ty)
+        self.assign_at(&plain, &[], Value::array(array), ty)
     }
 
     /// A target's value and its type.

@@ -358,8 +358,9 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     fn plain_statement(&mut self, kind: &'a Kind) -> Result<()> {
         match kind {
             Kind::Assign { target, value } => {
+                let subscripts = self.subscripts(target)?;
                 let (value, ty) = self.evaluate(value)?;
-                self.assign(target, value, ty)
+                self.assign_at(target, &subscripts, value, ty)
             }
             Kind::ReturnNext(value) => self.return_next(value.as_ref()),
             Kind::ReturnQuery(source) => self.return_query(source),
