@@ -137,8 +137,15 @@ impl Generator {
                 self.block(depth - 1),
                 self.block(depth - 1)
             ),
-            14 => self.integer_loop(depth),
-            15 => {
+            kind @ 14..18 => self.a_loop(kind - 14, depth, &value, &other),
+            _ => self.protected(depth),
+        }
+    }
+
+    fn a_loop(&mut self, kind: usize, depth: usize, value: &str, other: &str) -> String {
+        match kind {
+            0 => self.integer_loop(depth),
+            1 => {
                 self.loops += 1;
                 let body = self.block(depth - 1);
                 self.loops -= 1;
@@ -146,13 +153,13 @@ impl Generator {
                     "for r in select k, v from log where k < {other} order by k loop\na := r.v + coalesce(a, 0);\n{body}\nend loop;"
                 )
             }
-            16 => {
+            2 => {
                 self.loops += 1;
                 let body = self.block(depth - 1);
                 self.loops -= 1;
                 format!("foreach x in array arr || {value} loop\n{body}\nend loop;")
             }
-            17 => {
+            _ => {
                 self.loops += 1;
                 self.names += 1;
                 let body = self.block(depth - 1);
@@ -163,21 +170,22 @@ impl Generator {
                     self.condition(1)
                 )
             }
-            _ => {
-                let names = [
-                    "others",
-                    "unique_violation",
-                    "division_by_zero",
-                    "raise_exception or no_data_found",
-                    "integrity_constraint_violation",
-                ];
-                let name = names[self.below(names.len())];
-                let loops = std::mem::take(&mut self.loops);
-                let body = self.block(depth - 1);
-                self.loops = loops;
-                format!("begin\n{body}\nexception when {name} then\n{}\nend;", self.block(depth - 1))
-            }
         }
+    }
+
+    fn protected(&mut self, depth: usize) -> String {
+        let names = [
+            "others",
+            "unique_violation",
+            "division_by_zero",
+            "raise_exception or no_data_found",
+            "integrity_constraint_violation",
+        ];
+        let name = names[self.below(names.len())];
+        let loops = std::mem::take(&mut self.loops);
+        let body = self.block(depth - 1);
+        self.loops = loops;
+        format!("begin\n{body}\nexception when {name} then\n{}\nend;", self.block(depth - 1))
     }
 
     /// What only a function that returns rows may do; in another one a look at what was caught.
@@ -261,7 +269,7 @@ fn setting(name: &str, default: u64) -> u64 {
 /// The statements around one function: it is created, and called.
 fn script(generator: &mut Generator, number: u64) -> Vec<String> {
     let mut script: Vec<String> = Vec::new();
-    if number % 5 == 0 {
+    if number.is_multiple_of(5) {
         generator.functions = 0;
         script.push("drop table if exists log, seen".to_string());
         for at in 0..5 {
