@@ -212,7 +212,7 @@ fn rendered(url: &str, width: u32) -> Option<String> {
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg(format!("--window-size={width},900"))
-            .arg("--timeout=20000")
+            .args(["--virtual-time-budget=3000", "--timeout=20000"])
             .arg(url)
             .output()
             .expect("it runs");
