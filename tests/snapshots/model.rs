@@ -157,6 +157,9 @@ impl World {
     }
 
     fn run(&mut self) {
+        self.write();
+        // Open all the time, so that versions are kept whichever snapshots are drawn.
+        let first = (self.db.snapshot().expect("a snapshot"), self.rows.clone());
         let mut open: Vec<(Snapshot, Rows)> = Vec::new();
         for step in 0..400 {
             self.write();
@@ -172,8 +175,9 @@ impl World {
                 open.iter().for_each(|(snapshot, rows)| self.compare(snapshot, rows));
             }
         }
+        self.compare(&first.0, &first.1);
         assert!(self.db.statistics().snapshot_versions > 0);
-        drop(open);
+        drop((first, open));
         let now = self.db.statistics();
         assert_eq!((now.snapshots_open, now.snapshot_versions, now.snapshot_bytes), (0, 0, 0));
         assert_eq!(now.snapshots_failed, 0);
