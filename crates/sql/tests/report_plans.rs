@@ -209,3 +209,39 @@ fn results_are_the_same_where_hash_joins_and_groups_spill() {
     connection.query("set work_mem = '512kB'").unwrap();
     assert_eq!(sorted(&mut connection), whole);
 }
+
+#[test]
+fn scans_leave_out_rows_that_joins_above_them_would_reject() {
+    let mut connection = connection();
+    connection.query("create table wanted (w_item bigint, w_day smallint)").unwrap();
+    connection
+        .query("insert into wanted select n * 90, n from generate_series(1, 8) n union all select null, 3")
+        .unwrap();
+    connection.query("analyze").unwrap();
+    // Keys of different widths, of which some are NULL, and a filter of the scan's own.
+    let joined = "select l_order, l_number, w_day, n_name from line, wanted, nation \
+         where l_item = w_item and l_day = n_key and l_amount > 10";
+    let found = plan(&mut connection, joined);
+    let scan = lines_with(&found, "Seq Scan on line");
+    assert!(scan.first().is_some_and(|line| !line.contains("actual rows=36000")), "{found}");
+    let by_row = "select l_order, l_number, (select w_day from wanted where w_item = l_item), \
+         (select n_name from nation where n_key = l_day) from line \
+         where l_amount > 10 and l_item % 90 = 0 and l_item between 90 and 720 and l_day between 1 and 50";
+    assert_same(&mut connection, joined, by_row);
+    // Several threads group the rows that are left.
+    let grouped = "select w_day, count(*), sum(l_amount) from line, wanted, orders, customer \
+         where l_item = w_item and o_key = l_order and o_customer = c_key group by w_day";
+    let by_group = "select l_item / 90, count(*), sum(l_amount) from line where l_item in (select w_item from wanted) \
+         and l_order <= 9000 group by l_item / 90";
+    assert_same(&mut connection, grouped, by_group);
+    // The rows of an outer join go with the row that they are rows of, and no other ones do.
+    let outer = "select l_order, l_number, o_day from line left join orders on o_key = l_order and o_day < 100 \
+         join wanted on w_item = l_item";
+    let inner = "select l_order, l_number, (select o_day from orders where o_key = l_order and o_day < 100) \
+         from line where l_item in (select w_item from wanted)";
+    assert_same(&mut connection, outer, inner);
+    let kept = "select count(*), count(w_day) from line left join wanted on w_item = l_item";
+    assert_eq!(rows(&mut connection, kept), [[Some("36000".to_owned()), Some("288".to_owned())]]);
+    let absent = "select count(*) from line where not exists (select 1 from wanted where w_item = l_item)";
+    assert_eq!(rows(&mut connection, absent), [[Some("35712".to_owned())]]);
+}

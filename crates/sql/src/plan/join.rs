@@ -30,6 +30,8 @@ const CHEAP_LOOKUPS: f64 = 1_000.0;
 const LOOKUP_COST: f64 = 7.0;
 /// What it costs at most to find the first row of a lookup.
 const FIRST_ROW_COST: f64 = 6.0;
+/// Which share of the left side's rows has a partner at most where the scan beneath looks for one itself.
+const DROPPED_SHARE_MAX: f64 = 0.5;
 /// What a pair of rows costs in a nested loop.
 const PAIR_COST: f64 = 0.4;
 
@@ -200,9 +202,9 @@ impl Planner<'_> {
         for condition in &join.conditions {
             match key_pair(condition, &left.layout, &right.layout) {
                 Some((of_left, of_right)) => {
-                    let wide = of_left.ty() != of_right.ty();
-                    left_keys.push(self.key_expr(of_left, wide, &left.layout)?);
-                    right_keys.push(self.key_expr(of_right, wide, &right.layout)?);
+                    // Integers of different widths that are equal hash alike.
+                    left_keys.push(self.expr(of_left, &left.layout)?);
+                    right_keys.push(self.expr(of_right, &right.layout)?);
                 }
                 None => rest.push(condition),
             }
@@ -219,6 +221,8 @@ impl Planner<'_> {
         let layout = if shows_right { joined } else { left.layout };
         let order =
             if matches!(join.kind, JoinKind::Full | JoinKind::Right) { Vec::new() } else { left.order };
+        let drops_left = matches!(join.kind, JoinKind::Inner | JoinKind::Semi)
+            && join.rows < left.plan.rows * DROPPED_SHARE_MAX;
         let node = HashNode {
             left: left.plan,
             right: right.plan,
@@ -229,26 +233,12 @@ impl Planner<'_> {
             seen: None,
             output: None,
             null_aware: join.null_aware,
+            drops_left,
         };
         let plan = self.plan(Node::Hash(Box::new(node)), width, join.rows, cost);
         // Hash joins that spill give their rows part by part.
         drop(order);
         Ok(Stage { plan, layout, order: Vec::new() })
-    }
-
-    /// A key of a hash join; integers of different widths are hashed as the widest.
-    fn key_expr(&mut self, expr: &BoundExpr, wide: bool, layout: &Layout) -> Result<Expr> {
-        let key = self.expr(expr, layout)?;
-        if !wide || expr.ty() == crate::types::Type::Int8 {
-            return Ok(key);
-        }
-        crate::plan::translate::cast(
-            key,
-            expr.ty(),
-            crate::types::Type::Int8,
-            crate::types::Modifier::NONE,
-            false,
-        )
     }
 
     /// The slots that hold expressions over a stage's rows; what is no slot yet is computed into one.

@@ -319,6 +319,8 @@ pub(crate) struct HashNode {
     pub(crate) output: Option<Picked>,
     /// `NOT IN`: a NULL on the right side empties the result, and a NULL on the left finds no answer.
     pub(crate) null_aware: bool,
+    /// Whether so many rows of the left side have no partner that a scan beneath had better not read them as a whole.
+    pub(crate) drops_left: bool,
 }
 
 /// One column of an order.

@@ -320,6 +320,8 @@ impl PartialEq for Value {
         match (self, other) {
             (Value::Int4(left), Value::Int4(right)) => left == right,
             (Value::Int8(left), Value::Int8(right)) => left == right,
+            (Value::Int4(left), Value::Int8(right)) => i64::from(*left) == *right,
+            (Value::Int8(left), Value::Int4(right)) => *left == i64::from(*right),
             (Value::Text(left), Value::Text(right)) => left == right,
             _ => self.cmp(other) == Ordering::Equal,
         }

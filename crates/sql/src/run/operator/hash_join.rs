@@ -17,7 +17,7 @@ use crate::run::memory::row_bytes;
 use crate::run::operator::parallel::rows_in_parallel;
 use crate::run::operator::spilled_join::Parts;
 use crate::run::operator::{Operator, Running, operator};
-use crate::run::order::{hash_slots, same_slots};
+use crate::run::order::{Hashing, hash_slots, same_slots};
 use crate::types::Value;
 
 /// The end of a chain of rows with equal keys.
@@ -81,16 +81,37 @@ impl Build {
         }
     }
 
-    /// The first row of the right side whose keys equal the row's; [`END`] if there is none.
+    /// The first row of the right side whose keys equal those in these slots of a row; [`END`] if there is none.
     #[inline]
-    fn find(&self, node: &HashNode, run: &Run<'_>, row: &[Value]) -> u32 {
-        if self.heads.is_empty() || node.left_keys.iter().any(|&slot| row[slot].is_null()) {
+    fn find(&self, node: &HashNode, hashing: &Hashing, row: &[Value], slots: &[usize]) -> u32 {
+        if self.heads.is_empty() || slots.iter().any(|&slot| row[slot].is_null()) {
             return END;
         }
-        let hash = hash_slots(&run.hashing, row, &node.left_keys);
-        let same =
-            |head: &u32| same_slots(self.rows.row(*head as usize), &node.right_keys, row, &node.left_keys);
+        let hash = hash_slots(hashing, row, slots);
+        let same = |head: &u32| same_slots(self.rows.row(*head as usize), &node.right_keys, row, slots);
         self.heads.find(hash, same).map_or(END, |head| *head)
+    }
+}
+
+/// The keys of a right side, for operators of the left side: rows whose keys are not among them have no partner.
+#[derive(Clone)]
+pub(crate) struct KeyFilter<'e> {
+    node: &'e HashNode,
+    build: Arc<Build>,
+    /// Where the keys are in the rows of the operator that has the filter.
+    pub(crate) slots: Vec<usize>,
+}
+
+impl KeyFilter<'_> {
+    /// The same filter for rows that have the keys in these slots.
+    pub(crate) fn with_slots(self, slots: Vec<usize>) -> Self {
+        KeyFilter { slots, ..self }
+    }
+
+    /// Whether a row has a partner, as far as its keys, which are in these slots, say.
+    #[inline]
+    pub(crate) fn admits(&self, hashing: &Hashing, row: &[Value], slots: &[usize]) -> bool {
+        self.build.find(self.node, hashing, row, slots) != END
     }
 }
 
@@ -124,7 +145,7 @@ impl<'e> HashJoin<'e> {
 
     /// A join with a right side that was read already.
     pub(crate) fn with_build(node: &'e HashNode, left: Running<'e>, build: Arc<Build>) -> HashJoin<'e> {
-        HashJoin {
+        let mut join = HashJoin {
             node,
             left,
             right: None,
@@ -134,6 +155,16 @@ impl<'e> HashJoin<'e> {
             probe: None,
             parts: None,
             unmatched: None,
+        };
+        join.filter_left();
+        join
+    }
+
+    /// Lets the left side leave out rows without a partner, if many have none.
+    fn filter_left(&mut self) {
+        if self.node.drops_left {
+            let (build, slots) = (self.build.clone(), self.node.left_keys.clone());
+            self.left.drop_unmatched(KeyFilter { node: self.node, build, slots });
         }
     }
 
@@ -177,6 +208,7 @@ impl<'e> HashJoin<'e> {
             build.add(self.node, run, batch);
         }
         self.start_probing(build);
+        self.filter_left();
         Ok(())
     }
 
@@ -219,7 +251,7 @@ impl<'e> HashJoin<'e> {
         result: &mut Batch,
     ) -> Result<()> {
         let node = self.node;
-        let mut at = build.find(node, run, row);
+        let mut at = build.find(node, &run.hashing, row, &node.left_keys);
         let mut found = false;
         while at != END {
             let position = at as usize;
@@ -284,6 +316,23 @@ impl<'e> HashJoin<'e> {
 }
 
 impl<'e> Operator<'e> for HashJoin<'e> {
+    fn drop_unmatched(&mut self, filter: KeyFilter<'e>) {
+        // Rows of the left side may go if each row of the result has one.
+        if !matches!(self.node.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti)
+            || self.node.condition.is_some()
+            || self.parts.is_some()
+        {
+            return;
+        }
+        let slot = |slot: &usize| match &self.node.output {
+            Some(output) => output.left.get(*slot).copied(),
+            None => (*slot < self.node.left.width).then_some(*slot),
+        };
+        if let Some(slots) = filter.slots.iter().map(slot).collect() {
+            self.left.drop_unmatched(filter.with_slots(slots));
+        }
+    }
+
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         if let Some(right) = self.right.take() {
             self.build(run, right)?;

@@ -64,7 +64,7 @@ impl<'e> LookupJoin<'e> {
             }
             let mut partners = Batch::new(node.scan.decoder.len());
             while partners.is_empty() {
-                if !probe.found.fill(&node.scan, run, &mut partners, most)? && partners.is_empty() {
+                if !probe.found.fill(&node.scan, run, &mut partners, most, &[])? && partners.is_empty() {
                     let Some(request) = probe.requests.next() else { return Ok(true) };
                     probe.found = open(&node.scan, run, request)?;
                 }

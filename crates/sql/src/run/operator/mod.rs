@@ -24,7 +24,7 @@ mod spilled_join;
 mod window;
 mod window_frame;
 
-pub(crate) use hash_join::Build;
+pub(crate) use hash_join::{Build, KeyFilter};
 
 use crate::error::Result;
 use crate::plan::node::{Node, Plan};
@@ -39,6 +39,9 @@ pub(crate) trait Operator<'e> {
     /// Says before the first batch that no more rows than these may be wanted, so that the first one is no larger: what
     /// is computed from further rows could fail, or draw values from a sequence.
     fn expect_few(&mut self, _rows: usize) {}
+
+    /// Lets the operator leave out rows that the filter rejects; it need not.
+    fn drop_unmatched(&mut self, _filter: KeyFilter<'e>) {}
 }
 
 pub(crate) type Running<'e> = Box<dyn Operator<'e> + 'e>;
@@ -110,6 +113,10 @@ struct Counted<'e> {
 }
 
 impl<'e> Operator<'e> for Counted<'e> {
+    fn drop_unmatched(&mut self, filter: KeyFilter<'e>) {
+        self.running.drop_unmatched(filter);
+    }
+
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         let batch = self.running.next(run)?;
         if let (Some(counts), Some(batch)) = (&mut run.counts, &batch)

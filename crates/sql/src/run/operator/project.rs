@@ -5,7 +5,7 @@ use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
-use crate::run::operator::{Operator, Running, operator};
+use crate::run::operator::{KeyFilter, Operator, Running, operator};
 
 /// Rows of expressions.
 pub(crate) struct ValueRows<'e> {
@@ -50,6 +50,10 @@ pub(crate) struct Filter<'e> {
 }
 
 impl<'e> Operator<'e> for Filter<'e> {
+    fn drop_unmatched(&mut self, filter: KeyFilter<'e>) {
+        self.input.drop_unmatched(filter);
+    }
+
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         while let Some(mut batch) = self.input.next(run)? {
             batch.retain(|row| run.holds(self.condition, row))?;
@@ -94,6 +98,18 @@ impl<'e> Project<'e> {
 }
 
 impl<'e> Operator<'e> for Project<'e> {
+    fn drop_unmatched(&mut self, filter: KeyFilter<'e>) {
+        let slot = |slot: &usize| match self.expressions.get(*slot) {
+            Some(Expr::Slot(below)) => Some(*below),
+            _ => None,
+        };
+        let slots: Option<Vec<usize>> = filter.slots.iter().map(slot).collect();
+        // What is computed may fail, and must: rows are left out where nothing is.
+        if let (Some(slots), true) = (slots, self.computed.is_empty()) {
+            self.input.drop_unmatched(filter.with_slots(slots));
+        }
+    }
+
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         let Some(mut batch) = self.input.next(run)? else { return Ok(None) };
         let mut result = Batch::with_capacity(self.expressions.len(), batch.len());

@@ -13,7 +13,7 @@ use crate::plan::node::{Bound, Path, ScanNode};
 use crate::plan::scan::HIDDEN_KEY;
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
-use crate::run::operator::Operator;
+use crate::run::operator::{KeyFilter, Operator};
 use crate::storage;
 use crate::types::{Modifier, Type, Value};
 
@@ -215,6 +215,7 @@ impl<'e> Found<'e> {
         run: &mut Run<'e>,
         batch: &mut Batch,
         most: usize,
+        keys: &[ScanKeys<'e>],
     ) -> Result<bool> {
         match std::mem::replace(self, Found::Ended) {
             Found::Ended => Ok(false),
@@ -240,19 +241,29 @@ impl<'e> Found<'e> {
             }
             Found::Scan(mut scan) => {
                 let more = match &node.filter {
-                    None => scan.read(&mut |row| {
+                    None if keys.is_empty() => scan.read(&mut |row| {
                         batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))?;
                         Ok(batch.len() < most)
                     })?,
-                    Some(filter) => {
+                    filter => {
                         let mut slots = vec![Value::Null; node.decoder.len()];
+                        let others = keys.last().map_or(&node.others, |keys| &keys.others);
                         scan.read(&mut |row| {
-                            node.decoder.decode_some(row, &node.filtered, &mut slots)?;
-                            if !run.holds(filter, &slots)? {
-                                run.check_interrupt()?;
-                                return Ok(true);
+                            if let Some(filter) = filter {
+                                node.decoder.decode_some(row, &node.filtered, &mut slots)?;
+                                if !run.holds(filter, &slots)? {
+                                    run.check_interrupt()?;
+                                    return Ok(true);
+                                }
                             }
-                            node.decoder.decode_some(row, &node.others, &mut slots)?;
+                            for keys in keys {
+                                node.decoder.decode_some(row, &keys.read, &mut slots)?;
+                                if !keys.filter.admits(&run.hashing, &slots, &keys.filter.slots) {
+                                    run.check_interrupt()?;
+                                    return Ok(true);
+                                }
+                            }
+                            node.decoder.decode_some(row, others, &mut slots)?;
                             batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
                             Ok(batch.len() < most)
                         })?
@@ -274,6 +285,16 @@ pub(crate) struct TableScan<'e> {
     found: Found<'e>,
     /// How many rows the next batch has: few at first, where few may be wanted.
     most: usize,
+    keys: Vec<ScanKeys<'e>>,
+}
+
+/// Keys by which a hash join above rejects rows.
+pub(crate) struct ScanKeys<'e> {
+    /// Its slots are the decoder's.
+    filter: KeyFilter<'e>,
+    /// The slots that are read for it, and those that are read of rows that pass it.
+    read: Vec<usize>,
+    others: Vec<usize>,
 }
 
 /// How many rows the first batch of a scan has.
@@ -281,17 +302,24 @@ const FIRST_ROWS: usize = 16;
 
 impl<'e> TableScan<'e> {
     pub(crate) fn new(node: &'e ScanNode) -> TableScan<'e> {
-        TableScan { node, requests: None, found: Found::Ended, most: FIRST_ROWS }
+        TableScan { node, requests: None, found: Found::Ended, most: FIRST_ROWS, keys: Vec::new() }
     }
 
     /// A scan of a part that was cut out of the whole.
     pub(crate) fn of_part(node: &'e ScanNode, part: Box<dyn RowScan + Send>) -> TableScan<'e> {
         let requests = Some(Vec::new().into_iter());
-        TableScan { node, requests, found: Found::Scan(part), most: BATCH_ROWS }
+        TableScan { node, requests, found: Found::Scan(part), most: BATCH_ROWS, keys: Vec::new() }
     }
 }
 
 impl<'e> Operator<'e> for TableScan<'e> {
+    fn drop_unmatched(&mut self, filter: KeyFilter<'e>) {
+        let slots: Vec<usize> = filter.slots.iter().map(|&slot| self.node.output[slot]).collect();
+        let waiting = self.keys.last().map_or(&self.node.others, |keys| &keys.others);
+        let (read, others) = waiting.iter().copied().partition(|slot| slots.contains(slot));
+        self.keys.push(ScanKeys { filter: filter.with_slots(slots), read, others });
+    }
+
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         if self.requests.is_none() {
             self.requests = Some(requests(self.node, run, &[])?.into_iter());
@@ -299,7 +327,7 @@ impl<'e> Operator<'e> for TableScan<'e> {
         run.check_interrupt()?;
         let mut batch = Batch::with_capacity(self.node.output.len(), self.most);
         while batch.len() < self.most {
-            if self.found.fill(self.node, run, &mut batch, self.most)? {
+            if self.found.fill(self.node, run, &mut batch, self.most, &self.keys)? {
                 continue;
             }
             let Some(request) = self.requests.as_mut().and_then(Iterator::next) else { break };
