@@ -6,7 +6,8 @@ use crate::transaction::Tx;
 
 impl Session {
     /// As [`run`](Self::run), for a body that inserts very many rows. Into a table that the transaction has created, emptied or rebuilt
-    /// they go at once, while [`run`](Self::run) keeps rows until the commit, which takes several times their memory.
+    /// they go at once, while [`run`](Self::run) keeps rows until the commit, which takes several times their memory. A table with a
+    /// foreign key is written as by `run`.
     ///
     /// If it fails, the transaction is marked for abort, unless no row was loaded. A body that would have to be retried fails
     /// with [`Error::Conflict`](crate::Error::Conflict) once it has loaded rows. While the transaction has savepoints it is the same as `run`.

@@ -255,6 +255,11 @@ impl TableLinks {
         if cascades { Reach::Writes } else { Reach::Reads }
     }
 
+    /// Whether it has foreign keys itself.
+    pub(crate) fn has_own(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
     /// Whether a change of this column is one of a foreign key's.
     pub(crate) fn concern(&self, column: usize) -> bool {
         self.outgoing.iter().any(|link| link.columns.contains(&column))

@@ -70,6 +70,36 @@ fn tables_and_rows_come_together() {
 }
 
 #[test]
+fn rows_that_are_loaded_have_their_referenced_rows() {
+    for db in databases() {
+        let mut session = begun(&db);
+        let parents = session.create_table(parents()).expect("parents");
+        let children = session.create_table(children(by_key())).expect("children");
+        session
+            .load(|tx| {
+                tx.insert(&parents, row![1, 10, 0])?;
+                tx.insert(&children, row![11, 1, 0])?;
+                // A body may go on after an error.
+                no_parent(tx.insert(&children, row![12, 2, 0]));
+                tx.insert(&children, row![13, 1, 0])
+            })
+            .expect("loaded");
+        session.commit().expect("committed");
+        let rig = Rig { db, parents, children };
+        assert_eq!(rig.children(), [(11, Some(1)), (13, Some(1))]);
+        rig.check();
+        let mut session = begun(&rig.db);
+        session.truncate(&["child"]).expect("emptied");
+        let deferred =
+            TableChange::new().drop_constraint("child_parent").add_foreign_key(by_key().deferred());
+        let children = session.change_table("child", deferred).expect("changed");
+        session.load(|tx| tx.insert(&children, row![14, 4, 0])).expect("checked later");
+        no_parent(session.commit());
+        rig.check();
+    }
+}
+
+#[test]
 fn others_know_nothing_of_a_foreign_key_before_its_commit_or_after_its_rollback() {
     for db in databases() {
         let rig = unlinked(&db);

@@ -2,14 +2,15 @@
 //! made, and no buffer keeps them.
 //!
 //! # Invariants
-//! A row is loaded only into a table that no other transaction has access to, of which the session has buffered nothing, and while
-//! nothing can be rolled back but the whole transaction. So it needs no lock, no validation and no undo.
+//! A row is loaded only into a table that no other transaction has access to, which has no foreign key, of which the session has
+//! buffered nothing, and while nothing can be rolled back but the whole transaction. So it needs no lock, no validation and no undo.
 
 use smallvec::SmallVec;
 
 use super::write::{duplicate, not_unique};
 use super::{Attempt, Target};
 use crate::error::Result;
+use crate::storage::foreign_keys::TableLinks;
 use crate::storage::table::{LoadScratch, Loaded};
 use crate::types::ValueRef;
 
@@ -31,6 +32,8 @@ impl<'a> Attempt<'a> {
         let table = target.table;
         if session.loading.as_ref().is_none_or(|loading| loading.is_paused)
             || !session.schema.is_own(table.id())
+            // A row whose foreign key refuses it must be taken back, and a deferred one is checked by the writes.
+            || table.is_linked() && session.schema.links().table(table.id()).is_some_and(TableLinks::has_own)
         {
             return Ok(false);
         }
