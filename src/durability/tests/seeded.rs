@@ -260,9 +260,7 @@ fn follower_and_look(bug: Option<Bug>) -> Found {
 
 fn look(bug: Option<Bug>, round: u64) -> Found {
     follower_and_look(bug)?;
-    if round == 0 {
-        two_in_flight::look(bug, round)?;
-    }
+    two_in_flight::look(bug, round)?;
     let (disk, made) = run_and_look(bug, round)?;
     damage_and_look(&disk, &made)?;
     checkpoint_and_look(bug)
