@@ -44,7 +44,8 @@ pub struct Settings {
     pub max_row_bytes: u64,
     /// The default of `work_mem`: memory for one statement's sorts, hash tables and stored rows, in bytes.
     pub work_mem_bytes: u64,
-    /// The same for all statements together. Beyond it they spill to disk or fail (53200).
+    /// The same for all statements together, with the large values that they compute. Beyond it they spill to disk or
+    /// fail (53200).
     pub total_work_mem_bytes: u64,
     /// Connections at once, unauthenticated ones included.
     pub max_connections: usize,

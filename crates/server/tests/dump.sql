@@ -55,3 +55,57 @@ $$;
 CREATE TABLE ledger (id integer PRIMARY KEY, amount numeric(12,2) NOT NULL);
 INSERT INTO ledger VALUES (1, 12.50);
 CREATE TRIGGER keep BEFORE DELETE ON ledger FOR EACH ROW EXECUTE FUNCTION no_deletes();
+
+CREATE PROCEDURE add_to_ledger(number integer, amount numeric)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO ledger VALUES (number, amount);
+END
+$$;
+CREATE TRIGGER watch AFTER INSERT OR UPDATE OF amount ON ledger FOR EACH ROW WHEN ((new.amount > (1000)::numeric)) EXECUTE FUNCTION no_deletes('a', 'it''s');
+
+-- Indexes in every direction, on expressions, and of some rows.
+CREATE TABLE event (
+    id bigint GENERATED ALWAYS AS IDENTITY (START 5) PRIMARY KEY,
+    at timestamp with time zone,
+    name text,
+    parent bigint,
+    twice bigint GENERATED ALWAYS AS ((parent * 2)) STORED,
+    UNIQUE (name, at)
+);
+ALTER TABLE event ADD CONSTRAINT event_parent FOREIGN KEY (parent) REFERENCES event (id) ON UPDATE CASCADE ON DELETE SET NULL
+    DEFERRABLE INITIALLY DEFERRED;
+CREATE INDEX event_last ON event (at DESC NULLS LAST, name);
+CREATE INDEX event_first ON event (at NULLS FIRST, name DESC);
+CREATE UNIQUE INDEX event_lower ON event (lower(name)) WHERE (parent IS NULL);
+CREATE INDEX event_sum ON event ((id + parent)) INCLUDE (name);
+INSERT INTO event (at, name, parent) VALUES ('2026-01-01 00:00:00+00', 'a', NULL), (NULL, 'b', 5);
+
+-- Every type.
+CREATE TABLE kinds (
+    a smallint, b real, c double precision, d numeric, e char(3), f varchar(5), g bytea, h date, i time, j time(3) with time zone,
+    k timestamp(3), l timestamptz, m interval, n uuid, o json, p jsonb, q boolean, r integer[], s text[][], t mood, u price, v mood[],
+    w "char", x name, y oid
+);
+INSERT INTO kinds VALUES (-1, 1.5, 'NaN', '-Infinity', 'x', 'yy', '\x00ff', '-infinity', '23:59:59.5', '12:00:00.123+02',
+    '2000-01-01 00:00:00.125', 'infinity', '1 mon -2 days 03:00:00', '00000000-0000-0000-0000-000000000001', '{"a" : 1}', '{"a" : 1}', true,
+    '[0:1]={1,NULL}', '{{a,b},{c,"d e"}}', 'sad', 3.50, '{sad,o''k}', 'z', 'n', 17);
+
+-- Comments on everything that can have one.
+COMMENT ON SCHEMA other IS 'others';
+COMMENT ON TYPE mood IS 'how it feels';
+COMMENT ON DOMAIN price IS E'in dollars\\cents';
+COMMENT ON CONSTRAINT price_check ON DOMAIN price IS 'never negative';
+COMMENT ON SEQUENCE alone IS 'counts down';
+COMMENT ON INDEX book_title IS 'for searches';
+COMMENT ON INDEX author_pkey IS 'an index';
+COMMENT ON CONSTRAINT author_pkey ON author IS 'a key';
+COMMENT ON CONSTRAINT title_once ON book IS 'once for each author';
+COMMENT ON CONSTRAINT title_length ON book IS 'not too long';
+COMMENT ON CONSTRAINT book_author_id_fkey ON book IS 'who wrote it';
+COMMENT ON TRIGGER keep ON ledger IS 'nothing is lost';
+COMMENT ON FUNCTION price_in_cents(numeric, integer) IS 'exact';
+COMMENT ON PROCEDURE add_to_ledger(integer, numeric) IS 'adds';
+COMMENT ON VIEW titles IS 'all titles';
+COMMENT ON COLUMN titles.name IS 'the author';

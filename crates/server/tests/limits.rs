@@ -80,7 +80,28 @@ fn statements_beyond_their_memory_spill_or_fail_and_the_server_goes_on() {
     client.batch_execute("SET work_mem = '1GB'").expect("set");
     let (code, message) = failure(&mut client, materialized);
     assert!(code == "53200" && message.contains("together"), "{code} {message}");
-    client.batch_execute(gathered).expect("one value is no row that is kept");
+    // Large values count, too, however they come to be, and are given back at once.
+    for too_large in [
+        gathered,
+        "SELECT length(repeat('x', 100000000))",
+        "SELECT length(repeat('x', 1000000) || repeat('y', 1500000))",
+        "SELECT repeat('x', 100000) FROM generate_series(1, 1000) ORDER BY 1",
+        "SELECT length(replace(repeat('a', 1000), 'a', repeat('b', 10000)))",
+        "SELECT cardinality(array_fill(0, ARRAY[1000000]))",
+        "SELECT cardinality(string_to_array(repeat('a,', 100000), ','))",
+        "SELECT length(array_to_string(array_fill(repeat('x', 1000), ARRAY[10000]), ','))",
+        "SELECT length(lpad('x', 10000000)), length(format('%s%s', repeat('x', 1500000), repeat('x', 1500000)))",
+        "SELECT json_agg(repeat('x', 1000)) IS NULL FROM generate_series(1, 10000)",
+        "DO $$ DECLARE a text := 'x'; BEGIN LOOP a := a || a; END LOOP; END $$",
+    ] {
+        let (code, message) = failure(&mut client, too_large);
+        assert_eq!(code, "53200", "{too_large}: {message}");
+    }
+    let one_by_one = "SELECT sum(length(repeat('x', 100000) || n)) FROM generate_series(1, 1000) AS n";
+    client.batch_execute(one_by_one).expect("each row gives back what it held");
+    let folded = "PREPARE p AS SELECT length(repeat('x', 300000) || repeat('y', 200000))";
+    client.batch_execute(folded).expect("plans keep no large constants");
+    client.batch_execute("EXECUTE p; EXECUTE p; DEALLOCATE p").expect("they are computed");
     client.batch_execute(sorted).expect("a sort still spills");
     let served = connect(&running).query_one("SELECT 1", &[]).expect("others go on");
     assert_eq!(served.get::<_, i32>(0), 1);

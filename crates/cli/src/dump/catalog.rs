@@ -389,5 +389,29 @@ fn comments(connection: &mut Connection, script: &mut Script) -> Result {
         };
         script.after.push(format!("COMMENT ON {what} IS {};", literal(&text)));
     }
+    comments_on_parts(connection, script)
+}
+
+/// Comments on constraints and triggers, which their tables and domains name.
+fn comments_on_parts(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select 'CONSTRAINT ' || quote_ident(k.conname) || ' ON '
+                 || case when k.contypid <> 0 then 'DOMAIN ' else '' end
+                 || quote_ident(n.nspname) || '.' || quote_ident(coalesce(t.typname, c.relname)), d.description
+         from pg_description d join pg_constraint k on d.classoid = 'pg_constraint'::regclass and k.oid = d.objoid
+             join pg_namespace n on n.oid = k.connamespace
+             left join pg_type t on k.contypid <> 0 and t.oid = k.contypid
+             left join pg_class c on k.conrelid <> 0 and c.oid = k.conrelid
+         where {OURS} and (c.oid is null or c.relpersistence <> 't')
+         union all
+         select 'TRIGGER ' || quote_ident(g.tgname) || ' ON ' || quote_ident(n.nspname) || '.' || quote_ident(c.relname),
+             d.description
+         from pg_description d join pg_trigger g on d.classoid = 'pg_trigger'::regclass and g.oid = d.objoid
+             join pg_class c on c.oid = g.tgrelid join pg_namespace n on n.oid = c.relnamespace
+         where {OURS} order by 1"
+    );
+    for [what, text] in lines(connection, &query)? {
+        script.after.push(format!("COMMENT ON {what} IS {};", literal(&text)));
+    }
     Ok(())
 }

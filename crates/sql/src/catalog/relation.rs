@@ -35,6 +35,8 @@ pub(crate) struct Table {
     pub persistence: Persistence,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
+    /// COMMENT ON INDEX, and ON CONSTRAINT of a key, by the oid of the index or of the constraint.
+    pub key_comments: Vec<(u32, String)>,
     /// Its owner, and what was granted on it.
     pub rights: Rights,
     /// Of a materialized view, its query.
@@ -166,6 +168,16 @@ pub(crate) struct IndexColumn {
     pub descending: bool,
     /// The operator class that was named.
     pub class: Option<String>,
+    /// Whether NULLS FIRST or NULLS LAST was said, and is not what the direction has anyway.
+    #[serde(default)]
+    pub nulls_at_other_end: bool,
+}
+
+impl IndexColumn {
+    /// A column in ascending order.
+    pub fn ascending(column: usize) -> IndexColumn {
+        IndexColumn { column, descending: false, class: None, nulls_at_other_end: false }
+    }
 }
 
 /// A CHECK constraint.
@@ -175,6 +187,9 @@ pub(crate) struct Check {
     pub name: String,
     /// The condition, as SQL text.
     pub condition: String,
+    /// COMMENT ON CONSTRAINT.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
 /// A foreign key.
@@ -197,6 +212,9 @@ pub(crate) struct ForeignKey {
     pub deferrable: bool,
     /// Whether it is checked at COMMIT, unless SET CONSTRAINTS says otherwise.
     pub deferred: bool,
+    /// COMMENT ON CONSTRAINT.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
 /// What happens to referencing rows.
@@ -227,6 +245,9 @@ pub(crate) struct View {
     pub search_path: Vec<String>,
     /// COMMENT ON VIEW.
     pub comment: Option<String>,
+    /// COMMENT ON COLUMN, by the columns' positions.
+    #[serde(default)]
+    pub column_comments: Vec<(usize, String)>,
     /// Its owner, and what was granted on it. Its query runs with the owner's rights.
     #[serde(default)]
     pub rights: Rights,
@@ -264,6 +285,9 @@ pub(crate) struct Sequence {
     /// The role that owns it, and what was granted on it.
     #[serde(default)]
     pub rights: Rights,
+    /// COMMENT ON SEQUENCE.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
 impl Column {
@@ -334,6 +358,7 @@ impl Table {
             query: stored.query.clone(),
             search_path: stored.search_path.clone(),
             comment: self.comment.clone(),
+            column_comments: Vec::new(),
             rights: self.rights.clone(),
             column_acls: Vec::new(),
         })

@@ -206,6 +206,9 @@ pub(crate) struct Trigger {
     pub function: u32,
     /// `TG_ARGV`
     pub arguments: Vec<String>,
+    /// COMMENT ON TRIGGER.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
 /// What a statement does to a row.

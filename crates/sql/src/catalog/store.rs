@@ -61,6 +61,8 @@ pub(crate) struct StoredTable {
     persistence: Persistence,
     comment: Option<String>,
     #[serde(default)]
+    key_comments: Vec<(u32, String)>,
+    #[serde(default)]
     rights: Rights,
     #[serde(default)]
     stored_query: Option<StoredQuery>,
@@ -82,6 +84,7 @@ impl StoredTable {
             foreign_keys: table.foreign_keys.clone(),
             persistence: table.persistence,
             comment: table.comment.clone(),
+            key_comments: table.key_comments.clone(),
             rights: table.rights.clone(),
             stored_query: table.stored_query.clone(),
         }
@@ -101,6 +104,7 @@ impl StoredTable {
             foreign_keys: self.foreign_keys,
             persistence: self.persistence,
             comment: self.comment,
+            key_comments: self.key_comments,
             rights: self.rights,
             stored_query: self.stored_query,
             engine: engine.fixed(),
@@ -377,11 +381,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
     let indexes = definition.indexes().iter().map(|index| Index {
         oid: catalog.new_oid(),
         name: index.name.clone(),
-        columns: index
-            .columns
-            .iter()
-            .map(|&column| super::IndexColumn { column, descending: false, class: None })
-            .collect(),
+        columns: index.columns.iter().map(|&column| super::IndexColumn::ascending(column)).collect(),
         unique: index.unique,
         constraint: false,
         included: Vec::new(),
@@ -401,6 +401,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         foreign_keys: Vec::new(),
         persistence: Persistence::Permanent,
         comment: None,
+        key_comments: Vec::new(),
         rights: Rights::default(),
         stored_query: None,
         engine: engine.fixed(),

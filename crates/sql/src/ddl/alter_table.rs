@@ -427,7 +427,9 @@ impl Connection {
                     .with_constraint(name));
             }
         }
-        self.redefine(table, |table| table.checks.push(crate::catalog::Check { name, condition }))
+        self.redefine(table, |table| {
+            table.checks.push(crate::catalog::Check { name, condition, comment: None })
+        })
     }
 
     fn add_unique(
@@ -455,8 +457,7 @@ impl Connection {
         };
         self.change_engine(table, change, &name)?;
         let oid = catalog.new_oid();
-        let columns =
-            columns.iter().map(|&column| IndexColumn { column, descending: false, class: None }).collect();
+        let columns = columns.iter().map(|&column| IndexColumn::ascending(column)).collect();
         self.redefine(table, |table| {
             table.indexes.push(Index {
                 oid,

@@ -121,7 +121,7 @@ impl TableDraft {
     }
 
     fn unique(&mut self, name: Option<&Name>, key: Vec<usize>, timing: Timing) {
-        let columns = key.into_iter().map(|column| IndexColumn { column, descending: false, class: None });
+        let columns = key.into_iter().map(IndexColumn::ascending);
         self.indexes.push(Index {
             oid: 0,
             name: name.map_or(String::new(), |name| name.text.clone()),
@@ -155,7 +155,7 @@ impl TableDraft {
                 free_name(&base, |name| self.has_name(name))
             }
         };
-        self.checks.push(Check { name, condition: condition.text.clone() });
+        self.checks.push(Check { name, condition: condition.text.clone(), comment: None });
         Ok(())
     }
 
@@ -247,6 +247,7 @@ impl TableDraft {
             foreign_keys,
             persistence: self.persistence,
             comment: None,
+            key_comments: Vec::new(),
             rights: self.rights,
             stored_query: None,
             engine: engine.fixed(),
@@ -656,6 +657,7 @@ impl Connection {
             foreign_keys: Vec::new(),
             persistence: draft.persistence,
             comment: None,
+            key_comments: Vec::new(),
             rights: draft.rights.clone(),
             stored_query: None,
             engine: self.shared().store.any_table(),

@@ -81,7 +81,7 @@ impl Connection {
                 binder.clause_condition(&condition.expr, Clause::Check)
             })
         })?;
-        Ok(Check { name, condition: condition.text.clone() })
+        Ok(Check { name, condition: condition.text.clone(), comment: None })
     }
 
     /// The domain of this name, which the current role owns.

@@ -78,6 +78,7 @@ impl Connection {
                 on_update: action(reference.on_update),
                 deferrable: reference.deferrable,
                 deferred: reference.initially_deferred,
+                comment: None,
             });
         }
         Ok(keys)

@@ -50,7 +50,12 @@ impl Connection {
         let columns: Vec<IndexColumn> = positions
             .into_iter()
             .zip(&keys)
-            .map(|(column, key)| IndexColumn { column, descending: key.descending, class: key.class.clone() })
+            .map(|(column, key)| IndexColumn {
+                column,
+                descending: key.descending,
+                class: key.class.clone(),
+                nulls_at_other_end: key.nulls_at_other_end,
+            })
             .collect();
         let names: Vec<&str> =
             columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
@@ -78,7 +83,7 @@ impl Connection {
         if let Some(filter) = &create.filter {
             self.bind_index_part(table, filter, Clause::IndexPredicate, text)?;
             let source = KeySource::Predicate(filter.text.clone());
-            keys.push(Key { source, descending: false, class: None });
+            keys.push(Key { source, descending: false, nulls_at_other_end: false, class: None });
         }
         for element in &create.elements {
             let source = match &element.expr.expr.kind {
@@ -103,7 +108,9 @@ impl Connection {
                 }
             };
             let class = element.class.as_ref().map(|class| class.last().to_string());
-            keys.push(Key { source, descending: element.descending, class });
+            let nulls_at_other_end =
+                element.nulls_first.is_some_and(|nulls_first| nulls_first != element.descending);
+            keys.push(Key { source, descending: element.descending, nulls_at_other_end, class });
         }
         Ok(keys)
     }

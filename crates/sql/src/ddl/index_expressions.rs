@@ -29,6 +29,7 @@ use crate::types::{Modifier, Type};
 pub(super) struct Key {
     pub source: KeySource,
     pub descending: bool,
+    pub nulls_at_other_end: bool,
     pub class: Option<String>,
 }
 

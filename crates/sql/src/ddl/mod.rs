@@ -9,6 +9,7 @@
 //! objects        views, sequences, schemas, enums    drop          DROP, TRUNCATE
 //! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
 //! on_commit      temporary tables that a commit empties or drops
+//! comments       COMMENT ON
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! routine        functions and procedures            trigger       triggers
 //! ```
@@ -22,6 +23,7 @@
 
 mod alter_column;
 mod alter_table;
+mod comments;
 mod create_as;
 mod create_table;
 mod domain;

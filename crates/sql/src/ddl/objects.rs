@@ -1,15 +1,15 @@
-//! Views, sequences, schemas, enums, domains, comments, names.
+//! Views, sequences, schemas, enums, domains, names.
 
 use std::sync::Arc;
 
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
+use crate::catalog::{EnumType, Relation, Schema, Sequence, UserType, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{
-    AlterType, Comment, CreateView, Name, ObjectKind, ObjectName, RoleName, SequenceOption,
-    SequenceStatement, Statement,
+    AlterType, CreateView, Name, ObjectKind, ObjectName, RoleName, SequenceOption, SequenceStatement,
+    Statement,
 };
 use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::{Environment, Type};
@@ -35,6 +35,7 @@ pub(crate) fn new_sequence(
         cache: 1,
         owner: None,
         rights: Rights::default(),
+        comment: None,
     };
     change_sequence(&mut sequence, options, true)?;
     Ok(sequence)
@@ -273,6 +274,7 @@ impl Connection {
         }
         let existing = catalog.relation(&schema, &name).cloned();
         let (mut rights, mut column_acls) = (self.new_rights(RightsKind::Table, &schema), Vec::new());
+        let (mut comment, mut column_comments) = (None, Vec::new());
         let oid = match existing {
             Some(Relation::View(view)) if create.or_replace => {
                 self.check_owner(&view.rights, "view", &name)?;
@@ -288,6 +290,7 @@ impl Connection {
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).with_hint(hint));
                 }
                 (rights, column_acls) = (view.rights.clone(), view.column_acls.clone());
+                (comment, column_comments) = (view.comment.clone(), view.column_comments.clone());
                 view.oid
             }
             Some(_) if create.or_replace => {
@@ -305,7 +308,8 @@ impl Connection {
             columns,
             query: create.text.clone(),
             search_path: self.view_path(create.temporary),
-            comment: None,
+            comment,
+            column_comments,
             rights,
             column_acls,
         };
@@ -512,97 +516,5 @@ impl Connection {
         }
         self.rename_relation(&relation, to)?;
         Ok(tag)
-    }
-
-    fn comment_on_type(
-        &self,
-        name: &ObjectName,
-        comment: Option<String>,
-        catalog: &mut Catalog,
-    ) -> Result<Object> {
-        let path = self.environment().path();
-        let Some(found) = catalog.find_type(name.schema(), name.last(), &path).cloned() else {
-            let message = format!("type \"{name}\" does not exist");
-            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-        };
-        self.check_owner(found.rights(), "type", found.name())?;
-        let (changed, object) = match found {
-            UserType::Enum(ty) => {
-                let ty = EnumType { comment, ..ty.as_ref().clone() };
-                (UserType::Enum(Arc::new(ty.clone())), Object::Enum(ty))
-            }
-            UserType::Domain(domain) => {
-                let domain = Domain { comment, ..domain.as_ref().clone() };
-                (UserType::Domain(Arc::new(domain.clone())), Object::Domain(domain))
-            }
-        };
-        catalog.put_type(changed);
-        Ok(object)
-    }
-
-    pub(crate) fn comment(&mut self, comment: &Comment) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let text = comment.text.clone();
-        let object = match comment.kind {
-            ObjectKind::Schema => {
-                let Some(schema) = catalog.schema(comment.name.last()).cloned() else {
-                    return Err(crate::catalog::no_schema(comment.name.last()));
-                };
-                self.check_owner(&schema.rights, "schema", &schema.name)?;
-                let schema = Schema { comment: text, ..schema };
-                catalog.add_schema(schema.clone());
-                Object::Schema(schema)
-            }
-            ObjectKind::Column => {
-                let (column, table) =
-                    comment.name.parts.split_last().ok_or_else(|| crate::catalog::no_relation(""))?;
-                let Relation::Table(table) = self.find_relation(&ObjectName { parts: table.to_vec() })?
-                else {
-                    return Err(SqlError::unsupported("comments on columns of views are not supported"));
-                };
-                self.check_table_owner(&table)?;
-                let mut changed = table.as_ref().clone();
-                let found =
-                    changed.columns.iter_mut().find(|known| known.name == column.text).ok_or_else(|| {
-                        let message = format!(
-                            "column \"{}\" of relation \"{}\" does not exist",
-                            column.text, table.name
-                        );
-                        SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-                    })?;
-                found.comment = text;
-                let changed = Arc::new(changed);
-                catalog.put_table(changed.clone());
-                Object::table(&changed)
-            }
-            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView => {
-                match self.find_relation(&comment.name)? {
-                    Relation::Table(table) => {
-                        self.check_table_owner(&table)?;
-                        let mut changed = table.as_ref().clone();
-                        changed.comment = text;
-                        let changed = Arc::new(changed);
-                        catalog.put_table(changed.clone());
-                        Object::table(&changed)
-                    }
-                    Relation::View(view) => {
-                        self.check_owner(&view.rights, "view", &view.name)?;
-                        let mut changed = view.as_ref().clone();
-                        changed.comment = text;
-                        let (schema, name) = (changed.schema.clone(), changed.name.clone());
-                        catalog.put_relation(&schema, &name, Relation::View(Arc::new(changed.clone())));
-                        Object::View(changed)
-                    }
-                    _ => return Err(SqlError::unsupported("comments on such relations are not supported")),
-                }
-            }
-            ObjectKind::Type | ObjectKind::Domain => {
-                self.comment_on_type(&comment.name, text, &mut catalog)?
-            }
-            // Accepted, and not kept: what they name has no place for a comment.
-            _ => return Ok("COMMENT"),
-        };
-        self.publish(&[object], catalog)?;
-        Ok("COMMENT")
     }
 }

@@ -69,6 +69,7 @@ impl Connection {
             condition: create.condition.as_ref().map(|condition| condition.text.clone()),
             function: function.oid,
             arguments: create.arguments.clone(),
+            comment: None,
         };
         crate::routine::trigger::check(self.environment_mut(), &trigger, &table)?;
         if let Some(known) = known {

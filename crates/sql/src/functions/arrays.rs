@@ -257,6 +257,7 @@ fn fill(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     if dimensions.is_empty() || total == 0 {
         return Ok(Value::array(ArrayValue::empty(element)));
     }
+    context.environment.require_value(total * size_of::<Value>())?;
     Ok(Value::array(ArrayValue { element, dimensions, values: vec![v[0].clone(); total] }))
 }
 

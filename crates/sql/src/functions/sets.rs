@@ -112,8 +112,12 @@ fn moments(values: &[Value], zone: Option<TimeZone>) -> Result<Box<dyn Rows>> {
 
 fn subscripts(values: &[Value], is_reversed: bool) -> Result<Box<dyn Rows>> {
     let array = values[0].as_array();
-    let dimension =
-        usize::try_from(values[1].int4() - 1).ok().and_then(|at| array.dimensions.get(at)).copied();
+    let dimension = values[1]
+        .int4()
+        .checked_sub(1)
+        .and_then(|at| usize::try_from(at).ok())
+        .and_then(|at| array.dimensions.get(at))
+        .copied();
     let Some(dimension) = dimension else { return Ok(Box::new(RowsOf(std::iter::empty()))) };
     let all = dimension.lower..=dimension.upper();
     let row = |subscript: i32| Ok(Value::Int4(subscript));

@@ -331,8 +331,8 @@ impl Parser<'_> {
             () if self.accept("function") => ObjectKind::Function,
             () if self.accept("procedure") => ObjectKind::Procedure,
             () if self.accept("routine") => ObjectKind::Routine,
+            () if self.accept("trigger") => ObjectKind::Trigger,
             () if self.is_one_of(&[
-                "trigger",
                 "extension",
                 "rule",
                 "policy",
@@ -373,7 +373,11 @@ impl Parser<'_> {
         let what = format!("DROP {}", self.text_since(start).to_uppercase());
         if matches!(
             kind,
-            ObjectKind::Other | ObjectKind::Column | ObjectKind::Constraint | ObjectKind::Database
+            ObjectKind::Trigger
+                | ObjectKind::Other
+                | ObjectKind::Column
+                | ObjectKind::Constraint
+                | ObjectKind::Database
         ) {
             self.skip_statement();
             return Ok(Statement::Unsupported { what, hint: None, at });
@@ -415,16 +419,15 @@ impl Parser<'_> {
             return Ok(Statement::AlterRoutine(Box::new(AlterRoutine { kind, name, change })));
         }
         let name = self.object_name()?;
-        let on = if kind == ObjectKind::Constraint {
+        let (mut on, mut on_domain) = (None, false);
+        if matches!(kind, ObjectKind::Constraint | ObjectKind::Trigger) {
             self.expect("on")?;
-            self.accept("domain");
-            Some(self.object_name()?)
-        } else {
-            None
-        };
+            on_domain = kind == ObjectKind::Constraint && self.accept("domain");
+            on = Some(self.object_name()?);
+        }
         self.expect("is")?;
         let text = if self.accept("null") { None } else { Some(self.string()?) };
-        Ok(Statement::Comment(Comment { kind, name, on, text }))
+        Ok(Statement::Comment(Comment { kind, name, on, on_domain, text }))
     }
 
     /// TRUNCATE.

@@ -10,7 +10,7 @@
 
 use crate::bind::tree::walk::{children_mut, names_columns, walk};
 use crate::bind::tree::{Arm, BoundExpr, SubqueryKind};
-use crate::error::Result;
+use crate::error::{Result, SqlState};
 use crate::functions::{Function, Volatility};
 use crate::plan::{constant_value, is_fixed_cast};
 use crate::rewrite::statement::{Folding, drop_targets};
@@ -323,7 +323,11 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
         _ => false,
     };
     if is_known {
-        *expr = BoundExpr::constant(constant_value(expr)?, expr.ty());
+        match constant_value(expr) {
+            // A plan keeps no large constants: each execution computes the value.
+            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => {}
+            value => *expr = BoundExpr::constant(value?, expr.ty()),
+        }
     }
     Ok(())
 }

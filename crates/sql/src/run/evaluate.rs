@@ -44,7 +44,8 @@ impl<'e> Run<'e> {
             Expr::Compare(comparison, sides) => self.compare(*comparison, sides, row),
             Expr::Cast(cast) => {
                 let value = self.evaluate(&cast.operand, row)?;
-                cast.cast.apply(self.environment, &value)
+                let value = cast.cast.apply(self.environment, &value)?;
+                self.note(value)
             }
             Expr::And(parts) => self.connect(parts, row, false),
             Expr::Or(parts) => self.connect(parts, row, true),
@@ -230,7 +231,17 @@ impl<'e> Run<'e> {
             argument_types: &call.types,
             result_type: call.result,
         };
-        (call.code)(&mut context, arguments)
+        let value = (call.code)(&mut context, arguments)?;
+        self.note(value)
+    }
+
+    /// A value that was computed: a large one counts in the session's memory.
+    #[inline]
+    fn note(&mut self, value: Value) -> Result<Value> {
+        if value.may_be_large() {
+            self.environment.note_value(&value)?;
+        }
+        Ok(value)
     }
 
     /// Whether two values that are not NULL are equal by an operator.

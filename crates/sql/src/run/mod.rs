@@ -4,6 +4,7 @@
 //! evaluate, subquery   expressions over a row             operator/   each node of a plan, in batches of rows
 //! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
 //! memory, spill        limits, and rows on disk           parameters  where the parameters' values are
+//! large_values         values that count in the memory by themselves
 //! ```
 //!
 //! # Invariants
@@ -11,6 +12,7 @@
 
 pub(crate) mod batch;
 mod evaluate;
+pub(crate) mod large_values;
 pub(crate) mod memory;
 pub(crate) mod operator;
 pub(crate) mod order;
@@ -32,6 +34,7 @@ use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
 use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
+use crate::run::large_values::LARGE_BYTES;
 use crate::run::memory::Memory;
 use crate::run::operator::Build;
 use crate::run::order::Hashing;
@@ -375,7 +378,9 @@ impl<'e> Run<'e> {
 
 /// Evaluates a constant expression.
 pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
+    // Constants of plans are small: large ones are computed by each execution.
     let mut environment = PlainEnvironment::new(0);
+    environment.value_limit = LARGE_BYTES;
     let mut run =
         Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
     run.evaluate(expr, &[])

@@ -10,7 +10,8 @@ use heddledb::{Error, Timeout};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{ParsedStatement, Statement};
-use crate::run::memory::SessionMemory;
+use crate::run::large_values::LargeValues;
+use crate::run::memory::{Memory, SessionMemory};
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::deferred::Deferred;
@@ -101,6 +102,7 @@ impl Connection {
         let start = now();
         let transaction = Transaction::new(shared.database.session()?);
         let session = transaction.session.number();
+        let memory = Arc::new(SessionMemory(shared.memory.clone()));
         let canceller = Canceller { flag: canceled.clone(), engine: transaction.canceler(), session };
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         let environment = SessionEnvironment {
@@ -137,7 +139,8 @@ impl Connection {
             last_sequence: None,
             deferred: Deferred::default(),
             printing: None,
-            memory: Arc::new(SessionMemory(shared.memory.clone())),
+            large_values: LargeValues::new(Memory::of_session(usize::MAX, memory.clone())),
+            memory,
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
         };
         enter(&shared, &activity, limit)?;
@@ -229,6 +232,7 @@ impl Connection {
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
         }
+        environment.forget_large_values();
         self.refresh_catalog();
     }
 

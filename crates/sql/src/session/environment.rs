@@ -15,6 +15,7 @@ use crate::parse::quote_identifier;
 use crate::routine::trigger::Firing;
 use crate::routine::{Routines, call};
 use crate::run::Access;
+use crate::run::large_values::LargeValues;
 use crate::run::memory::{Memory, SessionMemory};
 use crate::session::Shared;
 use crate::session::advisory::AdvisoryLocks;
@@ -92,6 +93,8 @@ pub(crate) struct SessionEnvironment {
     /// What printing needs, by the version of the settings that it was made of.
     pub printing: Option<(u64, Arc<Printing>)>,
     pub memory: Arc<SessionMemory>,
+    /// Large values that the session holds.
+    pub large_values: LargeValues,
 }
 
 /// Random numbers of a session: splitmix64, seeded by the time, or by `setseed`.
@@ -132,6 +135,17 @@ impl SessionEnvironment {
         path.into_iter().find(|schema| self.catalog.schema(schema).is_some()).ok_or_else(|| {
             SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
         })
+    }
+
+    /// Gives back the memory of large values that nothing holds any more.
+    pub fn forget_large_values(&mut self) {
+        if self.large_values.is_empty() {
+            return;
+        }
+        self.large_values.sweep();
+        if self.large_values.is_empty() {
+            self.large_values = LargeValues::new(self.state_memory());
+        }
     }
 
     /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
@@ -519,6 +533,18 @@ impl Environment for SessionEnvironment {
             return Err(SqlError::statement_timeout());
         }
         Ok(())
+    }
+
+    fn note_value(&mut self, value: &Value) -> Result<()> {
+        self.large_values.note(value)
+    }
+
+    fn require_value(&mut self, bytes: usize) -> Result<()> {
+        self.large_values.require(bytes)
+    }
+
+    fn state_memory(&self) -> Memory {
+        Memory::of_session(usize::MAX, self.memory.clone())
     }
 
     fn memory(&self) -> Memory {

@@ -147,6 +147,7 @@ impl Connection {
 
     /// The connection waits for its client.
     pub fn rest(&mut self) {
+        self.environment.forget_large_values();
         self.activity.rest(self.status(), crate::session::environment::now);
     }
 }

@@ -338,6 +338,27 @@ pub trait Environment {
     /// A notice to the client.
     fn notice(&mut self, _message: SqlError) {}
 
+    /// Counts a value that an expression has computed, if it is large.
+    ///
+    /// # Errors
+    /// 53200: the values that sessions hold are larger than they may be together.
+    fn note_value(&mut self, _value: &Value) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes sure, before it is made, that a value of this many bytes may be.
+    ///
+    /// # Errors
+    /// As [`Environment::note_value`].
+    fn require_value(&mut self, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Memory for the rows that an aggregate keeps.
+    fn state_memory(&self) -> Memory {
+        Memory::new(usize::MAX)
+    }
+
     /// The memory of a statement that begins.
     fn memory(&self) -> Memory {
         Memory::new(MEMORY_BYTES_DEFAULT)
@@ -356,13 +377,20 @@ pub struct PlainEnvironment {
     pub formats: FormatSettings,
     /// What `now()` answers.
     pub now: i64,
+    /// The size at which values are refused, in bytes.
+    pub value_limit: usize,
     random: u64,
 }
 
 impl PlainEnvironment {
     /// An environment with default settings, at this time.
     pub fn new(now: i64) -> PlainEnvironment {
-        PlainEnvironment { formats: FormatSettings::default(), now, random: 0x9e37_79b9_7f4a_7c15 }
+        PlainEnvironment {
+            formats: FormatSettings::default(),
+            now,
+            value_limit: usize::MAX,
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
     }
 }
 
@@ -386,5 +414,16 @@ impl Environment for PlainEnvironment {
 
     fn set_seed(&mut self, seed: f64) {
         self.random = seed.to_bits();
+    }
+
+    fn note_value(&mut self, value: &Value) -> Result<()> {
+        self.require_value(value.heap_size())
+    }
+
+    fn require_value(&mut self, bytes: usize) -> Result<()> {
+        if bytes < self.value_limit {
+            return Ok(());
+        }
+        Err(SqlError::new(SqlState::OUT_OF_MEMORY, "the value is larger than it may be here"))
     }
 }

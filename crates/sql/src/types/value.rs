@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::run::large_values::LARGE_BYTES;
 use crate::types::array::ArrayValue;
 use crate::types::interval::Interval;
 use crate::types::jsonb::Jsonb;
@@ -198,6 +199,18 @@ impl Value {
             Value::Int4(value) => Some(i64::from(*value)),
             Value::Int8(value) => Some(*value),
             _ => None,
+        }
+    }
+
+    /// Whether the value may have allocated so much that it counts in a session's memory: a quick answer before
+    /// [`Value::heap_size`].
+    #[inline]
+    pub(crate) fn may_be_large(&self) -> bool {
+        match self {
+            Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => text.len() >= LARGE_BYTES,
+            Value::Bytes(bytes) => bytes.len() >= LARGE_BYTES,
+            Value::Jsonb(_) | Value::Array(_) | Value::Record(_) => true,
+            _ => false,
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) struct IndexOf<'t> {
 
 /// The indexes of a table, the primary key's first.
 pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
-    let plain = |&column: &usize| IndexColumn { column, descending: false, class: None };
+    let plain = |&column: &usize| IndexColumn::ascending(column);
     let primary = table.key_name.as_deref().zip(table.key_oid).filter(|_| !table.key.is_empty());
     let primary = primary.map(|(name, oid)| IndexOf {
         oid,
@@ -400,8 +400,11 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
             let number = |&at: &usize| if at < table.visible().len() { at as i16 + 1 } else { 0 };
             let expressions: Vec<&str> =
                 columns.iter().filter_map(|&at| table.columns[at].indexed()).collect();
-            // 3: DESC, and NULLs first, as DESC has them.
-            let options = index.columns.iter().map(|it| if it.descending { 3_i16 } else { 0 });
+            // 1: DESC; 2: NULLs first.
+            let options = index
+                .columns
+                .iter()
+                .map(|it| i16::from(it.descending) + 2 * i16::from(it.descending != it.nulls_at_other_end));
             row!(
                 out,
                 indexrelid = index.oid,

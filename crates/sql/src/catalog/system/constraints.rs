@@ -15,6 +15,8 @@ pub(super) struct Constraint<'c> {
     pub schema: &'c str,
     pub owner: Owner<'c>,
     pub rule: Rule<'c>,
+    /// COMMENT ON CONSTRAINT.
+    pub comment: Option<&'c str>,
 }
 
 /// What a constraint belongs to.
@@ -64,24 +66,37 @@ impl Rule<'_> {
     }
 }
 
+/// The oid of the constraint that an index enforces: oids are even, so the one behind the index's is free.
+pub(crate) fn key_constraint_oid(index: u32) -> u32 {
+    index + 1
+}
+
+/// The comment on an index, or on the constraint of a key, with this oid.
+pub(super) fn key_comment(table: &Table, oid: u32) -> Option<&str> {
+    table.key_comments.iter().find(|(of, _)| *of == oid).map(|(_, text)| text.as_str())
+}
+
 /// The constraints of a table.
 pub(super) fn constraints_of(table: &Table) -> Vec<Constraint<'_>> {
-    let constraint =
-        |oid, name, rule| Constraint { oid, name, schema: &table.schema, owner: Owner::Table(table), rule };
+    let (schema, owner) = (table.schema.as_str(), Owner::Table(table));
+    let constraint = |oid, name, rule, comment| Constraint { oid, name, schema, owner, rule, comment };
     let keys = indexes_of(table).into_iter().filter(|index| index.constraint);
-    // Oids are even, so the one behind an index's is free for its constraint.
-    let keys = keys.map(|index| constraint(index.oid + 1, index.name, Rule::Key(index)));
+    let keys = keys.map(|index| {
+        let oid = key_constraint_oid(index.oid);
+        constraint(oid, index.name, Rule::Key(index), key_comment(table, oid))
+    });
     let checks = table.checks.iter().map(|check| {
         constraint(
             derived_oid(table.oid, 'c', &check.name),
             check.name.as_str(),
             Rule::Check(&check.condition),
+            check.comment.as_deref(),
         )
     });
-    let foreign = table
-        .foreign_keys
-        .iter()
-        .map(|key| constraint(derived_oid(table.oid, 'f', &key.name), key.name.as_str(), Rule::Foreign(key)));
+    let foreign = table.foreign_keys.iter().map(|key| {
+        let oid = derived_oid(table.oid, 'f', &key.name);
+        constraint(oid, key.name.as_str(), Rule::Foreign(key), key.comment.as_deref())
+    });
     keys.chain(checks).chain(foreign).collect()
 }
 
@@ -99,6 +114,7 @@ pub(super) fn constraints(catalog: &Catalog) -> Vec<Constraint<'_>> {
             schema: &domain.schema,
             owner: Owner::Domain(domain),
             rule: Rule::Check(&check.condition),
+            comment: check.comment.as_deref(),
         })
     });
     of_tables.chain(of_domains).collect()

@@ -128,7 +128,12 @@ pub(super) fn index_definition(
     };
     let keys = index.columns.iter().map(|column| {
         let class = column.class.as_ref().map_or(String::new(), |class| format!(" {class}"));
-        let order = if column.descending { " DESC" } else { "" };
+        let order = match (column.descending, column.nulls_at_other_end) {
+            (false, false) => "",
+            (false, true) => " NULLS FIRST",
+            (true, false) => " DESC",
+            (true, true) => " DESC NULLS LAST",
+        };
         format!("{}{class}{order}", key(column.column))
     });
     let included = match index.included {

@@ -5,7 +5,7 @@
 
 use super::cluster::UTF8;
 use super::definitions::{constraint_definition, index_definition, view_definition};
-use super::listings::{PG_CLASS, PG_NAMESPACE, PG_PROC, PG_TYPE, comments};
+use super::listings::{commented_catalog, comments};
 use super::procedures::{function_by_oid, is_function};
 use super::routines;
 use super::sizes;
@@ -343,13 +343,7 @@ fn is_built_in(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
 }
 
 fn comment(system: &SystemCatalog<'_>, class: Option<&str>, oid: u32, column: i32) -> Option<String> {
-    let class = class.map(|class| match class {
-        "pg_class" => PG_CLASS,
-        "pg_type" => PG_TYPE,
-        "pg_proc" => PG_PROC,
-        "pg_namespace" => PG_NAMESPACE,
-        _ => 0,
-    });
+    let class = class.map(|class| commented_catalog(class).unwrap_or(0));
     let comments = comments(system.objects());
     let found = comments.into_iter().find(|(of_class, object, at, _)| {
         class.is_none_or(|class| class == *of_class) && *object == oid && *at == column

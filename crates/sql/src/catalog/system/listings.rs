@@ -2,6 +2,7 @@
 
 use super::SystemCatalog;
 use super::classes::{indexes_of, sequences as all_sequences, tables as all_tables, views as all_views};
+use super::constraints::{constraints, key_comment};
 use super::definitions::{index_definition, view_text};
 use super::row::{Output, row};
 use crate::catalog::{Catalog, UserType};
@@ -12,6 +13,15 @@ pub(super) const PG_TYPE: u32 = 1247;
 /// The oid of `pg_proc`.
 pub(super) const PG_PROC: u32 = 1255;
 pub(super) const PG_NAMESPACE: u32 = 2615;
+const PG_CONSTRAINT: u32 = 2606;
+const PG_TRIGGER: u32 = 2620;
+
+/// The oid of a catalog that comments name.
+pub(super) fn commented_catalog(name: &str) -> Option<u32> {
+    let named = ["pg_class", "pg_type", "pg_proc", "pg_namespace", "pg_constraint", "pg_trigger"];
+    let oids = [PG_CLASS, PG_TYPE, PG_PROC, PG_NAMESPACE, PG_CONSTRAINT, PG_TRIGGER];
+    named.iter().position(|known| *known == name).map(|at| oids[at])
+}
 
 pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
@@ -119,32 +129,50 @@ pub(super) fn sequence_list(system: &SystemCatalog<'_>, out: &mut Output) {
 
 /// Every comment: the catalog that its object is in, the object, the column (0: the object itself).
 pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
-    let mut comments = Vec::new();
+    let mut comments = comments_of_tables(catalog);
     for schema in catalog.schemas() {
-        comments.push((PG_NAMESPACE, schema.oid, 0, &schema.comment));
-    }
-    for table in all_tables(catalog) {
-        comments.push((PG_CLASS, table.oid, 0, &table.comment));
-        for (at, column) in table.visible().iter().enumerate() {
-            comments.push((PG_CLASS, table.oid, at as i32 + 1, &column.comment));
-        }
+        comments.push((PG_NAMESPACE, schema.oid, 0, schema.comment.as_deref()));
     }
     for view in all_views(catalog) {
-        comments.push((PG_CLASS, view.oid, 0, &view.comment));
+        comments.push((PG_CLASS, view.oid, 0, view.comment.as_deref()));
+        for (at, text) in &view.column_comments {
+            comments.push((PG_CLASS, view.oid, *at as i32 + 1, Some(text)));
+        }
+    }
+    for sequence in all_sequences(catalog) {
+        comments.push((PG_CLASS, sequence.oid, 0, sequence.comment.as_deref()));
     }
     for ty in catalog.types() {
         comments.push(match ty {
-            UserType::Enum(ty) => (PG_TYPE, ty.oid, 0, &ty.comment),
-            UserType::Domain(domain) => (PG_TYPE, domain.oid, 0, &domain.comment),
+            UserType::Enum(ty) => (PG_TYPE, ty.oid, 0, ty.comment.as_deref()),
+            UserType::Domain(domain) => (PG_TYPE, domain.oid, 0, domain.comment.as_deref()),
         });
     }
     for routine in catalog.routines() {
-        comments.push((PG_PROC, routine.oid, 0, &routine.comment));
+        comments.push((PG_PROC, routine.oid, 0, routine.comment.as_deref()));
+    }
+    for constraint in constraints(catalog) {
+        comments.push((PG_CONSTRAINT, constraint.oid, 0, constraint.comment));
+    }
+    for trigger in catalog.triggers() {
+        comments.push((PG_TRIGGER, trigger.oid, 0, trigger.comment.as_deref()));
+    }
+    comments.into_iter().filter_map(|(class, oid, column, text)| Some((class, oid, column, text?))).collect()
+}
+
+/// Of tables, their columns and their indexes.
+fn comments_of_tables(catalog: &Catalog) -> Vec<(u32, u32, i32, Option<&str>)> {
+    let mut comments = Vec::new();
+    for table in all_tables(catalog) {
+        comments.push((PG_CLASS, table.oid, 0, table.comment.as_deref()));
+        for (at, column) in table.visible().iter().enumerate() {
+            comments.push((PG_CLASS, table.oid, at as i32 + 1, column.comment.as_deref()));
+        }
+        for index in indexes_of(table) {
+            comments.push((PG_CLASS, index.oid, 0, key_comment(table, index.oid)));
+        }
     }
     comments
-        .into_iter()
-        .filter_map(|(class, oid, column, text)| Some((class, oid, column, text.as_deref()?)))
-        .collect()
 }
 
 pub(super) fn descriptions(system: &SystemCatalog<'_>, out: &mut Output) {

@@ -22,7 +22,7 @@
 
 mod classes;
 mod cluster;
-mod constraints;
+pub(crate) mod constraints;
 mod definitions;
 mod dependencies;
 mod engine;

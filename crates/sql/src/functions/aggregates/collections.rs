@@ -3,6 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Accumulator, Definition, FunctionContext, aggregate, same_state};
 use crate::functions::json::convert::{json_key, jsonb_of, members, write_json};
+use crate::run::memory::Memory;
 use crate::types::array::{ArrayValue, Dimension, subscript_error};
 use crate::types::jsonb::Jsonb;
 use crate::types::text::push_json_string;
@@ -10,14 +11,14 @@ use crate::types::{Type, Value};
 
 /// The table.
 pub(super) const AGGREGATES: &[Definition] = &[
-    aggregate("array_agg(anynonarray) anyarray", |_| collect(1, array_of)).nullable(),
-    aggregate("array_agg(anyarray) anyarray", |_| collect(1, array_of)).nullable(),
-    aggregate("string_agg(text, text) text", |_| collect(2, joined_text)).nullable(),
-    aggregate("string_agg(bytea, bytea) bytea", |_| collect(2, joined_bytes)).nullable(),
-    aggregate("json_agg(anyelement) json", |_| collect(1, json_array)).nullable().stable(),
-    aggregate("jsonb_agg(anyelement) jsonb", |_| collect(1, jsonb_array)).nullable().stable(),
-    aggregate("json_object_agg(any, any) json", |_| collect(2, json_object)).nullable().stable(),
-    aggregate("jsonb_object_agg(any, any) jsonb", |_| collect(2, jsonb_object)).nullable(),
+    aggregate("array_agg(anynonarray) anyarray", |c| collect(c, 1, array_of)).nullable(),
+    aggregate("array_agg(anyarray) anyarray", |c| collect(c, 1, array_of)).nullable(),
+    aggregate("string_agg(text, text) text", |c| collect(c, 2, joined_text)).nullable(),
+    aggregate("string_agg(bytea, bytea) bytea", |c| collect(c, 2, joined_bytes)).nullable(),
+    aggregate("json_agg(anyelement) json", |c| collect(c, 1, json_array)).nullable().stable(),
+    aggregate("jsonb_agg(anyelement) jsonb", |c| collect(c, 1, jsonb_array)).nullable().stable(),
+    aggregate("json_object_agg(any, any) json", |c| collect(c, 2, json_object)).nullable().stable(),
+    aggregate("jsonb_object_agg(any, any) jsonb", |c| collect(c, 2, jsonb_object)).nullable(),
 ];
 
 /// Makes the result of the rows, of which there is at least one; their arguments lie one behind the other.
@@ -28,11 +29,13 @@ struct Collected {
     width: usize,
     values: Vec<Value>,
     bytes: usize,
+    memory: Memory,
     finish: Finish,
 }
 
-fn collect(width: usize, finish: Finish) -> Box<dyn Accumulator> {
-    Box::new(Collected { width, values: Vec::new(), bytes: 0, finish })
+fn collect(context: &FunctionContext<'_>, width: usize, finish: Finish) -> Box<dyn Accumulator> {
+    let memory = context.environment.state_memory();
+    Box::new(Collected { width, values: Vec::new(), bytes: 0, memory, finish })
 }
 
 impl Accumulator for Collected {
@@ -42,13 +45,16 @@ impl Accumulator for Collected {
         if is_string && arguments[0].is_null() {
             return Ok(());
         }
-        self.bytes += arguments.iter().map(Value::heap_size).sum::<usize>();
+        let bytes = arguments.iter().map(Value::heap_size).sum::<usize>();
+        self.memory.charge(bytes + self.width * size_of::<Value>())?;
+        self.bytes += bytes;
         self.values.extend_from_slice(&arguments[..self.width]);
         Ok(())
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = same_state::<Collected>(other)?;
+        self.memory.charge(other.bytes + other.values.len() * size_of::<Value>())?;
         self.bytes += other.bytes;
         self.values.extend(other.values);
         Ok(())

@@ -30,16 +30,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("rtrim(text, text) text", |_, v| Ok(Value::text(v[0].str().trim_end_matches(among(&v[1]))))),
     scalar("btrim(text) text", |_, v| Ok(Value::text(v[0].str().trim_matches(' ')))),
     scalar("btrim(text, text) text", |_, v| Ok(Value::text(v[0].str().trim_matches(among(&v[1]))))),
-    scalar("lpad(text, int4) text", |_, v| pad(v[0].str(), v[1].int4(), " ", true)),
-    scalar("lpad(text, int4, text) text", |_, v| pad(v[0].str(), v[1].int4(), v[2].str(), true)),
-    scalar("rpad(text, int4) text", |_, v| pad(v[0].str(), v[1].int4(), " ", false)),
-    scalar("rpad(text, int4, text) text", |_, v| pad(v[0].str(), v[1].int4(), v[2].str(), false)),
+    scalar("lpad(text, int4) text", |c, v| pad(c, v, " ", true)),
+    scalar("lpad(text, int4, text) text", |c, v| pad(c, v, v[2].str(), true)),
+    scalar("rpad(text, int4) text", |c, v| pad(c, v, " ", false)),
+    scalar("rpad(text, int4, text) text", |c, v| pad(c, v, v[2].str(), false)),
     scalar("reverse(text) text", |_, v| Ok(Value::text(v[0].str().chars().rev().collect::<String>()))),
     scalar("repeat(text, int4) text", repeat),
-    scalar("replace(text, text, text) text", |_, v| {
-        let (text, from) = (v[0].str(), v[1].str());
-        Ok(if from.is_empty() { v[0].clone() } else { Value::text(text.replace(from, v[2].str())) })
-    }),
+    scalar("replace(text, text, text) text", replace),
     scalar("translate(text, text, text) text", translate),
     scalar("strpos(text, text) int4", position),
     scalar("position(text, text) int4", position),
@@ -156,8 +153,8 @@ fn right(text: &str, characters: i32) -> &str {
     &text[byte_after(text, dropped)..]
 }
 
-fn pad(text: &str, length: i32, fill: &str, is_left: bool) -> Result<Value> {
-    let length = length.max(0) as usize;
+fn pad(context: &mut FunctionContext<'_>, v: &[Value], fill: &str, is_left: bool) -> Result<Value> {
+    let (text, length) = (v[0].str(), v[1].int4().max(0) as usize);
     if length > LENGTH_MAX / 4 {
         return Err(too_long());
     }
@@ -165,16 +162,31 @@ fn pad(text: &str, length: i32, fill: &str, is_left: bool) -> Result<Value> {
     if found >= length || fill.is_empty() {
         return Ok(Value::text(&text[..byte_after(text, length)]));
     }
+    let longest = fill.chars().map(char::len_utf8).max().unwrap_or(1);
+    context.environment.require_value(text.len() + (length - found) * longest)?;
     let filling: String = fill.chars().cycle().take(length - found).collect();
     Ok(Value::text(if is_left { filling + text } else { text.to_string() + &filling }))
 }
 
-fn repeat(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+fn repeat(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let (text, times) = (v[0].str(), v[1].int4().max(0) as usize);
     if text.len().checked_mul(times).is_none_or(|length| length > LENGTH_MAX) {
         return Err(too_long());
     }
+    context.environment.require_value(text.len() * times)?;
     Ok(Value::text(text.repeat(times)))
+}
+
+fn replace(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+    let (text, from, to) = (v[0].str(), v[1].str(), v[2].str());
+    if from.is_empty() {
+        return Ok(v[0].clone());
+    }
+    if to.len() > from.len() {
+        let more = text.matches(from).count().saturating_mul(to.len() - from.len());
+        context.environment.require_value(text.len().saturating_add(more))?;
+    }
+    Ok(Value::text(text.replace(from, to)))
 }
 
 fn translate(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {

@@ -2,6 +2,7 @@
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
+use crate::run::large_values::LARGE_BYTES;
 use crate::types::array::ArrayValue;
 use crate::types::cast::{Cast, CastContext};
 use crate::types::text::to_text;
@@ -192,6 +193,7 @@ fn format(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         if width > WIDTH_MAX || text.len() + width > LENGTH_MAX {
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"));
         }
+        context.environment.require_value(text.len() + width.max(converted.len()))?;
         push_padded(&converted, width, is_left, &mut text);
     }
     text.push_str(rest);
@@ -440,7 +442,15 @@ fn parts(v: &[Value]) -> Option<Vec<Value>> {
     })
 }
 
-fn string_to_array(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+fn string_to_array(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+    if let (Value::Text(text), Value::Text(delimiter)) = (&v[0], &v[1]) {
+        // What a short part takes beside its bytes.
+        let each = size_of::<Value>() + 16;
+        let parts = if delimiter.is_empty() { 1 } else { text.matches(&**delimiter).count() + 1 };
+        context.environment.require_value(text.len() + parts * each)?;
+    } else if let (Value::Text(text), Value::Null) = (&v[0], &v[1]) {
+        context.environment.require_value(text.len() * (size_of::<Value>() + 17))?;
+    }
     Ok(parts(v).map_or(Value::Null, |parts| Value::array(ArrayValue::list(Type::Text, parts))))
 }
 
@@ -454,15 +464,24 @@ fn array_to_string(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Val
     }
     let array = v[0].as_array();
     let null = v.get(2).filter(|value| !value.is_null()).map(Value::str);
-    let mut texts = Vec::new();
+    let delimiter = v[1].str();
+    let (mut joined, mut is_first, mut required) = (String::new(), true, LARGE_BYTES);
     for value in &array.values {
-        match (value, null) {
-            (Value::Null, None) => {}
-            (Value::Null, Some(null)) => texts.push(null.to_string()),
-            (value, _) => texts.push(to_text(context.environment, array.element, value)?),
+        let text = match (value, null) {
+            (Value::Null, None) => continue,
+            (Value::Null, Some(null)) => null.to_string(),
+            (value, _) => to_text(context.environment, array.element, value)?,
+        };
+        if !std::mem::take(&mut is_first) {
+            joined.push_str(delimiter);
+        }
+        joined.push_str(&text);
+        if joined.len() >= required {
+            required = 2 * joined.len();
+            context.environment.require_value(joined.len())?;
         }
     }
-    Ok(Value::text(texts.join(v[1].str())))
+    Ok(Value::text(joined))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::pattern::{Flags, compile};
 use super::search::similar;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
+use crate::run::large_values::LARGE_BYTES;
 use crate::types::array::ArrayValue;
 use crate::types::{Type, Value};
 
@@ -21,7 +22,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("regexp_match(text, text, text) text[]", regexp_match),
     set("regexp_matches(text, text) setof text[]", regexp_matches),
     set("regexp_matches(text, text, text) setof text[]", regexp_matches),
-    scalar("regexp_replace(text, text, text) text", |_, v| replace(v, 1, 1, Flags::default())),
+    scalar("regexp_replace(text, text, text) text", |c, v| replace(c, v, 1, 1, Flags::default())),
     scalar("regexp_replace(text, text, text, text) text", regexp_replace_flags),
     scalar("regexp_replace(text, text, text, int4) text", regexp_replace_from),
     scalar("regexp_replace(text, text, text, int4, int4) text", regexp_replace_from),
@@ -124,7 +125,7 @@ fn regexp_matches(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Box<dyn Ro
     Ok(Box::new(RowsOf(found.into_iter().map(Ok))))
 }
 
-fn regexp_replace_flags(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+fn regexp_replace_flags(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let flags = v[3].str();
     if let Some(digit) = flags.chars().next().filter(char::is_ascii_digit) {
         let message = format!("invalid regular expression option: \"{digit}\"");
@@ -132,15 +133,15 @@ fn regexp_replace_flags(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Valu
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).with_hint(hint));
     }
     let flags = Flags::parse(flags)?;
-    replace(v, 1, if flags.is_global { 0 } else { 1 }, flags)
+    replace(context, v, 1, if flags.is_global { 0 } else { 1 }, flags)
 }
 
-fn regexp_replace_from(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+fn regexp_replace_from(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let start = at_least(&v[3], 1, "start")?;
     let number = v.get(4).map_or(Ok(1), |value| at_least(value, 0, "n"))?;
     let flags = v.get(5).map_or(Ok(Flags::default()), |value| Flags::parse(value.str()))?;
     let number = if v.len() < 5 && flags.is_global { 0 } else { number };
-    replace(v, start, number, flags)
+    replace(context, v, start, number, flags)
 }
 
 fn at_least(value: &Value, least: i32, name: &str) -> Result<usize> {
@@ -158,14 +159,20 @@ fn start_of(text: &str, start: usize) -> usize {
 }
 
 /// Replaces the `number`-th match from a character on, or all of them (0).
-fn replace(v: &[Value], start: usize, number: usize, flags: Flags) -> Result<Value> {
+fn replace(
+    context: &mut FunctionContext<'_>,
+    v: &[Value],
+    start: usize,
+    number: usize,
+    flags: Flags,
+) -> Result<Value> {
     let (text, replacement) = (v[0].str(), v[2].str());
     let regex = compile(v[1].str(), flags)?;
     if start > text.chars().count() + 1 {
         return Ok(v[0].clone());
     }
     let mut made = String::new();
-    let mut copied = 0;
+    let (mut copied, mut required) = (0, LARGE_BYTES);
     for (at, captures) in captures_from(&regex, text, start_of(text, start)).enumerate() {
         let Some(whole) = captures.get(0) else { continue };
         if number != 0 && at + 1 != number {
@@ -173,6 +180,10 @@ fn replace(v: &[Value], start: usize, number: usize, flags: Flags) -> Result<Val
         }
         made.push_str(&text[copied..whole.start()]);
         expand(replacement, &captures, &mut made);
+        if made.len() >= required {
+            required = 2 * made.len();
+            context.environment.require_value(made.len())?;
+        }
         copied = whole.end();
         if number != 0 {
             break;

@@ -352,6 +352,7 @@ pub(crate) enum ObjectKind {
     Column,
     Constraint,
     Database,
+    Trigger,
     Function,
     Procedure,
     /// DROP ROUTINE: a function or a procedure.
@@ -374,8 +375,10 @@ pub(crate) struct Drop {
 pub(crate) struct Comment {
     pub kind: ObjectKind,
     pub name: ObjectName,
-    /// The table of a constraint.
+    /// The table of a constraint or a trigger, or the domain of a constraint.
     pub on: Option<ObjectName>,
+    /// Whether it is a domain.
+    pub on_domain: bool,
     pub text: Option<String>,
 }
 

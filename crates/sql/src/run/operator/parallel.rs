@@ -19,6 +19,7 @@ use crate::plan::expression::{Expr, SubPlan, SubPlanKind};
 use crate::plan::node::{AggregateCall, AggregateNode, HashNode, JoinKind, Node, Path, Plan, ScanNode};
 use crate::run::Run;
 use crate::run::batch::Batch;
+use crate::run::large_values::LargeValues;
 use crate::run::memory::Memory;
 use crate::run::memory::row_bytes;
 use crate::run::operator::aggregate::{Aggregate, Groups};
@@ -167,12 +168,15 @@ fn run_parts<'e, W: PartWork<'e>>(
     let (hashing, formats, builds) = (&run.hashing, run.environment.formats().clone(), &run.builds);
     let (stop, waiting) = (AtomicBool::new(false), std::thread::current());
     let environment = &mut *run.environment;
+    let state_memory = environment.state_memory();
     std::thread::scope(|scope| {
         let start = |(part, memory)| {
             let formats = formats.clone();
             let (stop, waiting) = (&stop, &waiting);
+            let state_memory = state_memory.share(1);
             scope.spawn(move || {
-                let mut environment = PartEnvironment { formats, stop };
+                let large_values = LargeValues::new(state_memory.share(1));
+                let mut environment = PartEnvironment { formats, stop, state_memory, large_values };
                 let mut mine = Run::new(shared.as_rows(), None, &mut environment, parameters, sizes, memory);
                 mine.hashing = hashing.clone();
                 mine.part = Some((id, part));
@@ -203,6 +207,8 @@ fn run_parts<'e, W: PartWork<'e>>(
 struct PartEnvironment<'s> {
     formats: FormatSettings,
     stop: &'s AtomicBool,
+    state_memory: Memory,
+    large_values: LargeValues,
 }
 
 impl Environment for PartEnvironment<'_> {
@@ -216,6 +222,18 @@ impl Environment for PartEnvironment<'_> {
 
     fn random_bits(&mut self) -> u64 {
         0
+    }
+
+    fn note_value(&mut self, value: &Value) -> Result<()> {
+        self.large_values.note(value)
+    }
+
+    fn require_value(&mut self, bytes: usize) -> Result<()> {
+        self.large_values.require(bytes)
+    }
+
+    fn state_memory(&self) -> Memory {
+        self.state_memory.share(1)
     }
 
     fn check_interrupt(&mut self) -> Result<()> {

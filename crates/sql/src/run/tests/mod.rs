@@ -101,8 +101,7 @@ impl Fixture {
                 true => definition.unique_index(&index_name, columns),
                 false => definition.index(&index_name, columns),
             };
-            let columns =
-                positions.iter().map(|&column| IndexColumn { column, descending: false, class: None });
+            let columns = positions.iter().map(|&column| IndexColumn::ascending(column));
             found.push(Index {
                 oid: self.catalog.new_oid(),
                 name: index_name,
@@ -127,6 +126,7 @@ impl Fixture {
             foreign_keys: Vec::new(),
             persistence: Persistence::Permanent,
             comment: None,
+            key_comments: Vec::new(),
             rights: Default::default(),
             stored_query: None,
             engine,
@@ -154,6 +154,7 @@ impl Fixture {
             on_update: action,
             deferrable: false,
             deferred: false,
+            comment: None,
         });
         self.catalog.put_table(Arc::new(table));
         self
