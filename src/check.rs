@@ -13,6 +13,7 @@ use crate::protocol::attempt::show_key;
 use crate::storage::foreign_keys::{Link, SchemaLinks, TableView, index_table};
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
+use crate::storage::row::RowLayout;
 use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Found;
 use crate::types::{ValueRef, assignment};
@@ -113,9 +114,9 @@ struct View<'s> {
 
 impl View<'_> {
     /// Copies a record's row. Whether it had one.
-    fn read(&self, record: Record<'_>, words: &mut [u64]) -> Result<bool> {
+    fn read(&self, layout: &RowLayout, record: Record<'_>, words: &mut [u64]) -> Result<bool> {
         let versions = self.snapshot.engine().store().versions();
-        let found = versions.read(record, self.snapshot.epoch(), words);
+        let found = versions.read(layout, record, self.snapshot.epoch(), words);
         self.snapshot.check()?;
         let (is_row, epoch) = match found {
             Found::Row(epoch) => (true, epoch),
@@ -136,7 +137,7 @@ impl View<'_> {
         let mut words = vec![0; table.layout().words()];
         each_page(table, |page, guard| {
             for &record in page {
-                if self.read(record, &mut words)? {
+                if self.read(table.layout(), record, &mut words)? {
                     rows += 1;
                     steps.advance();
                     check(record, &words, guard)?;
@@ -204,7 +205,9 @@ impl View<'_> {
             let Some((index, key)) = link.parent_key(&values)? else { return Ok(()) };
             let referenced = index_table(&link.parent, index);
             let is_there = match referenced.find(referenced.hash(&key), &key, guard) {
-                Lookup::Found(found) => self.read(found, &mut vec![0; referenced.layout().words()])?,
+                Lookup::Found(found) => {
+                    self.read(referenced.layout(), found, &mut vec![0; referenced.layout().words()])?
+                }
                 Lookup::Missing(_) => false,
             };
             match is_there {
@@ -241,7 +244,7 @@ impl View<'_> {
                 }
             };
             let mut row = vec![0; index.layout().words()];
-            let is_there = self.read(entry, &mut row)?;
+            let is_there = self.read(index.layout(), entry, &mut row)?;
             // SAFETY: as above.
             if is_there && unsafe { index.layout().value(&row, 0) } == ValueRef::Bytes(record.key()) {
                 return Ok(());

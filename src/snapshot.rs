@@ -154,9 +154,12 @@ impl Snapshot {
         let guard = pin();
         let found = match core.find(core.hash(&key), &key, &guard) {
             Lookup::Missing(_) => Found::Nothing(0),
-            Lookup::Found(record) => {
-                self.view.registered.engine().store().versions().read(record, self.epoch(), &mut [])
-            }
+            Lookup::Found(record) => self.view.registered.engine().store().versions().read(
+                core.layout(),
+                record,
+                self.epoch(),
+                &mut [],
+            ),
         };
         drop(guard);
         let (there, epoch) = match found {

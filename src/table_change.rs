@@ -58,7 +58,8 @@ impl TableChange {
         self.step(Step::RenameTable(name.into()))
     }
 
-    /// Adds a column at the end. Existing rows get the default.
+    /// Adds a column at the end. Existing rows have the default there, whatever becomes of the default later. They stay as they are,
+    /// so that it takes as long for many rows as for few, unless the same change copies the table for another reason.
     pub fn add_column(
         self,
         name: impl Into<String>,
@@ -186,6 +187,7 @@ impl TableChange {
         let mut changed = Changed { definition: definition.clone(), sources, renamed: Vec::new() };
         self.steps.into_iter().try_for_each(|step| changed.step(step))?;
         changed.definition = changed.definition.settled()?;
+        changed.note_added()?;
         Ok(changed)
     }
 }
@@ -428,16 +430,47 @@ impl Changed {
         Ok(())
     }
 
-    /// Whether the table's records can stay as they are: the columns, the key and the kind of index are the same.
+    /// Notes what the rows have in the columns that are added, in the form in which these hold it.
+    fn note_added(&mut self) -> Result<()> {
+        for (source, column) in self.sources.iter().zip(&self.definition.columns) {
+            if let Source::New(value) = source {
+                let what = format!("{}.{}", self.definition.name, column.name);
+                let value = assignment::coerce(value.into(), &column.data_type, false, &what)?;
+                self.definition.added.push(value.to_value());
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of rows that are there in the columns that are added.
+    pub(crate) fn past_values(&self) -> &[Value] {
+        let added = self.sources.iter().filter(|source| matches!(source, Source::New(_))).count();
+        let values = self.definition.added.values();
+        &values[values.len() - added..]
+    }
+
+    /// Whether the table's records can stay as they are: the key and the kind of index are the same, and so are the columns, but for
+    /// some that are added behind them. An added column that is to have values of a sequence, or to refer to rows by a value that
+    /// all rows have, needs a copy.
     pub(crate) fn keeps_records(&self, old: &TableDefinition) -> bool {
-        let new = &self.definition;
-        self.sources.len() == old.columns.len()
-            && self
-                .sources
-                .iter()
-                .enumerate()
-                .all(|(at, source)| matches!(source, Source::Old(from) if *from == at))
+        let (new, columns) = (&self.definition, old.columns.len());
+        let keeps = |(at, source): (usize, &Source)| match source {
+            Source::Old(from) => *from == at,
+            Source::New(_) => at >= columns && new.columns[at].identity.is_none() && !self.refers_at_once(at),
+            Source::Converted(..) => false,
+        };
+        self.sources.len() >= columns
+            && self.sources[..columns].iter().all(|source| matches!(source, Source::Old(_)))
+            && self.sources.iter().enumerate().all(keeps)
+            && (columns == self.sources.len() || new.can_extend_from(columns))
             && (&new.key, &new.routing, new.primary_index) == (&old.key, &old.routing, old.primary_index)
+    }
+
+    /// Whether a foreign key has this column, an added one that is not NULL in rows that are there.
+    fn refers_at_once(&self, column: usize) -> bool {
+        let Source::New(value) = &self.sources[column] else { return false };
+        let name = &self.definition.columns[column].name;
+        !value.is_null() && self.definition.foreign_keys.iter().any(|key| key.columns.contains(name))
     }
 
     /// The new row of an old one.

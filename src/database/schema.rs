@@ -29,7 +29,7 @@ use crate::storage::table::TableCore;
 use crate::table::Table;
 use crate::table_change::{Changed, TableChange};
 use crate::transaction::Tx;
-use crate::types::ValueRef;
+use crate::types::{Value, ValueRef};
 
 /// After this many attempts to copy a table that conflicted with other threads' transactions, those are held off.
 const REBUILDS_BESIDE_WRITERS: usize = 2;
@@ -134,7 +134,7 @@ impl Database {
         self.make_identity(table.id(), &mut changed.definition)?;
         let sequences = [table.definition(), &changed.definition].map(|of| of.identity_sequence.0.clone());
         let new = if changed.keeps_records(table.definition()) {
-            self.redefine(&table, changed.definition, &followers)
+            self.redefine(&table, &changed, &followers)
         } else {
             self.rebuild(&table, &changed, &followers)
         };
@@ -146,20 +146,23 @@ impl Database {
     fn redefine(
         &self,
         table: &Arc<TableCore>,
-        definition: TableDefinition,
+        changed: &Changed,
         followers: &Followers,
     ) -> Result<Arc<TableCore>> {
-        let columns = &table.definition().columns;
-        let refuses_null: Vec<usize> = (0..columns.len())
-            .filter(|&at| definition.columns[at].not_null && !columns[at].not_null)
-            .collect();
+        let definition = &changed.definition;
+        let past = changed.past_values();
+        let refuses_null = newly_not_null(table.definition(), definition);
         let store = self.engine().store();
         let (new, empty) = table.redefined(definition.clone());
         let new = Arc::new(new);
         let mut builds = Builds::new(store);
         let build = builds.add(&new, empty)?;
-        let checks = Checks::of(&definition).filter(|_| definition.checks != table.definition().checks);
-        let is_new = |key: &ForeignKey| !refers_alike(table.definition(), key);
+        let checks = Checks::of_new(definition, table.definition());
+        let old_columns = &definition.columns[..definition.columns.len() - past.len()];
+        // One with an added column is NULL there in all rows.
+        let is_old = |name: &String| old_columns.iter().any(|column| column.name == *name);
+        let is_new =
+            |key: &ForeignKey| !refers_alike(table.definition(), key) && key.columns.iter().all(is_old);
         let tables = TableView::all(store.user_tables());
         let view = TableView::pending(table.clone(), definition.clone());
         loop {
@@ -167,10 +170,10 @@ impl Database {
             let changed = self.run(|tx| {
                 if !refuses_null.is_empty() || checks.is_some() {
                     // The columns are read as a transaction reads them, so a split phase that hides them ends first.
-                    check_rows(tx, table, &refuses_null, checks.as_ref())?;
+                    check_rows(tx, (table, definition), past, &refuses_null, checks.as_ref())?;
                 }
                 foreign_keys::check_own(&tables, tx, &view, is_new)?;
-                catalog_rows::rewrite(store, tx, table, &definition)?;
+                catalog_rows::rewrite(store, tx, table, definition)?;
                 followers.write(store, tx, &new)?;
                 let (old, new, build) = (table.clone(), new.clone(), build.clone());
                 tx.change_schema(SchemaChange::Replace { old, new, build });
@@ -210,7 +213,7 @@ impl Database {
             tx.set_evaluated();
             let new = Table::new(core.clone());
             // First the catalog: replay makes the table from these rows before it meets the table's own.
-            catalog_rows::write(store, tx, id, &changed.definition)?;
+            catalog_rows::write(store, tx, id, core.definition())?;
             catalog_rows::mark_replaced(store, tx, table.id(), id)?;
             for row in tx.scan(&old, Range::all())? {
                 let values = changed.row(row?.to_values())?;
@@ -252,25 +255,39 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::InvalidDefinition { table: name.to_string(), detail })
 }
 
-/// Refuses NULL in columns that are to be NOT NULL, and rows that do not pass the checks.
+/// The columns that refuse NULL now, and did not before; those that were not there before, too.
+pub(crate) fn newly_not_null(before: &TableDefinition, now: &TableDefinition) -> Vec<usize> {
+    let did = |at: usize| before.columns.get(at).is_some_and(|column| column.not_null);
+    let refuses = |at: usize| now.columns[at].not_null && !did(at);
+    (0..now.columns.len()).filter(|&at| refuses(at)).collect()
+}
+
+/// Refuses NULL in columns that are to be NOT NULL, and rows that do not pass the checks. The rows are those of `table`; under the
+/// definition, they have these values of the past behind them.
 pub(crate) fn check_rows(
     tx: &Tx<'_, '_>,
-    table: &Arc<TableCore>,
+    (table, definition): (&Arc<TableCore>, &TableDefinition),
+    past: &[Value],
     refuses_null: &[usize],
     checks: Option<&Checks>,
 ) -> Result<()> {
-    let columns = &table.definition().columns;
+    let first = definition.columns.len() - past.len();
+    // What all rows have there is looked at once, if there are rows; and the rows are not looked at if nothing else is asked.
+    let is_asked = |at: &usize| if *at < first { true } else { past[*at - first].is_null() };
+    let refuses_null: Vec<usize> = refuses_null.iter().copied().filter(is_asked).collect();
+    let is_decided = checks.is_none_or(|checks| checks.pass_alike(first, past));
+    if refuses_null.is_empty() && is_decided {
+        return Ok(());
+    }
     for row in tx.scan(&Table::new(table.clone()), Range::all())? {
-        let row = row?;
-        for &at in refuses_null {
-            if row.get(columns[at].name.as_str())?.is_null() {
-                return Err(Error::NullValue {
-                    what: format!("{}.{}", table.definition().name(), columns[at].name),
-                });
-            }
+        let mut values = row?.to_values();
+        values.truncate(first);
+        values.extend_from_slice(past);
+        if let Some(&at) = refuses_null.iter().find(|&&at| values[at].is_null()) {
+            let what = format!("{}.{}", definition.name(), definition.columns[at].name);
+            return Err(Error::NullValue { what });
         }
         if let Some(checks) = checks {
-            let values = row.to_values();
             checks.check_row(&|column| ValueRef::from(&values[column]))?;
         }
     }

@@ -36,10 +36,17 @@ pub enum Change {
         key: Vec<Value>,
     },
     /// All rows are gone: the table was emptied ([`Database::truncate`](crate::Database::truncate)), or a schema change has
-    /// rewritten it (columns, types, key). The rows that it has from then on follow as inserts.
+    /// rewritten it (columns dropped, types, key). The rows that it has from then on follow as inserts.
     Rewrite {
         /// What the table is from then on.
         definition: Box<TableDefinition>,
+    },
+    /// A column was added behind the others. Rows that came before have this value there; those that follow come with the column.
+    AddColumn {
+        /// Its name.
+        name: String,
+        /// What rows have there that came before.
+        value: Value,
     },
     /// The table was dropped. No change follows.
     Drop,
@@ -50,7 +57,7 @@ impl Change {
     pub fn key(&self) -> Option<&[Value]> {
         match self {
             Change::Insert { key, .. } | Change::Update { key, .. } | Change::Delete { key } => Some(key),
-            Change::Rewrite { .. } | Change::Drop => None,
+            Change::Rewrite { .. } | Change::AddColumn { .. } | Change::Drop => None,
         }
     }
 }

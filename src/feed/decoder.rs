@@ -15,7 +15,9 @@ use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::row::OwnedRow;
 use crate::storage::catalog::{self, DROPPED};
-use crate::storage::redo::{ChangeHead, LoggedChange, LoggedColumn, Reader, split_transactions};
+use crate::storage::redo::{
+    ChangeHead, LoggedChange, LoggedColumn, Reader, SCHEMA_VERSION, split_transactions,
+};
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::versions::{LoggedRows, Rows};
@@ -28,8 +30,8 @@ pub(super) struct Decoder {
     pub(super) number: TableId,
     /// Whether it was dropped before this point.
     pub(super) is_dropped: bool,
-    /// The tables whose changes were met.
-    tables: HashMap<TableId, Arc<TableCore>>,
+    /// The tables whose changes were met, as their rows of a version are; with the definitions in force.
+    tables: HashMap<(TableId, u64), (Arc<TableCore>, Arc<TableCore>)>,
 }
 
 /// What a change of the catalog means to the table that is followed.
@@ -54,6 +56,7 @@ enum Pending {
 
 /// Merged operations on one row.
 struct Merged {
+    table: Arc<TableCore>,
     key: Vec<Value>,
     columns: Vec<(usize, Operation, Value)>,
 }
@@ -69,7 +72,7 @@ impl Decoder {
     /// The bytes are no redo of this database: then the decoder is as it was.
     pub(super) fn decode(&mut self, store: &Store, epoch: u64, payload: &[u8]) -> Result<ChangeBatch> {
         // A column may have got another name.
-        self.tables.retain(|_, table| table.is_current());
+        self.tables.retain(|_, (now, _)| now.is_current());
         let before = (self.number, self.is_dropped);
         let decoded = self.changes(store, payload).map(|changes| ChangeBatch { epoch, changes });
         if decoded.is_err() {
@@ -90,15 +93,26 @@ impl Decoder {
         building.finish()
     }
 
-    fn table(&mut self, store: &Store, id: TableId) -> Result<Arc<TableCore>> {
-        if let Some(table) = self.tables.get(&id) {
+    /// The table of this number, with the columns that it had when it wrote rows of this version.
+    fn table(&mut self, store: &Store, (id, version): (TableId, u64)) -> Result<Arc<TableCore>> {
+        if let Some((_, table)) = self.tables.get(&(id, version)) {
             return Ok(table.clone());
         }
         let detail = || format!("changes of table {id}, which the catalog does not have");
-        let table =
-            store.table_ever(id).ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })?;
-        self.tables.insert(id, table.clone());
+        let now = self.table_now(store, id)?;
+        let definition = now.definition().of_version(version);
+        let definition = definition.ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })?;
+        let table = match now.row_version() == version {
+            true => now.clone(),
+            false => Arc::new(now.redefined(definition).0),
+        };
+        self.tables.insert((id, version), (now, table.clone()));
         Ok(table)
+    }
+
+    fn table_now(&self, store: &Store, id: TableId) -> Result<Arc<TableCore>> {
+        let detail = || format!("changes of table {id}, which the catalog does not have");
+        store.table_ever(id).ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })
     }
 
     /// What the worker contexts' operations of this epoch on split columns come to.
@@ -112,11 +126,12 @@ impl Decoder {
         for changes in transactions {
             let mut reader = Reader::new(changes);
             while let Some(head) = reader.next_merged()? {
-                let table = self.table(store, head.table)?;
+                let table = self.table(store, (head.table, reader.version()))?;
                 let is_followed = head.table == self.number && !self.is_dropped;
                 let place = is_followed.then(|| *places.entry(head.key).or_insert(rows.len()));
                 if place == Some(rows.len()) {
-                    rows.push(Merged { key: key_of(&table, head.key)?, columns: Vec::new() });
+                    let key = key_of(&table, head.key)?;
+                    rows.push(Merged { table: table.clone(), key, columns: Vec::new() });
                 }
                 for _ in 0..head.columns {
                     let (column, operation, operand) = reader.merged_column(&table)?;
@@ -131,16 +146,12 @@ impl Decoder {
                 }
             }
         }
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let table = self.table(store, self.number)?;
         building.changes.extend(rows.into_iter().map(|row| {
             let new = |(column, operation, operand)| (column, applied(operation, operand));
             let columns = row.columns.into_iter().map(new).collect();
             Pending::Ready(Change::Update {
                 key: row.key,
-                columns: ChangedColumns { table: table.clone(), columns },
+                columns: ChangedColumns { table: row.table, columns },
             })
         }));
         Ok(())
@@ -155,7 +166,11 @@ impl Decoder {
             let change = match switch {
                 Switch::To(number) => {
                     self.number = number;
-                    Change::Rewrite { definition: Box::new(self.table(store, number)?.definition().clone()) }
+                    Change::Rewrite {
+                        definition: Box::new(
+                            self.table(store, (number, SCHEMA_VERSION))?.definition().clone(),
+                        ),
+                    }
                 }
                 Switch::Dropped => {
                     self.is_dropped = true;
@@ -172,7 +187,7 @@ impl Decoder {
         let mut reader = Reader::new(changes);
         let mut is_gone = false;
         while let Some(head) = reader.next_head()? {
-            let table = self.table(store, head.table)?;
+            let table = self.table(store, (head.table, reader.version()))?;
             if self.is_dropped {
                 return Ok(None);
             }
@@ -188,11 +203,35 @@ impl Decoder {
                 let dropped = LoggedColumn::Value(ValueRef::Text(DROPPED));
                 is_gone |= columns.iter().any(|(_, new)| *new == dropped);
             } else {
+                if head.table == catalog::ADDED_COLUMNS && head.change == LoggedChange::Row {
+                    let added = self.added_column(store, &table, head.key)?;
+                    building.changes.extend(added.map(Pending::Ready));
+                }
                 reader.skip(head.change, &table)?;
             }
         }
         // Not before the end: a successor may come behind.
         Ok(is_gone.then_some(Switch::Dropped))
+    }
+}
+
+impl Decoder {
+    /// The column that a row of this key in the table of added columns is about, if it is one of the table's.
+    fn added_column(&self, store: &Store, table: &TableCore, key: &[u8]) -> Result<Option<Change>> {
+        let key = key_of(table, key)?;
+        let [Value::Int(id), Value::Int(position)] = key[..] else { return Ok(None) };
+        if id != i64::from(self.number) {
+            return Ok(None);
+        }
+        let now = self.table_now(store, self.number)?;
+        let definition = now.definition();
+        let past = definition.added.values();
+        let first = definition.columns.len() - past.len();
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        let value = position.checked_sub(first).and_then(|at| past.get(at));
+        let column = definition.columns.get(position).zip(value);
+        Ok(column
+            .map(|(column, value)| Change::AddColumn { name: column.name.clone(), value: value.clone() }))
     }
 }
 

@@ -94,7 +94,9 @@ pub(crate) fn log_holds(store: &Store) -> Result<LogHolds> {
     let mut failure = None;
     table.for_each_record(&guard, |record| {
         // Relaxed: recovery is alone.
-        if record.word().load(Ordering::Relaxed) & ABSENT != 0 || record.read(&mut words) & ABSENT != 0 {
+        if record.word().load(Ordering::Relaxed) & ABSENT != 0
+            || record.read(table.layout(), &mut words) & ABSENT != 0
+        {
             return;
         }
         match Position::read(&Row::new(&table, &words)) {

@@ -42,6 +42,7 @@ use crate::pipeline::execute::message_of;
 use crate::pipeline::follower::FollowerConnection;
 use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::fuzzy_scan::{Copied, first_epoch_needed};
+use crate::storage::table::TableCore;
 
 pub use report::{CheckpointReport, CheckpointStatus};
 
@@ -369,11 +370,23 @@ impl Checkpointer {
 
     /// Makes a checkpoint of the database's own records.
     fn make_here(&self, engine: &Engine, pace: &Arc<Pace>) -> Result<Manifest> {
-        let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
-        let new = Arc::new(self.begin()?);
-        let copied = self.copy_all(engine, &new, pace);
-        let manifest = copied.and_then(|copied| self.finish(engine, &new, first_epoch, copied));
-        manifest.inspect_err(|_| new.abandon())
+        loop {
+            let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
+            let new = Arc::new(self.begin()?);
+            let copied = self.copy_all(engine, &new, pace);
+            let manifest = copied.and_then(|copied| {
+                copied.map(|copied| self.finish(engine, &new, first_epoch, copied)).transpose()
+            });
+            match manifest {
+                Ok(Some(manifest)) => return Ok(manifest),
+                // Columns were added meanwhile.
+                Ok(None) => new.abandon(),
+                Err(error) => {
+                    new.abandon();
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Begins a checkpoint, of a number that was never used.
@@ -384,15 +397,24 @@ impl Checkpointer {
         Ok(new)
     }
 
-    /// Copies the catalog, then, together with the helpers, everything else.
-    fn copy_all(&self, engine: &Engine, new: &Arc<NewCheckpoint>, pace: &Arc<Pace>) -> Result<Copied> {
+    /// Copies the catalog, then, together with the helpers, everything else. None: columns were added to a table meanwhile, so that
+    /// rows may have been copied without values that they have, and which the log will not bring.
+    fn copy_all(
+        &self,
+        engine: &Engine,
+        new: &Arc<NewCheckpoint>,
+        pace: &Arc<Pace>,
+    ) -> Result<Option<Copied>> {
         let _walk = engine.store().retired_tables().begin_walk();
-        let (catalog, others) =
-            engine.store().all_tables().into_iter().partition(|table| table.id() < FIRST_USER_TABLE);
+        let (catalog, others) = engine
+            .store()
+            .all_tables()
+            .into_iter()
+            .partition::<Vec<_>, _>(|table| table.id() < FIRST_USER_TABLE);
         let catalog = Job::of_catalog(new.clone(), catalog, pace.clone());
         catalog.work(engine, self);
         let mut copied = catalog.outcome()?;
-        let job = Arc::new(Job::new(new.clone(), others, pace.clone()));
+        let job = Arc::new(Job::new(new.clone(), others.clone(), pace.clone()));
         let mut state = self.state.lock();
         (state.job, state.jobs) = (Some(job.clone()), state.jobs + 1);
         self.changed.notify_all();
@@ -409,7 +431,7 @@ impl Checkpointer {
         }
         drop(state);
         copied.add(&job.outcome()?);
-        Ok(copied)
+        Ok((!others.iter().any(TableCore::is_extended)).then_some(copied))
     }
 
     fn finish(

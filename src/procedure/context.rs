@@ -204,7 +204,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// [`Error::Conflict`] (pass it on).
     #[inline]
     pub fn get(&self) -> Result<Option<Row<'a>>> {
-        if let Some(row) = self.call.attempt.row_at_once(self.found) {
+        if let Some(row) = self.call.attempt.row_at_once(self.table, self.found) {
             return Ok(Some(Row::new(self.call.attempt.hold(self.table)?, row)));
         }
         self.get_anyhow()

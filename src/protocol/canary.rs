@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::storage::commit::{CommitFailure, Excluded, InOrder, LockedWrites};
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
+use crate::storage::row::RowLayout;
 use crate::storage::word::Stamp;
 
 /// What is broken.
@@ -80,7 +81,12 @@ static UNVALIDATED: Access =
 static UNVERSIONED: Access =
     Access { claim: None, range: None, reading: TRACKED.reading, read: TRACKED.read, missed: DIRECT.missed };
 
-fn read_hastily<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+fn read_hastily<'a>(
+    attempt: &Attempt<'a>,
+    record: Record<'a>,
+    part: (Part, &RowLayout),
+    copy: &mut [u64],
+) -> Result<u64> {
     write_through(attempt);
     (DIRECT.read)(attempt, record, part, copy)
 }

@@ -25,7 +25,7 @@ use super::control::{Control, Sessions};
 use super::reservations::ReservedKey;
 use super::waiting::block_on;
 use crate::database::foreign_keys::{Followers, check_definition, check_own, check_unreferenced};
-use crate::database::schema::{check_name, check_rows, refers_alike};
+use crate::database::schema::{check_name, check_rows, newly_not_null, refers_alike};
 use crate::database::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::hold_off::HoldOff;
@@ -33,7 +33,7 @@ use crate::pipeline::nesting;
 use crate::protocol::attempt::{Attempt, SessionAccess};
 use crate::range::Range;
 use crate::row::Row;
-use crate::storage::definition::{ForeignKey, TableDefinition};
+use crate::storage::definition::{AddedColumns, ForeignKey, TableDefinition};
 use crate::storage::foreign_keys::TableView;
 use crate::storage::index_build::{Builds, IndexBuild};
 use crate::storage::private_schema::{PrivateDefinition, PrivateSchema, PrivateTable};
@@ -276,8 +276,8 @@ impl Session {
     fn put_changed(&mut self, old: &PrivateDefinition, changed: Changed) -> Result<Arc<TableCore>> {
         let is_own = self.access()?.schema.is_own(old.core.id());
         match changed.keeps_records(&old.definition) && !is_own {
-            true => self.redefine(old, changed),
-            false => self.rebuild(&old.core, &changed),
+            true => self.redefine(old, &changed),
+            false => self.rebuild(&old.core, changed),
         }
     }
 
@@ -362,10 +362,10 @@ impl Session {
     }
 
     /// Gives a table's records another definition.
-    fn redefine(&mut self, old: &PrivateDefinition, changed: Changed) -> Result<Arc<TableCore>> {
-        let Changed { definition, .. } = changed;
+    fn redefine(&mut self, old: &PrivateDefinition, changed: &Changed) -> Result<Arc<TableCore>> {
+        let definition = changed.definition.clone();
         let base = self.access()?.schema.base_of(&old.core);
-        self.check_rows_of(old, &base, &definition)?;
+        self.check_rows_of(old, &base, changed)?;
         // Of its own last definition, because the session has not written an index that it dropped.
         let (_, empty) = old.core.redefined(definition.clone());
         let mut without = definition.clone();
@@ -379,8 +379,9 @@ impl Session {
     }
 
     /// Copies a table's rows into a new one with another definition.
-    fn rebuild(&mut self, old: &Arc<TableCore>, changed: &Changed) -> Result<Arc<TableCore>> {
+    fn rebuild(&mut self, old: &Arc<TableCore>, mut changed: Changed) -> Result<Arc<TableCore>> {
         let shared = self.shared.clone();
+        changed.definition.added = AddedColumns::default();
         let core = self.access()?.schema.make(shared.engine().store(), changed.definition.clone());
         // While the rows are copied, the transaction has both tables.
         let copy = PrivateDefinition { core: core.clone(), definition: changed.definition.clone() };
@@ -408,10 +409,10 @@ impl Session {
         &mut self,
         old: &PrivateDefinition,
         base: &Arc<TableCore>,
-        definition: &TableDefinition,
+        changed: &Changed,
     ) -> Result<()> {
-        let (full, empty) = old.core.redefined(definition.clone());
-        let mut check = RowCheck::new(&full, &empty, &old.definition);
+        let (full, empty) = old.core.redefined(changed.definition.clone());
+        let mut check = RowCheck::new((&full, &empty), &old.definition);
         if check.is_trivial() {
             return Ok(());
         }
@@ -419,7 +420,7 @@ impl Session {
         if is_written {
             let table = Table::new(old.core.clone());
             return self.run(|tx| {
-                let mut check = RowCheck::new(&full, &empty, &old.definition);
+                let mut check = RowCheck::new((&full, &empty), &old.definition);
                 tx.scan(&table, Range::all())?.try_for_each(|row| check.row(&row?))
             });
         }
@@ -437,12 +438,12 @@ struct RowCheck<'c> {
 }
 
 impl<'c> RowCheck<'c> {
-    fn new(table: &'c TableCore, empty: &[usize], before: &TableDefinition) -> RowCheck<'c> {
+    fn new((table, empty): (&'c TableCore, &[usize]), before: &TableDefinition) -> RowCheck<'c> {
         let definition = table.definition();
         let unique = empty.iter().filter(|&&at| definition.indexes[at].unique);
         RowCheck {
             table,
-            not_null: newly_not_null(before, definition),
+            not_null: undecided_not_null(before, definition),
             unique: unique.map(|&at| (at, HashSet::new())).collect(),
         }
     }
@@ -453,7 +454,10 @@ impl<'c> RowCheck<'c> {
 
     fn row(&mut self, row: &Row<'_>) -> Result<()> {
         let definition = self.table.definition();
-        let values = row.to_values();
+        let mut values = row.to_values();
+        let past = definition.added.values();
+        let missing = definition.columns.len() - values.len();
+        values.extend_from_slice(&past[past.len() - missing..]);
         if let Some(&at) = self.not_null.iter().find(|&&at| values[at].is_null()) {
             let what = format!("{}.{}", definition.name(), definition.columns[at].name);
             return Err(Error::NullValue { what });
@@ -473,10 +477,11 @@ impl<'c> RowCheck<'c> {
     }
 }
 
-/// The columns that refuse NULL now, and did not before.
-fn newly_not_null(before: &TableDefinition, now: &TableDefinition) -> Vec<usize> {
-    let columns = before.columns.iter().zip(&now.columns).enumerate();
-    columns.filter(|(_, (before, now))| now.not_null && !before.not_null).map(|(at, _)| at).collect()
+/// The columns that refuse NULL now, and did not before, but for added ones that are not NULL in the rows that there were.
+fn undecided_not_null(before: &TableDefinition, now: &TableDefinition) -> Vec<usize> {
+    let first = now.columns.len() - now.added.values().len();
+    let is_decided = |at: usize| at >= before.columns.len() && !now.added.values()[at - first].is_null();
+    newly_not_null(before, now).into_iter().filter(|&at| !is_decided(at)).collect()
 }
 
 impl SessionAccess {
@@ -595,10 +600,10 @@ pub(super) fn check_changes(
     let tables = schema.tables();
     for (table, published) in tables.iter().zip(published).filter(|(table, _)| table.keeps_records()) {
         let (Some(base), Some(core)) = (&table.base, published) else { continue };
-        let refuses_null = newly_not_null(base.definition(), core.definition());
+        let refuses_null = undecided_not_null(base.definition(), core.definition());
         let checks = core.checks().filter(|_| core.definition().checks != base.definition().checks);
         if !refuses_null.is_empty() || checks.is_some() {
-            check_rows(&tx, core, &refuses_null, checks)?;
+            check_rows(&tx, (core, core.definition()), &[], &refuses_null, checks)?;
         }
     }
     let mut views = None;

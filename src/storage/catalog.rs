@@ -1,6 +1,6 @@
-//! The catalog: which tables, sequences and feeds there are, kept in eleven ordinary tables.
+//! The catalog: which tables, sequences and feeds there are, kept in twelve ordinary tables.
 //!
-//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key`, `heddle_identity`, `heddle_evaluator` and `heddle_routing` are written by the transaction that creates a
+//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key`, `heddle_identity`, `heddle_evaluator`, `heddle_added_column` and `heddle_routing` are written by the transaction that creates a
 //! table, logged and recovered like any other rows; so are `heddle_successor`, by the transaction that puts one table in another's
 //! place, `heddle_sequence`, which `crate::sequence` reads and writes, and `heddle_feed`, which is `crate::feed`'s.
 //! Only their own definitions are fixed, here.
@@ -41,6 +41,9 @@ pub(crate) const SUCCESSORS: TableId = 9;
 pub(crate) const IDENTITIES: TableId = 10;
 /// The table of tables that need an evaluator.
 pub(crate) const EVALUATORS: TableId = 11;
+/// The table of columns that were added to records which stay as they are. It is behind the table of columns, so that a copy
+/// of the catalog that is made table by table has its rows about all columns that it has.
+pub(crate) const ADDED_COLUMNS: TableId = 12;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -51,7 +54,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 11] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 12] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -114,6 +117,7 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 11] {
         (SUCCESSORS, successor_table()),
         (IDENTITIES, identity_table()),
         (EVALUATORS, evaluator_table()),
+        (ADDED_COLUMNS, added_column_table()),
     ]
 }
 
@@ -170,6 +174,15 @@ fn evaluator_table() -> TableDefinition {
         .column("evaluator", DataType::Text)
         .not_null()
         .primary_key(["table_id"])
+        .primary_index(PrimaryIndex::Ordered)
+}
+
+fn added_column_table() -> TableDefinition {
+    TableDefinition::new("heddle_added_column")
+        .column("table_id", DataType::Int64)
+        .column("position", DataType::Int64)
+        .column("past_value", DataType::Bytes)
+        .primary_key(["table_id", "position"])
         .primary_index(PrimaryIndex::Ordered)
 }
 
@@ -236,6 +249,12 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
         rows.push((CHECKS, vec![number.clone(), position(at), text(&check.name), condition]));
     }
     rows.extend(foreign_key_rows(id, definition).map(|row| (FOREIGN_KEYS, row)));
+    let past = definition.added.values();
+    let first = definition.columns.len() - past.len();
+    for (at, (value, column)) in past.iter().zip(&definition.columns[first..]).enumerate() {
+        let value = value_to_bytes(value, &column.data_type)?;
+        rows.push((ADDED_COLUMNS, vec![number.clone(), position(first + at), value]));
+    }
     if let Some(evaluator) = &definition.evaluator {
         rows.push((EVALUATORS, vec![number.clone(), text(evaluator)]));
     }
@@ -292,19 +311,23 @@ fn foreign_keys_of(rows: Vec<Vec<Value>>) -> Option<Vec<ForeignKey>> {
 }
 
 fn default_to_bytes(column: &ColumnDefinition) -> Result<Value> {
-    if matches!(column.default, Value::Null) {
+    value_to_bytes(&column.default, &column.data_type)
+}
+
+fn value_to_bytes(value: &Value, data_type: &DataType) -> Result<Value> {
+    if matches!(value, Value::Null) {
         return Ok(Value::Null);
     }
     // No key holds these, and they are bytes already.
-    if let ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) = column.default.as_value_ref() {
+    if let ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) = value.as_value_ref() {
         return Ok(Value::Bytes(bytes.to_vec()));
     }
     let mut bytes = EncodedKey::new();
-    encode_component(&mut bytes, (&column.default).into(), &column.data_type, false)?;
+    encode_component(&mut bytes, value.into(), data_type, false)?;
     Ok(Value::Bytes(bytes.to_vec()))
 }
 
-/// The inverse of `default_to_bytes`.
+/// The inverse of `value_to_bytes`.
 fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
     match data_type {
         DataType::OrderedTuple(_) => Ok(ValueRef::Tuple(bytes).to_value()),
@@ -319,7 +342,7 @@ fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
 /// Rows that don't describe a table: the catalog is damaged.
 pub(crate) fn read_definition(
     id: TableId,
-    [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators]: [&TableCore; 8],
+    [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators, added]: [&TableCore; 9],
     guard: &Guard,
 ) -> Result<TableDefinition> {
     let damaged =
@@ -353,6 +376,7 @@ pub(crate) fn read_definition(
             default,
         });
     }
+    read_added_columns(&mut definition, read_rows(added, id, guard)?)?;
     key.sort_unstable();
     definition.key = key.into_iter().map(|(_, at)| at).collect();
     for mut row in read_rows(indexes, id, guard)? {
@@ -384,6 +408,20 @@ pub(crate) fn read_definition(
     Ok(definition)
 }
 
+/// Gives a definition what rows have in added columns that are older than these.
+fn read_added_columns(definition: &mut TableDefinition, rows: Vec<Vec<Value>>) -> Result<()> {
+    for mut row in rows {
+        let column = if let Value::Int(column) = row[1] { usize::try_from(column).ok() } else { None };
+        // A column whose own row is younger than this copy of the catalog is met when the log is replayed.
+        let Some(column) = column.and_then(|column| definition.columns.get(column)) else { break };
+        definition.added.push(match row.pop() {
+            Some(Value::Bytes(bytes)) => default_from_bytes(&bytes, &column.data_type)?,
+            _ => Value::Null,
+        });
+    }
+    Ok(())
+}
+
 /// Gives a definition its identity column. None: it has no such column.
 fn set_identity(definition: &mut TableDefinition, mut row: Vec<Value>) -> Option<()> {
     let position = if let Value::Int(column) = row[1] { usize::try_from(column).ok()? } else { return None };
@@ -410,7 +448,7 @@ pub(crate) fn successors(table: &TableCore, guard: &Guard) -> Vec<(TableId, Tabl
     let mut successors = Vec::new();
     let mut row = vec![0; table.layout().words()];
     table.for_each_record(guard, |record| {
-        let word = record.read(&mut row);
+        let word = record.read(table.layout(), &mut row);
         let id = |column| table.layout().int(&row, column).and_then(|id| TableId::try_from(id).ok());
         if word & ABSENT == 0
             && let (Some(old), Some(new)) = (id(0), id(1))
@@ -426,7 +464,7 @@ pub(crate) fn tables_made_before(epoch: u64, tables: &TableCore, guard: &Guard) 
     let mut ids = Vec::new();
     let mut row = vec![0; tables.layout().words()];
     tables.for_each_record(guard, |record| {
-        let word = record.read(&mut row);
+        let word = record.read(tables.layout(), &mut row);
         if word & ABSENT == 0 && Stamp::of(word).epoch() < epoch {
             ids.push(row[tables.layout().words_of(0).0.start] as TableId);
         }
@@ -452,7 +490,7 @@ fn read_rows(table: &TableCore, id: TableId, guard: &Guard) -> Result<Vec<Vec<Va
     let mut rows = Vec::new();
     let mut read = |record: crate::storage::record::Record<'_>| {
         let mut words = vec![0; table.layout().words()];
-        if record.read(&mut words) & ABSENT == 0 {
+        if record.read(table.layout(), &mut words) & ABSENT == 0 {
             // SAFETY: the caller is pinned, so the row's blocks are alive.
             rows.push(unsafe { table.layout().values(&words) });
         }

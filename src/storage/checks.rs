@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::storage::definition::TableDefinition;
-use crate::types::ValueRef;
+use crate::types::{Value, ValueRef};
 
 /// All checks of a table.
 #[derive(Debug)]
@@ -47,6 +47,24 @@ impl Checks {
     /// Whether all of them are bounds of columns.
     pub(crate) fn are_bounds(&self) -> bool {
         self.only_bounds
+    }
+
+    /// Whether every row passes in which the columns from `first` on have these values, whatever it has in the others.
+    pub(crate) fn pass_alike(&self, first: usize, values: &[Value]) -> bool {
+        self.checks.iter().all(|check| {
+            check.columns.iter().all(|&column| column >= first)
+                && check
+                    .condition
+                    .passes(&|column| ValueRef::from(&values[column - first]))
+                    .is_ok_and(|passes| passes)
+        })
+    }
+
+    /// The checks of a definition that another one of the table does not have; none: it has all.
+    pub(crate) fn of_new(definition: &TableDefinition, before: &TableDefinition) -> Option<Checks> {
+        let mut new = definition.clone();
+        new.checks.retain(|check| !before.checks.contains(check));
+        Checks::of(&new)
     }
 
     /// Refuses a row that does not pass. `value`: the row's value in each column.

@@ -38,14 +38,13 @@ use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::simple_writes::ChangedWord;
 use self::slice_operations::Staged;
-use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::Error;
 use crate::storage::epoch::Published;
 use crate::storage::index_build::OwnWrite;
 use crate::storage::record::Record;
 use crate::storage::redo;
-use crate::storage::row::free_block;
+use crate::storage::row::{RowLayout, free_block};
 use crate::storage::schema;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -102,9 +101,8 @@ pub(crate) struct Pending<'a> {
 
 impl Pending<'_> {
     /// The row that there is, and the one that it comes to.
-    fn own_write(&self) -> OwnWrite {
-        // Relaxed: the record is held, and its row was acquired with the word.
-        let row = || self.record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    fn own_write(&self, layout: &RowLayout) -> OwnWrite {
+        let row = || layout.held_row(self.record).into_vec();
         let before = (self.word & ABSENT == 0).then(row);
         let after = match &self.change {
             Change::Gone => None,
@@ -347,7 +345,7 @@ fn prepare_schema(
         let all = writes.touched().iter().zip(pending);
         let of_table =
             all.filter(|(touched, _)| touched.table().records_identity() == table.records_identity());
-        of_table.map(|(_, entry)| entry.own_write()).collect()
+        of_table.map(|(_, entry)| entry.own_write(table.layout())).collect()
     };
     Ok(schema::prepare(schema, &own, stamp, guard)?)
 }

@@ -3,6 +3,7 @@
 //! A [`TableDefinition`] is what a user writes down and what the catalog keeps; [`TableDefinition::validate`] says
 //! whether it makes sense before anything is built from it.
 
+mod added_columns;
 mod check_definition;
 mod difference;
 mod foreign_key;
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::types::{DataType, Value, assignment};
 
+pub(crate) use self::added_columns::AddedColumns;
 pub(crate) use self::check_definition::ColumnLimit;
 pub(crate) use self::foreign_key::KeyIndex;
 pub use self::foreign_key::{ForeignKey, ReferentialAction};
@@ -121,6 +123,8 @@ pub struct TableDefinition {
     pub(crate) identity_sequence: IdentitySequence,
     /// What evaluates the rules that its rows have besides those of this definition; none: there are no others.
     pub(crate) evaluator: Option<String>,
+    /// The last columns, if they were added to records that are there.
+    pub(crate) added: AddedColumns,
     /// The first thing that was wrong while it was built; `validate` reports it.
     pub(crate) problem: Option<Error>,
 }
@@ -139,6 +143,7 @@ impl TableDefinition {
             routing: Vec::new(),
             identity_sequence: IdentitySequence::default(),
             evaluator: None,
+            added: AddedColumns::default(),
             problem: None,
         }
     }

@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::redo::append_copied;
-use crate::storage::row::prefetch_block;
+use crate::storage::row::{RowLayout, prefetch_block};
 use crate::storage::store::Store;
 use crate::storage::table::{ScanPlace, TableCore, TableId, wait_a_little};
 use crate::storage::word::{ABSENT, SPLIT, Stamp};
@@ -208,7 +208,7 @@ impl Rows {
         self.words.resize(records.len() * layout.words(), 0);
         self.read.clear();
         for (&record, row) in records.iter().zip(self.words.chunks_exact_mut(layout.words())) {
-            let read = read(store, record, row, guard);
+            let read = read(store, layout, record, row, guard);
             if read.is_some() {
                 layout.blocks(row).for_each(prefetch_block);
             }
@@ -245,12 +245,18 @@ impl Rows {
 }
 
 /// Copies a present record's row; gives back its stamp and, if it is split, the first epoch of the split phase.
-fn read(store: &Store, record: Record<'_>, row: &mut [u64], guard: &Guard) -> Option<(Stamp, u64)> {
+fn read(
+    store: &Store,
+    layout: &RowLayout,
+    record: Record<'_>,
+    row: &mut [u64],
+    guard: &Guard,
+) -> Option<(Stamp, u64)> {
     let phase = || store.splits().current(guard).map(|set| (set.phase(), set.since()));
     let backoff = Backoff::new();
     loop {
         let before = phase();
-        let word = record.read(row);
+        let word = record.read(layout, row);
         if word & ABSENT != 0 {
             return None;
         }

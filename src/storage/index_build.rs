@@ -107,7 +107,7 @@ impl IndexBuild {
             for record in records {
                 state.words.resize(self.table().layout().words(), 0);
                 let mut words = mem::take(&mut state.words);
-                let word = record.read(&mut words);
+                let word = record.read(self.table().layout(), &mut words);
                 let put = match word & ABSENT {
                     0 => self.put(state, record.key(), Stamp::of(word), &words, &guard),
                     _ => Ok(()),
@@ -271,7 +271,7 @@ impl IndexBuild {
         let Lookup::Found(record) = self.table().find(self.table().hash(key), key, guard) else {
             return None;
         };
-        let word = record.read(words);
+        let word = record.read(self.table().layout(), words);
         (word & ABSENT == 0).then(|| Stamp::of(word))
     }
 
@@ -343,7 +343,7 @@ fn find_entry<'g>(
 ) -> Option<(Record<'g>, u64)> {
     let Lookup::Found(record) = index.find(index.hash(index_key), index_key, guard) else { return None };
     let mut words = vec![0; index.layout().words()];
-    let word = record.read(&mut words);
+    let word = record.read(index.layout(), &mut words);
     if word & ABSENT != 0 {
         return None;
     }

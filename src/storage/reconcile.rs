@@ -92,7 +92,7 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
     }
     let Lookup::Found(record) = table.find(table.hash(&wanted.key), &wanted.key, guard) else { return None };
     let mut row = vec![0; table.layout().words()];
-    if record.read(&mut row) & ABSENT != 0 {
+    if record.read(table.layout(), &mut row) & ABSENT != 0 {
         return None;
     }
     // SAFETY: the row was just read, and the thread is pinned.
@@ -153,7 +153,7 @@ fn merge(
         return Ok(());
     }
     let layout = columns[0].table.layout();
-    let installed: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    let installed = layout.held_row(record);
     let image = arena.alloc_slice_copy(&installed);
     let mut buffer = Vec::new();
     for (column, slice) in columns.iter().zip(slices) {

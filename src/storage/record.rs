@@ -1,9 +1,9 @@
 //! The record: a stable address that holds a record word, a key and a row.
 //!
 //! ```text
-//! ┌─ 8 bytes ──┬─ 4 ───────┬─ 4 ───────┬─ key, padded to 8 ─┬─ row: row_words × 8 bytes ─┐
-//! │ record word│ key bytes │ row words │ never changes      │ atomic words               │
-//! └────────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
+//! ┌─ 8 bytes ──┬─ 2 ───────┬─ 2 ───────┬─ 4 ───────┬─ key, padded to 8 ─┬─ row: row_words × 8 bytes ─┐
+//! │ record word│ key bytes │ row words │ extension │ never changes      │ atomic words               │
+//! └────────────┴───────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
 //! ```
 //!
 //! Invariants: a record never moves, its key never changes, and its row is read and written as atomic
@@ -19,10 +19,12 @@ use std::slice;
 use bumpalo::Bump;
 use crossbeam_utils::Backoff;
 
-use crate::base::atomics::{AtomicU64, Ordering, fence};
+use crate::base::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::base::prefetch::prefetch_line;
 use crate::diagnostics::activity::{Activity, at};
-use crate::storage::row::{is_block, prefetch_block};
+use crate::storage::definition::MAXIMAL_COLUMNS;
+use crate::storage::row::{RowLayout, is_block, prefetch_block};
+use crate::storage::table::MAXIMAL_KEY_BYTES;
 use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
@@ -32,8 +34,10 @@ pub(crate) const ALIGNMENT: usize = 8;
 #[repr(C)]
 struct Head {
     word: AtomicU64,
-    key_bytes: u32,
-    row_words: u32,
+    key_bytes: u16,
+    row_words: u16,
+    /// Where the words of columns lie that were added after the record was made (see `row::added`); zero: nowhere yet.
+    extension: AtomicU32,
 }
 
 /// A record's address. The code that turns it into a [`Record`] must argue why the record is still alive.
@@ -59,6 +63,7 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 const HEAD_BYTES: usize = size_of::<Head>();
+const _: () = assert!(MAXIMAL_KEY_BYTES <= u16::MAX as usize && 3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
 /// How many bytes the processor fetches at once.
 const LINE_BYTES: usize = 64;
 /// Of longer records only the beginning is fetched ahead.
@@ -163,13 +168,13 @@ impl<'g> Record<'g> {
     /// `commit::install`: if any copied word came from a later install, the second read sees that install's busy
     /// word, or a later one.
     #[inline]
-    pub(crate) fn read(self, copy: &mut [u64]) -> u64 {
+    pub(crate) fn read(self, layout: &RowLayout, copy: &mut [u64]) -> u64 {
         loop {
             let word = self.stable_word();
             if word & ABSENT != 0 {
                 return word;
             }
-            self.copy(copy);
+            self.copy(layout, copy);
             fence(Ordering::Acquire);
             if self.word().load(Ordering::Relaxed) == word {
                 return word;
@@ -177,24 +182,42 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Copies the row's first words, whatever they are at this moment: the caller finds out what the copy is worth.
+    /// Copies the row's first words, whatever they are at this moment: the caller finds out what the copy is worth. What the
+    /// record lacks of a row of this layout is filled in.
     #[inline]
-    pub(crate) fn copy(self, copy: &mut [u64]) {
+    pub(crate) fn copy(self, layout: &RowLayout, copy: &mut [u64]) {
+        let row = self.row();
+        if row.len() != copy.len() {
+            return self.copy_part(layout, copy);
+        }
+        // SAFETY: there is room for this many words.
+        unsafe { copy_words(row, copy.as_mut_ptr()) };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_part(self, layout: &RowLayout, copy: &mut [u64]) {
         let row = self.row();
         let words = row.len().min(copy.len());
         // SAFETY: there is room for this many words.
         unsafe { copy_words(&row[..words], copy.as_mut_ptr()) };
+        if words < copy.len() {
+            layout.complete_short(self, copy);
+        }
     }
 
     /// Copies the row into an arena, and gives back its word, if it can be had in one look: the record is unlocked, it is
-    /// there, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
+    /// there with all of this many words, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
     #[inline]
-    pub(crate) fn read_at_once(self, arena: &Bump) -> Option<(u64, &[u64])> {
+    pub(crate) fn read_at_once(self, row_words: usize, arena: &Bump) -> Option<(u64, &[u64])> {
         let word = self.word().load(Ordering::Acquire);
         if word & (BUSY | ABSENT | PROTOCOL) != 0 {
             return None;
         }
         let row = self.row();
+        if row.len() != row_words {
+            return None;
+        }
         let copy = arena.alloc_layout(Layout::for_value(row)).cast::<u64>().as_ptr();
         // SAFETY: room for the row was just made, aligned as its words are; it belongs to the arena's owner, and all of it
         // is written before it is looked at.
@@ -260,6 +283,13 @@ impl<'g> Record<'g> {
         }
     }
 
+    /// Where the words of columns lie that were added after the record was made.
+    #[inline]
+    pub(crate) fn extension(self) -> &'g AtomicU32 {
+        // SAFETY: the head is alive for 'g, and this is only ever used as an atomic.
+        unsafe { &(*self.head.as_ptr()).extension }
+    }
+
     /// This record's address.
     #[inline]
     pub(crate) fn pointer(self) -> RecordPointer {
@@ -293,8 +323,9 @@ impl RecordPointer {
         unsafe {
             head.write(Head {
                 word: AtomicU64::new(word),
-                key_bytes: u32::try_from(key.len()).unwrap_or(u32::MAX),
-                row_words: u32::try_from(row_words).unwrap_or(u32::MAX),
+                key_bytes: key.len() as u16,
+                row_words: row_words as u16,
+                extension: AtomicU32::new(0),
             });
             let key_start = memory.add(HEAD_BYTES);
             key_start.copy_from_nonoverlapping(NonNull::from(key).cast::<u8>(), key.len());

@@ -34,7 +34,7 @@ pub(crate) use merged::MergedHead;
 pub(crate) use merged::append_merged;
 use varint::{number, signed, wide};
 
-/// The schema version of every table: it will rise once tables can be altered.
+/// The schema version of every table without added columns. Each column that is added to a table's records raises it by one.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
 const HEAD_BYTES: usize = 12;
 /// More bytes than a change's head has, without its key; and than a value of one word.
@@ -90,7 +90,7 @@ pub(crate) fn change_bytes_max(table: &TableCore, key: &[u8]) -> usize {
 fn append_head(out: &mut Vec<u8>, kind: u8, table: &TableCore, key: &[u8]) {
     out.push(kind);
     number(out, u64::from(table.id()));
-    number(out, SCHEMA_VERSION);
+    number(out, table.row_version());
     bytes(out, key);
 }
 
@@ -208,7 +208,7 @@ pub(crate) struct LoggedTransaction<'a> {
 pub(crate) fn split_transactions(mut group: &[u8]) -> Result<Vec<LoggedTransaction<'_>>> {
     let mut transactions = Vec::new();
     while !group.is_empty() {
-        let mut reader = Reader { rest: group };
+        let mut reader = Reader::new(group);
         let stamp = u64::from_le_bytes(reader.array()?);
         let length = u32::from_le_bytes(reader.array()?) as usize;
         transactions
@@ -233,6 +233,8 @@ pub(crate) enum LoggedChange {
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
+    /// The schema version of the change whose head was read last.
+    version: u64,
 }
 
 /// The head of a change: what it does, and to which record.
@@ -246,7 +248,7 @@ pub(crate) struct ChangeHead<'a> {
 impl<'a> Reader<'a> {
     /// Over the changes of one transaction.
     pub(crate) fn new(changes: &'a [u8]) -> Self {
-        Reader { rest: changes }
+        Reader { rest: changes, version: SCHEMA_VERSION }
     }
 
     /// How many bytes are left.
@@ -280,11 +282,22 @@ impl<'a> Reader<'a> {
     /// A table's id, with a schema version that is known.
     fn table(&mut self) -> Result<u32> {
         let table = u32::try_from(self.number()?).map_err(|_| malformed("a table id over 32 bits".into()))?;
-        let version = self.number()?;
-        if version != SCHEMA_VERSION {
-            return Err(malformed(format!("schema version {version} of table {table}")));
-        }
+        self.version = self.number()?;
         Ok(table)
+    }
+
+    /// The schema version of the change whose head was read last: its table's definition must be of that version or a later
+    /// one.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// How many columns the row has whose head was read last.
+    fn columns(&self, table: &TableCore) -> Result<usize> {
+        table
+            .definition()
+            .columns_of_version(self.version)
+            .ok_or_else(|| malformed(format!("schema version {} of table {}", self.version, table.id())))
     }
 
     fn column_position(&mut self, table: &TableCore) -> Result<usize> {
@@ -310,8 +323,11 @@ impl<'a> Reader<'a> {
         match change {
             LoggedChange::Gone => Ok(()),
             LoggedChange::Row => {
+                let columns = self.columns(table)?;
                 row.fill(0);
-                (0..layout.len()).try_for_each(|column| self.column(layout, column, row, arena))
+                (0..columns).try_for_each(|column| self.column(layout, column, row, arena))?;
+                layout.complete_columns(row, columns);
+                Ok(())
             }
             LoggedChange::Columns => {
                 for _ in 0..self.number()? {
@@ -331,7 +347,7 @@ impl<'a> Reader<'a> {
         let layout = table.layout();
         let columns = match change {
             LoggedChange::Gone => 0,
-            LoggedChange::Row => layout.len() as u64,
+            LoggedChange::Row => self.columns(table)? as u64,
             LoggedChange::Columns => self.number()?,
         };
         for next in 0..columns {

@@ -80,16 +80,17 @@ impl Tools {
         }
     }
 
-    /// Works on a table.
+    /// Works on a table, whose definition is of this version of its rows or a later one.
     fn on_table<T>(
         &mut self,
         store: &Store,
-        id: TableId,
+        (id, version): (TableId, u64),
         work: impl FnOnce(&mut Tools, &TableCore) -> Result<T>,
     ) -> Result<T> {
-        let table = match self.tables.iter().position(|table| table.id() == id) {
-            Some(position) => self.tables.swap_remove(position),
-            None => table_of(store, id)?,
+        let known = self.tables.iter().position(|table| table.id() == id);
+        let table = match known.map(|position| self.tables.swap_remove(position)) {
+            Some(table) if table.row_version() >= version => table,
+            _ => table_of(store, (id, version))?,
         };
         let result = work(self, &table);
         self.tables.push(table);
@@ -100,9 +101,15 @@ impl Tools {
 /// A table of which the log has a change. One that was dropped while a checkpoint was made may be missing: the checkpoint has
 /// none of its records, and its row in the catalog, which the drop has changed, looks like one that the log will bring. But
 /// the transaction that made the table would have been replayed before; so it is older, and the catalog has all rows.
-fn table_of(store: &Store, id: u32) -> Result<Arc<TableCore>> {
+///
+/// A change of a later version than the table's comes behind the one which has added columns, and whose rows in the catalog
+/// were replayed before, because the catalog is where changes are handed on.
+fn table_of(store: &Store, (id, version): (u32, u64)) -> Result<Arc<TableCore>> {
     if let Some(table) = store.table(id) {
-        return Ok(table);
+        return match table.row_version() >= version {
+            true => Ok(table),
+            false => store.extend_table_of_catalog(&table, version, &crossbeam_epoch::pin()),
+        };
     }
     let unnamed = || malformed(format!("a change of table {id}, which no catalog row names"));
     store.add_table_of_catalog(id, &crossbeam_epoch::pin()).map_err(|_| unnamed())?;
@@ -124,7 +131,7 @@ fn apply_change(
     let Tools { arena, cutter, overlap, .. } = tools;
     let record = table.find_or_place(hash, head.key, cutter, guard).record;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
-    let word = record.read(image);
+    let word = record.read(table.layout(), image);
     if Stamp::of(word) >= stamp {
         // What was logged as an operation makes no sense on a later row, or on none.
         return reader.skip(head.change, table);
@@ -153,19 +160,23 @@ fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64
 /// Installs a row under the word that the record has.
 fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
     let layout = table.layout();
-    if !layout.has_blocks() {
+    if layout.is_short(record) {
+        let room = layout.make_room(record, image, table.slabs().budget(), &crossbeam_epoch::pin());
+        // As below.
+        room.unwrap_or_else(|refused| refused.abort());
+    } else if !layout.has_blocks() {
         image.iter().zip(record.row()).for_each(|(new, row)| row.store(*new, Ordering::Relaxed));
         return;
     }
-    let installed: SmallVec<[u64; 32]> =
-        record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    let installed = layout.held_row(record);
     let mut made: SmallVec<[u64; 4]> = SmallVec::new();
     // SAFETY: the image's blocks are in the arena or belong to the installed row, which no thread frees meanwhile.
     let moved = unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
     // Recovery without the memory for its rows cannot go on, and nothing depends on how it ends.
     moved.unwrap_or_else(|refused| refused.abort());
     let mut change = 0;
-    for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
+    for (at, new) in image.iter().enumerate() {
+        let Some(row) = layout.word_of_short(record, at) else { break };
         if installed[at] != *new {
             row.store(*new, Ordering::Relaxed);
             // SAFETY: the new row's blocks are its own, the old one's are freed below.
@@ -175,6 +186,9 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
                 unsafe { free_block(installed[at]) };
             }
         }
+    }
+    if layout.is_short(record) {
+        layout.store_bits_of_short(record, image);
     }
     table.slabs().budget().note_blocks(change, record.pointer().to_bits() as usize);
 }
@@ -195,7 +209,7 @@ pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Gua
             return;
         }
         arena.reset();
-        let word = record.read(&mut words);
+        let word = record.read(table.layout(), &mut words);
         if word & ABSENT == 0 {
             result = derive_index_records(table, (record, Stamp::of(word), &words), &arena, cutter, guard);
         }
@@ -242,7 +256,7 @@ pub(crate) fn put_index_record(
 ) -> Result<bool> {
     let entry = index.find_or_place(index.hash(index_key), index_key, cutter, guard).record;
     let mut before: SmallVec<[u64; 8]> = SmallVec::from_elem(0, index.layout().words());
-    if entry.read(&mut before) & ABSENT == 0 {
+    if entry.read(index.layout(), &mut before) & ABSENT == 0 {
         // SAFETY: the row was just read, and the thread is pinned.
         let owner = unsafe { index.layout().value(&before, 0) };
         return Ok(matches!(owner, ValueRef::Bytes(owner) if owner == key));

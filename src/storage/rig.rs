@@ -211,7 +211,7 @@ impl Rig {
     pub(crate) fn row(&self, key: i64) -> Option<Vec<Value>> {
         let guard = pin();
         let mut words = vec![0; self.table.layout().words()];
-        let word = self.record(key, &guard)?.read(&mut words);
+        let word = self.record(key, &guard)?.read(self.table.layout(), &mut words);
         // SAFETY: the row was just read, and the thread is pinned.
         (word & ABSENT == 0).then(|| unsafe { self.table.layout().values(&words) })
     }
@@ -222,7 +222,7 @@ impl Rig {
         let mut rows = Vec::new();
         let mut words = vec![0; self.table.layout().words()];
         self.table.for_each_record(&guard, |record| {
-            let word = record.read(&mut words);
+            let word = record.read(self.table.layout(), &mut words);
             if word & ABSENT == 0 {
                 // SAFETY: the row was just read, and the thread is pinned.
                 let values = unsafe { self.table.layout().values(&words) };

@@ -21,9 +21,12 @@ use crate::storage::definition::{ColumnLimit, TableDefinition};
 use crate::types::memory::Refused;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
+mod added;
 mod aside;
 mod numeric_column;
 mod value_block;
+use added::Added;
+pub(crate) use added::Extensions;
 pub(crate) use numeric_column::Number;
 pub(crate) use value_block::{block_bytes, free_block, is_block, prefetch_block, share_block};
 use value_block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
@@ -43,6 +46,8 @@ pub(crate) struct RowLayout {
     variable: Box<[bool]>,
     /// The words of variable columns.
     variable_words: Box<[u32]>,
+    /// The columns that were added to records which are there.
+    added: Option<Box<Added>>,
 }
 
 /// Where one column lies.
@@ -112,8 +117,10 @@ impl RowLayout {
             .columns
             .iter()
             .zip(definition.column_limits())
-            .map(|(column, limit)| {
+            .enumerate()
+            .map(|(position, (column, limit))| {
                 let shape = Shape::of(&column.data_type);
+                let is_added = position + definition.added.values().len() >= definition.columns.len();
                 let layout = ColumnLayout {
                     data_type: column.data_type.clone(),
                     not_null: column.not_null,
@@ -121,7 +128,8 @@ impl RowLayout {
                     word: word as u32,
                     shape,
                     bounds: numeric_column::bounds(&column.data_type, limit),
-                    limit,
+                    // Its word need not be in the record: the ways that change one word in place leave it alone.
+                    limit: if is_added { ColumnLimit::Checked } else { limit },
                 };
                 word += shape.words();
                 layout
@@ -134,7 +142,7 @@ impl RowLayout {
         for &at in &variable_words {
             variable[at as usize] = true;
         }
-        RowLayout { columns, words: word, has_blocks, variable, variable_words }
+        RowLayout { columns, words: word, has_blocks, variable, variable_words, added: None }
     }
 
     /// How many words a row has.
@@ -360,9 +368,10 @@ impl RowLayout {
         variable.map(|column| unsafe { bytes_of(&image[column.word as usize]) }.len()).sum()
     }
 
-    /// The block words of a row: those of variable columns that hold an address.
+    /// The block words of a row, or of an earlier definition's: those of variable columns that hold an address.
     pub(crate) fn blocks<'w>(&'w self, words: &'w [u64]) -> impl Iterator<Item = u64> + 'w {
-        self.variable_words.iter().map(|&at| words[at as usize]).filter(|&word| is_block(word))
+        let words = self.variable_words.iter().filter_map(|&at| words.get(at as usize).copied());
+        words.filter(|&word| is_block(word))
     }
 
     /// Whether any value can need a block.

@@ -244,9 +244,13 @@ impl SessionBuffer {
     /// Puts another definition of the same records in a table's place.
     pub(crate) fn redefine(&mut self, core: &Arc<TableCore>) {
         let is_it = |own: &TableCore| !own.is_internal() && own.id() == core.id();
-        if let Some(table) = self.tables.iter_mut().find(|table| is_it(&table.core)) {
-            table.core = core.clone();
-            table.foreign_keys = core.foreign_keys_added();
+        let Some(number) = self.tables.iter().position(|table| is_it(&table.core)) else { return };
+        let table = &mut self.tables[number];
+        let before = std::mem::replace(&mut table.core, core.clone());
+        table.foreign_keys = core.foreign_keys_added();
+        if before.layout().words() != core.layout().words() {
+            let own = self.log.iter_mut().filter(|write| write.table as usize == number);
+            own.for_each(|write| write.write.redefine(before.layout(), core.layout()));
         }
     }
 

@@ -579,7 +579,13 @@ impl Slices {
                 .filter_map(|(column, slice)| Some((column.column, column.operation, slice.value()?)))
                 .collect();
             if let (Some(first), false) = (columns.first(), touched.is_empty()) {
-                redo::append_merged(out, first.table.id(), &first.key, set.since, &touched);
+                redo::append_merged(
+                    out,
+                    (first.table.id(), first.table.row_version()),
+                    &first.key,
+                    set.since,
+                    &touched,
+                );
             }
             number += columns.len().max(1);
         }

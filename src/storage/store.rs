@@ -10,7 +10,7 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::access_trace::Trace;
 use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
-use crate::storage::definition::TableDefinition;
+use crate::storage::definition::{AddedColumns, TableDefinition};
 use crate::storage::epoch::Epochs;
 use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks, TableView};
 use crate::storage::identity::IdentityValues;
@@ -261,8 +261,9 @@ impl Store {
         *last
     }
 
-    /// A table that no transaction can see yet.
-    pub(crate) fn make_table(&self, id: TableId, definition: TableDefinition) -> Arc<TableCore> {
+    /// A table that no transaction can see yet, without records.
+    pub(crate) fn make_table(&self, id: TableId, mut definition: TableDefinition) -> Arc<TableCore> {
+        definition.added = AddedColumns::default();
         Arc::new(TableCore::new(self.identity, &self.slabs, id, definition))
     }
 
@@ -288,11 +289,19 @@ impl Store {
             if table.is_gone() {
                 self.tables.write().remove(&table.id());
                 self.retired.free_now(&table);
+                let definition = self.definition_in_catalog(table.id(), guard)?;
+                if definition.row_version() != table.row_version() {
+                    // A feed may still ask for what it was at its end.
+                    let (extended, _) = table.redefined(definition);
+                    extended.drop_table(1);
+                    self.retired.keep(Arc::new(extended));
+                }
                 continue;
             }
             let definition = self.definition_in_catalog(table.id(), guard)?;
             let sequences = (&definition.identity_sequence.0, &table.definition().identity_sequence.0);
-            if definition != *table.definition() || sequences.0 != sequences.1 {
+            let is_of_version = definition.row_version() == table.row_version();
+            if definition != *table.definition() || sequences.0 != sequences.1 || !is_of_version {
                 let (redefined, _) = table.redefined(definition);
                 let redefined = Arc::new(redefined);
                 table.supersede(redefined.clone());
@@ -337,8 +346,34 @@ impl Store {
         Ok(())
     }
 
+    /// Gives a table the columns that were added to it, of which recovery has replayed the rows in the catalog; it calls this
+    /// when it meets a row of this version.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or has no such columns.
+    pub(crate) fn extend_table_of_catalog(
+        &self,
+        table: &Arc<TableCore>,
+        version: u64,
+        guard: &Guard,
+    ) -> Result<Arc<TableCore>> {
+        let definition = self.definition_in_catalog(table.id(), guard)?;
+        if definition.row_version() < version {
+            let detail = format!("a row of schema version {version} of table {}", table.id());
+            return Err(Error::Malformed { what: "redo of this database", detail });
+        }
+        let extended = Arc::new(table.redefined(definition).0);
+        if table.is_gone() {
+            extended.drop_table(1);
+        }
+        table.supersede(extended.clone());
+        self.put_table(extended.clone());
+        self.retired.keep(table.clone());
+        Ok(extended)
+    }
+
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
-        let [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators] = [
+        let [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators, added] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
@@ -347,9 +382,19 @@ impl Store {
             self.catalog_table(catalog::FOREIGN_KEYS)?,
             self.catalog_table(catalog::IDENTITIES)?,
             self.catalog_table(catalog::EVALUATORS)?,
+            self.catalog_table(catalog::ADDED_COLUMNS)?,
         ];
-        let tables =
-            [&*tables, &*columns, &*indexes, &*routing, &*checks, &*foreign_keys, &*identities, &*evaluators];
+        let tables = [
+            &*tables,
+            &*columns,
+            &*indexes,
+            &*routing,
+            &*checks,
+            &*foreign_keys,
+            &*identities,
+            &*evaluators,
+            &*added,
+        ];
         catalog::read_definition(id, tables, guard)
     }
 

@@ -24,8 +24,8 @@ use crate::storage::definition::{
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
-use crate::storage::record::{Record, RecordPointer, record_lines};
-use crate::storage::row::{RowLayout, block_bytes, free_block};
+use crate::storage::record::{Record, record_lines};
+use crate::storage::row::{Extensions, RowLayout};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER};
 use crate::types::key::{EncodedKey, KeyKind, encode_component};
@@ -42,7 +42,7 @@ use change::Change;
 pub(crate) use load::{LoadScratch, Loaded};
 pub(crate) use range_scan::{RangeScan, is_above, is_below};
 pub use table_memory::TableMemory;
-pub(crate) use vacate::Vacated;
+pub(crate) use vacate::{Vacated, free_record};
 
 /// A table's number: never used again once given.
 pub(crate) type TableId = u32;
@@ -56,6 +56,7 @@ const USUAL_KEY_BYTES: usize = 16;
 pub(crate) struct TableCore {
     store: u64,
     id: TableId,
+    row_version: u64,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
     /// In how many lines a record with a usual key lies.
@@ -80,6 +81,8 @@ pub(crate) struct TableCore {
     internal: bool,
     /// What a schema change has made of it.
     change: Change,
+    /// What its records lack of columns that were added later; all definitions of the same records share it.
+    extensions: Arc<Extensions>,
     /// Whether its records are those of a table that is gone; all definitions of the same records share it.
     is_retired: Arc<AtomicBool>,
 }
@@ -124,7 +127,7 @@ impl TableCore {
                 table: Arc::new(Self::index_table(store, slabs, id, index)),
             })
             .collect();
-        Self::with_indexes(Self::bare(store, slabs, id, definition), secondary)
+        Self::with_indexes(Self::bare(store, slabs, (id, Arc::default()), definition), secondary)
     }
 
     /// A table with these secondary indexes, which its definition lists.
@@ -156,12 +159,18 @@ impl TableCore {
         table
     }
 
-    fn bare(store: u64, slabs: &Arc<Slabs>, id: TableId, definition: TableDefinition) -> TableCore {
+    fn bare(
+        store: u64,
+        slabs: &Arc<Slabs>,
+        (id, extensions): (TableId, Arc<Extensions>),
+        definition: TableDefinition,
+    ) -> TableCore {
         let kind = definition.primary_index;
-        let layout = Arc::new(RowLayout::new(&definition));
+        let layout = Arc::new(RowLayout::of_records(&definition, &extensions));
         TableCore {
             store,
             id,
+            row_version: definition.row_version(),
             usual_lines: record_lines(USUAL_KEY_BYTES, layout.words()),
             layout,
             slabs: slabs.clone(),
@@ -182,6 +191,7 @@ impl TableCore {
             internal: false,
             change: Change::default(),
             is_retired: Arc::default(),
+            extensions,
             definition,
         }
     }
@@ -191,9 +201,15 @@ impl TableCore {
             .column("primary key", DataType::Bytes)
             .primary_key(["primary key"])
             .primary_index(PrimaryIndex::Ordered);
-        let mut table = Self::bare(store, slabs, id, definition);
+        let mut table = Self::bare(store, slabs, (id, Arc::default()), definition);
         table.internal = true;
         table
+    }
+
+    /// Which version of its rows' redo it writes.
+    #[inline]
+    pub(crate) fn row_version(&self) -> u64 {
+        self.row_version
     }
 
     /// Which store it belongs to.
@@ -308,7 +324,7 @@ impl TableCore {
     pub(crate) fn present_row(&self, key: &[u8], guard: &Guard) -> Option<Vec<u64>> {
         let Lookup::Found(record) = self.find(self.hash(key), key, guard) else { return None };
         let mut words = vec![0; self.layout.words()];
-        (record.read(&mut words) & ABSENT == 0).then_some(words)
+        (record.read(&self.layout, &mut words) & ABSENT == 0).then_some(words)
     }
 
     /// For each column of the primary key, whether it is an integer's: such a component needs no look at the column.
@@ -752,39 +768,5 @@ pub(crate) fn wait_a_little(backoff: &Backoff) {
         std::thread::yield_now();
     } else {
         backoff.snooze();
-    }
-}
-
-/// Frees a record and its row's blocks.
-///
-/// # Safety
-/// The record is of these slabs and of this layout; no thread uses either any more, and no thread frees them twice.
-pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        free_blocks(layout, slabs, pointer);
-        slabs.free(pointer);
-    }
-}
-
-/// Frees the blocks of a record's row.
-///
-/// # Safety
-/// As for [`free_record`].
-unsafe fn free_blocks(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
-    if !layout.has_blocks() {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    let record = unsafe { pointer.as_record() };
-    // Relaxed: no other thread has access to it. On the stack: any caller's unpinning may come by here, a reader's too.
-    let words: smallvec::SmallVec<[u64; 32]> =
-        record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
-    for block in layout.blocks(&words) {
-        // SAFETY: the block is alive until it is freed below.
-        let bytes = unsafe { block_bytes(block) };
-        slabs.budget().note_blocks(-(bytes as i64), pointer.to_bits() as usize);
-        // SAFETY: a row's blocks belong to it alone.
-        unsafe { free_block(block) };
     }
 }

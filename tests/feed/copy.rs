@@ -44,6 +44,7 @@ impl Copy {
                 self.rows.remove(&int(&key[0])).expect("a delete of a row that is there");
             }
             Change::Rewrite { .. } => self.rows.clear(),
+            Change::AddColumn { value, .. } => self.rows.values_mut().for_each(|row| row.push(value.clone())),
             Change::Drop => self.is_dropped = true,
             other => panic!("an unknown change: {other:?}"),
         }

@@ -27,6 +27,7 @@ fn words(db: &Database, table: &Table, after: u64) -> Vec<String> {
                 Change::Insert { row, .. } => format!("insert {row:?}"),
                 Change::Update { columns, .. } => format!("update {columns:?}"),
                 Change::Delete { key } => format!("delete {}", int(&key[0])),
+                Change::AddColumn { name, value } => format!("add {name}: {value:?}"),
                 Change::Rewrite { definition } => {
                     format!("rewrite of {} columns", definition.columns().len())
                 }
@@ -43,16 +44,19 @@ fn a_rewritten_table_comes_again_and_an_emptied_one_is_empty() {
         let (db, disk, table) = opened();
         let (mut copy, epoch) = Copy::of(&db, &table);
         db.run(|tx| tx.update(&table, key![1], &[("name", "old".into())])).expect("an update");
-        db.change_table("item", TableChange::new().add_column("price", DataType::Int64, 7))
-            .expect("a column");
+        let copying = TableChange::new().convert("name", DataType::Text, Ok);
+        db.change_table("item", copying.add_column("price", DataType::Int64, 7)).expect("a column");
         db.run(|tx| tx.update(&table, key![2], &[("price", 8.into())])).expect("an update");
+        db.change_table("item", TableChange::new().add_column("count", DataType::Int64, 1))
+            .expect("a column");
         db.truncate(&["item"]).expect("emptied");
-        db.run(|tx| tx.insert(&table, row![9, "last", 9])).expect("a row");
+        db.run(|tx| tx.insert(&table, row![9, "last", 9, 1])).expect("a row");
         let expected = words(&db, &table, epoch);
-        assert_eq!(expected.len(), 8, "{expected:#?}");
+        assert_eq!(expected.len(), 9, "{expected:#?}");
         assert_eq!(expected[1], "rewrite of 3 columns");
         assert!(expected[2..5].iter().all(|word| word.starts_with("insert")), "{expected:#?}");
-        assert_eq!(expected[6], "rewrite of 3 columns");
+        assert_eq!(expected[6], "add count: Int(1)");
+        assert_eq!(expected[7], "rewrite of 4 columns");
         copy.follow(&mut db.watch(&table, epoch).expect("a feed"), now(&db));
         assert_eq!(copy, Copy::of(&db, &table).0);
         drop(table);
@@ -60,7 +64,7 @@ fn a_rewritten_table_comes_again_and_an_emptied_one_is_empty() {
         let db = open(&disk, small());
         let table = db.table("item").expect("the table");
         assert_eq!(words(&db, &table, epoch), expected, "after a restart, too");
-        assert_eq!(words(&db, &table, 0).len(), 3 + 8);
+        assert_eq!(words(&db, &table, 0).len(), 3 + 9);
     });
 }
 
@@ -84,6 +88,36 @@ fn a_change_that_keeps_the_rows_changes_names_only() {
         db.change_table("item", change).expect("renamed");
         db.run(|tx| tx.update(&table, key![1], &[("title", "b".into())])).expect("an update");
         assert_eq!(name_of(&mut feed), ["title"], "and nothing about the schema change");
+    });
+}
+
+#[test]
+fn a_copy_follows_columns_that_are_added_and_rows_written_before_and_after() {
+    watched(|| {
+        let (db, disk, table) = opened();
+        let (copy, epoch) = Copy::of(&db, &table);
+        let add = |name: &str, value: i64| {
+            db.change_table("item", TableChange::new().add_column(name, DataType::Int64, value))
+                .expect("added");
+        };
+        db.run(|tx| tx.update(&table, key![1], &[("name", "a".into())])).expect("an update");
+        db.run(|tx| tx.insert(&table, row![4, "before"])).expect("a row");
+        add("n", 7);
+        db.run(|tx| tx.update(&table, key![1], &[("n", 8.into())])).expect("an update");
+        db.run(|tx| tx.update(&table, key![2], &[("name", "b".into())])).expect("an update");
+        db.run(|tx| tx.insert(&table, row![5, "between", 9])).expect("a row");
+        add("m", 1);
+        db.run(|tx| tx.add(&table, key![4], "m", 1)).expect("an update");
+        let follows = |db: &Database, table: &Table, what: &str| {
+            let mut copy = copy.clone();
+            copy.follow(&mut db.watch(table, epoch).expect("a feed"), now(db));
+            assert_eq!(copy, Copy::of(db, table).0, "{what}");
+        };
+        follows(&db, &table, "at once");
+        drop(table);
+        db.close().expect("closed");
+        let db = open(&disk, small());
+        follows(&db, &db.table("item").expect("the table"), "after a restart");
     });
 }
 

@@ -57,7 +57,7 @@ fn rows(store: &Store) -> Vec<String> {
     for table in store.all_tables() {
         let mut words = vec![0; table.layout().words()];
         table.for_each_record(&guard, |record| {
-            let word = record.read(&mut words);
+            let word = record.read(table.layout(), &mut words);
             // SAFETY: the row was just read, and the thread is pinned.
             let values = unsafe { table.layout().values(&words) };
             rows.push(format!("{} {word:x} {values:?}", table.id()));

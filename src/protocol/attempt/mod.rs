@@ -35,6 +35,7 @@ use crate::storage::private_schema::PrivateSchema;
 pub(crate) use crate::storage::read_set::Part;
 use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
+use crate::storage::row::RowLayout;
 use crate::storage::schema::SchemaChange;
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, is_dead};
@@ -91,7 +92,7 @@ pub(crate) struct Access {
     pub(crate) reading: Reading,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
     /// know later, and gives back the record's word.
-    pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, Part, &mut [u64]) -> Result<u64>,
+    pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, (Part, &RowLayout), &mut [u64]) -> Result<u64>,
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
 }
@@ -505,16 +506,16 @@ impl<'a> Attempt<'a> {
 
     /// Reads a row as the protocol has it read: see [`Access::read`].
     #[inline(always)]
-    fn read_row(&self, record: Record<'a>, copy: &mut [u64]) -> Result<u64> {
+    fn read_row(&self, layout: &RowLayout, record: Record<'a>, copy: &mut [u64]) -> Result<u64> {
         if self.is_tracked() {
-            return Ok(self.row_noted(record, copy));
+            return Ok(self.row_noted(layout, record, copy));
         }
-        (self.access.get().read)(self, record, Part::Row, copy)
+        (self.access.get().read)(self, record, (Part::Row, layout), copy)
     }
 
     #[inline(always)]
-    fn row_noted(&self, record: Record<'a>, copy: &mut [u64]) -> u64 {
-        let word = record.read(copy);
+    fn row_noted(&self, layout: &RowLayout, record: Record<'a>, copy: &mut [u64]) -> u64 {
+        let word = record.read(layout, copy);
         self.reads.borrow_mut().note(record, word, Part::Row);
         word
     }
@@ -653,9 +654,14 @@ fn foreign(table: &TableCore) -> Error {
     Error::ForeignTable { table: table.definition().name().to_string() }
 }
 
-fn read_directly<'a>(_: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+fn read_directly<'a>(
+    _: &Attempt<'a>,
+    record: Record<'a>,
+    (part, layout): (Part, &RowLayout),
+    copy: &mut [u64],
+) -> Result<u64> {
     Ok(match part {
-        Part::Row => record.read(copy),
+        Part::Row => record.read(layout, copy),
         Part::Existence => record.stable_word(),
     })
 }
@@ -664,9 +670,14 @@ fn note_nothing<'a>(_: &Attempt<'a>, _: NodeVersion<'a>) -> Result<()> {
     Ok(())
 }
 
-fn read_tracked<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+fn read_tracked<'a>(
+    attempt: &Attempt<'a>,
+    record: Record<'a>,
+    (part, layout): (Part, &RowLayout),
+    copy: &mut [u64],
+) -> Result<u64> {
     Ok(match part {
-        Part::Row => attempt.row_noted(record, copy),
+        Part::Row => attempt.row_noted(layout, record, copy),
         Part::Existence => attempt.existence_noted(record),
     })
 }

@@ -20,18 +20,18 @@ use crate::storage::write_set::IntChange;
 
 impl<'a> Attempt<'a> {
     /// The row of the running action, if that is the usual look.
-    pub(crate) fn row_at_once(&self, found: Option<Record<'a>>) -> Option<&'a [u64]> {
+    pub(crate) fn row_at_once(&self, table: &TableCore, found: Option<Record<'a>>) -> Option<&'a [u64]> {
         let record = found?;
         let allowed = self.scope.get().is_some_and(|scope| scope.iter().all(|one| one.mode != Mode::Commute));
         if !allowed || self.claims.get().is_some() {
             return None;
         }
-        self.unwritten_row_at_once(record)
+        self.unwritten_row_at_once(table, record)
     }
 
     /// The row of a record that the call has not written, if it can be had in one look.
     #[inline]
-    pub(super) fn unwritten_row_at_once(&self, record: Record<'a>) -> Option<&'a [u64]> {
+    pub(super) fn unwritten_row_at_once(&self, table: &TableCore, record: Record<'a>) -> Option<&'a [u64]> {
         let access = self.access.get();
         if !matches!(access.reading, Reading::Seen | Reading::Noted) {
             return None;
@@ -39,19 +39,19 @@ impl<'a> Attempt<'a> {
         if self.workspace.borrow().writes.position(record.pointer()).is_some() {
             return None;
         }
-        let (word, row) = record.read_at_once(self.arena)?;
+        let (word, row) = record.read_at_once(table.layout().words(), self.arena)?;
         self.note_row(access, record, word);
         Some(row)
     }
 
     /// What the call sees of a record that it has not written, if one look tells; that it is absent, too.
     #[inline]
-    pub(super) fn unwritten_at_once(&self, record: Record<'a>) -> Option<Seen<'a>> {
+    pub(super) fn unwritten_at_once(&self, table: &TableCore, record: Record<'a>) -> Option<Seen<'a>> {
         let access = self.access.get();
         if !matches!(access.reading, Reading::Seen | Reading::Noted) {
             return None;
         }
-        if let Some((word, row)) = record.read_at_once(self.arena) {
+        if let Some((word, row)) = record.read_at_once(table.layout().words(), self.arena) {
             self.note_row(access, record, word);
             return Some(Seen::Row(row));
         }

@@ -6,6 +6,7 @@ use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
+use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};
 use crate::storage::write_set::Effect;
@@ -56,7 +57,7 @@ impl<'a> Attempt<'a> {
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
-            Reading::ByRead => (access.read)(self, record, Part::Existence, &mut [])?,
+            Reading::ByRead => (access.read)(self, record, (Part::Existence, RowLayout::empty()), &mut [])?,
         };
         if word == DEAD {
             return Ok(None);
@@ -73,7 +74,7 @@ impl<'a> Attempt<'a> {
     /// What the call sees of a record.
     #[inline]
     pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
-        match self.unwritten_row_at_once(record) {
+        match self.unwritten_row_at_once(table, record) {
             Some(row) => Ok(Seen::Row(row)),
             None => self.row_of_any(table, record),
         }
@@ -82,7 +83,7 @@ impl<'a> Attempt<'a> {
     /// As [`row_of`](Self::row_of), of a record that the call has not written.
     #[inline]
     pub(super) fn unwritten_row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
-        match self.unwritten_at_once(record) {
+        match self.unwritten_at_once(table, record) {
             Some(seen) => Ok(seen),
             None => self.row_of_any(table, record),
         }
@@ -92,7 +93,7 @@ impl<'a> Attempt<'a> {
     fn row_of_any(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
         let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
-        let word = self.read_row(record, row)?;
+        let word = self.read_row(layout, record, row)?;
         if word == DEAD {
             return Ok(Seen::Dead);
         }

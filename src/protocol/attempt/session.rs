@@ -24,6 +24,7 @@ use crate::storage::index::Lookup;
 use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
 use crate::storage::record::{Record, RecordPointer};
+use crate::storage::row::RowLayout;
 use crate::storage::session_buffer::{AccessWrites, Key, Observed, RangeRead, SessionBuffer, Writes};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -251,9 +252,14 @@ const UNNOTED_RANGE: usize = usize::MAX;
 static AS_OF: Access =
     Access { claim: None, range: None, reading: Reading::ByRead, read: read_as_of, missed: DIRECT.missed };
 
-fn read_as_of<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+fn read_as_of<'a>(
+    attempt: &Attempt<'a>,
+    record: Record<'a>,
+    (part, layout): (Part, &RowLayout),
+    copy: &mut [u64],
+) -> Result<u64> {
     let copy = if part == Part::Row { copy } else { &mut [] };
-    Ok(match attempt.store.versions().read(record, attempt.as_of(), copy) {
+    Ok(match attempt.store.versions().read(layout, record, attempt.as_of(), copy) {
         Found::Row(epoch) => Stamp::new(epoch, 0).present(),
         Found::Nothing(epoch) => Stamp::new(epoch, 0).absent(),
     })
@@ -453,7 +459,7 @@ impl<'a> Attempt<'a> {
         let present = match table.find(table.hash(key), key, self.guard) {
             Lookup::Missing(_) => false,
             Lookup::Found(record) => {
-                matches!(self.store.versions().read(record, epoch, &mut []), Found::Row(_))
+                matches!(self.store.versions().read(table.layout(), record, epoch, &mut []), Found::Row(_))
             }
         };
         Ok(Observed { part, present, stamp: Stamp::new(epoch, 0), is_bound: true, phase: 0 })
@@ -506,7 +512,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn try_operations(&self, target: &Target<'_, 'a>, record: Record<'a>) -> Result<()> {
         let layout = target.table.layout();
         let row = self.arena.alloc_slice_fill_copy(layout.words(), 0);
-        let word = record.read(row);
+        let word = record.read(layout, row);
         if word & SPLIT != 0 {
             return Ok(());
         }

@@ -10,15 +10,21 @@ use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
+use crate::storage::row::RowLayout;
 use crate::storage::word::{ABSENT, DEAD, SPLIT};
 
 /// Accesses that note everything that was read, and hide what is split.
 pub(super) static SPLIT_AWARE: attempt::Access =
     attempt::Access { read: read_around, reading: Reading::RowsByRead, ..TRACKED };
 
-fn read_around<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+fn read_around<'a>(
+    attempt: &Attempt<'a>,
+    record: Record<'a>,
+    part: (Part, &RowLayout),
+    copy: &mut [u64],
+) -> Result<u64> {
     let word = (TRACKED.read)(attempt, record, part, copy)?;
-    if word & (SPLIT | ABSENT) == SPLIT && word != DEAD && part == Part::Row {
+    if word & (SPLIT | ABSENT) == SPLIT && word != DEAD && part.0 == Part::Row {
         hide(attempt, record, copy);
     }
     Ok(word)

@@ -82,6 +82,11 @@ pub(super) fn after_images<'a, T: WriteLocking>(
         if entry.has_blocks {
             move_blocks(writes, position, entry, made)?;
         }
+        if let Change::Image { image, .. } = &entry.change
+            && table.layout().is_short(entry.record)
+        {
+            table.layout().make_room(entry.record, image, table.slabs().budget(), guard)?;
+        }
     }
     if !logged {
         return Ok(());
@@ -106,9 +111,18 @@ fn compute_after_image<'a>(
     let table = writes.touched()[position].table();
     let layout = table.layout();
     let present = entry.word & ABSENT == 0;
-    // Relaxed: the record is held, and its row was acquired with the word.
-    let words = entry.record.row().iter().map(|word| if present { word.load(Ordering::Relaxed) } else { 0 });
-    let image = arena.alloc_slice_fill_iter(words);
+    let image = if layout.is_short(entry.record) {
+        let image = arena.alloc_slice_fill_copy(layout.words(), 0);
+        if present {
+            image.copy_from_slice(&layout.held_row(entry.record));
+        }
+        image
+    } else {
+        // Relaxed: the record is held, and its row was acquired with the word.
+        let words =
+            entry.record.row().iter().map(|word| if present { word.load(Ordering::Relaxed) } else { 0 });
+        arena.alloc_slice_fill_iter(words)
+    };
     let effect = if entry.sliced.is_empty() {
         writes.apply(position, layout, image, present, arena)?
     } else {
@@ -184,9 +198,7 @@ fn move_blocks(
 ) -> Result<(), Refused> {
     let Change::Image { image, .. } = &mut entry.change else { return Ok(()) };
     let layout = writes.touched()[position].table().layout();
-    // Relaxed: as above.
-    let row = entry.record.row().iter().map(|word| word.load(Ordering::Relaxed));
-    let installed: smallvec::SmallVec<[u64; 32]> = row.collect();
+    let installed = layout.held_row(entry.record);
     // SAFETY: the image's blocks are in the call's arena; the installed row's are its own.
     unsafe { layout.move_blocks_to_heap(image, &installed, made) }
 }

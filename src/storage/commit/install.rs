@@ -50,7 +50,7 @@ pub(super) fn install<T: WriteLocking>(
         Change::Image { image, .. } => {
             make_busy(entry);
             if entry.word == PLACEHOLDER {
-                install_first_row(table, entry.record, image);
+                install_first_row(table, entry.record, image, guard);
             } else {
                 install_row(table, entry.record, image, guard);
             }
@@ -103,8 +103,12 @@ fn make_busy(entry: &Pending<'_>) {
 }
 
 /// Writes the words of a record's first row: it is held, marked as busy, and its words are still zero.
-fn install_first_row(table: &TableCore, record: Record<'_>, image: &[u64]) {
-    for (new, row) in image.iter().zip(record.row()) {
+fn install_first_row(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {
+    let row = record.row();
+    if row.len() != image.len() {
+        return install_short(table, record, image, guard);
+    }
+    for (new, row) in image.iter().zip(row) {
         // Relaxed: the record is held.
         row.store(*new, Ordering::Relaxed);
     }
@@ -118,10 +122,14 @@ fn install_first_row(table: &TableCore, record: Record<'_>, image: &[u64]) {
 
 /// Writes the words of a row that is held, and marked as busy; blocks that it had and has no more are retired.
 pub(in super::super) fn install_row(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {
+    let row = record.row();
+    if row.len() != image.len() {
+        return install_short(table, record, image, guard);
+    }
     let (layout, budget) = (table.layout(), table.slabs().budget());
     let is_counted = layout.has_blocks() && budget.is_limited();
     let mut change = 0;
-    for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
+    for (at, (new, row)) in image.iter().zip(row).enumerate() {
         // Relaxed: the record is held.
         let old = row.load(Ordering::Relaxed);
         if old != *new {
@@ -135,5 +143,28 @@ pub(in super::super) fn install_row(table: &TableCore, record: Record<'_>, image
             }
         }
     }
+    budget.note_blocks(change, record.pointer().to_bits() as usize);
+}
+
+/// As `install_row`, for a record that is older than columns of the table: the commit has made room for what it lacks.
+#[cold]
+#[inline(never)]
+fn install_short(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {
+    let (layout, budget) = (table.layout(), table.slabs().budget());
+    let mut change = 0;
+    for (at, new) in image.iter().enumerate() {
+        let Some(word) = layout.word_of_short(record, at) else { break };
+        // Relaxed: the record is held.
+        let old = word.load(Ordering::Relaxed);
+        if old != *new {
+            word.store(*new, Ordering::Relaxed);
+            // SAFETY: the new row's blocks are its own, the old one's are retired below.
+            change += unsafe { layout.change_of_blocks(at, old, *new) };
+            if layout.is_block_at(at, old) {
+                retire_block(old, guard);
+            }
+        }
+    }
+    layout.store_bits_of_short(record, image);
     budget.note_blocks(change, record.pointer().to_bits() as usize);
 }

@@ -51,13 +51,13 @@ pub(super) fn append_redo(
             words.clear();
             match writes.position(record.pointer()).map(|position| &pending[position]) {
                 Some(entry) if entry.word & ABSENT != 0 => return,
-                Some(entry) => match entry.own_write().after {
+                Some(entry) => match entry.own_write(table.layout()).after {
                     Some(row) => words.extend(row),
                     None => return,
                 },
                 None => {
                     words.resize(table.layout().words(), 0);
-                    if record.read(&mut words) & ABSENT != 0 {
+                    if record.read(table.layout(), &mut words) & ABSENT != 0 {
                         return;
                     }
                 }

@@ -6,7 +6,7 @@
 //! Numbers and values are written as in redo. `since` is 0, or the first epoch of the split phase in which the record was
 //! copied: then its split columns are as they were before that phase, whatever its stamp says.
 
-use super::{NULL, Reader, SCHEMA_VERSION, VALUE, bytes, malformed, number, value};
+use super::{NULL, Reader, VALUE, bytes, malformed, number, value};
 use crate::error::Result;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
@@ -38,7 +38,7 @@ pub(crate) unsafe fn append_copied(
     row: &[u64],
 ) {
     number(out, u64::from(table.id()));
-    number(out, SCHEMA_VERSION);
+    number(out, table.row_version());
     out.extend_from_slice(&stamp.to_bits().to_le_bytes());
     number(out, since);
     bytes(out, key);
@@ -70,7 +70,8 @@ impl<'a> Reader<'a> {
     /// The bytes are no copy of a row of this table.
     pub(crate) fn row_in_heap(&mut self, table: &TableCore, row: &mut [u64]) -> Result<()> {
         let layout = table.layout();
-        for position in 0..layout.len() {
+        let columns = self.columns(table)?;
+        for position in 0..columns {
             match self.byte()? {
                 VALUE => {
                     let column = layout.column(position);
@@ -85,6 +86,10 @@ impl<'a> Reader<'a> {
                 NULL => layout.put_in_heap(row, position, ValueRef::Null).map_err(Refused::error)?,
                 other => return Err(malformed(format!("a copied value of kind {other}"))),
             }
+        }
+        for position in columns..layout.len() {
+            let value = layout.past_value(position).unwrap_or(ValueRef::Null);
+            layout.put_in_heap(row, position, value).map_err(Refused::error)?;
         }
         Ok(())
     }

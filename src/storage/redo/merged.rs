@@ -13,7 +13,7 @@
 //! integers may be beyond 64 bits (a decimal), and a top-K column's operand may be one entry. `since` is the first
 //! epoch of the split phase. A transaction has merged changes only, or none.
 
-use super::{LoggedTransaction, Reader, SCHEMA_VERSION, bytes, malformed, number, signed, wide};
+use super::{LoggedTransaction, Reader, bytes, malformed, number, signed, wide};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::storage::table::TableCore;
@@ -28,18 +28,18 @@ const TIMESTAMP: u8 = 5;
 const TUPLE: u8 = 6;
 const TOP_K: u8 = 7;
 
-/// Appends to a transaction what a worker context's operations of one epoch on one record's split columns come to. The
+/// Appends to a transaction, of a table of this schema version, what a worker context's operations of one epoch on one record's split columns come to. The
 /// split phase began with the epoch `since`.
 pub(crate) fn append_merged(
     out: &mut Vec<u8>,
-    table_id: u32,
+    (table_id, version): (u32, u64),
     key: &[u8],
     since: u64,
     columns: &[(usize, Operation, ValueRef<'_>)],
 ) {
     out.push(MERGED);
     number(out, u64::from(table_id));
-    number(out, SCHEMA_VERSION);
+    number(out, version);
     bytes(out, key);
     number(out, since);
     number(out, columns.len() as u64);

@@ -61,7 +61,7 @@ impl<'s> Loader<'s> {
         let mut reader = Reader::new(block);
         let (mut records, mut next) = (0, reader.next_copied()?);
         while let Some(head) = next {
-            let table = table_of(self.store, head.table)?;
+            let table = table_of(self.store, (head.table, reader.version()))?;
             let of_table;
             (of_table, next) = self.load_table(&table, head, &mut reader)?;
             *self.loaded.tables.entry(table.id()).or_default() += of_table;

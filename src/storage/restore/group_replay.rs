@@ -56,7 +56,7 @@ use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
-use crate::storage::redo::{MergedHead, Reader};
+use crate::storage::redo::{MergedHead, Reader, SCHEMA_VERSION};
 use crate::storage::row::RowLayout;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -93,7 +93,7 @@ pub(crate) fn apply_share(
         if step.merged {
             apply_merged(store, step.stamp, &mut reader, tools, guard, &mut raises)?;
         } else if let Some(head) = reader.next_head()? {
-            tools.on_table(store, head.table, |tools, table| {
+            tools.on_table(store, (head.table, reader.version()), |tools, table| {
                 apply_change(table, (step.stamp, step.hash), &head, &mut reader, tools, guard)
             })?;
         }
@@ -118,7 +118,7 @@ fn apply_merged(
         let (since, epoch) = (head.since, stamp.epoch());
         return Err(malformed(format!("operations of epoch {epoch} on what is split since epoch {since}")));
     }
-    let applied = tools.on_table(store, head.table, |tools, table| {
+    let applied = tools.on_table(store, (head.table, reader.version()), |tools, table| {
         apply_merged_change(table, stamp, &head, reader, tools, guard)
     })?;
     if applied {
@@ -139,7 +139,7 @@ fn apply_merged_change(
     let Tools { arena, overlap, .. } = tools;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
     let found = match table.find(table.hash(head.key), head.key, guard) {
-        Lookup::Found(record) => Some((record, record.read(image))),
+        Lookup::Found(record) => Some((record, record.read(table.layout(), image))),
         Lookup::Missing(_) => None,
     };
     let (word, is_owed) = (found.map_or(ABSENT, |(_, word)| word), overlap.is_owed(table, head));
@@ -187,7 +187,7 @@ fn operate(
 }
 
 fn raise_word(store: &Store, raise: &Raise, guard: &Guard) -> Result<()> {
-    let table = table_of(store, raise.table)?;
+    let table = table_of(store, (raise.table, SCHEMA_VERSION))?;
     // Commits of the same epoch may have deleted the record, but it is still in the indexes.
     let Lookup::Found(record) = table.find(table.hash(&raise.key), &raise.key, guard) else {
         return Err(no_such_row(&table));

@@ -96,7 +96,7 @@ impl Scattering<'_> {
         loop {
             let at = self.place(changes, &reader);
             let Some(head) = reader.next_merged()? else { return Ok(()) };
-            tools.on_table(self.store, head.table, |_, table| {
+            tools.on_table(self.store, (head.table, reader.version()), |_, table| {
                 (0..head.columns).try_for_each(|_| reader.merged_column(table).map(drop))
             })?;
             self.put((head.table, head.key), stamp, at, true);
@@ -118,7 +118,7 @@ impl Scattering<'_> {
                     made.push(catalog::id_of_key(head.key)?);
                 }
                 tools.arena.reset();
-                tools.on_table(self.store, head.table, |tools, table| {
+                tools.on_table(self.store, (head.table, reader.version()), |tools, table| {
                     apply_change(table, (stamp, table.hash(head.key)), &head, &mut reader, tools, guard)
                 })?;
             } else {
@@ -126,7 +126,8 @@ impl Scattering<'_> {
                     // The transaction has made it: its rows in the catalog come before its own.
                     made.iter().try_for_each(|&id| self.store.add_table_of_catalog(id, guard))?;
                 }
-                tools.on_table(self.store, head.table, |_, table| reader.skip(head.change, table))?;
+                let of = (head.table, reader.version());
+                tools.on_table(self.store, of, |_, table| reader.skip(head.change, table))?;
                 self.put((head.table, head.key), stamp, at, false);
             }
         }

@@ -45,7 +45,7 @@ pub(super) struct Change {
 }
 
 impl TableCore {
-    /// This table's records under another definition of the same columns. Indexes that both definitions have are shared;
+    /// This table's records under another definition of the same columns, or with more columns behind them. Indexes that both definitions have are shared;
     /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each
     /// has records of its own.
     pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
@@ -71,7 +71,7 @@ impl TableCore {
                 Secondary { definition: index.clone(), table }
             })
             .collect();
-        let mut table = Self::bare(self.store, &self.slabs, self.id, definition);
+        let mut table = Self::bare(self.store, &self.slabs, (self.id, self.extensions.clone()), definition);
         (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
         table.is_retired = self.is_retired.clone();
         // Until it supersedes this table. Relaxed: no other thread has access to it yet.
@@ -118,6 +118,15 @@ impl TableCore {
             table = successor;
         }
         table
+    }
+
+    /// Whether columns were added to its records since: by definitions that have come in its place.
+    pub(crate) fn is_extended(self: &Arc<Self>) -> bool {
+        let mut table = self;
+        while let Some(successor) = table.change.successor.get().filter(|successor| successor.id == self.id) {
+            table = successor;
+        }
+        table.row_version() != self.row_version()
     }
 
     /// The epoch of the schema change that has made it.

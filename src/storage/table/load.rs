@@ -80,7 +80,7 @@ impl TableCore {
             // SAFETY: it is in the table's indexes, from which no other thread takes it, and this one does not before it ends.
             let record = unsafe { record.as_record() };
             let mut words: smallvec::SmallVec<[u64; 32]> = smallvec::smallvec![0; self.layout.words()];
-            record.read(&mut words);
+            record.read(&self.layout, &mut words);
             derive_index_records(self, (record, stamp, &words), arena, cutter, guard)?;
         }
         self.note_loaded();

@@ -95,12 +95,13 @@ impl TableCore {
             for record in records {
                 // SAFETY: the thread is pinned since before it found the record.
                 memory.row_bytes += unsafe { record.pointer().bytes() } as u64;
-                if record.read(&mut words) & ABSENT == 0 {
+                if record.read(&self.layout, &mut words) & ABSENT == 0 {
                     memory.rows += 1;
                     // SAFETY: the row was read whole, and its blocks are retired by epoch.
                     memory.long_value_bytes += self
                         .layout
-                        .blocks(&words)
+                        .blocks_of(record)
+                        .into_iter()
                         .map(|block| unsafe { block_bytes(block) as u64 })
                         .sum::<u64>();
                 }

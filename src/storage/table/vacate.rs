@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use crossbeam_epoch::{Guard, unprotected};
 
-use super::{TableCore, free_blocks};
+use super::TableCore;
 use crate::base::atomics::Ordering;
 use crate::storage::index::hash::HashIndex;
 use crate::storage::index::ordered::OrderedIndex;
 use crate::storage::record::RecordPointer;
-use crate::storage::row::RowLayout;
+use crate::storage::row::{RowLayout, block_bytes, free_block};
 use crate::storage::slab::Slabs;
 
 /// What a table contained. Dropping it frees its records and its nodes.
@@ -120,4 +120,39 @@ unsafe fn free_records(
     }
     // SAFETY: each record is in the index that was walked exactly once; the rest is the caller's promise.
     unsafe { slabs.free_all(freed) };
+}
+
+/// Frees a record and its row's blocks.
+///
+/// # Safety
+/// The record is of these slabs and of this layout; no thread uses either any more, and no thread frees them twice.
+pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        free_blocks(layout, slabs, pointer);
+        slabs.free(pointer);
+    }
+}
+
+/// Frees the blocks of a record's row.
+///
+/// # Safety
+/// As for [`free_record`].
+unsafe fn free_blocks(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
+    // SAFETY: the caller's promise.
+    let record = unsafe { pointer.as_record() };
+    if !layout.has_blocks() {
+        // SAFETY: the caller's promise.
+        return unsafe { layout.free_extension(record) };
+    }
+    // On the stack: any caller's unpinning may come by here, a reader's too.
+    for block in layout.blocks_of(record) {
+        // SAFETY: the block is alive until it is freed below.
+        let bytes = unsafe { block_bytes(block) };
+        slabs.budget().note_blocks(-(bytes as i64), pointer.to_bits() as usize);
+        // SAFETY: a row's blocks belong to it alone.
+        unsafe { free_block(block) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { layout.free_extension(record) };
 }

@@ -11,10 +11,9 @@ use crossbeam_epoch::Guard;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use crate::base::atomics::Ordering;
 use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
-use crate::storage::row::{block_bytes, share_block};
+use crate::storage::row::{RowLayout, block_bytes, share_block};
 use crate::storage::table::TableCore;
 use crate::storage::workspace::Deleted;
 
@@ -69,8 +68,7 @@ pub(super) enum Released {
 impl Version {
     /// A copy of the record's row, which is held. Its blocks have one owner more.
     pub(super) fn of(table: &TableCore, record: Record<'_>, begin: u64, end: u64) -> Version {
-        // Relaxed: the record is held, and its row was acquired with its word.
-        let words: Box<[u64]> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let words: Box<[u64]> = table.layout().held_row(record).into_vec().into_boxed_slice();
         let mut bytes = OVERHEAD_BYTES + 8 * words.len() as u64;
         for block in table.layout().blocks(&words) {
             // SAFETY: the row's blocks are alive while the record is held, and they are on the heap.
@@ -98,6 +96,8 @@ impl Shard {
             versions: SmallVec::new(),
             deleted: None,
         });
+        // Its newest definition: it has the columns of all versions.
+        chain.table = std::ptr::from_ref(table);
         debug_assert!(chain.versions.last().is_none_or(|last| last.end <= version.begin));
         chain.versions.push(version);
     }
@@ -108,11 +108,13 @@ impl Shard {
         self.chains.values().any(|chain| is_one(unsafe { &*chain.table }))
     }
 
-    /// Copies the words of a record's version in this epoch; gives back the epoch in which it was written.
-    pub(super) fn find(&self, record: u64, epoch: u64, copy: &mut [u64]) -> Option<u64> {
+    /// Copies the words of a record's version in this epoch, as this layout has them; gives back the epoch in which it was written.
+    pub(super) fn find(&self, layout: &RowLayout, record: u64, epoch: u64, copy: &mut [u64]) -> Option<u64> {
         let versions = &self.chains.get(&record)?.versions;
         let version = versions.iter().rev().find(|version| version.begin <= epoch && epoch < version.end)?;
-        copy.copy_from_slice(&version.words[..copy.len()]);
+        let words = version.words.len().min(copy.len());
+        copy[..words].copy_from_slice(&version.words[..words]);
+        layout.complete(copy, words);
         Some(version.begin)
     }
 
@@ -163,11 +165,10 @@ fn counted_bytes(table: &TableCore, record: Record<'_>) -> i64 {
     // SAFETY: the record has not been freed.
     let mut bytes = unsafe { record.pointer().bytes() } as i64;
     if table.slabs().budget().is_limited() && table.layout().has_blocks() {
-        // Relaxed: if the record is being inserted again, the number is not exact. It is only given back as it was taken.
-        let words: SmallVec<[u64; 32]> =
-            record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        // If the record is being inserted again, the number is not exact. It is only given back as it was taken.
+        let blocks = table.layout().blocks_of(record).into_iter();
         // SAFETY: a block that leaves its row now is freed once the caller has unpinned.
-        bytes += table.layout().blocks(&words).map(|block| unsafe { block_bytes(block) } as i64).sum::<i64>();
+        bytes += blocks.map(|block| unsafe { block_bytes(block) } as i64).sum::<i64>();
     }
     bytes
 }

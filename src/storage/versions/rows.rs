@@ -108,7 +108,7 @@ impl Rows {
             records.get(at + AHEAD).into_iter().for_each(|&record| of.prefetch_record(record));
             let record = match entries_of {
                 None => Some(record),
-                Some(index) => match versions.read(record, epoch, &mut entry) {
+                Some(index) => match versions.read(index.layout(), record, epoch, &mut entry) {
                     Found::Nothing(since) => {
                         met.epoch = met.epoch.max(since);
                         continue;
@@ -136,7 +136,7 @@ impl Rows {
     fn push(&mut self, versions: &Versions, record: Record<'_>, epoch: u64, met: &mut Met) -> bool {
         let words = self.table.layout().words();
         let place = &mut self.words[self.len * words..][..words];
-        let (is_row, since) = match versions.read(record, epoch, place) {
+        let (is_row, since) = match versions.read(self.table.layout(), record, epoch, place) {
             Found::Row(since) => (true, since),
             Found::Nothing(since) => (false, since),
         };

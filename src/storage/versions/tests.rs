@@ -66,7 +66,8 @@ fn close(rig: &Rig, snapshot: &OpenSnapshot) {
 fn row(rig: &Rig, snapshot: &OpenSnapshot, key: i64) -> Option<Vec<Value>> {
     let guard = pin();
     let mut words = vec![0; rig.table.layout().words()];
-    let found = rig.store.versions().read(rig.record(key, &guard)?, snapshot.epoch(), &mut words);
+    let found =
+        rig.store.versions().read(rig.table.layout(), rig.record(key, &guard)?, snapshot.epoch(), &mut words);
     // SAFETY: the row was just read, and the thread is pinned.
     matches!(found, Found::Row(_)).then(|| unsafe { rig.table.layout().values(&words) })
 }

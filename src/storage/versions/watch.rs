@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::Versions;
-use crate::base::atomics::Ordering;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::ABSENT;
@@ -94,9 +93,7 @@ impl Watch {
         }
         let mut before = SmallVec::new();
         if word & ABSENT == 0 {
-            // Relaxed: the record is held.
-            let words: SmallVec<[u64; 32]> =
-                record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            let words = self.table.layout().held_row(record);
             // SAFETY: it is the row of a held record, which no thread changes, and the thread is pinned.
             before = unsafe { self.index_keys(record.key(), &words) };
         }

@@ -37,6 +37,18 @@ impl CarriedWrite {
             CarriedWrite::Delete => 0,
         }
     }
+
+    /// Gives a row of a table the added columns of a later definition, or takes those away that an earlier one lacks.
+    pub(crate) fn redefine(&mut self, from: &RowLayout, to: &RowLayout) {
+        let CarriedWrite::Insert(row) = self else { return };
+        let (words, aside) = row.split_at(size_of::<u64>() * from.words());
+        let mut words: Vec<u64> = words.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let mut aside = aside.to_vec();
+        words.resize(to.words(), 0);
+        to.complete_aside(&mut words, from.len(), &mut aside);
+        let words = words.iter().flat_map(|word| word.to_ne_bytes());
+        *row = words.chain(aside.iter().copied()).collect();
+    }
 }
 
 impl WriteSet {

@@ -18,6 +18,7 @@ use crate::parse::quote_identifier;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnDefinition, Name, PersistenceName, TableConstraint, TableConstraintKind,
 };
+use crate::plan::value_for_all_rows;
 use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::Value;
 
@@ -154,7 +155,15 @@ impl Connection {
         self.check_draft(&draft, text)?;
         let column = draft.columns[position].clone();
         let engine_type = crate::storage::engine_type(column.ty, column.modifier);
-        let change = TableChange::new().add_column(name.as_str(), engine_type, heddledb::Value::Null);
+        let past = self.past_value(&column, text)?;
+        let is_filled = past.is_some();
+        // Which default later rows have is what the catalog says.
+        let mut change = TableChange::new()
+            .add_column(name.as_str(), engine_type, past.unwrap_or(heddledb::Value::Null))
+            .set_default(name.as_str(), heddledb::Value::Null);
+        if is_filled && column.not_null {
+            change = change.not_null(name.as_str());
+        }
         let engine = self.change_engine(table, change, name)?;
         let mut bare = Table { engine, ..table.as_ref().clone() };
         let bare_column =
@@ -172,17 +181,32 @@ impl Connection {
         objects.push(Object::table(&bare));
         catalog.put_table(bare.clone());
         self.publish(&objects, catalog)?;
-        self.fill_column(&bare, &column, &draft)
+        self.fill_column(&bare, &column, &draft, is_filled)
     }
 
-    /// Gives existing rows the new column's value, then makes its constraints hold.
+    /// What all existing rows have in a new column, if that is one value and not NULL: they get it with the column, and none of them
+    /// is written.
+    fn past_value(&mut self, column: &crate::catalog::Column, text: &str) -> Result<Option<heddledb::Value>> {
+        if column.domain.is_some() || !matches!(column.origin, ColumnOrigin::Default(_)) {
+            return Ok(None);
+        }
+        let default = self.with_binder(text, |binder| binder.default_value(column))?;
+        // An error is that of the first row, if there is one.
+        let value = value_for_all_rows(&default, self.environment_mut()).unwrap_or_default();
+        let value = value.map(|value| crate::storage::encode(column.ty, column.modifier, &value));
+        Ok(value.transpose()?.filter(|value| !value.is_null()))
+    }
+
+    /// Gives existing rows the new column's value, unless they have it, then makes its constraints hold.
     fn fill_column(
         &mut self,
         table: &Arc<Table>,
         column: &crate::catalog::Column,
         draft: &TableDraft,
+        is_filled: bool,
     ) -> Result<()> {
         let value = match &column.origin {
+            _ if is_filled => None,
             ColumnOrigin::Nothing | ColumnOrigin::IndexKey(_) | ColumnOrigin::IndexPredicate(_) => None,
             ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => Some(format!("({text})")),
             ColumnOrigin::Identity { sequence, .. } => Some(format!("nextval({sequence}::oid::regclass)")),
@@ -194,7 +218,7 @@ impl Connection {
                 quote_identifier(&column.name)
             ))?;
         }
-        if column.not_null {
+        if column.not_null && !is_filled {
             self.refuse_nulls(table, &column.name)?;
             let change = TableChange::new().not_null(column.name.as_str());
             self.change_engine(table, change, &column.name)?;

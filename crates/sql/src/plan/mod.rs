@@ -40,4 +40,4 @@ mod walk;
 pub(crate) use walk::is_volatile_call;
 
 pub(crate) use statement::{Known, Planned, plan};
-pub(crate) use translate::{comparison_of, constant_value, is_fixed_cast};
+pub(crate) use translate::{comparison_of, constant_value, is_fixed_cast, value_for_all_rows};

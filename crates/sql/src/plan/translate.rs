@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::Environment;
 use crate::bind::routines::CALL_VOLATILE;
+use crate::bind::tree::walk::walk;
 use crate::bind::tree::{BoundExpr, RelationId, Subquery, SubqueryKind};
 use crate::catalog::Table;
 use crate::error::{Result, SqlError};
@@ -296,6 +298,26 @@ pub(crate) fn constant_value(expr: &BoundExpr) -> Result<Value> {
     let mut planner = Planner::new(&NoTables);
     let expr = planner.expr(expr, &Layout::default())?;
     crate::run::constant_value(&expr)
+}
+
+/// The value of an expression that reads no table, where statements run: a default's. None: it may have another value for each row.
+///
+/// # Errors
+/// The expression's.
+pub(crate) fn value_for_all_rows(
+    expr: &BoundExpr,
+    environment: &mut dyn Environment,
+) -> Result<Option<Value>> {
+    let mut is_one = true;
+    walk(expr, &mut |part| {
+        is_one &= !is_volatile_call(part) && !matches!(part, BoundExpr::Subquery(_));
+    });
+    if !is_one {
+        return Ok(None);
+    }
+    let mut planner = Planner::new(&NoTables);
+    let expr = planner.expr(expr, &Layout::default())?;
+    crate::run::value_alone(&expr, environment).map(Some)
 }
 
 /// What is known of tables where there are none.

@@ -404,6 +404,16 @@ pub(crate) fn evaluate_rows<'r>(
     Ok(())
 }
 
+/// Evaluates an expression that reads no table, where statements run.
+///
+/// # Errors
+/// The expression's.
+pub(crate) fn value_alone(expr: &Expr, environment: &mut dyn Environment) -> Result<Value> {
+    let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
+    let mut run = Run::new(&NoRows, None, environment, Parameters::Values(&[]), Sizes::default(), limit);
+    run.evaluate(expr, &[])
+}
+
 /// The reads of a constant expression: there are no tables.
 struct NoRows;
 

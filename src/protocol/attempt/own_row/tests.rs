@@ -112,7 +112,7 @@ impl Row<'_, '_> {
     fn does(&self, what: &Do) -> String {
         match *what {
             Do::Look => {
-                let at_once = self.usually(|| self.attempt.row_at_once(self.target.found));
+                let at_once = self.usually(|| self.attempt.row_at_once(self.target.table, self.target.found));
                 let row = at_once.map_or_else(|| self.attempt.get(&self.target), |row| Ok(Some(row)));
                 // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
                 let values = |row: &[u64]| unsafe { self.rig.table.layout().values(row) };

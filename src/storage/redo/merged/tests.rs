@@ -27,7 +27,7 @@ fn a_merged_change_has_these_bytes() {
     let start = begin(&mut out);
     append_merged(
         &mut out,
-        TABLE,
+        (TABLE, 1),
         b"key",
         300,
         &[
@@ -83,8 +83,8 @@ fn write(columns: &[Column], since: u64) -> (Rig, Vec<u8>) {
     let operands: Vec<_> =
         numbered.map(|(at, (operation, _, operand))| (at + 1, *operation, operand.as_value_ref())).collect();
     let mut out = Vec::new();
-    append_merged(&mut out, TABLE, b"first", since, &operands);
-    append_merged(&mut out, TABLE, b"", 0, &operands);
+    append_merged(&mut out, (TABLE, 1), b"first", since, &operands);
+    append_merged(&mut out, (TABLE, 1), b"", 0, &operands);
     (rig(&types), out)
 }
 
@@ -165,7 +165,7 @@ fn what_the_column_has_no_use_for_is_refused() {
 #[test]
 fn merged_operations_and_changes_of_commits_do_not_mix() {
     let mut out = Vec::new();
-    append_merged(&mut out, TABLE, b"k", 1, &[]);
+    append_merged(&mut out, (TABLE, 1), b"k", 1, &[]);
     let error = Reader::new(&out).next_head().unwrap_err();
     assert!(error.to_string().contains("kind 4"), "{error}");
     out[0] = 3;

@@ -28,7 +28,7 @@ impl Part {
         columns: &[(usize, Operation, ValueRef<'_>)],
     ) -> Part {
         let key = rig.table.encode_key(&[key.into()], true).expect("an integer key");
-        append_merged(&mut self.bytes, TABLE, &key, since, columns);
+        append_merged(&mut self.bytes, (TABLE, 1), &key, since, columns);
         self
     }
 

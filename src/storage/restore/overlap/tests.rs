@@ -92,7 +92,7 @@ fn merged_operations_on_a_row_that_was_missed_are_skipped_until_it_has_gone() {
     let key = rig.table.encode_key(&[1.into()], true).unwrap();
     let mut merged = Vec::new();
     begin(&mut merged);
-    append_merged(&mut merged, TABLE, &key, first, &[(1, Operation::Add, ValueRef::Int(1))]);
+    append_merged(&mut merged, (TABLE, 1), &key, first, &[(1, Operation::Add, ValueRef::Int(1))]);
     finish(&mut merged, 0);
     set_stamp(&mut merged, 0, Stamp::new(first, 3));
     let mut tools = Tools::new(Overlap::new(first + 1, []));

@@ -263,7 +263,7 @@ impl Engine {
         for ((key, column), split) in std::mem::take(&mut self.phase.columns) {
             let record = self.live.record(key, &guard).expect("it is never deleted");
             let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
-            record.read(image);
+            record.read(table.layout(), image);
             let of = &types()[column - 1];
             let value =
                 split.totals.iter().filter_map(Slice::value).fold(split.base, |value, total| {

@@ -27,7 +27,7 @@ impl Copying {
         self.copied += 1;
         let Some(record) = engine.live.record(key, &guard) else { return };
         let mut row = vec![0; table.layout().words()];
-        let word = record.read(&mut row);
+        let word = record.read(table.layout(), &mut row);
         if word & ABSENT != 0 {
             return;
         }
