@@ -155,6 +155,7 @@
 //!             Change::Insert { row, .. } => _ = copy.insert(id, row.to_values()),
 //!             Change::Update { columns, .. } => columns.apply_to(copy.get_mut(&id).expect("it was inserted"))?,
 //!             Change::Delete { .. } => _ = copy.remove(&id),
+//!             Change::AddColumn { value, .. } => copy.values_mut().for_each(|row| row.push(value.clone())),
 //!             _ => copy.clear(), // emptied, rewritten or dropped
 //!         }
 //!     }
