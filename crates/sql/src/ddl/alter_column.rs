@@ -13,6 +13,7 @@ use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{AlterAction, Expr, ExprKind, SequenceOption, TypeName};
+use crate::plan::value_for_all_rows;
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
 use crate::types::Type;
@@ -66,6 +67,19 @@ impl Connection {
             }
             _ => Err(SqlError::unsupported("this change of a column is not supported")),
         }
+    }
+
+    /// What all existing rows have in a new column, if that is one value and not NULL: they get it with the column, and none of them
+    /// is written.
+    pub(super) fn past_value(&mut self, column: &Column, text: &str) -> Result<Option<heddledb::Value>> {
+        if column.domain.is_some() || !matches!(column.origin, ColumnOrigin::Default(_)) {
+            return Ok(None);
+        }
+        let default = self.with_binder(text, |binder| binder.default_value(column))?;
+        // An error is that of the first row, if there is one.
+        let value = value_for_all_rows(&default, self.environment_mut()).unwrap_or_default();
+        let value = value.map(|value| encode(column.ty, column.modifier, &value));
+        Ok(value.transpose()?.filter(|value| !value.is_null()))
     }
 
     fn drop_origin(

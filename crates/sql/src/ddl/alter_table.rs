@@ -18,7 +18,6 @@ use crate::parse::quote_identifier;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnDefinition, Name, PersistenceName, TableConstraint, TableConstraintKind,
 };
-use crate::plan::value_for_all_rows;
 use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::Value;
 
@@ -182,19 +181,6 @@ impl Connection {
         catalog.put_table(bare.clone());
         self.publish(&objects, catalog)?;
         self.fill_column(&bare, &column, &draft, is_filled)
-    }
-
-    /// What all existing rows have in a new column, if that is one value and not NULL: they get it with the column, and none of them
-    /// is written.
-    fn past_value(&mut self, column: &crate::catalog::Column, text: &str) -> Result<Option<heddledb::Value>> {
-        if column.domain.is_some() || !matches!(column.origin, ColumnOrigin::Default(_)) {
-            return Ok(None);
-        }
-        let default = self.with_binder(text, |binder| binder.default_value(column))?;
-        // An error is that of the first row, if there is one.
-        let value = value_for_all_rows(&default, self.environment_mut()).unwrap_or_default();
-        let value = value.map(|value| crate::storage::encode(column.ty, column.modifier, &value));
-        Ok(value.transpose()?.filter(|value| !value.is_null()))
     }
 
     /// Gives existing rows the new column's value, unless they have it, then makes its constraints hold.
