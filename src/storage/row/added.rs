@@ -45,7 +45,7 @@ const HEAD_WORDS: usize = 2;
 const SEGMENTS: usize = 32;
 
 /// The extensions of a table's records; all definitions of the same records share it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Extensions {
     /// How many numbers were given.
     count: AtomicU32,
@@ -72,6 +72,13 @@ fn segment_layout(segment: usize) -> Layout {
     match Layout::array::<AtomicPtr<AtomicU64>>(1 << segment) {
         Ok(layout) => layout,
         Err(_) => unreachable!("a segment has at most 2^31 places"),
+    }
+}
+
+impl Default for Extensions {
+    fn default() -> Extensions {
+        let segments = std::array::from_fn(|_| AtomicPtr::new(null_mut()));
+        Extensions { count: AtomicU32::new(0), segments }
     }
 }
 
@@ -162,8 +169,8 @@ impl Extensions {
 
 impl Drop for Extensions {
     fn drop(&mut self) {
-        for (segment, start) in self.segments.iter_mut().enumerate() {
-            let Some(start) = NonNull::new(*start.get_mut()) else { continue };
+        for (segment, start) in self.segments.iter().enumerate() {
+            let Some(start) = NonNull::new(start.load(Ordering::Relaxed)) else { continue };
             for at in 0..1 << segment {
                 // SAFETY: a segment has this many places; the table is gone, and its records with it.
                 unsafe {

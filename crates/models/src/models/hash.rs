@@ -10,6 +10,7 @@ use super::{MIDDLE, Model};
 use crate::storage::index::hash::{HashIndex, hash_key};
 use crate::storage::index::{Insertion, Lookup};
 use crate::storage::record::{Record, RecordPointer};
+use crate::storage::row::RowLayout;
 use crate::storage::word::ABSENT;
 
 pub(super) const MODELS: &[Model] = &[
@@ -145,7 +146,7 @@ fn a_removed_record_is_not_freed() {
         let guard = pin();
         if let Lookup::Found(record) = find(&index, 1, &guard) {
             heddle_model_doors::thread::yield_now();
-            assert_eq!(record.read(&mut [0]), ABSENT);
+            assert_eq!(record.read(RowLayout::empty(), &mut [0]), ABSENT);
             check(record, 1);
         }
     }
@@ -157,6 +158,6 @@ fn a_removed_record_is_not_freed() {
             break;
         }
     }
-    assert!(records.iter().all(|record| record.read(&mut [0]) == ABSENT));
+    assert!(records.iter().all(|record| record.read(RowLayout::empty(), &mut [0]) == ABSENT));
     assert_eq!(records.len(), 2, "an entry too many or too few");
 }

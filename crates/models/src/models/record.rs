@@ -13,6 +13,7 @@ use crate::storage::index::hash::HashIndex;
 use crate::storage::index::{Insertion, Lookup};
 use crate::storage::read_set::ReadSet;
 use crate::storage::record::RecordPointer;
+use crate::storage::row::RowLayout;
 use crate::storage::word::{ABSENT, BUSY, DEAD, PLACEHOLDER, Stamp};
 
 pub(super) const MODELS: &[Model] = &[
@@ -54,11 +55,11 @@ fn a_placeholder_is_filled_or_collected() {
         record.word().compare_exchange(PLACEHOLDER, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     });
     let mut copy = [0; 2];
-    let word = record.read(&mut copy);
+    let word = record.read(RowLayout::empty(), &mut copy);
     assert!(word & ABSENT != 0 || copy == [9, 9], "{word:x} with {copy:?}");
     let (filled, collected) = (committer.join().expect("it ends"), collector.join().expect("it ends"));
     assert!(filled != collected, "filled {filled}, collected {collected}");
-    let end = record.read(&mut copy);
+    let end = record.read(RowLayout::empty(), &mut copy);
     assert!(if filled { end & ABSENT == 0 && copy == [9, 9] } else { end == DEAD });
 }
 

@@ -52,7 +52,7 @@ impl Stand {
         let key = self.table.encode_key(&[id.into()], true).expect("an integer key");
         let record = self.table.find_ahead(self.table.hash(&key), &key, &guard)?;
         let mut words = vec![0; self.table.layout().words()];
-        match self.store.versions().read(record, snapshot.epoch(), &mut words) {
+        match self.store.versions().read(self.table.layout(), record, snapshot.epoch(), &mut words) {
             Found::Row(_) => Some((words[2], words[3])),
             Found::Nothing(_) => None,
         }
