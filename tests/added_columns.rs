@@ -207,6 +207,32 @@ fn a_column_that_is_dropped_and_added_again_is_another_one() {
 }
 
 #[test]
+fn a_table_that_is_emptied_is_whole_again() {
+    let made = |db: &Database| {
+        let items = items(db, 3);
+        let add = |name: &str| change(db, TableChange::new().add_column(name, DataType::Int64, 7));
+        add("n").expect("added");
+        db.truncate(&["item"]).expect("emptied");
+        add("m").expect("added");
+        db.run(|tx| tx.insert(&items, row![1, "one", 1, 1])).expect("inserted");
+        let mut session = db.session().expect("a session");
+        session.begin().expect("begun");
+        session.truncate(&["item"]).expect("emptied");
+        let own = session.table("item").expect("its own");
+        session.run(|tx| tx.insert(&own, row![2, "two", 2, 2])).expect("inserted");
+        session.commit().expect("committed");
+        add("o").expect("added");
+        db.run(|tx| tx.update(&items, key![2], set! { n: 3 })).expect("written");
+    };
+    let check = |db: &Database| {
+        let row = [Value::Int(2), text("two"), Value::Int(3), Value::Int(2), Value::Int(7)];
+        assert_eq!(all(db), [row]);
+        db.check().expect("consistent");
+    };
+    everywhere(made, check);
+}
+
+#[test]
 fn more_columns_than_a_word_has_bits_for_are_added() {
     let made = |db: &Database| {
         let items = items(db, 3);

@@ -194,7 +194,9 @@ impl Session {
         cores.iter().try_for_each(|core| check_unreferenced(&views, core, &cores))?;
         for PrivateDefinition { core: old, definition } in tables {
             let schema = &mut self.access()?.schema;
-            let core = schema.make(store, definition.clone());
+            let core = schema.make(store, definition);
+            // Its own: a table that is made has no added columns.
+            let definition = core.definition().clone();
             schema.put(Some(&old), Some(PrivateDefinition { core, definition }));
             self.forget(&old);
         }
