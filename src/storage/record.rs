@@ -63,7 +63,8 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 const HEAD_BYTES: usize = size_of::<Head>();
-const _: () = assert!(MAXIMAL_KEY_BYTES <= u16::MAX as usize && 3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
+const _: () = assert!(MAXIMAL_KEY_BYTES <= u16::MAX as usize);
+const _: () = assert!(3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
 /// How many bytes the processor fetches at once.
 const LINE_BYTES: usize = 64;
 /// Of longer records only the beginning is fetched ahead.

@@ -82,6 +82,9 @@ pub(crate) enum Reading {
     ByRead,
 }
 
+/// Copies a part of a record as the protocol has it read, and gives back the word that it was read under.
+type ReadRecord = for<'a> fn(&Attempt<'a>, Record<'a>, (Part, &RowLayout), &mut [u64]) -> Result<u64>;
+
 /// How a protocol makes accesses.
 pub(crate) struct Access {
     /// Called before a key is looked up, with what will be done with it; none: nothing is claimed.
@@ -92,7 +95,7 @@ pub(crate) struct Access {
     pub(crate) reading: Reading,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
     /// know later, and gives back the record's word.
-    pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, (Part, &RowLayout), &mut [u64]) -> Result<u64>,
+    pub(crate) read: ReadRecord,
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
 }
