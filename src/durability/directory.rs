@@ -12,9 +12,9 @@ use std::sync::Arc;
 use super::checkpoint::Checkpoints;
 use super::failure::{damaged, reading, writing};
 use super::log_place::{LOG_MARKS, LogPlace};
-use super::manifest::{self, Identity, MANIFEST_BYTES_MAX, Uuid};
+use super::manifest::{self, Identity, MANIFEST_BYTES_MAX, MANIFEST_VERSION, Uuid};
 use super::segment::LogFiles;
-use super::{FORMAT_VERSION, PAGE_BYTES, SegmentSizes};
+use super::{PAGE_BYTES, SegmentSizes};
 use crate::base::disk::{Disk, LockGuard, parent_of};
 use crate::base::random::unique_bytes;
 use crate::{Error, Result};
@@ -64,9 +64,9 @@ impl DatabaseDirectory {
         let (uuid, log) = match inspect(&*disk, path)? {
             Content::Database(identity) => {
                 let place = LogPlace::open(&*disk, path, &identity, log)?;
-                if identity.version < FORMAT_VERSION {
+                if identity.version < MANIFEST_VERSION {
                     // Before anything of the new version is written.
-                    write_manifest(&*disk, path, identity.uuid, None)?;
+                    write_manifest(&*disk, path, identity.uuid, place.elsewhere())?;
                 }
                 (identity.uuid, place)
             }

@@ -4,7 +4,8 @@
 //! version it begins with the magic and the version, and ends with a checksum of all before, so that a newer one can
 //! be distinguished from a damaged one.
 //!
-//! Only one that names a log elsewhere is of version 3; all others stay as programs of version 2 know them.
+//! Of version 4 since two groups of the log may be in flight: a program of before that would take what a crash leaves of them for
+//! damage, or make only the second of them durable. Version 3 said where a log elsewhere is, and was used for nothing else.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,8 +18,10 @@ const MAGIC: &[u8; 8] = b"HEDDLEDB";
 const CHECKSUM_BYTES: usize = 4;
 /// Magic, version, UUID, checksum.
 const MANIFEST_BYTES: usize = 8 + 4 + 16 + CHECKSUM_BYTES;
-/// The version of a manifest that says where the log is, behind the UUID: a program that looks for it in the database's
-/// own directory must refuse it.
+/// The version of a manifest: behind the UUID it says where the log is, if that is elsewhere. Other files keep [`FORMAT_VERSION`]: a
+/// program that must refuse the log refuses the manifest.
+pub(super) const MANIFEST_VERSION: u32 = 4;
+/// The first version of a manifest that says where the log is, and of the files that say whose a directory elsewhere is.
 pub(super) const LOG_ELSEWHERE: u32 = 3;
 /// No version will have a longer one: what is longer is not read.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 10;
@@ -59,8 +62,7 @@ pub(crate) struct Identity {
 
 /// The manifest's bytes.
 pub(super) fn encode(uuid: Uuid, log: Option<&str>) -> Vec<u8> {
-    let version = if log.is_some() { LOG_ELSEWHERE } else { FORMAT_VERSION };
-    seal(MAGIC, version, uuid, log.unwrap_or_default())
+    seal(MAGIC, MANIFEST_VERSION, uuid, log.unwrap_or_default())
 }
 
 /// A file of magic, version, UUID, text and checksum.
@@ -82,7 +84,7 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Identity> {
     Ok(Identity { uuid, version, log: Some(PathBuf::from(text)) })
 }
 
-/// Version, UUID and text of a file that [`seal`] made; there is text from [`LOG_ELSEWHERE`] on.
+/// Version, UUID and text of a file that [`seal`] made; of [`LOG_ELSEWHERE`] there is text, of [`MANIFEST_VERSION`] there may be.
 pub(super) fn unseal<'b>(
     bytes: &'b [u8],
     expected: &[u8; 8],
@@ -104,13 +106,13 @@ pub(super) fn unseal<'b>(
         return Err(damaged(path, 8, "it is too short"));
     };
     let version = u32::from_le_bytes(*version);
-    check_version_up_to(LOG_ELSEWHERE, version, path)?;
+    check_version_up_to(MANIFEST_VERSION, version, path)?;
     let Some((uuid, text)) = rest.split_first_chunk::<16>() else {
         return Err(damaged(path, 12, "it is too short"));
     };
     let uuid = Uuid(*uuid);
-    match (version == LOG_ELSEWHERE, std::str::from_utf8(text)) {
-        (false, _) if text.is_empty() => Ok((version, uuid, None)),
+    match (version >= LOG_ELSEWHERE, std::str::from_utf8(text)) {
+        (_, _) if text.is_empty() && version != LOG_ELSEWHERE => Ok((version, uuid, None)),
         (true, Ok(text)) if !text.is_empty() => Ok((version, uuid, Some(text))),
         (true, _) => Err(damaged(path, 28, "it names no directory")),
         (false, _) => {
@@ -144,10 +146,18 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let (version, log) = (FORMAT_VERSION, None);
+        let (version, log) = (MANIFEST_VERSION, None);
         assert_eq!(read(&encode(UUID, None)), Ok(Identity { uuid: UUID, version, log }));
-        let (version, log) = (LOG_ELSEWHERE, Some(PathBuf::from("/fast/log")));
-        assert_eq!(read(&encode(UUID, Some("/fast/log"))), Ok(Identity { uuid: UUID, version, log }));
+        let log = Some(PathBuf::from("/fast/log"));
+        let elsewhere = Identity { uuid: UUID, version, log };
+        assert_eq!(read(&encode(UUID, Some("/fast/log"))), Ok(elsewhere.clone()));
+        let version = LOG_ELSEWHERE;
+        let older = Identity { version, ..elsewhere };
+        assert_eq!(read(&seal(MAGIC, version, UUID, "/fast/log")), Ok(older));
+        for version in [1, 2] {
+            let older = Identity { uuid: UUID, version, log: None };
+            assert_eq!(read(&seal(MAGIC, version, UUID, "")), Ok(older));
+        }
         assert_eq!(UUID.to_string(), "30313233343536373839616263646566");
     }
 
@@ -186,7 +196,7 @@ mod tests {
         let checksum = crc32c::crc32c(&newer);
         newer.extend_from_slice(&checksum.to_le_bytes());
         let error = read(&newer).expect_err("a newer version");
-        assert!(matches!(error, Error::NewerFormat { found: 7, supported: LOG_ELSEWHERE, .. }));
+        assert!(matches!(error, Error::NewerFormat { found: 7, supported: MANIFEST_VERSION, .. }));
         assert!(error.to_string().contains("format version 7"));
     }
 

@@ -82,7 +82,7 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// of a higher one is damaged.
 pub(crate) const EPOCH_MAX: u64 = (1 << 40) - (1 << 20);
 
-/// The newest format of a database's files that this program knows, and the one that it writes. Version 2 has checkpoints,
-/// and logs that need not begin with segment 1; otherwise it is as version 1, which is read, and made version 2 when
-/// the database is opened for writing.
+/// The newest format of segments and checkpoints that this program knows, and the one that it writes. Version 2 has checkpoints,
+/// and logs that need not begin with segment 1; otherwise it is as version 1, which is read. The database's manifest, which every
+/// program reads first, has versions of its own: it is raised when the database is opened for writing.
 pub(crate) const FORMAT_VERSION: u32 = 2;

@@ -13,8 +13,12 @@ use crate::journal::{DIRECTORY, options};
 use crate::seed;
 
 /// What is kept, and whether it has a checkpoint. Version 3 is of databases whose log is elsewhere, and of no others.
-const KEPT: [(&str, bool); 3] =
-    [("format-2-log", false), ("format-2-checkpoint", true), (LOG_ELSEWHERE, true)];
+const KEPT: [(&str, bool); 4] = [
+    ("format-2-log", false),
+    ("format-2-checkpoint", true),
+    (LOG_ELSEWHERE, true),
+    ("format-4-checkpoint", true),
+];
 const LOG_ELSEWHERE: &str = "format-3-log-elsewhere";
 /// Where the log of that one is on its disk, as its manifest says.
 const LOG_DIRECTORY: &str = "fast/bank-log";
@@ -73,9 +77,9 @@ fn a_newer_format_is_refused_by_name_and_nothing_is_changed() {
     let manifest: fn(&Forge, &mut Vec<u8>) = |_, bytes| Forge::seal_manifest(bytes);
     let segment: fn(&Forge, &mut Vec<u8>) = |_, bytes| Forge::seal_segment_header(bytes);
     let part: fn(&Forge, &mut Vec<u8>) = |forge, bytes| forge.seal_part(bytes);
-    // A manifest of version 3 is known: it says where the log is.
+    // The manifest says for the log what version a program has to know.
     for (path, seal, known) in [
-        (Path::new(DIRECTORY).join("MANIFEST"), manifest, 3_u32),
+        (Path::new(DIRECTORY).join("MANIFEST"), manifest, 4_u32),
         (newest("checkpoint", ".manifest"), manifest, 2),
         (newest("log", ".log"), segment, 2),
         (newest("checkpoint", ".part"), part, 2),
@@ -106,7 +110,7 @@ fn a_newer_format_is_refused_by_name_and_nothing_is_changed() {
     }
 }
 
-/// Version 1 had no checkpoints and was otherwise the same: such a database is read, and made version 2.
+/// Version 1 had no checkpoints and was otherwise the same: such a database is read, and its manifest made version 4.
 #[test]
 fn the_older_format_is_read_and_raised_only_when_it_is_written() {
     let forge = Forge::of(&load("format-2-log"), DIRECTORY);
@@ -123,7 +127,31 @@ fn the_older_format_is_read_and_raised_only_when_it_is_written() {
     Database::open(DIRECTORY, plain).expect("read").close().expect("closed");
     assert_eq!(forge.bytes(&manifest)[8], 1, "who only reads changes nothing");
     seed::check(&forge.disk, ProtocolKind::default(), "version 1");
-    assert_eq!(forge.bytes(&manifest)[8], 2);
+    assert_eq!(forge.bytes(&manifest)[8], 4);
+}
+
+/// A program that does not know of groups that were in flight together would take what a crash leaves of them for damage, or
+/// make only one of them durable. So it must refuse every database to which this one may have written.
+#[test]
+fn what_may_be_written_with_two_groups_in_flight_is_of_a_version_that_older_programs_refuse() {
+    let manifest = Path::new(DIRECTORY).join("MANIFEST");
+    for (name, _) in KEPT {
+        let disk = load(name);
+        let before = disk.bytes(&manifest).expect("a manifest");
+        let plain = || options(&disk, ProtocolKind::default());
+        Database::open(DIRECTORY, plain()).expect(name).close().expect(name);
+        let after = disk.bytes(&manifest).expect("a manifest");
+        assert_eq!(after[8..12], 4_u32.to_le_bytes(), "{name}");
+        assert_eq!(
+            after[12..after.len() - 4],
+            before[12..before.len() - 4],
+            "{name}: identity and place of the log"
+        );
+        Database::backup_directory(DIRECTORY, "copy", &plain(), &mut |_, _| ()).expect(name);
+        let copy = disk.bytes(&Path::new("copy").join("MANIFEST")).expect("a manifest");
+        assert_eq!(copy[8..12], 4_u32.to_le_bytes(), "{name}");
+        seed::check(&disk, ProtocolKind::default(), name);
+    }
 }
 
 /// Those that are there stay as they are. Unused segments are left out, for they are zeros: the log ends in the last one that is used.
