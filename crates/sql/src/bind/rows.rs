@@ -78,7 +78,8 @@ impl Binder<'_> {
         })
     }
 
-    fn domain_default(&self, column: &Column) -> Option<String> {
+    /// The default of a column's domain.
+    pub fn domain_default(&self, column: &Column) -> Option<String> {
         match self.context.catalog.user_type_by_oid(column.domain?)? {
             UserType::Domain(domain) => domain.default.clone(),
             UserType::Enum(_) => None,

@@ -193,7 +193,11 @@ impl Connection {
     ) -> Result<()> {
         let value = match &column.origin {
             _ if is_filled => None,
-            ColumnOrigin::Nothing | ColumnOrigin::IndexKey(_) | ColumnOrigin::IndexPredicate(_) => None,
+            ColumnOrigin::IndexKey(_) | ColumnOrigin::IndexPredicate(_) => None,
+            ColumnOrigin::Nothing => {
+                let default = self.with_binder("", |binder| Ok(binder.domain_default(column)))?;
+                default.map(|text| format!("({text})"))
+            }
             ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => Some(format!("({text})")),
             ColumnOrigin::Identity { sequence, .. } => Some(format!("nextval({sequence}::oid::regclass)")),
         };
