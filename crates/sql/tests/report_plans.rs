@@ -245,3 +245,33 @@ fn scans_leave_out_rows_that_joins_above_them_would_reject() {
     let absent = "select count(*) from line where not exists (select 1 from wanted where w_item = l_item)";
     assert_eq!(rows(&mut connection, absent), [[Some("35712".to_owned())]]);
 }
+
+/// Samples hold values of the columns that a table had when they were read.
+#[test]
+fn a_sample_of_other_columns_is_not_evaluated() {
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+    let sql = Sql::new(&db).unwrap();
+    let (mut first, mut other) =
+        (sql.connect(Default::default()).unwrap(), sql.connect(Default::default()).unwrap());
+    let expect = |connection: &mut Connection, query: &str, expected: &str| {
+        assert_eq!(rows(connection, query), [[Some(expected.to_owned())]], "{query}");
+    };
+    first.query("create table part (a int primary key, b text, c int, d text)").unwrap();
+    first
+        .query("insert into part select n, 'x' || n, n % 10, 'y' || n from generate_series(1, 1000) n")
+        .unwrap();
+    expect(&mut first, "select count(*) from part where b like 'x1%' and c < 5 and upper(d) > 'Y'", "56");
+    // What was the third column is the second one now.
+    first.query("alter table part drop column b").unwrap();
+    expect(&mut first, "select count(*) from part where c < 5 and d like 'y2%'", "56");
+    // One session sees another type than the others.
+    first.query("begin").unwrap();
+    first.query("alter table part alter c type text").unwrap();
+    expect(&mut first, "select count(*) from part where upper(c) like '1%'", "100");
+    expect(&mut other, "select count(*) from part where c % 2 = 0 and c < 5", "300");
+    expect(&mut first, "select count(*) from part where c || d like '1y%'", "100");
+    first.query("rollback").unwrap();
+    expect(&mut first, "select count(*) from part where c % 2 = 1 and c < 5", "200");
+    first.query("alter table part alter c type int[] using array[c]").unwrap();
+    expect(&mut other, "select count(*) from part where c[1] = 7 and cardinality(c) = 1", "100");
+}

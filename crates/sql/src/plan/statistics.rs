@@ -2,6 +2,8 @@
 //!
 //! # Invariants
 //! - Estimates decide about speed only, never about results; they may be old.
+//! - A sample is only evaluated for a table with the columns that it had when the sample was read: functions are bound to the
+//!   types of these.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +17,7 @@ use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::decoder::Decoder;
 use crate::plan::sample::{Sample, duj1};
-use crate::types::Value;
+use crate::types::{Type, Value};
 
 /// What is known of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,7 +132,14 @@ struct Counted {
     statistics: Arc<TableStatistics>,
     /// How many rows the engine estimated then: if it is twice as many or half as many now, they are counted again.
     estimated: u64,
+    /// The columns that the table had then.
+    columns: Vec<(String, Type)>,
     uses: AtomicU32,
+}
+
+/// The names and types of a table's columns.
+fn columns_of(table: &Table) -> Vec<(String, Type)> {
+    table.columns.iter().map(|column| (column.name.clone(), column.ty)).collect()
 }
 
 impl StatisticsCache {
@@ -138,6 +147,7 @@ impl StatisticsCache {
     pub(crate) fn get(&self, database: &Database, table: &Table) -> Arc<TableStatistics> {
         let estimated = table.engine.estimated_rows().unwrap_or_default();
         if let Some(counted) = self.tables.lock().get(&table.oid)
+            && counted.is_of(table)
             && (counted.estimated / 2..=counted.estimated * 2).contains(&estimated)
             && (counted.statistics.rows > 500.0 || counted.uses_left())
         {
@@ -147,14 +157,17 @@ impl StatisticsCache {
             count(database, table).unwrap_or_else(|_| TableStatistics::unknown(table.columns.len()));
         let statistics = Arc::new(counted);
         let uses = AtomicU32::new(USES_OF_SMALL);
-        let counted = Counted { statistics: statistics.clone(), estimated, uses };
+        let columns = columns_of(table);
+        let counted = Counted { statistics: statistics.clone(), estimated, columns, uses };
         self.tables.lock().insert(table.oid, counted);
         statistics
     }
 
     /// What is known of a table without a look at it.
     pub(crate) fn known(&self, table: &Table) -> Option<Arc<TableStatistics>> {
-        self.tables.lock().get(&table.oid).map(|counted| counted.statistics.clone())
+        let tables = self.tables.lock();
+        let counted = tables.get(&table.oid).filter(|counted| counted.is_of(table))?;
+        Some(counted.statistics.clone())
     }
 
     /// Forgets a table whose rows have changed much, or all of them.
@@ -172,6 +185,14 @@ impl StatisticsCache {
 const USES_OF_SMALL: u32 = 20;
 
 impl Counted {
+    /// Whether the table still has the columns that it had: an open transaction may see others than everybody else.
+    fn is_of(&self, table: &Table) -> bool {
+        let same = |(column, (name, ty)): (&crate::catalog::Column, &(String, Type))| {
+            column.ty == *ty && column.name == *name
+        };
+        self.columns.len() == table.columns.len() && table.columns.iter().zip(&self.columns).all(same)
+    }
+
     fn uses_left(&self) -> bool {
         // Relaxed: a use more or less does not matter.
         self.uses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |uses| uses.checked_sub(1)).is_ok()
