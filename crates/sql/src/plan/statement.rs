@@ -19,11 +19,12 @@ use crate::error::Result;
 use crate::plan::commute::Commuting;
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Stage};
-use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
+use crate::plan::node::{FunctionItem, Node, Path, Plan, SetCall};
 use crate::plan::planner::Planner;
 use crate::plan::prune::prune;
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::plan::statistics::TableStatistics;
+use crate::plan::walk::has_subquery;
 use crate::run::Sizes;
 
 /// What a planner asks about the database.
@@ -445,16 +446,38 @@ impl Planner<'_> {
         layout
     }
 
+    /// The assignments of an UPDATE. Those with subqueries are computed with the rows that are read, before the first one is
+    /// written: a subquery must not see what the statement has written.
+    fn assignments_before_writes(
+        &mut self,
+        sets: &[(usize, BoundExpr)],
+        stage: &mut Stage,
+    ) -> Result<Vec<(usize, Expr)>> {
+        let mut assignments = self.assignments(sets, &stage.layout)?;
+        for ((_, value), (_, bound)) in assignments.iter_mut().zip(sets) {
+            if has_subquery(bound) {
+                let computed = std::mem::replace(value, Expr::Constant(crate::types::Value::Null));
+                *value = Expr::Slot(self.slots(stage, vec![computed])[0]);
+            }
+        }
+        Ok(assignments)
+    }
+
     fn update(&mut self, update: &BoundUpdate) -> Result<UpdatePlan> {
         let (table, target) = (&update.table, update.target);
-        let stage =
+        let mut stage =
             self.target_rows(table, target, &update.relations, &update.from, update.filter.as_ref())?;
         let (row, key) = Self::slots_of(table, target, &stage);
-        let sets = self.assignments(&update.sets, &stage.layout)?;
+        let point = self.point_of(&stage.plan);
+        let is_one_row = matches!(&stage.plan.node, Node::Scan(scan) if matches!(scan.path, Path::Point(_)));
+        let sets = match is_one_row {
+            true => self.assignments(&update.sets, &stage.layout)?,
+            false => self.assignments_before_writes(&update.sets, &mut stage)?,
+        };
         let rules = self.rules(table, target, &update.generated, &update.checks)?;
         let returning = self.returning(&update.returning, &Self::changed_layout(table, target, &stage))?;
         let is_plain = update.from.is_empty() && returning.is_empty() && update.generated.is_empty();
-        let commuting = match self.point_of(&stage.plan) {
+        let commuting = match point {
             Some(point) if is_plain => {
                 let none = Layout::default();
                 self.commuting(&rules, &update.sets, target, &none).map(|operations| (point, operations))
