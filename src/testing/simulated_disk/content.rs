@@ -11,6 +11,7 @@ pub(super) struct Content {
     durable: Vec<u8>,
     /// Changes that are in `live`, and not known to be in `durable`, in the order in which they were made.
     pending: Vec<Change>,
+    failed_syncs: u64,
 }
 
 #[derive(Clone)]
@@ -58,7 +59,7 @@ fn put(target: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 impl Content {
     /// A file whose every byte is durable.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
-        Content { live: bytes.clone(), durable: bytes, pending: Vec::new() }
+        Content { live: bytes.clone(), durable: bytes, pending: Vec::new(), failed_syncs: 0 }
     }
 
     pub(super) fn live(&self) -> &[u8] {
@@ -93,6 +94,12 @@ impl Content {
     pub(super) fn fail_sync(&mut self, survivors: &mut Survivors) {
         self.durable = self.after_crash(survivors);
         self.pending.clear();
+        self.failed_syncs += 1;
+    }
+
+    /// How many syncs have failed.
+    pub(super) fn failed_syncs(&self) -> u64 {
+        self.failed_syncs
     }
 
     /// The bytes that are found after the power went.

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use super::faults::{Failure, Fault, Operation};
 use super::names::normal;
 use super::{Content, Holders, Shared, SimulatedDisk, Survivors};
+use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::disk::{Disk, File, LockGuard};
 
 struct SimulatedFile {
     shared: Arc<Shared>,
     number: u64,
     writable: bool,
+    /// How many failed syncs of the file this opening of it has been told of, or was too late for.
+    told: AtomicU64,
 }
 
 struct SimulatedLock {
@@ -38,7 +41,8 @@ impl SimulatedDisk {
         let mut state = self.shared.state.lock();
         state.begin(Operation::Open)?;
         let number = state.tree.file(path)?;
-        Ok(Box::new(SimulatedFile { shared: self.shared.clone(), number, writable }))
+        let told = AtomicU64::new(state.file(number)?.failed_syncs());
+        Ok(Box::new(SimulatedFile { shared: self.shared.clone(), number, writable, told }))
     }
 
     fn create(&self, path: &Path) -> io::Result<u64> {
@@ -97,7 +101,12 @@ impl Disk for SimulatedDisk {
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn File>> {
         let number = self.create(path)?;
-        Ok(Box::new(SimulatedFile { shared: self.shared.clone(), number, writable: true }))
+        Ok(Box::new(SimulatedFile {
+            shared: self.shared.clone(),
+            number,
+            writable: true,
+            told: AtomicU64::new(0),
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -157,13 +166,21 @@ impl SimulatedFile {
         match state.begin(Operation::Sync) {
             Ok(()) if state.plan.lie_about_syncs => Ok(()),
             Ok(()) => {
-                state.file(self.number)?.sync();
-                Ok(())
+                let content = state.file(self.number)?;
+                content.sync();
+                // Relaxed: read and written under the disk's lock.
+                match self.told.swap(content.failed_syncs(), Ordering::Relaxed) == content.failed_syncs() {
+                    true => Ok(()),
+                    // A sync through another opening has failed, which may have stranded what was written through this one.
+                    false => Err(Fault::InputOutput.error()),
+                }
             }
             Err(Failure::PowerGone) => Err(Failure::PowerGone.into()),
             Err(planned) => {
                 let mut survivors = Survivors::of_random(&mut state.random);
-                state.file(self.number)?.fail_sync(&mut survivors);
+                let content = state.file(self.number)?;
+                content.fail_sync(&mut survivors);
+                self.told.store(content.failed_syncs(), Ordering::Relaxed);
                 Err(planned.into())
             }
         }
