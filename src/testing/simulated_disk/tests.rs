@@ -180,11 +180,11 @@ fn a_failed_sync_strands_bytes_that_a_later_sync_does_not_save() -> io::Result<(
 #[test]
 fn a_failed_sync_is_reported_once_through_each_opening_of_the_file() -> io::Result<()> {
     let (disk, file) = disk_with_file();
-    let other = disk.open(Path::new(PATH), true)?;
+    let other = disk.open_write(Path::new(PATH))?;
     file.write_all_at(&[1; 8192], 0)?;
     disk.fail_next(Operation::Sync, Fault::InputOutput);
     assert!(other.sync_data().is_err());
-    let later = disk.open(Path::new(PATH), true)?;
+    let later = disk.open_write(Path::new(PATH))?;
     assert!(file.sync_data().is_err(), "what was written through it may be stranded");
     for opening in [file, other, later] {
         opening.sync_data()?;
