@@ -15,8 +15,8 @@ struct SimulatedFile {
     shared: Arc<Shared>,
     number: u64,
     writable: bool,
-    /// How many failed syncs of the file this opening of it has been told of, or was too late for.
-    told: AtomicU64,
+    /// How many failed syncs of the file were reported through this opening, or came before it.
+    reported: AtomicU64,
 }
 
 struct SimulatedLock {
@@ -41,8 +41,8 @@ impl SimulatedDisk {
         let mut state = self.shared.state.lock();
         state.begin(Operation::Open)?;
         let number = state.tree.file(path)?;
-        let told = AtomicU64::new(state.file(number)?.failed_syncs());
-        Ok(Box::new(SimulatedFile { shared: self.shared.clone(), number, writable, told }))
+        let reported = AtomicU64::new(state.file(number)?.failed_syncs());
+        Ok(Box::new(SimulatedFile { shared: self.shared.clone(), number, writable, reported }))
     }
 
     fn create(&self, path: &Path) -> io::Result<u64> {
@@ -105,7 +105,7 @@ impl Disk for SimulatedDisk {
             shared: self.shared.clone(),
             number,
             writable: true,
-            told: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
         }))
     }
 
@@ -169,7 +169,8 @@ impl SimulatedFile {
                 let content = state.file(self.number)?;
                 content.sync();
                 // Relaxed: read and written under the disk's lock.
-                match self.told.swap(content.failed_syncs(), Ordering::Relaxed) == content.failed_syncs() {
+                match self.reported.swap(content.failed_syncs(), Ordering::Relaxed) == content.failed_syncs()
+                {
                     true => Ok(()),
                     // A sync through another opening has failed, which may have stranded what was written through this one.
                     false => Err(Fault::InputOutput.error()),
@@ -180,7 +181,7 @@ impl SimulatedFile {
                 let mut survivors = Survivors::of_random(&mut state.random);
                 let content = state.file(self.number)?;
                 content.fail_sync(&mut survivors);
-                self.told.store(content.failed_syncs(), Ordering::Relaxed);
+                self.reported.store(content.failed_syncs(), Ordering::Relaxed);
                 Err(planned.into())
             }
         }

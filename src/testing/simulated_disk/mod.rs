@@ -10,8 +10,8 @@
 //! - **A failed operation** ([`SimulatedDisk::fail_next`], [`SimulatedDisk::fail_from_now`]): reading, writing,
 //!   syncing, creating, opening, renaming, removing, listing, locking fail with EIO, ENOSPC, EROFS or EACCES and
 //!   change nothing, but for two. A failed sync of a file leaves some of the unsynced sectors durable and the
-//!   others *stranded*: readable until the power goes, durable never, unless they are written again; every other opening of
-//!   the file is told of it by its next sync, as Linux does. A write that finds the disk full may have written its beginning.
+//!   others *stranded*: readable until the power goes, durable never, unless they are written again; through every other opening of
+//!   the file the next sync reports it, as on Linux. A write that finds the disk full may have written its beginning.
 //! - **A full disk** ([`SimulatedDisk::set_capacity`]).
 //! - **Short and interrupted transfers** ([`SimulatedDisk::shorten_transfers`]).
 //! - **Damage** done by hand ([`SimulatedDisk::put_bytes`]): it stands for bit rot and for careless people.
