@@ -80,6 +80,9 @@ fn statements_beyond_their_memory_spill_or_fail_and_the_server_goes_on() {
     client.batch_execute("SET work_mem = '1GB'").expect("set");
     let (code, message) = failure(&mut client, materialized);
     assert!(code == "53200" && message.contains("together"), "{code} {message}");
+    client
+        .batch_execute("CREATE TABLE lists (a int[]); INSERT INTO lists VALUES (ARRAY[1])")
+        .expect("a table of one row");
     // Large values count, too, however they come to be, and are given back at once.
     for too_large in [
         gathered,
@@ -92,6 +95,11 @@ fn statements_beyond_their_memory_spill_or_fail_and_the_server_goes_on() {
         "SELECT length(array_to_string(array_fill(repeat('x', 1000), ARRAY[10000]), ','))",
         "SELECT length(lpad('x', 10000000)), length(format('%s%s', repeat('x', 1500000), repeat('x', 1500000)))",
         "SELECT json_agg(repeat('x', 1000)) IS NULL FROM generate_series(1, 10000)",
+        "SELECT length(concat_ws(repeat('x', 1000), VARIADIC array_fill(''::text, ARRAY[10000])))",
+        "SELECT count(*) FROM string_to_table(repeat('a,', 100000), ',')",
+        "UPDATE lists SET a[1000000] = 1",
+        "UPDATE lists SET a[999999:1000000] = ARRAY[1, 2]",
+        "DO $$ DECLARE a int[]; BEGIN a[1] := 1; a[1000000] := 1; END $$",
         "DO $$ DECLARE a text := 'x'; BEGIN LOOP a := a || a; END LOOP; END $$",
     ] {
         let (code, message) = failure(&mut client, too_large);

@@ -429,3 +429,26 @@ fn a_table_that_is_written_without_pause_can_be_copied() {
         sql.database().check().expect("consistent");
     }
 }
+
+#[test]
+fn a_column_with_one_value_for_all_rows_rewrites_none() {
+    const ROWS: u64 = 5_000;
+    let sql = on_disk(&SimulatedDisk::new());
+    let mut own = connect(&sql);
+    run(&mut own, "create table t (id int primary key, name text)");
+    run(&mut own, &format!("insert into t select n, repeat('x', 100) from generate_series(1, {ROWS}) n"));
+    let mut logged = |text: &str| {
+        let before = sql.database().statistics().log_bytes;
+        run(&mut own, text);
+        sql.database().statistics().log_bytes - before
+    };
+    for added in ["a int", "b int default null", "c int not null default 7", "d text default null"] {
+        let bytes = logged(&format!("alter table t add column {added}"));
+        assert!(bytes < 4 * ROWS, "{added}: {bytes} bytes of redo");
+    }
+    let bytes = logged("alter table t add column e float8 default random()");
+    assert!(bytes > 8 * ROWS, "a value of each row's own is written: {bytes} bytes of redo");
+    assert_eq!(rows(&mut own, "select count(*), count(a), count(b), sum(c) from t"), ["5000 0 0 35000"]);
+    let without_value = "alter table t add column f int not null default null";
+    assert_eq!(state(&mut own, without_value), SqlState::NOT_NULL_VIOLATION);
+}

@@ -117,20 +117,10 @@ impl Catalog {
                 self.add_schema(schema.clone());
                 Some(Object::Schema(schema))
             }
-            Securable::Type(oid) => match self.user_type_by_oid(*oid)?.clone() {
-                UserType::Enum(ty) => {
-                    let mut ty = ty.as_ref().clone();
-                    ty.rights = rights;
-                    self.put_type(UserType::Enum(Arc::new(ty.clone())));
-                    Some(Object::Enum(ty))
-                }
-                UserType::Domain(domain) => {
-                    let mut domain = domain.as_ref().clone();
-                    domain.rights = rights;
-                    self.put_type(UserType::Domain(Arc::new(domain.clone())));
-                    Some(Object::Domain(domain))
-                }
-            },
+            Securable::Type(oid) => {
+                let ty = self.user_type_by_oid(*oid)?.clone();
+                Some(self.change_type(&ty, |_, _, its| *its = rights))
+            }
             Securable::Routine(oid) => {
                 let mut routine = self.routine_by_oid(*oid)?.as_ref().clone();
                 routine.rights = rights;
@@ -140,6 +130,29 @@ impl Catalog {
             Securable::Database => {
                 self.database = DatabaseEntry { rights };
                 Some(Object::Database(self.database.clone()))
+            }
+        }
+    }
+
+    /// Changes a type's schema, comment or rights: its definition, to be stored.
+    pub fn change_type(
+        &mut self,
+        ty: &UserType,
+        change: impl FnOnce(&mut String, &mut Option<String>, &mut Rights),
+    ) -> Object {
+        self.remove_type(ty.schema(), ty.name());
+        match ty {
+            UserType::Enum(ty) => {
+                let mut ty = ty.as_ref().clone();
+                change(&mut ty.schema, &mut ty.comment, &mut ty.rights);
+                self.put_type(UserType::Enum(Arc::new(ty.clone())));
+                Object::Enum(ty)
+            }
+            UserType::Domain(domain) => {
+                let mut domain = domain.as_ref().clone();
+                change(&mut domain.schema, &mut domain.comment, &mut domain.rights);
+                self.put_type(UserType::Domain(Arc::new(domain.clone())));
+                Object::Domain(domain)
             }
         }
     }

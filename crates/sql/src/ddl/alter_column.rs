@@ -69,8 +69,8 @@ impl Connection {
         }
     }
 
-    /// What all existing rows have in a new column, if that is one value and not NULL: they get it with the column, and none of them
-    /// is written.
+    /// What all existing rows have in a new column, if that is one value that the column may have: they get it with the column, and
+    /// none of them is written.
     pub(super) fn past_value(&mut self, column: &Column, text: &str) -> Result<Option<heddledb::Value>> {
         if column.domain.is_some() || !matches!(column.origin, ColumnOrigin::Default(_)) {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Connection {
         // An error is that of the first row, if there is one.
         let value = value_for_all_rows(&default, self.environment_mut()).unwrap_or_default();
         let value = value.map(|value| encode(column.ty, column.modifier, &value));
-        Ok(value.transpose()?.filter(|value| !value.is_null()))
+        Ok(value.transpose()?.filter(|value| !(column.not_null && value.is_null())))
     }
 
     fn drop_origin(

@@ -30,14 +30,7 @@ pub(crate) fn qualified(table: &Table) -> String {
 
 impl Connection {
     pub(crate) fn alter_table(&mut self, alter: &AlterTable, text: &str) -> Result<&'static str> {
-        let relation = match self.find_relation(&alter.name) {
-            Ok(relation) => relation,
-            Err(error) if alter.if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
-                self.skip_missing("relation", &alter.name.to_string());
-                return Ok(TAG);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(relation) = self.relation_to_alter(&alter.name, alter.if_exists)? else { return Ok(TAG) };
         self.check_relation_owner(&relation)?;
         if let (
             Relation::View(_) | Relation::Sequence(_) | Relation::Index { .. },
@@ -740,7 +733,7 @@ impl Connection {
         })
     }
 
-    /// Runs a statement of our own, and gives its rows. What of it the user wrote needs the user's privileges.
+    /// Runs a statement of our own, which fires no triggers, and gives its rows. What of it the user wrote needs the user's privileges.
     pub(crate) fn run_internal(&mut self, sql: &str) -> Result<Vec<Vec<Value>>> {
         self.run_own(sql, Checks::Privileges)
     }

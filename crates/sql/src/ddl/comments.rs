@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::catalog::store::Object;
 use crate::catalog::system::constraints::key_constraint_oid;
-use crate::catalog::{Catalog, Domain, EnumType, Relation, Schema, Sequence, Table, Trigger, UserType, View};
+use crate::catalog::{Catalog, Relation, Schema, Sequence, Table, Trigger, UserType, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Comment, ObjectKind, ObjectName};
 use crate::session::Connection;
@@ -112,23 +112,13 @@ impl Connection {
         comment: Option<String>,
         catalog: &mut Catalog,
     ) -> Result<Object> {
-        let found = self.type_to_comment(name, catalog)?;
+        let found = self.find_user_type(name, catalog)?;
         self.check_owner(found.rights(), "type", found.name())?;
-        let (changed, object) = match found {
-            UserType::Enum(ty) => {
-                let ty = EnumType { comment, ..ty.as_ref().clone() };
-                (UserType::Enum(Arc::new(ty.clone())), Object::Enum(ty))
-            }
-            UserType::Domain(domain) => {
-                let domain = Domain { comment, ..domain.as_ref().clone() };
-                (UserType::Domain(Arc::new(domain.clone())), Object::Domain(domain))
-            }
-        };
-        catalog.put_type(changed);
-        Ok(object)
+        Ok(catalog.change_type(&found, |_, its, _| *its = comment))
     }
 
-    fn type_to_comment(&self, name: &ObjectName, catalog: &Catalog) -> Result<UserType> {
+    /// The enum or domain of this name.
+    pub(super) fn find_user_type(&self, name: &ObjectName, catalog: &Catalog) -> Result<UserType> {
         let path = self.environment().path();
         catalog.find_type(name.schema(), name.last(), &path).cloned().ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
@@ -143,7 +133,7 @@ impl Connection {
             SqlError::new(SqlState::UNDEFINED_OBJECT, message)
         };
         if comment.on_domain {
-            let UserType::Domain(domain) = self.type_to_comment(on, catalog)? else {
+            let UserType::Domain(domain) = self.find_user_type(on, catalog)? else {
                 let message = format!("\"{on}\" is not a domain");
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             };

@@ -19,7 +19,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{AlterDomain, CreateDomain, DomainChange, Name, ObjectName, TextExpr};
 use crate::session::{Connection, Severity};
-use crate::types::Type;
+use crate::types::{Modifier, Type};
 
 const TAG: &str = "ALTER DOMAIN";
 
@@ -36,17 +36,17 @@ impl Connection {
             let check = self.domain_check(create.name.last(), named.ty, &checks, (name, condition), text)?;
             checks.push(check);
         }
+        let default = create.default.as_ref();
+        let default = default
+            .map(|it| self.domain_default(create.name.last(), (named.ty, named.modifier), it, text))
+            .transpose()?;
         let domain = Domain {
             oid: catalog.new_oid(),
             schema: schema.clone(),
             name: create.name.last().to_string(),
             ty: named.ty,
             modifier: named.modifier,
-            default: create
-                .default
-                .as_ref()
-                .map(|default| default.text.clone())
-                .or_else(|| base.and_then(|base| base.default.clone())),
+            default: default.or_else(|| base.and_then(|base| base.default.clone())),
             not_null: create.not_null || base.is_some_and(|base| base.not_null),
             checks,
             comment: None,
@@ -82,6 +82,23 @@ impl Connection {
             })
         })?;
         Ok(Check { name, condition: condition.text.clone(), comment: None })
+    }
+
+    /// The text of a domain's default, whose value its type must take.
+    fn domain_default(
+        &mut self,
+        domain: &str,
+        (ty, modifier): (Type, Modifier),
+        default: &TextExpr,
+        text: &str,
+    ) -> Result<String> {
+        self.with_binder(text, |binder| {
+            binder.detached(|binder| {
+                let bound = binder.in_clause(Clause::Default, |binder| binder.expr(&default.expr))?;
+                binder.assigned(bound, ty, modifier, domain, 0)
+            })
+        })?;
+        Ok(default.text.clone())
     }
 
     /// The domain of this name, which the current role owns.
@@ -123,7 +140,10 @@ impl Connection {
         let mut changed = domain.as_ref().clone();
         match &alter.change {
             DomainChange::Default(default) => {
-                changed.default = default.as_ref().map(|default| default.text.clone());
+                let default = default.as_ref();
+                changed.default = default
+                    .map(|it| self.domain_default(&domain.name, (domain.ty, domain.modifier), it, text))
+                    .transpose()?;
             }
             DomainChange::NotNull(not_null) => {
                 changed.not_null = *not_null;

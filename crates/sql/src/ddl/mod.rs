@@ -177,6 +177,17 @@ impl Connection {
         })
     }
 
+    /// The relation that an ALTER names; none, and a notice, if it is missing and IF EXISTS was said.
+    fn relation_to_alter(&mut self, name: &ObjectName, if_exists: bool) -> Result<Option<Relation>> {
+        match self.find_relation(name) {
+            Err(error) if if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
+                self.skip_missing("relation", &name.to_string());
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
     /// Whether a schema has no relation of this name yet. If it has one: an error, or with IF NOT EXISTS (`tolerant`) a
     /// notice and false.
     pub(crate) fn is_free(&mut self, schema: &str, name: &str, tolerant: bool) -> Result<bool> {

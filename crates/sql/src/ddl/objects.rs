@@ -502,14 +502,7 @@ impl Connection {
             ObjectKind::Schema => return Err(SqlError::unsupported("renaming schemas is not supported")),
             _ => "ALTER TABLE",
         };
-        let relation = match self.find_relation(name) {
-            Ok(relation) => relation,
-            Err(error) if if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
-                self.skip_missing("relation", &name.to_string());
-                return Ok(tag);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(relation) = self.relation_to_alter(name, if_exists)? else { return Ok(tag) };
         if kind == ObjectKind::MaterializedView && relation.kind() != "materialized view" {
             let message = format!("\"{}\" is not a materialized view", name.last());
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));

@@ -54,9 +54,10 @@ impl Connection {
                 _ => {}
             }
         }
-        for table in emptied {
-            self.run_own(&format!("delete from {}", qualified(&table)), Checks::Nothing)?;
+        for table in &emptied {
+            self.run_own(&format!("delete from {}", qualified(table)), Checks::Nothing)?;
         }
+        self.environment_mut().has_brief_tables = !(emptied.is_empty() && dropped.is_empty());
         if dropped.is_empty() {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use heddledb::TableChange;
 
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
-use crate::catalog::{Domain, EnumType, Relation, Sequence, Table, UserType, View};
+use crate::catalog::{Relation, Sequence, Table, UserType, View};
 use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectKind, ObjectName};
@@ -36,14 +36,7 @@ impl Connection {
             self.move_type(kind, name, to)?;
             return Ok(tag);
         }
-        let relation = match self.find_relation(name) {
-            Ok(relation) => relation,
-            Err(error) if if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
-                self.skip_missing("relation", &name.to_string());
-                return Ok(tag);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(relation) = self.relation_to_alter(name, if_exists)? else { return Ok(tag) };
         let wanted = match kind {
             ObjectKind::View => "view",
             ObjectKind::MaterializedView => "materialized view",
@@ -138,12 +131,8 @@ impl Connection {
     }
 
     fn move_type(&mut self, kind: ObjectKind, name: &ObjectName, to: &str) -> Result<()> {
-        let path = self.environment().path();
         let mut catalog = self.catalog_to_change();
-        let Some(found) = catalog.find_type(name.schema(), name.last(), &path).cloned() else {
-            let message = format!("type \"{name}\" does not exist");
-            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-        };
+        let found = self.find_user_type(name, &catalog)?;
         if kind == ObjectKind::Domain && !matches!(found, UserType::Domain(_)) {
             let message = format!("\"{name}\" is not a domain");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -153,19 +142,7 @@ impl Connection {
             return Ok(());
         }
         self.type_is_free(to, found.name())?;
-        catalog.remove_type(found.schema(), found.name());
-        let schema = to.to_string();
-        let (moved, object) = match &found {
-            UserType::Enum(ty) => {
-                let ty = EnumType { schema, ..ty.as_ref().clone() };
-                (UserType::Enum(Arc::new(ty.clone())), Object::Enum(ty))
-            }
-            UserType::Domain(domain) => {
-                let domain = Domain { schema, ..domain.as_ref().clone() };
-                (UserType::Domain(Arc::new(domain.clone())), Object::Domain(domain))
-            }
-        };
-        catalog.put_type(moved);
+        let object = catalog.change_type(&found, |schema, _, _| *schema = to.to_string());
         self.publish(&[object], catalog)
     }
 }

@@ -4,8 +4,10 @@
 
 use super::definition::{Definition, FunctionContext, scalar};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::array::{ArrayValue, DIMENSIONS_MAX, Dimension, check_size, subscript_error};
-use crate::types::{Type, Value};
+use crate::types::array::{
+    ArrayValue, DIMENSIONS_MAX, Dimension, check_size, require_elements, subscript_error,
+};
+use crate::types::{Environment, Type, Value};
 
 /// The table; the binder alone calls these.
 pub(super) const FUNCTIONS: &[Definition] = &[
@@ -30,7 +32,7 @@ fn set_element(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> 
         }
     };
     let indexes: Vec<i32> = v[2].as_array().values.iter().map(index).collect::<Result<_>>()?;
-    array_or_empty(context, &v[0]).with_element(&indexes, v[1].clone()).map(Value::array)
+    array_or_empty(context, &v[0]).with_element(&indexes, v[1].clone(), context.environment).map(Value::array)
 }
 
 fn set_slice(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -40,7 +42,7 @@ fn set_slice(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         let bound = |value: &Value| if let Value::Int4(bound) = value { Some(*bound) } else { None };
         value.as_array().values.iter().map(bound).collect()
     };
-    with_slice(&array, (&bounds(&v[2]), &bounds(&v[3])), source).map(Value::array)
+    with_slice(&array, (&bounds(&v[2]), &bounds(&v[3])), source, context.environment).map(Value::array)
 }
 
 fn too_small() -> SqlError {
@@ -52,6 +54,7 @@ fn with_slice(
     array: &ArrayValue,
     (lowers, uppers): (&[Option<i32>], &[Option<i32>]),
     source: &ArrayValue,
+    environment: &mut dyn Environment,
 ) -> Result<ArrayValue> {
     let ranges = ranges(array, lowers, uppers)?;
     let lengths = ranges.iter().map(|range| i64::from(range.upper()) - i64::from(range.lower) + 1);
@@ -63,7 +66,7 @@ fn with_slice(
     let given = &source.values[..count];
     match array.dimensions.as_slice() {
         [] => Ok(ArrayValue::with_dimensions(array.element, ranges, given.to_vec())),
-        [own] => with_list_slice(array, *own, ranges[0], given),
+        [own] => with_list_slice(array, *own, ranges[0], given, environment),
         own => {
             let mut changed = array.clone();
             let mut at: Vec<i32> = ranges.iter().map(|range| range.lower).collect();
@@ -124,11 +127,12 @@ fn with_list_slice(
     own: Dimension,
     range: Dimension,
     given: &[Value],
+    environment: &mut dyn Environment,
 ) -> Result<ArrayValue> {
     let lower = i64::from(own.lower.min(range.lower));
     let upper = i64::from(own.upper().max(range.upper()));
     let length = usize::try_from(upper - lower + 1).unwrap_or(usize::MAX);
-    check_size(length)?;
+    require_elements(length, environment)?;
     let mut values = vec![Value::Null; length];
     let mut put = |from: i32, part: &[Value]| {
         let from = (i64::from(from) - lower) as usize;

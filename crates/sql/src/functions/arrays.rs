@@ -5,7 +5,7 @@
 use super::definition::{Definition, FunctionContext, scalar};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::{
-    ArrayValue, DIMENSIONS_MAX, Dimension, check_size, subscript_error, too_many_dimensions,
+    ArrayValue, DIMENSIONS_MAX, Dimension, check_size, require_elements, subscript_error, too_many_dimensions,
 };
 use crate::types::{Type, Value};
 
@@ -257,7 +257,7 @@ fn fill(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     if dimensions.is_empty() || total == 0 {
         return Ok(Value::array(ArrayValue::empty(element)));
     }
-    context.environment.require_value(total * size_of::<Value>())?;
+    require_elements(total, context.environment)?;
     Ok(Value::array(ArrayValue { element, dimensions, values: vec![v[0].clone(); total] }))
 }
 

@@ -73,7 +73,7 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
     ) -> Result<Arc<Plan>> {
-        self.plan_with(statement, text, parameters, Checks::Privileges)
+        self.plan_with(statement, text, parameters, Checks::Privileges, true)
     }
 
     fn plan_with(
@@ -82,13 +82,14 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
         checks: Checks,
+        fires_triggers: bool,
     ) -> Result<Arc<Plan>> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
         let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
         fold_statement(&mut bound)?;
-        let known = KnownNow { shared: &self.shared, catalog: &catalog };
+        let known = KnownNow { shared: &self.shared, catalog: &catalog, fires_triggers };
         let planned = plan(&bound, &known)?;
         let kind = match &bound.kind {
             StatementKind::Query(_) if matches!(statement, Statement::Call(_)) => "CALL",
@@ -349,7 +350,7 @@ impl Connection {
         checks: Checks,
         into: &mut Vec<Vec<Value>>,
     ) -> Result<()> {
-        let plan = self.plan_with(statement, text, &[], checks)?;
+        let plan = self.plan_with(statement, text, &[], checks, false)?;
         self.run_plan(&plan, &[], &mut |row| {
             into.push(row.to_vec());
             Ok(())

@@ -331,7 +331,8 @@ impl Connection {
         let kind = StatementKind::Query(Box::new(query));
         let statement = BoundStatement { kind, parameters: Vec::new(), columns: vec![column] };
         let catalog = self.environment.catalog.clone();
-        let planned = crate::plan::plan(&statement, &KnownNow { shared: &self.shared, catalog: &catalog })?;
+        let known = KnownNow { shared: &self.shared, catalog: &catalog, fires_triggers: true };
+        let planned = crate::plan::plan(&statement, &known)?;
         let mut result = Value::Null;
         let environment = &mut self.environment;
         crate::access::read(&self.shared.database, |access| {

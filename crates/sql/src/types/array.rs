@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::{Type, Value};
+use crate::types::{Environment, Type, Value};
 
 /// The most dimensions of an array.
 pub const DIMENSIONS_MAX: usize = 6;
@@ -159,7 +159,12 @@ impl ArrayValue {
     }
 
     /// The array with one element replaced, as `UPDATE … SET a[i] = v` does it: a list grows, with NULLs between.
-    pub fn with_element(&self, subscripts: &[i32], value: Value) -> Result<ArrayValue> {
+    pub fn with_element(
+        &self,
+        subscripts: &[i32],
+        value: Value,
+        environment: &mut dyn Environment,
+    ) -> Result<ArrayValue> {
         if self.dimensions.is_empty() {
             let dimensions = subscripts.iter().map(|&lower| Dimension { length: 1, lower }).collect();
             return Ok(ArrayValue { element: self.element, dimensions, values: vec![value] });
@@ -175,15 +180,15 @@ impl ArrayValue {
         if self.dimensions.len() != 1 {
             return Err(subscript_error("array subscript out of range"));
         }
-        self.grown(subscripts[0], value)
+        self.grown(subscripts[0], value, environment)
     }
 
-    fn grown(&self, subscript: i32, value: Value) -> Result<ArrayValue> {
+    fn grown(&self, subscript: i32, value: Value, environment: &mut dyn Environment) -> Result<ArrayValue> {
         let dimension = self.dimensions[0];
         let lower = i64::from(subscript.min(dimension.lower));
         let upper = i64::from(subscript.max(dimension.upper()));
         let length = (upper - lower + 1) as usize;
-        check_size(length)?;
+        require_elements(length, environment)?;
         let mut values = vec![Value::Null; length];
         let from = (i64::from(dimension.lower) - lower) as usize;
         values[from..from + self.values.len()].clone_from_slice(&self.values);
@@ -204,6 +209,12 @@ pub fn check_size(elements: usize) -> Result<()> {
     }
     let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
     Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message))
+}
+
+/// An error unless an array may have this many elements, and there is memory for them.
+pub fn require_elements(elements: usize, environment: &mut dyn Environment) -> Result<()> {
+    check_size(elements)?;
+    environment.require_value(elements * size_of::<Value>())
 }
 
 /// A subscript is wrong (2202E).

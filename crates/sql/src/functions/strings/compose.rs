@@ -72,7 +72,11 @@ fn concat_ws(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     for (at, value) in v.iter().enumerate().skip(1).filter(|(_, value)| !value.is_null()) {
         parts.push(output(context, at, value)?);
     }
-    Ok(Value::text(parts.join(v[0].str())))
+    let separator = v[0].str();
+    let separators = separator.len().saturating_mul(parts.len().saturating_sub(1));
+    let bytes = parts.iter().fold(separators, |bytes, part| bytes.saturating_add(part.len()));
+    context.environment.require_value(bytes)?;
+    Ok(Value::text(parts.join(separator)))
 }
 
 /// The widest column of `format`, in characters, and the longest text that it makes, in bytes.
@@ -425,37 +429,35 @@ fn quote_nullable(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Valu
 }
 
 /// The parts of a text: of its characters where the separator is NULL.
-fn parts(v: &[Value]) -> Option<Vec<Value>> {
-    if v[0].is_null() {
-        return None;
-    }
-    let text = v[0].str();
+fn parts(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Option<Vec<Value>>> {
+    let Value::Text(text) = &v[0] else { return Ok(None) };
+    let count = match &v[1] {
+        Value::Null => text.len(),
+        separator if separator.str().is_empty() => 1,
+        separator => text.matches(separator.str()).count() + 1,
+    };
+    // What a short part takes beside its bytes.
+    let each = size_of::<Value>() + 16;
+    context.environment.require_value(text.len() + count * each)?;
     let null = v.get(2).filter(|value| !value.is_null()).map(Value::str);
     let value = |part: &str| if Some(part) == null { Value::Null } else { Value::text(part) };
     if text.is_empty() {
-        return Some(Vec::new());
+        return Ok(Some(Vec::new()));
     }
-    Some(match &v[1] {
+    Ok(Some(match &v[1] {
         Value::Null => text.chars().map(|c| value(c.encode_utf8(&mut [0; 4]))).collect(),
         separator if separator.str().is_empty() => vec![value(text)],
         separator => text.split(separator.str()).map(value).collect(),
-    })
+    }))
 }
 
 fn string_to_array(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
-    if let (Value::Text(text), Value::Text(delimiter)) = (&v[0], &v[1]) {
-        // What a short part takes beside its bytes.
-        let each = size_of::<Value>() + 16;
-        let parts = if delimiter.is_empty() { 1 } else { text.matches(&**delimiter).count() + 1 };
-        context.environment.require_value(text.len() + parts * each)?;
-    } else if let (Value::Text(text), Value::Null) = (&v[0], &v[1]) {
-        context.environment.require_value(text.len() * (size_of::<Value>() + 17))?;
-    }
-    Ok(parts(v).map_or(Value::Null, |parts| Value::array(ArrayValue::list(Type::Text, parts))))
+    let parts = parts(context, v)?;
+    Ok(parts.map_or(Value::Null, |parts| Value::array(ArrayValue::list(Type::Text, parts))))
 }
 
-fn string_to_table(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Box<dyn Rows>> {
-    Ok(Box::new(RowsOf(parts(v).unwrap_or_default().into_iter().map(Ok))))
+fn string_to_table(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Box<dyn Rows>> {
+    Ok(Box::new(RowsOf(parts(context, v)?.unwrap_or_default().into_iter().map(Ok))))
 }
 
 fn array_to_string(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {

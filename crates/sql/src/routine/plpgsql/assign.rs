@@ -13,7 +13,7 @@ use crate::routine::query::QueryPlan;
 use crate::routine::value::{convert, record};
 use crate::types::array::ArrayValue;
 use crate::types::record::RecordValue;
-use crate::types::{Modifier, Type, Value};
+use crate::types::{Environment, Modifier, Type, Value};
 
 impl Interpreter<'_, '_> {
     /// Assigns a value of a type.
@@ -163,12 +163,15 @@ impl Interpreter<'_, '_> {
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
         };
         let value = convert(self.execution.environment, value, from, element, Modifier::NONE)?;
+        let environment = &mut *self.execution.environment;
         let array = match &current {
-            Value::Array(array) => array.with_element(subscripts, value)?,
-            _ => ArrayValue::empty(element).with_element(subscripts, value)?,
+            Value::Array(array) => array.with_element(subscripts, value, environment)?,
+            _ => ArrayValue::empty(element).with_element(subscripts, value, environment)?,
         };
+        let array = Value::array(array);
+        environment.note_value(&array)?;
         let plain = Target { slot: target.slot, field: target.field.clone(), subscripts: Vec::new() };
-        self.assign_at(&plain, &[], Value::array(array), ty)
+        self.assign_at(&plain, &[], array, ty)
     }
 
     /// A target's value and its type.
