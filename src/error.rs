@@ -504,13 +504,23 @@ pub enum Error {
     /// A write to a table whose rows have rules that the engine cannot evaluate.
     #[error(
         "rows of table {table:?} have rules that {evaluator} evaluates (checks, generated columns, triggers, foreign keys), and the \
-         engine alone would violate: write the table through {evaluator}"
+         engine alone would violate: open {evaluator} on the database, or write the table through it"
     )]
     NeedsEvaluator {
         /// The table.
         table: String,
         /// What evaluates the rules.
         evaluator: String,
+    },
+    /// A row that a rule of its table refuses, which an evaluator knows.
+    #[error("table {table:?} refuses {message}; write what passes")]
+    RuleViolation {
+        /// The table.
+        table: String,
+        /// Which row, by which rule, and why.
+        message: String,
+        /// The SQLSTATE.
+        state: &'static str,
     },
     /// A value for an identity column that a sequence always gives.
     #[error(

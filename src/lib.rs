@@ -51,6 +51,7 @@ mod debug;
 mod diagnostics;
 mod durability;
 pub mod error;
+mod evaluator;
 mod expression;
 mod feed;
 pub mod guide;
@@ -97,6 +98,7 @@ pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{ApplicationError, Error, Result, Timeout};
+pub use evaluator::{RowEvaluator, RowWrite};
 pub use feed::{Change, ChangeBatch, ChangedColumns, ColumnChange, Feed, FeedStatus};
 #[cfg(feature = "derive")]
 pub use heddledb_derive::{Composite, Table};

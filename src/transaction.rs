@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
+use crate::evaluator;
 use crate::operation::Operation;
 use crate::protocol::attempt::{Attempt, KeyRange, Target};
 use crate::protocol::footprint::Reference;
@@ -297,7 +298,7 @@ impl<'t, 'a> Tx<'t, 'a> {
             .filter(|(position, _)| !of_key.contains(position) && !core.is_fixed(*position))
             .collect();
         let target = Target { table: core, key: &key, hash: core.hash(&key), found: None, declared: false };
-        self.attempt.update(&target, &changes)
+        update_at(self.attempt, &target, &changes)
     }
 
     /// Inserts a row by its columns' names; columns that are not named get their defaults.
@@ -336,7 +337,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn delete<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
-        self.at(table, key, |target| self.attempt.delete(target))
+        self.at(table, key, |target| delete(self.attempt, target))
     }
 
     /// Adds a number to a column. NULL stays NULL.
@@ -553,7 +554,8 @@ pub(crate) fn insert_as_given(
         Some(declared) if declared.key == key => (declared.hash, true),
         _ => (table.hash(&key), false),
     };
-    attempt.insert(&Target { table, key: &key, hash, found: None, declared }, row)
+    let target = Target { table, key: &key, hash, found: None, declared };
+    attempt.insert(&target, row).or_else(|refused| evaluator::insert(attempt, &target, row, refused))
 }
 
 #[inline]
@@ -566,7 +568,22 @@ pub(crate) fn update<'a, N: ColumnName>(
     for (name, value) in changes {
         positions.push((position(target.table, name)?, *value));
     }
-    attempt.update(target, &positions)
+    update_at(attempt, target, &positions)
+}
+
+/// As `update`, by the columns' positions.
+#[inline]
+fn update_at<'a>(
+    attempt: &Attempt<'a>,
+    target: &Target<'_, 'a>,
+    changes: &[(usize, ValueRef<'_>)],
+) -> Result<()> {
+    attempt.update(target, changes).or_else(|refused| evaluator::update(attempt, target, changes, refused))
+}
+
+#[inline]
+pub(crate) fn delete<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<bool> {
+    attempt.delete(target).or_else(|refused| evaluator::delete(attempt, target, refused))
 }
 
 #[inline]
@@ -577,7 +594,21 @@ pub(crate) fn operate<'a>(
     operation: Operation,
     operand: ValueRef<'_>,
 ) -> Result<()> {
-    attempt.operate(target, position(target.table, column)?, operation, operand)
+    operate_at(attempt, target, position(target.table, column)?, operation, operand)
+}
+
+/// As `operate`, by the column's position.
+#[inline]
+pub(crate) fn operate_at<'a>(
+    attempt: &Attempt<'a>,
+    target: &Target<'_, 'a>,
+    column: usize,
+    operation: Operation,
+    operand: ValueRef<'_>,
+) -> Result<()> {
+    attempt
+        .operate(target, column, operation, operand)
+        .or_else(|refused| evaluator::operate(attempt, target, (column, operation, operand), refused))
 }
 
 pub(crate) fn put_tuple<'a>(
@@ -601,5 +632,5 @@ pub(crate) fn put_tuple<'a>(
         }
     };
     let tuple = OrderedTuple::new(of, order, payload)?;
-    attempt.operate(target, column, operation, ValueRef::Tuple(tuple.as_bytes()))
+    operate_at(attempt, target, column, operation, ValueRef::Tuple(tuple.as_bytes()))
 }

@@ -16,6 +16,7 @@ impl Error {
             Error::CheckViolation { .. } => "23514",
             Error::NoReferencedRow { .. } | Error::StillReferenced { .. } => "23503",
             Error::TableReferenced { .. } => "2BP01",
+            Error::RuleViolation { state, .. } => state,
             Error::NullValue { .. } => "23502",
             Error::DuplicateKey { .. } | Error::NotUnique { .. } => "23505",
             Error::TableChanged { .. } | Error::TableNewer { .. } => "55000",

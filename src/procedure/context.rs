@@ -176,7 +176,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
 
     #[inline(never)]
     fn operate_anyhow(&self, column: usize, operation: Operation, operand: ValueRef<'_>) -> Result<()> {
-        self.call.attempt.operate(&self.target()?, column, operation, operand)
+        transaction::operate_at(self.call.attempt, &self.target()?, column, operation, operand)
     }
 
     /// Changes an integer column, if that is the usual write (see [`Attempt::change_int`]). Whether it was.
@@ -250,7 +250,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::delete`].
     pub fn delete(&self) -> Result<bool> {
-        self.call.attempt.delete(&self.target()?)
+        transaction::delete(self.call.attempt, &self.target()?)
     }
 
     /// Adds a number to a column.

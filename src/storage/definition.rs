@@ -275,7 +275,8 @@ impl TableDefinition {
     }
 
     /// Its rows have rules that this definition cannot express: checks, generated columns or triggers that a crate above the engine
-    /// evaluates. Writes are refused ([`Error::NeedsEvaluator`]) but for those whose body says that it has evaluated them
+    /// evaluates. Writes go to the evaluator that is registered under this name ([`RowEvaluator`](crate::RowEvaluator)), and without one are
+    /// refused ([`Error::NeedsEvaluator`]), but for those whose body says that it has evaluated them
     /// ([`Tx::set_evaluated`](crate::Tx::set_evaluated)).
     #[must_use]
     pub fn evaluator(mut self, name: impl Into<String>) -> Self {

@@ -1,5 +1,6 @@
 //! The store: all tables, the global epoch and the worker contexts of one database.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -36,6 +37,8 @@ pub(crate) struct Store {
     foreign_keys: Resolution,
     /// What gives the values of identity columns; none: nothing is written.
     identity_values: OnceLock<Arc<dyn IdentityValues>>,
+    /// What evaluates the rules of tables that the engine cannot, as the public face keeps it; none: nothing was registered.
+    evaluators: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     /// Those that schema changes have superseded or dropped.
@@ -66,6 +69,7 @@ impl Store {
             versions: Versions::default(),
             foreign_keys: Resolution::default(),
             identity_values: OnceLock::new(),
+            evaluators: OnceLock::new(),
             tables: RwLock::new(tables),
             retired: RetiredTables::default(),
             last_table: Mutex::default(),
@@ -184,6 +188,19 @@ impl Store {
         }
         self.foreign_keys.replace(links, guard);
         Ok(())
+    }
+
+    /// What evaluates the rules of tables that the engine cannot.
+    pub(crate) fn evaluators(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.evaluators.get().map(|evaluators| &**evaluators)
+    }
+
+    /// The same, made by the first call.
+    pub(crate) fn kept_for_evaluators(
+        &self,
+        make: impl FnOnce() -> Arc<dyn Any + Send + Sync>,
+    ) -> &(dyn Any + Send + Sync) {
+        &**self.evaluators.get_or_init(make)
     }
 
     /// Whether commits write redo.

@@ -46,7 +46,7 @@ use crate::storage::write_set::Mark;
 
 pub(crate) use scan::KeyRange;
 pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode};
-pub(crate) use write::show_key;
+pub(crate) use write::{decode_primary_key, missing, show_key};
 
 /// What will be done with a key that is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,17 @@ pub(crate) struct InScope<'s, 'a> {
 impl Drop for InScope<'_, '_> {
     fn drop(&mut self) {
         self.attempt.scope.set(None);
+    }
+}
+
+/// As long as it lives, an evaluator writes.
+pub(crate) struct Evaluating<'s, 'a> {
+    attempt: &'s Attempt<'a>,
+}
+
+impl Drop for Evaluating<'_, '_> {
+    fn drop(&mut self) {
+        self.attempt.is_evaluated.set(false);
     }
 }
 
@@ -200,6 +211,17 @@ impl<'a> Attempt<'a> {
     /// From here on writes to tables that need an evaluator are taken.
     pub(crate) fn set_evaluated(&self) {
         self.is_evaluated.set(true);
+    }
+
+    /// Whether such writes are taken.
+    pub(crate) fn is_evaluated(&self) -> bool {
+        self.is_evaluated.get()
+    }
+
+    /// As long as the answer lives, writes to tables that need an evaluator are taken.
+    pub(crate) fn evaluate(&self) -> Evaluating<'_, 'a> {
+        self.is_evaluated.set(true);
+        Evaluating { attempt: self }
     }
 
     /// Refuses a write to a table whose rows have rules that no part of the engine knows.

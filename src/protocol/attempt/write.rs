@@ -232,15 +232,8 @@ impl<'a> Attempt<'a> {
         operation: Operation,
         operand: ValueRef<'_>,
     ) -> Result<()> {
-        check_changeable(table, column)?;
-        let mark = self.mark();
-        self.workspace.borrow_mut().writes.operate(table, record.pointer(), column, operation, operand);
         // An indexed column's operation is a read and a write: the index record moves with the value.
-        let after = self.row_of_target(target);
-        self.roll_back(mark);
-        let Some(row) = after? else { return Err(missing(table, target.key)) };
-        // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
-        let value = unsafe { table.layout().value(row, column) }.to_value();
+        let value = self.value_after(target, column, operation, operand)?;
         self.all_or_nothing(|| {
             let change = [(column, ValueRef::from(&value))];
             self.check_update(table, target, &change)?;
@@ -248,6 +241,29 @@ impl<'a> Attempt<'a> {
             self.workspace.borrow_mut().writes.set(table, record.pointer(), column, change[0].1);
             Ok(())
         })
+    }
+
+    /// The value that a column of a row has after an operation, which is not buffered.
+    ///
+    /// # Errors
+    /// There is no row; the column is in the primary key; the operation fails on the value.
+    pub(crate) fn value_after(
+        &self,
+        target: &Target<'_, 'a>,
+        column: usize,
+        operation: Operation,
+        operand: ValueRef<'_>,
+    ) -> Result<Value> {
+        let table = target.table;
+        check_changeable(table, column)?;
+        let record = self.require(target)?;
+        let mark = self.mark();
+        self.workspace.borrow_mut().writes.operate(table, record.pointer(), column, operation, operand);
+        let after = self.row_of_target(target);
+        self.roll_back(mark);
+        let Some(row) = after? else { return Err(missing(table, target.key)) };
+        // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
+        Ok(unsafe { table.layout().value(row, column) }.to_value())
     }
 
     #[inline]
@@ -259,7 +275,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Runs several buffered writes; if one fails, none of them stays.
-    pub(super) fn all_or_nothing<T>(&self, writes: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn all_or_nothing<T>(&self, writes: impl FnOnce() -> Result<T>) -> Result<T> {
         let mark = self.mark();
         let result = writes();
         if result.is_err() {
@@ -464,8 +480,19 @@ pub(super) fn not_unique(table: &TableCore, position: usize, key: &[u8]) -> Erro
 }
 
 #[cold]
-pub(super) fn missing(table: &TableCore, key: &[u8]) -> Error {
+pub(crate) fn missing(table: &TableCore, key: &[u8]) -> Error {
     Error::MissingKey { table: table.definition().name().to_string(), key: show_key(table, key) }
+}
+
+/// The values of an encoded primary key.
+///
+/// # Errors
+/// The key is malformed.
+pub(crate) fn decode_primary_key(table: &TableCore, mut key: &[u8]) -> Result<Vec<Value>> {
+    let columns = table.definition().key().iter();
+    columns
+        .map(|&column| decode_component(&mut key, &table.layout().column(column).data_type, false))
+        .collect()
 }
 
 /// An encoded primary key as a person reads it.

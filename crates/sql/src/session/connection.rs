@@ -10,19 +10,16 @@ use heddledb::{Error, Timeout};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{ParsedStatement, Statement};
-use crate::run::large_values::LargeValues;
-use crate::run::memory::{Memory, SessionMemory};
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
-use crate::session::deferred::Deferred;
-use crate::session::environment::{Random, SessionEnvironment, now};
-use crate::session::identity::{admit, enter, settings_of};
-use crate::session::notifications::Pending;
+use crate::session::environment::{SessionEnvironment, now};
+use crate::session::identity::{admit, enter};
 use crate::session::parsed::Parsed;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
 use crate::session::plan_cache::Templates;
 use crate::session::prepared::Portals;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
+use crate::session::row_rules::RowRules;
 use crate::session::run::PlanCache;
 use crate::session::sessions::Activity;
 use crate::session::statements::KnownCounters;
@@ -58,6 +55,11 @@ pub struct Canceller {
 }
 
 impl Canceller {
+    /// What ends the statements of a session of the engine's with this number.
+    pub(super) fn new(flag: Arc<AtomicBool>, (session, engine): (u64, heddledb::Canceler)) -> Canceller {
+        Canceller { flag, engine, session }
+    }
+
     /// The statement in progress ends with 57014; without one, nothing happens.
     pub fn cancel(&self) {
         // Relaxed: the flag carries no data.
@@ -74,6 +76,8 @@ impl Canceller {
 /// A connection to a database: statements go in one after the other, results come out.
 pub struct Connection {
     pub(super) shared: Arc<Shared>,
+    /// Registered with the engine as long as there is a connection.
+    _rules: Arc<RowRules>,
     pub(super) environment: SessionEnvironment,
     pub(super) transaction: Transaction,
     pub(super) prepared: PreparedStatements,
@@ -93,59 +97,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(shared: Arc<Shared>, options: ConnectOptions, number: i32) -> Result<Connection> {
-        let canceled = Arc::new(AtomicBool::new(false));
+    pub(super) fn new(rules: Arc<RowRules>, options: ConnectOptions, number: i32) -> Result<Connection> {
+        let shared = rules.shared().clone();
         let limit = admit(&shared, &options.user, options.is_superuser)?;
-        let catalog = shared.catalog();
-        let role = catalog.role(&options.user).cloned();
-        let settings = settings_of(role.as_deref(), &options.user)?;
-        let start = now();
         let transaction = Transaction::new(shared.database.session()?);
-        let session = transaction.session.number();
-        let memory = Arc::new(SessionMemory(shared.memory.clone()));
-        let canceller = Canceller { flag: canceled.clone(), engine: transaction.canceler(), session };
-        let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
-        let environment = SessionEnvironment {
-            settings,
-            catalog,
-            shared: shared.clone(),
-            routines: Default::default(),
-            sequences: shared.sequences.clone(),
-            advisory: shared.advisory.clone(),
-            number,
-            acquired: Vec::new(),
-            user: options.user,
-            is_bootstrap: role.is_none(),
-            acting_as: None,
-            database: options.database,
-            process_id: number,
-            sessions: shared.sessions.clone(),
-            activity: activity.clone(),
-            pending: Pending::default(),
-            temporary: format!("pg_temp_{number}"),
-            has_brief_tables: false,
-            transaction_start: start,
-            statement_start: start,
-            notices: Vec::new(),
-            notices_before: 0,
-            canceled: canceled.clone(),
-            deadline: None,
-            given: Vec::new(),
-            replayed: 0,
-            shortage: None,
-            set_values: Vec::new(),
-            restarted: HashMap::new(),
-            current_values: HashMap::new(),
-            last_sequence: None,
-            deferred: Deferred::default(),
-            printing: None,
-            large_values: LargeValues::new(Memory::of_session(usize::MAX, memory.clone())),
-            memory,
-            random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
-        };
+        let session = (transaction.session.number(), transaction.canceler());
+        let environment = SessionEnvironment::new(shared.clone(), options, number, session)?;
+        let (canceled, activity) = (environment.canceled.clone(), environment.activity.clone());
         enter(&shared, &activity, limit)?;
         Ok(Connection {
             shared,
+            _rules: rules,
             environment,
             transaction,
             prepared: PreparedStatements::default(),

@@ -19,7 +19,9 @@ use crate::run::large_values::LargeValues;
 use crate::run::memory::{Memory, SessionMemory};
 use crate::session::Shared;
 use crate::session::advisory::AdvisoryLocks;
+use crate::session::connection::{Canceller, ConnectOptions};
 use crate::session::deferred::Deferred;
+use crate::session::identity::settings_of;
 use crate::session::notifications::Pending;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, Standing, following, sequence_of};
@@ -90,6 +92,8 @@ pub(crate) struct SessionEnvironment {
     /// The foreign keys that are still to be checked.
     pub deferred: Deferred,
     pub random: Random,
+    /// Whether it evaluates the rules of rows that transactions of the engine's write.
+    pub evaluates_rules: bool,
     /// What printing needs, by the version of the settings that it was made of.
     pub printing: Option<(u64, Arc<Printing>)>,
     pub memory: Arc<SessionMemory>,
@@ -112,6 +116,71 @@ impl Random {
 }
 
 impl SessionEnvironment {
+    /// That of a new session of this user, with the engine's session and what cancels it.
+    pub fn new(
+        shared: Arc<Shared>,
+        options: ConnectOptions,
+        number: i32,
+        session: (u64, heddledb::Canceler),
+    ) -> Result<SessionEnvironment> {
+        let canceled = Arc::new(AtomicBool::new(false));
+        let catalog = shared.catalog();
+        let role = catalog.role(&options.user).cloned();
+        let settings = settings_of(role.as_deref(), &options.user)?;
+        let start = now();
+        let memory = Arc::new(SessionMemory(shared.memory.clone()));
+        let canceller = Canceller::new(canceled.clone(), session);
+        let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
+        Ok(SessionEnvironment {
+            settings,
+            catalog,
+            routines: Default::default(),
+            sequences: shared.sequences.clone(),
+            advisory: shared.advisory.clone(),
+            number,
+            acquired: Vec::new(),
+            user: options.user,
+            is_bootstrap: role.is_none(),
+            acting_as: None,
+            database: options.database,
+            process_id: number,
+            sessions: shared.sessions.clone(),
+            activity,
+            pending: Pending::default(),
+            temporary: format!("pg_temp_{number}"),
+            has_brief_tables: false,
+            transaction_start: start,
+            statement_start: start,
+            notices: Vec::new(),
+            notices_before: 0,
+            canceled,
+            deadline: None,
+            given: Vec::new(),
+            replayed: 0,
+            shortage: None,
+            set_values: Vec::new(),
+            restarted: HashMap::new(),
+            current_values: HashMap::new(),
+            last_sequence: None,
+            deferred: Deferred::default(),
+            printing: None,
+            large_values: LargeValues::new(Memory::of_session(usize::MAX, memory.clone())),
+            memory,
+            random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
+            evaluates_rules: false,
+            shared,
+        })
+    }
+
+    /// Refuses what a transaction of the engine's does not take back, or give.
+    fn refuse_in_rules(&self, what: &str) -> Result<()> {
+        if !self.evaluates_rules {
+            return Ok(());
+        }
+        let message = format!("{what} is not possible in rules of rows that are written without SQL");
+        Err(SqlError::unsupported(message).with_hint("Write the row by a statement of SQL."))
+    }
+
     /// What all connections share.
     pub fn shared(&self) -> &Shared {
         &self.shared
@@ -349,6 +418,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn next_value(&mut self, sequence: u32) -> Result<i64> {
+        self.refuse_in_rules("nextval")?;
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&sequence, USAGE | UPDATE)?;
         let known =
@@ -380,6 +450,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn sequence_state(&mut self, sequence: u32) -> Result<(i64, bool)> {
+        self.refuse_in_rules("reading a sequence")?;
         let known = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&known, SELECT)?;
         if let Some(standing) = self.restarted.get(&sequence) {
@@ -399,6 +470,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
+        self.refuse_in_rules("an advisory lock")?;
         let locks = self.advisory.clone();
         let timeout = self.settings.milliseconds("lock_timeout").map(Duration::from_millis);
         let give_up = timeout.map(|timeout| Instant::now() + timeout);
@@ -416,6 +488,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn advisory_unlock(&mut self, lock: AdvisoryLock) -> Result<bool> {
+        self.refuse_in_rules("an advisory lock")?;
         let held = self.advisory.release(self.number, lock);
         if !held {
             self.add_notice(Severity::Warning, SqlState::WARNING, "you don't own a lock of this key");
@@ -424,12 +497,14 @@ impl Environment for SessionEnvironment {
     }
 
     fn advisory_unlock_all(&mut self) -> Result<()> {
+        self.refuse_in_rules("an advisory lock")?;
         self.acquired.clear();
         self.advisory.release_all(self.number, false);
         Ok(())
     }
 
     fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        self.refuse_in_rules("NOTIFY")?;
         self.pending.notify(channel, payload)
     }
 
@@ -462,6 +537,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn set_value(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
+        self.refuse_in_rules("setval")?;
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&sequence, UPDATE)?;
         crate::session::sequences::check_bounds(&sequence, value)?;
@@ -477,6 +553,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn change_setting(&mut self, name: &str, value: &str, is_local: bool) -> Result<String> {
+        self.refuse_in_rules("set_config")?;
         self.set_setting(name, Some(value), is_local, true)?;
         Ok(self.settings.get(name).unwrap_or_default().to_string())
     }

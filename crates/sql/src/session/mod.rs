@@ -5,6 +5,7 @@
 //! transaction  BEGIN, COMMIT, savepoints            run           bound statements: planned once, run, retried
 //! prepared     prepared statements, portals         cursor        DECLARE, FETCH, MOVE, CLOSE
 //! copy         COPY in text, CSV and binary         explain       EXPLAIN
+//! row_rules    rules of rows that closures and procedures write
 //! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
 //! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
 //! notifications LISTEN, NOTIFY                      identity      the session's user and role
@@ -34,6 +35,7 @@ mod planner_settings;
 mod prepared;
 pub(crate) mod report;
 mod result;
+mod row_rules;
 mod run;
 pub(crate) mod sequences;
 pub(crate) mod sessions;
@@ -58,6 +60,7 @@ use crate::error::Result;
 use crate::plan::Known;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
+use crate::session::row_rules::RowRules;
 use crate::session::sequences::Sequences;
 use crate::session::statements::StatementStatistics;
 
@@ -185,11 +188,15 @@ impl Shared {
 #[derive(Clone)]
 pub struct Sql {
     pub(crate) shared: Arc<Shared>,
+    rules: Arc<RowRules>,
 }
 
 impl Sql {
     /// SQL on a database: definitions are read, and what a crash interrupted of a schema change is finished. Make one
     /// for each database, and clone it.
+    ///
+    /// As long as it or a connection of it is there, closures, procedures and sessions of the engine's can write SQL's tables
+    /// with checks, generated columns, domains, foreign keys and triggers, which are evaluated for them.
     ///
     /// # Errors
     /// The engine's; XX001 for damaged definitions.
@@ -212,7 +219,8 @@ impl Sql {
             connections: AtomicI32::new(1),
             names: OnceLock::new(),
         };
-        Ok(Sql { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        Ok(Sql { rules: RowRules::register(&shared)?, shared })
     }
 
     /// A new connection.
@@ -222,7 +230,7 @@ impl Sql {
     pub fn connect(&self, options: ConnectOptions) -> Result<Connection> {
         // Relaxed: numbers need only differ.
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed);
-        Connection::new(self.shared.clone(), options, number)
+        Connection::new(self.rules.clone(), options, number)
     }
 
     /// How much memory the sorts, hash tables and stored rows of all statements may take together, in bytes; no limit
