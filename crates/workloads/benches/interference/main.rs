@@ -11,7 +11,7 @@
 //! | `idle-sessions` | the memory of 10,000 open transactions, and debit-credit beside them |
 //! | `session-commit` | how long debit-credit waits while a session commits 100,000 rows |
 //! | `create-index` | how long debit-credit waits while a million accounts get an index |
-//! | `add-column` | how long a column of ten million rows takes, and an update beside it |
+//! | `add-column` | how long it takes to add columns to a large table (`--rows 10000000`), and the longest update beside it |
 //! | `sold-out` | refused orders of the only item, on eight threads: `phased` beside `optimistic` |
 //! | `selling` | orders of the only item while stock lasts, on two threads: the same |
 //! | `feed` | debit-credit beside a change feed of its history, and how far the feed lags |

@@ -18,8 +18,10 @@ const ACCOUNT: &str = "account";
 const INDEX: &str = "by_balance";
 /// Rows that one transaction loads.
 const BATCH: i64 = 1_000;
-/// What existing rows get in the new column.
+/// What existing rows get in the first new column; in the next ones one more each.
 const DEFAULT: i64 = 7;
+/// How long transactions run alone before each column is added.
+const ALONE: Duration = Duration::from_millis(200);
 
 /// Debit-credit while its accounts get an index of the balance, which every transaction changes.
 pub fn create_index(arguments: &mut Arguments) -> Result<Figures> {
@@ -90,28 +92,27 @@ fn build_until(db: &Database, over: &AtomicBool) -> Result<Vec<f64>> {
     }
 }
 
-/// A column is added to a large table and dropped again; if asked, while one thread adds to its rows.
+/// Columns are added to a large table, while threads add to its rows if asked; rows are read by the default and written after that.
 pub fn add_column(arguments: &mut Arguments) -> Result<Figures> {
-    let rounds: usize = arguments.get("rounds", 2)?;
+    let rounds: usize = arguments.get("rounds", 5)?;
     let rows: i64 = arguments.get("rows", 1_000_000)?;
-    let writers: usize = arguments.get("writers", 0)?;
+    let writers: usize = arguments.get("writers", 1)?;
     let options = options(arguments, ProtocolKind::Optimistic, 2)?;
     arguments.finish()?;
     let db = Database::in_memory_with(options)?;
     let table = large_table(&db, rows)?;
-    let (over, mut added, mut dropped) = (AtomicBool::new(false), Vec::new(), Vec::new());
+    let (phase, mut added) = (Phase::default(), Vec::new());
     let writes = thread::scope(|scope| {
-        let (db, table, over) = (&db, &table, &over);
-        let add = |seed| scope.spawn(move || add_until(db, table, (rows, seed as u64), over));
+        let (db, table, phase) = (&db, &table, &phase);
+        let add = |seed| scope.spawn(move || add_until(db, table, (rows, seed as u64), phase));
         let writers: Vec<_> = (0..writers).map(add).collect();
-        let changes = (0..rounds).try_for_each(|_| {
-            let (add, drop) = change(db, rows)?;
-            added.push(add);
-            dropped.push(drop);
+        let changes = (0..rounds).try_for_each(|round| {
+            thread::sleep(ALONE);
+            added.push(change(db, rows, round, &phase.changes)?);
             Ok(())
         });
         // Relaxed: a late look costs one more addition.
-        over.store(true, Ordering::Relaxed);
+        phase.is_over.store(true, Ordering::Relaxed);
         let join = |writer: thread::ScopedJoinHandle<'_, Result<Additions>>| {
             writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -127,13 +128,14 @@ pub fn add_column(arguments: &mut Arguments) -> Result<Figures> {
     if sum != count {
         return Err(format!("the rows hold {sum}, but {count} was added").into());
     }
-    let longest = writes.iter().map(|one| milliseconds(one.longest)).fold(0.0, f64::max);
+    let longest =
+        |beside: usize| writes.iter().map(|one| milliseconds(one.longest[beside])).fold(0.0, f64::max);
     let mut figures = Figures::default();
     figures.add("rows", rows as f64).add("columns added", rounds as f64);
     figures.add("median, ms", median(&added));
     figures.add_asked("longest, ms", largest(&added), Asked::AtMost(50.0));
-    figures.add("longest drop of a column, ms", largest(&dropped));
-    figures.add("additions beside", count as f64).add("longest addition, ms", longest);
+    figures.add("additions", count as f64).add("longest addition alone, ms", longest(0));
+    figures.add_asked("longest addition beside, ms", longest(1), Asked::AtMost(50.0));
     Ok(figures)
 }
 
@@ -151,38 +153,61 @@ fn large_table(db: &Database, rows: i64) -> Result<Table> {
     Ok(table)
 }
 
-/// Adds a column, looks at some rows, and drops it: the times of both in milliseconds.
-fn change(db: &Database, rows: i64) -> Result<(f64, f64)> {
+/// Adds a column, and gives the time in milliseconds; then reads some rows, which have the default, and writes and reads them again.
+fn change(db: &Database, rows: i64, round: usize, changes: &AtomicBool) -> Result<f64> {
+    let name = format!("more_{round}");
+    let default = DEFAULT + round as i64;
+    // Release and acquire: an addition that waits for the change has ended after it has begun.
+    changes.store(true, Ordering::Release);
     let start = Instant::now();
-    let table = db.change_table("large", TableChange::new().add_column("more", DataType::Int64, DEFAULT))?;
+    let table = db.change_table("large", TableChange::new().add_column(&name, DataType::Int64, default))?;
     let added = milliseconds(start.elapsed());
-    let snapshot = db.snapshot()?;
-    for id in (0..rows).step_by(1 + rows as usize / 1_000) {
-        let more = snapshot.get(&table, key![id])?.ok_or("a row is missing")?.int("more")?;
-        if more != DEFAULT {
-            return Err(format!("row {id} has {more} in the new column").into());
+    changes.store(false, Ordering::Release);
+    let some = || (0..rows).step_by(1 + rows as usize / 1_000);
+    let expect = |expected: &dyn Fn(i64) -> i64| -> Result {
+        let snapshot = db.snapshot()?;
+        for id in some() {
+            let more = snapshot.get(&table, key![id])?.ok_or("a row is missing")?.int(&name)?;
+            if more != expected(id) {
+                return Err(format!("row {id} has {more} in the new column, not {}", expected(id)).into());
+            }
         }
+        Ok(())
+    };
+    expect(&|_| default)?;
+    for id in some() {
+        db.run(|tx| tx.update(&table, key![id], &[(name.as_str(), (default + id).into())]))?;
     }
-    drop(snapshot);
-    let start = Instant::now();
-    db.change_table("large", TableChange::new().drop_column("more"))?;
-    Ok((added, milliseconds(start.elapsed())))
+    expect(&|id| default + id)?;
+    Ok(added)
 }
 
+/// What the threads that add look at.
+#[derive(Default)]
+struct Phase {
+    /// Whether a column is being added.
+    changes: AtomicBool,
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
 struct Additions {
     count: i64,
-    longest: Duration,
+    /// The longest one alone, and the longest beside a schema change.
+    longest: [Duration; 2],
 }
 
-fn add_until(db: &Database, table: &Table, (rows, seed): (i64, u64), over: &AtomicBool) -> Result<Additions> {
+fn add_until(db: &Database, table: &Table, (rows, seed): (i64, u64), phase: &Phase) -> Result<Additions> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut done = Additions { count: 0, longest: Duration::ZERO };
+    let mut done = Additions::default();
     // Relaxed: as above.
-    while !over.load(Ordering::Relaxed) {
+    while !phase.is_over.load(Ordering::Relaxed) {
         let id = random.i64(0..rows);
-        let start = Instant::now();
+        let (start, began_beside) = (Instant::now(), phase.changes.load(Ordering::Acquire));
         db.run(|tx| tx.add(table, key![id], "value", 1))?;
-        done.longest = done.longest.max(start.elapsed());
+        let is_beside = began_beside || phase.changes.load(Ordering::Acquire);
+        let longest = &mut done.longest[usize::from(is_beside)];
+        *longest = (*longest).max(start.elapsed());
         done.count += 1;
     }
     Ok(done)
