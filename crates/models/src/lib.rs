@@ -39,6 +39,7 @@ mod engine {
     pub(crate) mod diagnostics;
     pub(crate) mod durability;
     pub(crate) mod error;
+    pub(crate) mod evaluator;
     pub(crate) mod expression;
     pub(crate) mod feed;
     pub(crate) mod lock;
