@@ -1,5 +1,7 @@
 //! A follower, seen from outside: what it writes is right, and whatever it does or suffers costs the database nothing.
 
+#[path = "follower/added_columns.rs"]
+mod added_columns;
 #[path = "follower/companion.rs"]
 mod companion;
 #[path = "follower/copies.rs"]
