@@ -10,8 +10,8 @@ use std::thread;
 use fastrand::Rng;
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Error, ForeignKey, Options, ProtocolKind, Range, Result, Table, TableChange,
-    TableDefinition, Value, key, row, set,
+    DataType, Database, Error, ForeignKey, Options, ProtocolKind, Range, Result, Snapshot, Table,
+    TableChange, TableDefinition, Value, key, row, set,
 };
 use tables::{DATABASE, everywhere, in_memory, on_disk};
 
@@ -487,36 +487,107 @@ fn step(db: &Database, model: &mut Model, types: &mut Vec<bool>, random: &mut Rn
     }
 }
 
+/// A database that comes back from whatever happens to it, where it is, and its snapshots with what they are to show.
+struct Life {
+    protocol: ProtocolKind,
+    disk: SimulatedDisk,
+    place: String,
+    db: Option<Database>,
+    snapshots: Vec<(Snapshot, Table, Vec<Vec<Value>>)>,
+}
+
+impl Life {
+    fn begin(protocol: ProtocolKind) -> Life {
+        let (disk, place) = (SimulatedDisk::new(), DATABASE.to_string());
+        let mut life = Life { protocol, disk, place, db: None, snapshots: Vec::new() };
+        life.open();
+        life
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().expect("it is open")
+    }
+
+    fn options(&self) -> Options {
+        on_disk(&self.disk).protocol(self.protocol)
+    }
+
+    fn open(&mut self) {
+        self.db = Some(Database::open(&self.place, self.options()).expect("opened"));
+    }
+
+    fn close(&mut self) {
+        self.snapshots.clear();
+        self.db.take().expect("it is open").close().expect("closed");
+    }
+
+    fn lose_power(&mut self, seed: u64) {
+        self.snapshots.clear();
+        let image = self.disk.crash_image(seed);
+        self.db = None;
+        self.disk = image;
+        self.open();
+    }
+
+    /// From here on it is what a backup has kept.
+    fn restore(&mut self, number: usize) {
+        let backup = format!("backup {number}");
+        self.db().backup(&backup).expect("backed up");
+        self.close();
+        self.place = format!("restored {number}");
+        Database::restore(&backup, &self.place, self.options(), &mut |_, _| ()).expect("restored");
+        self.open();
+    }
+
+    fn keep_snapshot(&mut self, rows: Vec<Vec<Value>>) {
+        let items = self.db().table("item").expect("the table");
+        let snapshot = self.db().snapshot().expect("a snapshot");
+        self.snapshots.truncate(3);
+        self.snapshots.insert(0, (snapshot, items, rows));
+    }
+
+    fn check(&self, expected: &[Vec<Value>], context: &str) {
+        assert_eq!(all(self.db()), expected, "{context}");
+        for (snapshot, items, expected) in &self.snapshots {
+            let rows = snapshot.scan(items, Range::all()).expect("a scan");
+            let rows: Vec<_> = rows.map(|row| row.expect("a row").to_values()).collect();
+            assert_eq!(rows, *expected, "{context}, in a snapshot");
+        }
+        self.db().check().expect("consistent");
+    }
+}
+
 #[test]
-fn random_changes_leave_what_a_model_has_also_after_recovery() {
+fn random_changes_leave_what_a_model_has_whatever_happens_to_the_database() {
     for seed in 0..10 {
         let mut random = Rng::with_seed(seed);
-        let protocol = ProtocolKind::ALL[seed as usize % ProtocolKind::ALL.len()];
-        let disk = SimulatedDisk::new();
-        let open = || Database::open(DATABASE, on_disk(&disk).protocol(protocol)).expect("opened");
-        let mut db = open();
+        let mut life = Life::begin(ProtocolKind::ALL[seed as usize % ProtocolKind::ALL.len()]);
         let definition =
             TableDefinition::new("item").column("id", DataType::Int64).column("c0", DataType::Int64);
-        db.create_table(definition.primary_key(["id"])).expect("created");
+        life.db().create_table(definition.primary_key(["id"])).expect("created");
         let (mut model, mut types) = (Model::new(), vec![false]);
-        for at in 0..300 {
-            step(&db, &mut model, &mut types, &mut random);
-            match random.u8(0..60) {
-                0 => drop(db.checkpoint().expect("a checkpoint")),
+        for at in 0..200 {
+            step(life.db(), &mut model, &mut types, &mut random);
+            let rows = || -> Vec<Vec<Value>> {
+                let row = |(&id, row): (&i64, &Vec<Value>)| {
+                    [Value::Int(id)].into_iter().chain(row.iter().cloned()).collect()
+                };
+                model.iter().map(row).collect()
+            };
+            match random.u8(0..120) {
+                0 => drop(life.db().checkpoint().expect("a checkpoint")),
                 1 => {
-                    db.close().expect("closed");
-                    db = open();
+                    life.close();
+                    life.open();
                 }
+                2 => life.lose_power(random.u64(..)),
+                3 => life.restore(at),
+                4..16 => life.keep_snapshot(rows()),
                 _ => {}
             }
             if at % 10 == 0 {
-                let expected: Vec<Vec<Value>> = model
-                    .iter()
-                    .map(|(&id, row)| [Value::Int(id)].into_iter().chain(row.iter().cloned()).collect())
-                    .collect();
-                assert_eq!(all(&db), expected, "seed {seed}, step {at}");
+                life.check(&rows(), &format!("seed {seed}, step {at}"));
             }
         }
-        db.check().expect("consistent");
     }
 }
