@@ -464,10 +464,15 @@ fn what_was_put_in_again_since_it_was_read_is_reported_when_that_is_durable() {
         })
         .expect("durable");
         disk.hold_syncs();
+        let before = db.statistics().committed;
         let again = {
             let (db, table) = (db.clone(), table.clone());
             thread::spawn(move || db.run(|tx| tx.insert(&table, row![1, 0, ValueRef::Null])))
         };
+        // A sync that is held may be another one than the insert's.
+        while db.statistics().committed == before {
+            thread::yield_now();
+        }
         disk.wait_for_held_syncs(1);
         drop(go);
         let early = answer.recv_timeout(Duration::from_millis(100));

@@ -506,11 +506,20 @@ fn under_naive_nothing_runs_until_the_writer_is_durable() {
     watched(|| {
         let (db, disk) = on_disk(small().protocol(SerialOptions::default().variant(SerialVariant::Naive)));
         let table = accounts(&db, 2);
-        let ran = AtomicBool::new(false);
+        let (wrote, ran) = (AtomicBool::new(false), AtomicBool::new(false));
         disk.hold_syncs();
         thread::scope(|scope| {
-            scope.spawn(|| db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("durable some day"));
-            disk.wait_for_held_syncs(1);
+            scope.spawn(|| {
+                let add = |tx: &Tx<'_, '_>| {
+                    wrote.store(true, Ordering::SeqCst);
+                    tx.add(&table, key![0], "balance", 1)
+                };
+                db.run(add).expect("durable some day");
+            });
+            // A sync that is held may be another one than the writer's.
+            while !wrote.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
             scope.spawn(|| {
                 db.run(|tx| {
                     ran.store(true, Ordering::SeqCst);

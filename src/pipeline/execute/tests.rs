@@ -163,7 +163,12 @@ fn a_call_that_waits_for_the_next_epoch_holds_no_partition() {
     disk.hold_syncs();
     thread::scope(|scope| {
         // The log writes this one's epoch, and stands still there: no later epoch begins.
+        let before = db.statistics().committed;
         scope.spawn(|| db.run(|tx| tx.add(&table, key![1], "age", 1)).expect("durable some day"));
+        // A sync that is held may be another one than this one's.
+        while db.statistics().committed == before {
+            thread::yield_now();
+        }
         disk.wait_for_held_syncs(1);
         let epochs = db.engine().store().epochs();
         let mut slot_guard = db.engine().store().worker_contexts().take();
