@@ -1,46 +1,13 @@
 //! Calls of functions with derived footprints: the same results as without them, under every protocol; locks in order; accesses
 //! that are not declared; changes of the schema.
 
+mod support;
+
 use std::thread;
 
-use heddle_sql::{ConnectOptions, Connection, Sql};
+use heddle_sql::{Connection, Sql};
 use heddledb::{Database, Durability, Options, ProtocolKind, ScheduleKind, ScheduleOptions, Statistics};
-
-const PROTOCOLS: [ProtocolKind; 5] = [
-    ProtocolKind::Optimistic,
-    ProtocolKind::Serial,
-    ProtocolKind::Locking,
-    ProtocolKind::Phased,
-    ProtocolKind::Partitioned,
-];
-
-fn database(protocol: ProtocolKind) -> Database {
-    let options = Options::default().durability(Durability::None).workers(2).protocol(protocol);
-    Database::in_memory_with(options).expect("a database in memory")
-}
-
-fn connect(sql: &Sql, derives: bool) -> Connection {
-    let options = ConnectOptions { user: "postgres".into(), is_superuser: true, database: "postgres".into() };
-    let mut connection = sql.connect(options).expect("a connection");
-    run(&mut connection, &format!("set heddle.derive_footprints = {}", if derives { "on" } else { "off" }));
-    connection
-}
-
-fn run(connection: &mut Connection, statements: &str) {
-    if let Err(error) = connection.query(statements) {
-        panic!("{statements}: {error}");
-    }
-}
-
-/// What a statement answers: its rows as text, or the error's state and message.
-fn answer(connection: &mut Connection, statement: &str) -> String {
-    match connection.query(statement) {
-        Ok(results) => {
-            format!("{:?}", results.last().map(|result| connection.text_rows(result).expect("texts")))
-        }
-        Err(error) => format!("{} {error}", error.state().as_str()),
-    }
-}
+use support::calls::{answer, connect, database, run};
 
 const BANK: &str = "
     create table account (id int primary key, n int not null, note text);
@@ -131,7 +98,7 @@ const TABLES: &str =
 fn results_are_the_same_with_and_without_footprints_under_every_protocol() {
     let calls = calls();
     let mut expected: Option<Vec<String>> = None;
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         for derives in [true, false] {
             let sql = Sql::new(&database(protocol)).expect("SQL");
             let mut connection = connect(&sql, derives);
@@ -156,7 +123,7 @@ fn counted(database: &Database, connection: &mut Connection, statement: &str) ->
 
 #[test]
 fn an_access_that_is_not_declared_runs_the_call_as_a_closure() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let database = database(protocol);
         let sql = Sql::new(&database).expect("SQL");
         let mut connection = connect(&sql, true);
@@ -252,7 +219,7 @@ fn transfers(protocol: ProtocolKind) -> Statistics {
 
 #[test]
 fn concurrent_calls_keep_the_total_under_every_protocol() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         transfers(protocol);
     }
 }
@@ -264,7 +231,7 @@ fn calls_that_declare_all_keys_never_deadlock_under_locking() {
 
 #[test]
 fn a_footprint_is_derived_again_after_a_change_of_the_schema() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let sql = Sql::new(&database(protocol)).expect("SQL");
         let (mut connection, mut other) = (connect(&sql, true), connect(&sql, true));
         run(&mut connection, BANK);
@@ -289,7 +256,7 @@ fn a_footprint_is_derived_again_after_a_change_of_the_schema() {
 
 #[test]
 fn inside_a_block_calls_belong_to_the_blocks_transaction() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let sql = Sql::new(&database(protocol)).expect("SQL");
         let mut connection = connect(&sql, true);
         run(&mut connection, BANK);

@@ -1,44 +1,11 @@
 //! Derived footprints of functions that lead to others: nested calls, triggers, and foreign keys that change the rows which refer
 //! to a row. Every call declares all that it does, and answers as without a footprint, under every protocol.
 
-use heddle_sql::{ConnectOptions, Connection, Sql};
-use heddledb::{Database, Durability, Options, ProtocolKind};
+mod support;
 
-const PROTOCOLS: [ProtocolKind; 5] = [
-    ProtocolKind::Optimistic,
-    ProtocolKind::Serial,
-    ProtocolKind::Locking,
-    ProtocolKind::Phased,
-    ProtocolKind::Partitioned,
-];
-
-fn database(protocol: ProtocolKind) -> Database {
-    let options = Options::default().durability(Durability::None).workers(2).protocol(protocol);
-    Database::in_memory_with(options).expect("a database in memory")
-}
-
-fn connect(sql: &Sql, derives: bool) -> Connection {
-    let options = ConnectOptions { user: "postgres".into(), is_superuser: true, database: "postgres".into() };
-    let mut connection = sql.connect(options).expect("a connection");
-    run(&mut connection, &format!("set heddle.derive_footprints = {}", if derives { "on" } else { "off" }));
-    connection
-}
-
-fn run(connection: &mut Connection, statements: &str) {
-    if let Err(error) = connection.query(statements) {
-        panic!("{statements}: {error}");
-    }
-}
-
-/// What a statement answers: its rows as text, or the error's state and message.
-fn answer(connection: &mut Connection, statement: &str) -> String {
-    match connection.query(statement) {
-        Ok(results) => {
-            format!("{:?}", results.last().map(|result| connection.text_rows(result).expect("texts")))
-        }
-        Err(error) => format!("{} {error}", error.state().as_str()),
-    }
-}
+use heddle_sql::{Connection, Sql};
+use heddledb::ProtocolKind;
+use support::calls::{answer, connect, database, run};
 
 fn explained(connection: &mut Connection, statement: &str) -> String {
     let results = connection.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
@@ -172,7 +139,7 @@ const TABLES: [&str; 5] = ["shop", "goods", "mark", "chief", "journal"];
 #[test]
 fn answers_are_the_same_with_and_without_footprints_under_every_protocol() {
     let mut expected: Option<Vec<String>> = None;
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         for derives in [true, false] {
             let sql = Sql::new(&database(protocol)).expect("SQL");
             let mut connection = connect(&sql, derives);

@@ -8,14 +8,6 @@ use heddledb::{Database, Durability, Options, ProtocolKind};
 use support::oracle::{Answer, Oracle};
 use support::samples::Random;
 
-const PROTOCOLS: [ProtocolKind; 5] = [
-    ProtocolKind::Optimistic,
-    ProtocolKind::Serial,
-    ProtocolKind::Locking,
-    ProtocolKind::Phased,
-    ProtocolKind::Partitioned,
-];
-
 fn sql(protocol: ProtocolKind) -> Sql {
     let options = Options::default().durability(Durability::None).protocol(protocol);
     Sql::new(&Database::in_memory_with(options).expect("a database in memory")).expect("SQL")
@@ -300,7 +292,7 @@ fn random_functions_behave_as_on_postgres_under_each_protocol() {
     let Some(oracle) = Oracle::start() else { return };
     let mut theirs = oracle.connect();
     let mut ours = Vec::new();
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         for derives in ["on", "off"] {
             let mut connection = sql(protocol).connect(Default::default()).expect("a connection");
             connection.query(&format!("set heddle.derive_footprints = {derives}")).expect("a setting");
@@ -449,7 +441,8 @@ const HAMMER: &[&str] = &[
 fn functions_as_hammerdb_has_them_answer_as_on_postgres() {
     let Some(oracle) = Oracle::start() else { return };
     let mut theirs = oracle.connect();
-    let mut ours = PROTOCOLS.map(|protocol| sql(protocol).connect(Default::default()).expect("a connection"));
+    let connect = |&protocol| sql(protocol).connect(Default::default()).expect("a connection");
+    let mut ours: Vec<Connection> = ProtocolKind::ALL.iter().map(connect).collect();
     let mut random = Random(5);
     let mut script: Vec<String> = HAMMER.iter().map(|statement| (*statement).to_string()).collect();
     for _ in 0..60 {
@@ -472,7 +465,7 @@ fn functions_as_hammerdb_has_them_answer_as_on_postgres() {
     }
     for statement in &script {
         let expected = theirs.run(statement);
-        for (connection, protocol) in ours.iter_mut().zip(PROTOCOLS) {
+        for (connection, protocol) in ours.iter_mut().zip(ProtocolKind::ALL) {
             assert_eq!(answer(connection, statement), expected, "{protocol:?}: {statement}");
         }
     }
@@ -525,7 +518,7 @@ fn notices_come_once_with_the_statement_that_raised_them() {
 
 #[test]
 fn conflicts_are_never_caught_and_calls_are_retried_as_a_whole() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let sql = sql(protocol);
         let mut connection = sql.connect(Default::default()).expect("a connection");
         connection
@@ -609,7 +602,7 @@ fn connection() -> Connection {
 
 #[test]
 fn a_function_that_writes_the_table_that_its_statement_reads_meets_no_row_of_its_own() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let mut connection = sql(protocol).connect(Default::default()).expect("a connection");
         connection
             .query(
@@ -724,7 +717,7 @@ fn defaults_checks_and_views_call_functions() {
 
 #[test]
 fn procedures_that_commit_lose_no_update_under_any_protocol() {
-    for protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let sql = sql(protocol);
         let mut first = sql.connect(Default::default()).expect("a connection");
         first

@@ -9,8 +9,6 @@ use std::sync::mpsc;
 use heddle_sql::{Connection, Sql, SqlState};
 use heddledb::{Database, Durability, Options, ProtocolKind, SplitOperation};
 
-const PROTOCOLS: &[ProtocolKind] = ProtocolKind::ALL;
-
 fn sql(protocol: ProtocolKind) -> Sql {
     let options = Options::default().protocol(protocol).durability(Durability::None);
     Sql::new(&Database::in_memory_with(options).expect("a database in memory"))
@@ -49,7 +47,7 @@ fn with_jobs(sql: &Sql, count: usize) -> Connection {
 
 #[test]
 fn rows_of_others_are_refused_or_passed_by() {
-    for &protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let sql = sql(protocol);
         let (mut first, mut second) = (with_jobs(&sql, 4), connect(&sql));
         assert_eq!(rows(&mut first, "begin; select id from job where id = 1 for update"), ["1"]);
@@ -128,7 +126,7 @@ fn beside<'s>(
 
 #[test]
 fn statements_queue_behind_a_reserved_row() {
-    for &protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         for text in [
             "update job set n = n + 10 where id = 1",
             "update job set n = 11 where id = 1",
@@ -155,7 +153,7 @@ fn statements_queue_behind_a_reserved_row() {
 
 #[test]
 fn an_update_reserves_its_row_to_the_end_of_the_block() {
-    for &protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         for text in ["update job set n = 5 where id = 1", "update job set n = n / 2 + 5 where id = 1"] {
             let sql = sql(protocol);
             let (mut first, mut second) = (with_jobs(&sql, 2), connect(&sql));
@@ -245,7 +243,7 @@ fn a_job_queue_of_single_statements_hands_out_every_job_once() {
 #[test]
 fn a_hot_counter_aborts_no_attempt() {
     const ROUNDS: i64 = 300;
-    for &protocol in PROTOCOLS {
+    for &protocol in ProtocolKind::ALL {
         let sql = sql(protocol);
         let mut connection = connect(&sql);
         connection

@@ -2,5 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this module")]
 
+pub mod calls;
 pub mod oracle;
 pub mod samples;
