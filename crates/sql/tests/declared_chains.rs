@@ -249,3 +249,21 @@ fn explain_function_names_the_way_to_each_access() {
         }
     }
 }
+
+#[test]
+fn routines_of_checks_and_generated_columns_belong_to_a_footprint() {
+    let sql = Sql::new(&database(ProtocolKind::Locking)).expect("SQL");
+    let mut connection = connect(&sql, true);
+    run(
+        &mut connection,
+        "create table bound (id int primary key, most int);
+         create function within(n int) returns boolean language sql as 'select n <= most from bound where id = 1';
+         create table entry (id int primary key, n int check (within(n)));
+         create function enter(i int, n int) returns void language sql as 'insert into entry values (i, n)';
+         insert into bound values (1, 10)",
+    );
+    let text = explained(&mut connection, "explain function enter");
+    assert!(text.contains("in within(), line 1: read bound (id = 1)"), "{text}");
+    run(&mut connection, "select enter(1, 10)");
+    assert!(answer(&mut connection, "select enter(2, 11)").starts_with("23514"));
+}

@@ -227,6 +227,20 @@ pub(crate) enum Path {
     Range { index: Option<usize>, prefix: Vec<Expr>, lower: Option<Bound>, upper: Option<Bound> },
 }
 
+impl Path {
+    /// The expressions of a path.
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Path::Full => Vec::new(),
+            Path::Point(key) => key.iter().collect(),
+            Path::Points { prefix, last, .. } => prefix.iter().chain([&**last]).collect(),
+            Path::Range { prefix, lower, upper, .. } => {
+                prefix.iter().chain(lower.iter().chain(upper).map(|bound| &bound.value)).collect()
+            }
+        }
+    }
+}
+
 /// One end of a range: a value of the column behind the prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {

@@ -176,9 +176,7 @@ fn narrow_lookup(node: &mut LookupNode, needed: &Slots) -> Vec<usize> {
     let (width, scanned) = (node.left.width, node.scan.decoder.len());
     let wanted = needed | &read_by(&node.condition, width + scanned);
     let (mut left, _) = sides(&wanted, width);
-    let mut path = Vec::new();
-    node.scan.path.each_expr(&mut |expr| path.push(expr));
-    left.extend(read_by(path.into_iter().map(|expr| &*expr), width));
+    left.extend(read_by(node.scan.path.exprs(), width));
     let left = narrow(&mut node.left, &left);
     node.scan.path.each_expr(&mut |expr| renumber(expr, &left));
     let kept = joined(&left, &(0..scanned).collect::<Vec<_>>(), width);

@@ -153,8 +153,8 @@ pub(crate) fn duj1(distinct: f64, once: f64, sampled: f64, rows: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::resolve::resolve_operator;
-    use crate::types::Type;
+    use crate::functions::resolve::{Called, resolve_function, resolve_operator};
+    use crate::types::{Modifier, Type};
 
     const RELATION: RelationId = RelationId(7);
 
@@ -217,6 +217,21 @@ mod tests {
         let args = vec![BoundExpr::constant(Value::Int4(1), Type::Int4), column(0, Type::Int4)];
         let quotient = BoundExpr::Operator { operator, args, ty: Type::Int4 };
         assert_eq!(sample.distinct(&quotient, 100.0), None, "it divides by zero");
+        let Ok(Called::Function(repeat)) = resolve_function("repeat", &[Type::Text, Type::Int4], false)
+        else {
+            panic!("it is a function")
+        };
+        let args = vec![
+            BoundExpr::Cast {
+                operand: Box::new(column(0, Type::Int4)),
+                ty: Type::Text,
+                modifier: Modifier::NONE,
+                explicit: true,
+            },
+            BoundExpr::constant(Value::Int4(100_000), Type::Int4),
+        ];
+        let large = BoundExpr::Call { function: repeat.function, args, ty: Type::Text };
+        assert_eq!(sample.distinct(&large, 100.0), None, "its values are large");
     }
 
     #[test]

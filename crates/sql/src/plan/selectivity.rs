@@ -35,6 +35,11 @@ impl Selectivity {
         self.tables.insert(relation, (table.clone(), statistics));
     }
 
+    /// What was learned of a relation.
+    pub(crate) fn known(&self, relation: RelationId) -> Option<Arc<TableStatistics>> {
+        self.tables.get(&relation).map(|(_, statistics)| statistics.clone())
+    }
+
     /// How many different values an expression over a table's columns has.
     pub(crate) fn distinct_of(&self, expr: &BoundExpr) -> Option<f64> {
         match expr {
@@ -67,23 +72,22 @@ impl Selectivity {
         if let [condition] = conditions {
             return self.of(condition);
         }
-        let share = conditions.iter().map(|condition| self.of(condition)).product();
         let all: Vec<&BoundExpr> = conditions.iter().collect();
-        self.by_sample(&all, share)
+        self.by_sample(&all, || conditions.iter().map(|condition| self.of(condition)).product())
     }
 
     /// Which share of rows meets a condition.
     pub(crate) fn of(&self, expr: &BoundExpr) -> f64 {
-        self.by_sample(&[expr], self.by_shape(expr))
+        self.by_sample(&[expr], || self.by_shape(expr))
     }
 
     /// What the table's sample says of conditions on it, or else what is `assumed`.
-    fn by_sample(&self, conditions: &[&BoundExpr], assumed: f64) -> f64 {
+    fn by_sample(&self, conditions: &[&BoundExpr], assumed: impl FnOnce() -> f64) -> f64 {
         let statistics = conditions.first().and_then(|condition| self.statistics_of(condition));
         match statistics.and_then(|statistics| statistics.sample.share(conditions)) {
             Some(Share::Of(share)) => share,
-            Some(Share::AtMost(share)) => assumed.min(share),
-            None => assumed,
+            Some(Share::AtMost(share)) => assumed().min(share),
+            None => assumed(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::bind::routines::CALL_ROWS;
 use crate::bind::tree::{BoundExpr, BoundRelation, FunctionCall, RelationId, RelationKind};
+use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::expression::Expr;
 use crate::plan::from::{Item, JoinTree, OuterJoin};
@@ -18,6 +19,7 @@ use crate::plan::path;
 use crate::plan::planner::{Cte, Frame, Planner};
 use crate::plan::scalar::has_aggregation;
 use crate::plan::semi_join::SemiJoin;
+use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{implied_restriction, is_volatile, relations_of, walk, walk_relations};
 
 /// Which share of its rows a condition that is implied by others must let through at most, to be worth its evaluation
@@ -38,7 +40,13 @@ impl Planner<'_> {
         }
         let relations: Vec<Vec<RelationId>> = items.iter().map(Item::relations).collect();
         let mut parts = Parts::new(items.len());
-        items.iter().for_each(|item| self.learn(item));
+        for item in &items {
+            if let Item::Relation(relation) = item
+                && let RelationKind::Table(table) = &relation.kind
+            {
+                self.learn(relation, table);
+            }
+        }
         for condition in conditions {
             self.classify(condition, &relations, &mut parts);
         }
@@ -136,14 +144,14 @@ impl Planner<'_> {
         Ok(side)
     }
 
-    /// Learns what is known of an item's rows.
-    fn learn(&mut self, item: &Item) {
-        if let Item::Relation(relation) = item
-            && let RelationKind::Table(table) = &relation.kind
-        {
-            let statistics = self.known.statistics(table);
-            self.selectivity.learn(relation.id, table, statistics);
+    /// What is known of a table's rows, looked up once for each relation.
+    fn learn(&mut self, relation: &BoundRelation, table: &Arc<Table>) -> Arc<TableStatistics> {
+        if let Some(known) = self.selectivity.known(relation.id) {
+            return known;
         }
+        let statistics = self.known.statistics(table);
+        self.selectivity.learn(relation.id, table, statistics.clone());
+        statistics
     }
 
     /// Adds what ORs between items say of single items to their own conditions, if it spares rows. For each condition between
@@ -260,8 +268,7 @@ impl Planner<'_> {
         if let Item::Relation(relation) = &item
             && let RelationKind::Table(table) = &relation.kind
         {
-            self.learn(&item);
-            let statistics = self.known.statistics(table);
+            let statistics = self.learn(relation, table);
             if !wanted.is_empty() {
                 let stage = self.scan(relation, table, &statistics, own, wanted)?;
                 return Ok(side_of(stage, Frame::default()));
@@ -278,8 +285,8 @@ impl Planner<'_> {
     pub(crate) fn table_side(
         &mut self,
         relation: Arc<BoundRelation>,
-        table: Arc<crate::catalog::Table>,
-        statistics: Arc<crate::plan::statistics::TableStatistics>,
+        table: Arc<Table>,
+        statistics: Arc<TableStatistics>,
         own: Vec<BoundExpr>,
     ) -> Side {
         let restrictions = self.restrictions(&relation, own.iter().enumerate(), own.len());

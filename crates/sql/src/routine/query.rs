@@ -23,11 +23,13 @@ use crate::parse::syntax::Statement;
 use crate::plan::expression::Expr;
 use crate::plan::is_volatile_call;
 use crate::plan::node::FunctionItem;
+use crate::plan::statement::Action;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, plan};
 use crate::rewrite::fold_statement;
 use crate::routine::call::procedure;
 use crate::routine::footprint::accesses::row_functions;
+use crate::routine::footprint::expressions::calls_of;
 use crate::run::parameters::Parameters;
 use crate::run::{Access, KeptRows, evaluate_alone, execute, execute_compiled};
 use crate::session::{KnownNow, SessionEnvironment, Transaction};
@@ -429,14 +431,32 @@ fn undeclared(bound: &BoundStatement, planned: &Planned) -> Option<String> {
     found
 }
 
-/// The routines that a statement calls.
+/// The routines that a statement calls, and those of the rules of the rows that it writes.
 fn routines_of(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> Vec<u32> {
     let mut routines: Vec<u32> =
         row_functions(planned).into_iter().filter_map(FunctionItem::routine).collect();
     walk_statement(bound, &mut |expr| {
         routines.extend(routine_of(catalog, expr).map(|routine| routine.oid));
     });
+    for expr in computed_columns(planned) {
+        calls_of(expr, &mut |call| {
+            routines.extend(call.arguments.first().and_then(Expr::as_constant).map(Value::oid));
+        });
+    }
     routines
+}
+
+/// What a statement evaluates for each row that it writes: generated columns and checks.
+fn computed_columns(planned: &Planned) -> impl Iterator<Item = &Expr> {
+    let rules = match &planned.action {
+        Action::Insert(plan) => Some(&plan.rules),
+        Action::Update(plan) => Some(&plan.rules),
+        _ => None,
+    };
+    rules.into_iter().flat_map(|rules| {
+        let generated = rules.generated.iter().map(|(_, expr)| expr);
+        generated.chain(rules.checks.iter().map(|(_, expr)| expr))
+    })
 }
 
 /// The procedure that a CALL calls.

@@ -376,11 +376,16 @@ impl<'e> Run<'e> {
     }
 }
 
-/// Evaluates a constant expression.
-pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
-    // Constants of plans are small: large ones are computed by each execution.
+/// What expressions see that the planner evaluates: large values are computed by each execution, which counts them.
+fn planning_environment() -> PlainEnvironment {
     let mut environment = PlainEnvironment::new(0);
     environment.value_limit = LARGE_BYTES;
+    environment
+}
+
+/// Evaluates a constant expression.
+pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
+    let mut environment = planning_environment();
     let mut run =
         Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
     run.evaluate(expr, &[])
@@ -395,7 +400,7 @@ pub(crate) fn evaluate_rows<'r>(
     rows: impl Iterator<Item = &'r [Value]>,
     each: &mut dyn FnMut(usize, Value),
 ) -> Result<()> {
-    let mut environment = PlainEnvironment::new(0);
+    let mut environment = planning_environment();
     let mut run =
         Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
     for (at, row) in rows.enumerate() {

@@ -37,7 +37,8 @@ pub(crate) trait Operator<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>>;
 
     /// Says before the first batch that no more rows than these may be wanted, so that the first one is no larger: what
-    /// is computed from further rows could fail, or draw values from a sequence.
+    /// is computed from further rows could fail, or draw values from a sequence. An operator may ignore it: scans, filters
+    /// and projections do not.
     fn expect_few(&mut self, _rows: usize) {}
 
     /// Lets the operator leave out rows that the filter rejects; it need not.
@@ -113,6 +114,10 @@ struct Counted<'e> {
 }
 
 impl<'e> Operator<'e> for Counted<'e> {
+    fn expect_few(&mut self, rows: usize) {
+        self.running.expect_few(rows);
+    }
+
     fn drop_unmatched(&mut self, filter: KeyFilter<'e>) {
         self.running.drop_unmatched(filter);
     }

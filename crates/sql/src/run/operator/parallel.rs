@@ -278,7 +278,8 @@ fn partible<'e>(plan: &'e Plan, found: &mut Found<'e>) -> Option<(usize, &'e Sca
             partible(&node.left, found)
         }
         Node::Lookup(node) => {
-            if !found.admits(node.condition.iter().chain(&node.scan.filter)) {
+            let looked_up = node.scan.path.exprs();
+            if !found.admits(node.condition.iter().chain(&node.scan.filter).chain(looked_up)) {
                 return None;
             }
             partible(&node.left, found)
