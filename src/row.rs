@@ -35,7 +35,7 @@ impl<'tx> Row<'tx> {
     }
 
     #[inline]
-    fn value(&self, position: usize) -> ValueRef<'tx> {
+    pub(crate) fn value(&self, position: usize) -> ValueRef<'tx> {
         // SAFETY: rows are made by attempts of rows that they have read, whose blocks live as long as the attempt,
         // in its arena or by its pin.
         let value = unsafe { self.table.layout().value(self.words, position) };

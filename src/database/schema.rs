@@ -158,11 +158,7 @@ impl Database {
         let mut builds = Builds::new(store);
         let build = builds.add(&new, empty)?;
         let checks = Checks::of_new(definition, table.definition());
-        let old_columns = &definition.columns[..definition.columns.len() - past.len()];
-        // One with an added column is NULL there in all rows.
-        let is_old = |name: &String| old_columns.iter().any(|column| column.name == *name);
-        let is_new =
-            |key: &ForeignKey| !refers_alike(table.definition(), key) && key.columns.iter().all(is_old);
+        let is_new = |key: &ForeignKey| is_unproven(table.definition(), definition, key);
         let tables = TableView::all(store.user_tables());
         let view = TableView::pending(table.clone(), definition.clone());
         loop {
@@ -219,7 +215,7 @@ impl Database {
                 let values = changed.row(row?.to_values())?;
                 tx.insert_overriding(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
             }
-            let copied = TableView::pending(core.clone(), changed.definition.clone());
+            let copied = TableView::as_it_is(core.clone());
             foreign_keys::check_own(&tables, tx, &copied, |_| true)?;
             followers.write(store, tx, &core)?;
             tx.change_schema(replacement(table, &core));
@@ -241,6 +237,14 @@ pub(crate) fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bo
         (&own.columns, &own.table, &own.referenced) == (&key.columns, &key.table, &key.referenced)
     };
     definition.foreign_keys.iter().any(is_alike)
+}
+
+/// Whether rows may violate a foreign key that a change adds: not if it is checked already, and not if it has a column that was
+/// not there, which is NULL in all rows.
+pub(crate) fn is_unproven(before: &TableDefinition, now: &TableDefinition, key: &ForeignKey) -> bool {
+    let old = &now.columns[..before.columns.len().min(now.columns.len())];
+    let is_old = |name: &String| old.iter().any(|column| column.name == *name);
+    !refers_alike(before, key) && key.columns.iter().all(is_old)
 }
 
 fn replacement(old: &Arc<TableCore>, new: &Arc<TableCore>) -> SchemaChange {
@@ -280,15 +284,18 @@ pub(crate) fn check_rows(
         return Ok(());
     }
     for row in tx.scan(&Table::new(table.clone()), Range::all())? {
-        let mut values = row?.to_values();
-        values.truncate(first);
-        values.extend_from_slice(past);
-        if let Some(&at) = refuses_null.iter().find(|&&at| values[at].is_null()) {
+        let row = row?;
+        // Only what is asked for: a column that is split would end the split phase.
+        let value = |at: usize| match at.checked_sub(first) {
+            Some(at) => ValueRef::from(&past[at]),
+            None => row.value(at),
+        };
+        if let Some(&at) = refuses_null.iter().find(|&&at| value(at).is_null()) {
             let what = format!("{}.{}", definition.name(), definition.columns[at].name);
             return Err(Error::NullValue { what });
         }
         if let Some(checks) = checks {
-            checks.check_row(&|column| ValueRef::from(&values[column]))?;
+            checks.check_row(&value)?;
         }
     }
     Ok(())

@@ -105,10 +105,13 @@ impl GroupsInFlight {
     }
 
     /// The group that begins here was synced. The epoch through which everything is durable by that, if it is later than before.
-    fn end(&self, start: GroupStart, segments: &Segments) -> Option<u64> {
+    ///
+    /// # Errors
+    /// Nothing becomes durable any more.
+    fn end(&self, start: GroupStart, segments: &Segments) -> Result<Option<u64>> {
         let mut state = self.state.lock();
-        if state.failure.is_some() {
-            return None;
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
         }
         state
             .flights
@@ -121,11 +124,11 @@ impl GroupsInFlight {
             durable = Some(flight.through);
         }
         self.changed.notify_all();
-        if has_bug!(segments.disk(), AcknowledgedOutOfOrder) {
+        Ok(if has_bug!(segments.disk(), AcknowledgedOutOfOrder) {
             durable.max(Some(start.epoch))
         } else {
             durable
-        }
+        })
     }
 
     /// Nothing more becomes durable, for this reason; the first one counts.
@@ -160,9 +163,6 @@ impl Unsynced {
             let synced = open.files[self.lane].sync_data().map_err(writing(&open.segment.path));
             synced.map_err(|error| self.in_flight.fail(&error))?;
         }
-        match self.in_flight.failure() {
-            Some(failure) => Err(failure),
-            None => Ok(self.in_flight.end(self.start, &self.segments)),
-        }
+        self.in_flight.end(self.start, &self.segments)
     }
 }

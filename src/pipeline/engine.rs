@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     space: LogSpace,
     log_event_count: EventCount,
     second_log_event_count: EventCount,
-    groups_in_flight: AtomicUsize,
+    running_syncs: AtomicUsize,
     /// Whether the log stage lets the present group grow until it is full or its time is over.
     group_is_waiting: AtomicBool,
     /// The last epoch whose end a thread waits for, however small its group is.
@@ -74,7 +74,7 @@ impl Engine {
             space,
             log_event_count: EventCount::default(),
             second_log_event_count: EventCount::default(),
-            groups_in_flight: AtomicUsize::new(0),
+            running_syncs: AtomicUsize::new(0),
             group_is_waiting: AtomicBool::new(false),
             awaited_epoch: AtomicU64::new(0),
             output,
@@ -197,16 +197,16 @@ impl Engine {
         if self.store.is_logged() && (!self.group_is_waiting.load(Ordering::Relaxed) || self.group_is_full())
         {
             self.log_event_count.notify();
-            // SeqCst pairs with `groups_in_flight`: either this finds the group, or the thread that syncs it finds the commit.
-            if self.groups_in_flight.load(Ordering::SeqCst) == 1 {
+            // SeqCst pairs with `running_syncs`: either this finds the group, or the thread that syncs it finds the commit.
+            if self.running_syncs.load(Ordering::SeqCst) == 1 {
                 self.second_log_event_count.notify();
             }
         }
     }
 
-    /// How many groups the log stage syncs at this moment.
-    pub(crate) fn groups_in_flight(&self) -> &AtomicUsize {
-        &self.groups_in_flight
+    /// How many syncs of groups run now: not the groups in flight, one of which may be synced and wait for the one before it.
+    pub(crate) fn running_syncs(&self) -> &AtomicUsize {
+        &self.running_syncs
     }
 
     /// The event count of the log stage's second thread.

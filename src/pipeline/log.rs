@@ -154,9 +154,9 @@ impl LogStage {
     /// The life of the second log thread: while the first one syncs a group, and needs long for it, it writes and syncs the
     /// next. Where the disk is full it leaves everything to the first one, which waits for room.
     pub(crate) fn run_second(&self) {
-        let in_flight = self.engine.groups_in_flight();
+        let syncs = self.engine.running_syncs();
         let has_room = || self.preparation.as_ref().is_some_and(|preparation| preparation.has_room());
-        let is_wanted = || in_flight.load(Ordering::SeqCst) == 1 && has_room() && self.something_appended();
+        let is_wanted = || syncs.load(Ordering::SeqCst) == 1 && has_room() && self.something_appended();
         while !self.stop.load(Ordering::SeqCst) {
             let event_count = self.engine.second_log_event_count();
             event_count.sleep(IDLE, || self.stop.load(Ordering::SeqCst) || is_wanted());
@@ -193,13 +193,13 @@ impl LogStage {
         let durable = match written.unsynced {
             None => written.durable,
             Some(unsynced) => {
-                engine.groups_in_flight().fetch_add(1, Ordering::SeqCst);
+                engine.running_syncs().fetch_add(1, Ordering::SeqCst);
                 // A commit before this has found no group in flight, and has notified no second thread.
-                if self.group_time.is_none() && self.something_appended() {
+                if self.has_second() && self.something_appended() {
                     engine.second_log_event_count().notify();
                 }
                 let synced = unsynced.sync();
-                engine.groups_in_flight().fetch_sub(1, Ordering::SeqCst);
+                engine.running_syncs().fetch_sub(1, Ordering::SeqCst);
                 match synced {
                     Ok(durable) => durable,
                     Err(error) => return self.fail(error),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! caller ─ submit ─► input ─► worker's queue ─► execute ─► redo buffers ─► log ─► output ─► caller
-//!            (staged: threads of its own;         │                         │ one group at a time
+//!            (staged: threads of its own;         │                         │ at most two groups in flight
 //!             folded: the caller's)               └── results wait for their epochs ──┘
 //! ```
 //!

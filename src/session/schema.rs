@@ -25,7 +25,7 @@ use super::control::{Control, Sessions};
 use super::reservations::ReservedKey;
 use super::waiting::block_on;
 use crate::database::foreign_keys::{Followers, check_definition, check_own, check_unreferenced};
-use crate::database::schema::{check_name, check_rows, newly_not_null, refers_alike};
+use crate::database::schema::{check_name, check_rows, is_unproven, newly_not_null};
 use crate::database::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::hold_off::HoldOff;
@@ -245,7 +245,10 @@ impl Session {
         followers: &Followers,
     ) -> Result<Arc<TableCore>> {
         let definition = changed.definition.clone();
-        let converted: Vec<String> = changed.converted_foreign_keys()?;
+        let converted = match changed.keeps_records(&old.definition) {
+            true => Vec::new(),
+            false => changed.converted_foreign_keys()?,
+        };
         let shared = self.shared.clone();
         let store = shared.engine().store();
         let core = self.put_changed(old, changed)?;
@@ -263,7 +266,7 @@ impl Session {
         if !converted.is_empty() {
             self.run(|tx| check_own(&views, tx, &view, is_converted))?;
         }
-        let is_new = |key: &ForeignKey| !is_converted(key) && !refers_alike(&old.definition, key);
+        let is_new = |key: &ForeignKey| !is_converted(key) && is_unproven(&old.definition, &definition, key);
         if definition.foreign_keys().iter().any(is_new) {
             // The commit looks again, so others may write the tables until then.
             self.run(|tx| tx.search(|| check_own(&views, tx, &view, is_new)))?;
@@ -367,7 +370,7 @@ impl Session {
     fn redefine(&mut self, old: &PrivateDefinition, changed: &Changed) -> Result<Arc<TableCore>> {
         let definition = changed.definition.clone();
         let base = self.access()?.schema.base_of(&old.core);
-        self.check_rows_of(old, &base, changed)?;
+        self.check_rows_of(old, &base, &changed.definition)?;
         // Of its own last definition, because the session has not written an index that it dropped.
         let (_, empty) = old.core.redefined(definition.clone());
         let mut without = definition.clone();
@@ -411,10 +414,10 @@ impl Session {
         &mut self,
         old: &PrivateDefinition,
         base: &Arc<TableCore>,
-        changed: &Changed,
+        definition: &TableDefinition,
     ) -> Result<()> {
-        let (full, empty) = old.core.redefined(changed.definition.clone());
-        let mut check = RowCheck::new((&full, &empty), &old.definition);
+        let (full, empty) = old.core.redefined(definition.clone());
+        let mut check = RowCheck::new(&full, &empty, &old.definition);
         if check.is_trivial() {
             return Ok(());
         }
@@ -422,7 +425,7 @@ impl Session {
         if is_written {
             let table = Table::new(old.core.clone());
             return self.run(|tx| {
-                let mut check = RowCheck::new((&full, &empty), &old.definition);
+                let mut check = RowCheck::new(&full, &empty, &old.definition);
                 tx.scan(&table, Range::all())?.try_for_each(|row| check.row(&row?))
             });
         }
@@ -440,7 +443,7 @@ struct RowCheck<'c> {
 }
 
 impl<'c> RowCheck<'c> {
-    fn new((table, empty): (&'c TableCore, &[usize]), before: &TableDefinition) -> RowCheck<'c> {
+    fn new(table: &'c TableCore, empty: &[usize], before: &TableDefinition) -> RowCheck<'c> {
         let definition = table.definition();
         let unique = empty.iter().filter(|&&at| definition.indexes[at].unique);
         RowCheck {
@@ -492,6 +495,10 @@ impl SessionAccess {
     /// # Errors
     /// None: the foreign keys between them could be resolved then.
     pub(super) fn go_back_to(&mut self, store: &Store, tables: Vec<PrivateTable>) -> Result<()> {
+        // Without a change there is nothing to resolve, and the lock of schema changes is not held.
+        if self.schema.is_empty() && tables.is_empty() {
+            return Ok(());
+        }
         let changed = self.schema.tables().to_vec();
         self.schema.go_back_to(tables);
         for base in changed.iter().filter_map(|table| table.base.as_ref()) {
@@ -612,7 +619,8 @@ pub(super) fn check_changes(
     for (table, now) in tables.iter().filter_map(|table| Some((table, table.now.as_ref()?))) {
         // Without it in between, the transaction's own writes may have violated it.
         let is_new = |key: &ForeignKey| {
-            table.base.iter().chain(&table.earlier).any(|core| !refers_alike(core.definition(), key))
+            let mut before = table.base.iter().chain(&table.earlier);
+            before.any(|core| is_unproven(core.definition(), &now.definition, key))
         };
         if now.definition.foreign_keys().iter().any(is_new) {
             let views = views.get_or_insert_with(|| schema.views(attempt.store()));

@@ -95,13 +95,21 @@ impl PrivateSchema {
     /// # Errors
     /// One refers to nothing.
     pub(crate) fn resolve_foreign_keys(&mut self, store: &Store) -> Result<()> {
+        let has_keys = |definition: &TableDefinition| !definition.foreign_keys().is_empty();
+        let mut own = self.tables.iter().filter_map(|table| table.now.as_ref());
+        if self.links.is_empty()
+            && !own.any(|now| has_keys(&now.definition))
+            && !store.user_tables().iter().any(|table| has_keys(table.definition()))
+        {
+            return Ok(());
+        }
         let views = self.views(store);
         *self.links = SchemaLinks::of(&views)?;
         for TableView { core, .. } in views {
             let Some(links) = self.links.table(core.id()) else { continue };
             if core.is_private() {
                 core.set_reach(links.reach(), false);
-            } else if !core.is_watched() {
+            } else if !core.is_linked() && !self.watched.iter().any(|own| Arc::ptr_eq(own, &core)) {
                 core.watch_privately(true);
                 self.watched.push(core);
             }
@@ -241,7 +249,7 @@ impl PrivateSchema {
         self.tables.clear();
         self.own.clear();
         *self.links = SchemaLinks::default();
-        // No other transaction can have marked them: it would have the lock of schema changes.
+        // Others may watch them, too: a transaction that went back behind the lock of schema changes does so until it ends.
         self.watched.drain(..).for_each(|core| core.watch_privately(false));
         self.made.drain(..).filter(|core| core.is_private()).for_each(|core| core.drop_table(1));
     }

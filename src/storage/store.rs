@@ -319,11 +319,7 @@ impl Store {
             let sequences = (&definition.identity_sequence.0, &table.definition().identity_sequence.0);
             let is_of_version = definition.row_version() == table.row_version();
             if definition != *table.definition() || sequences.0 != sequences.1 || !is_of_version {
-                let (redefined, _) = table.redefined(definition);
-                let redefined = Arc::new(redefined);
-                table.supersede(redefined.clone());
-                self.put_table(redefined);
-                self.retired.keep(table);
+                self.redefine_table(&table, definition);
             }
         }
         self.resolve_foreign_keys(guard)
@@ -379,14 +375,21 @@ impl Store {
             let detail = format!("a row of schema version {version} of table {}", table.id());
             return Err(Error::Malformed { what: "redo of this database", detail });
         }
-        let extended = Arc::new(table.redefined(definition).0);
-        if table.is_gone() {
+        let is_gone = table.is_gone();
+        let extended = self.redefine_table(table, definition);
+        if is_gone {
             extended.drop_table(1);
         }
-        table.supersede(extended.clone());
-        self.put_table(extended.clone());
-        self.retired.keep(table.clone());
         Ok(extended)
+    }
+
+    /// Puts another definition of the same records in a table's place, while the log is replayed.
+    fn redefine_table(&self, table: &Arc<TableCore>, definition: TableDefinition) -> Arc<TableCore> {
+        let redefined = Arc::new(table.redefined(definition).0);
+        table.supersede(redefined.clone());
+        self.put_table(redefined.clone());
+        self.retired.keep(table.clone());
+        redefined
     }
 
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {

@@ -56,7 +56,6 @@ const USUAL_KEY_BYTES: usize = 16;
 pub(crate) struct TableCore {
     store: u64,
     id: TableId,
-    row_version: u64,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
     /// In how many lines a record with a usual key lies.
@@ -170,7 +169,6 @@ impl TableCore {
         TableCore {
             store,
             id,
-            row_version: definition.row_version(),
             usual_lines: record_lines(USUAL_KEY_BYTES, layout.words()),
             layout,
             slabs: slabs.clone(),
@@ -209,7 +207,7 @@ impl TableCore {
     /// Which version of its rows' redo it writes.
     #[inline]
     pub(crate) fn row_version(&self) -> u64 {
-        self.row_version
+        self.definition.row_version()
     }
 
     /// Which store it belongs to.

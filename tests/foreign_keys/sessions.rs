@@ -460,3 +460,22 @@ fn power_loss_at_every_boundary_leaves_all_of_it_or_nothing() {
         assert!(outcomes.iter().all(|&count| count > 0), "{protocol}: {outcomes:?}");
     }
 }
+
+#[test]
+fn a_transaction_that_went_back_behind_the_lock_disturbs_no_other_ones_foreign_keys() {
+    for db in databases() {
+        let rig = unlinked(&db);
+        let mut first = begun(&db);
+        let point = first.savepoint().expect("a savepoint");
+        add(&mut first, by_key()).expect("added");
+        first.rollback_to(&point).expect("gone back");
+        // Others may change the schema now, though the first transaction goes on.
+        let mut second = begun(&db);
+        add(&mut second, by_key().on_delete(ReferentialAction::Cascade)).expect("added");
+        first.rollback().expect("rolled back");
+        second.run(|tx| tx.delete(&rig.parents, key![1])).expect("deleted");
+        assert!(second.commit().is_ok(), "the children are gone with their parent");
+        assert_eq!(rig.children(), []);
+        rig.check();
+    }
+}

@@ -171,3 +171,15 @@ fn operations_on_columns_outside_of_the_index_are_not_noted() {
     building.commit().expect("committed");
     db.check().expect("indexes like rows");
 }
+
+#[test]
+fn a_table_is_extended_once_a_column_was_added_to_its_records() {
+    let (db, _) = items(ProtocolKind::default());
+    let old = db.own_table("item").expect("the table");
+    db.change_table("item", TableChange::new().rename_column("name", "title")).expect("renamed");
+    assert!(!old.is_extended());
+    db.change_table("item", TableChange::new().add_column("n", DataType::Int64, 7)).expect("added");
+    assert!(old.is_extended(), "a checkpoint of the records begins again");
+    db.truncate(&["item"]).expect("emptied");
+    assert!(old.is_extended(), "the records that were copied are the old ones");
+}

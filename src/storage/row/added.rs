@@ -364,16 +364,25 @@ impl RowLayout {
         let shared = self.variable_words.iter().filter(|&&word| word as usize >= known);
         let shared: SmallVec<[u64; 8]> =
             shared.map(|&word| row[word as usize]).filter(|&word| is_block(word)).collect();
+        let bytes_before = self.extension_bytes(record) as i64;
         added.extensions.put(record, words, guard)?;
+        let of_record = record.pointer().to_bits() as usize;
+        budget.note_blocks(self.extension_bytes(record) as i64 - bytes_before, of_record);
         for block in shared {
             // SAFETY: the layout is an owner of the block, and the record becomes one.
             let bytes = unsafe {
                 share_block(block);
                 block_bytes(block)
             };
-            budget.note_blocks(bytes as i64, record.pointer().to_bits() as usize);
+            budget.note_blocks(bytes as i64, of_record);
         }
         Ok(())
+    }
+
+    /// How many bytes a short record's extension has; zero: it has none.
+    pub(crate) fn extension_bytes(&self, record: Record<'_>) -> usize {
+        let extension = self.added.as_ref().and_then(|added| added.extensions.of(record));
+        extension.map_or(0, size_of_val)
     }
 
     /// Frees the extension of a short record.

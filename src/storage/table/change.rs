@@ -18,11 +18,12 @@ use crate::storage::foreign_keys::Reach;
 /// In [`Change::dropped`]: the table belongs to a session's transaction, and is no table to others yet.
 const PRIVATE: u64 = u64::MAX;
 
+/// In [`Change::reach`]: the bits of a [`Reach`].
+const REACH: u32 = 3;
 /// In [`Change::reach`]: its rows have rules that an evaluator knows.
 const EVALUATED: u32 = 4;
-/// In [`Change::reach`]: foreign keys of a session's transaction concern it.
-const PRIVATELY_WATCHED: u32 = 8;
-const FLAGS: u32 = EVALUATED | PRIVATELY_WATCHED;
+/// In [`Change::reach`], counted from this bit on: transactions of sessions with foreign keys of their own that concern it.
+const PRIVATE_WATCH: u32 = 8;
 
 /// What a schema change has made of a table.
 #[derive(Default)]
@@ -187,7 +188,7 @@ impl TableCore {
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
         // Relaxed: an access that misses a change is of an older generation, and does not commit.
-        match self.change.reach.load(Ordering::Relaxed) & !FLAGS {
+        match self.change.reach.load(Ordering::Relaxed) & REACH {
             0 => Reach::Nothing,
             1 => Reach::Reads,
             _ => Reach::Writes,
@@ -212,22 +213,24 @@ impl TableCore {
         self.change.reach.store(EVALUATED, Ordering::Relaxed);
     }
 
-    /// Says whether a foreign key concerns it that a session's transaction has added, and enforces alone.
+    /// Counts the transactions of sessions that have added foreign keys which concern it, and enforce them alone: one more, or
+    /// one less.
     pub(crate) fn watch_privately(&self, is_watched: bool) {
         // Relaxed, as in `reach`: only that session's accesses need to see it, and its calls follow one another.
         if is_watched {
-            self.change.reach.fetch_or(PRIVATELY_WATCHED, Ordering::Relaxed);
+            self.change.reach.fetch_add(PRIVATE_WATCH, Ordering::Relaxed);
         } else {
-            self.change.reach.fetch_and(!PRIVATELY_WATCHED, Ordering::Relaxed);
+            self.change.reach.fetch_sub(PRIVATE_WATCH, Ordering::Relaxed);
         }
     }
 
     /// Sets what its writes lead to, and whether more foreign keys concern it than before: behind the closed gate, or before
     /// any other thread has it.
     pub(crate) fn set_reach(&self, reach: Reach, has_more: bool) {
-        // Relaxed: the generation, which is published afterwards, says that they have changed.
-        let kept = self.change.reach.load(Ordering::Relaxed) & FLAGS;
-        self.change.reach.store(reach as u32 | kept, Ordering::Relaxed);
+        // Relaxed: the generation, which is published afterwards, says that they have changed. One step, because a transaction
+        // that ends may take its count away meanwhile.
+        let with_reach = |word: u32| Some(word & !REACH | reach as u32);
+        let _ = self.change.reach.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_reach);
         self.change.foreign_keys_added.fetch_add(u32::from(has_more), Ordering::Relaxed);
     }
 

@@ -95,6 +95,7 @@ impl TableCore {
             for record in records {
                 // SAFETY: the thread is pinned since before it found the record.
                 memory.row_bytes += unsafe { record.pointer().bytes() } as u64;
+                memory.row_bytes += self.layout.extension_bytes(record) as u64;
                 if record.read(&self.layout, &mut words) & ABSENT == 0 {
                     memory.rows += 1;
                     // SAFETY: the row was read whole, and its blocks are retired by epoch.

@@ -141,6 +141,8 @@ pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: Rec
 unsafe fn free_blocks(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
     // SAFETY: the caller's promise.
     let record = unsafe { pointer.as_record() };
+    let extension = layout.extension_bytes(record) as i64;
+    slabs.budget().note_blocks(-extension, pointer.to_bits() as usize);
     if !layout.has_blocks() {
         // SAFETY: the caller's promise.
         return unsafe { layout.free_extension(record) };
