@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::{heddle, succeed};
 
 /// What is asked of each database.
-const QUESTIONS: [&str; 25] = [
+const QUESTIONS: [&str; 27] = [
     "select * from public.person order by id",
     "select * from shop.team order by id",
     "select count(*), min(at), max(at), max(what) from public.temp_log",
@@ -49,6 +49,8 @@ const QUESTIONS: [&str; 25] = [
     "select obj_description('shop.marks'::regclass), obj_description((select oid from pg_proc where proname = 'twice'), 'pg_proc'),
          obj_description('shop.mood'::regtype, 'pg_type'), obj_description((select oid from pg_type where typname = 'amount'), 'pg_type'),
          obj_description('shop'::regnamespace, 'pg_namespace')",
+    "select description from pg_description where objoid >= 16384 order by description collate \"C\"",
+    "select indexdef from pg_indexes where indexname in ('one place', 'parts_code') order by 1",
 ];
 
 fn paths(directory: &Path) -> (PathBuf, String) {

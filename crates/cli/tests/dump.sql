@@ -71,3 +71,16 @@ comment on function shop.twice(int) is 'two times';
 comment on type shop.mood is 'how it feels';
 comment on domain shop.amount is 'money';
 comment on schema shop is 'the shop';
+-- Constraints and indexes with options, and comments on parts of tables and domains.
+create domain shop.code as text constraint "two letters" check (length(value) = 2);
+create table shop.parts (id int primary key, place int, code shop.code,
+  constraint "one place" unique (place) deferrable initially deferred, constraint places check (place > 0));
+create index parts_code on shop.parts (code desc nulls last, place nulls first);
+create view shop.listed as select id, code as "the code" from shop.parts;
+comment on constraint "one place" on shop.parts is 'by pairs';
+comment on constraint places on shop.parts is 'no zero';
+comment on constraint "two letters" on domain shop.code is 'as in ISO 3166';
+comment on trigger "Stamp it" on shop.owned is 'stamps it';
+comment on index shop.parts_code is 'by code';
+comment on sequence shop.numbers is 'counts down';
+comment on column shop.listed."the code" is 'of the country';

@@ -49,6 +49,7 @@ fn connections_go_through_every_schedule() {
             let more = [schedule, &["--transactions=200", "--json"]].concat();
             let object = json(&arguments(workload, &more));
             assert_eq!(object["check"], "ok", "{workload:?} {schedule:?}: {object}");
+            assert!(object["params"]["generators"].is_null(), "connections make the calls: {object}");
             let ended = object["committed"].as_u64().unwrap() + object["failed"].as_u64().unwrap();
             // Those that `predict` places before it has settled are not counted.
             let is_counted = schedule[0] != "--schedule=predict";

@@ -60,6 +60,7 @@ fn terminals_stay_at_home_unless_there_is_something_to_place() {
         (&["--alpha=1"], "any", Value::Null),
         (&["--terminals=any"], "any", Value::Null),
         (&["--schedule=random"], "any", 1.into()),
+        (&["--schedule=random", "--clients=2"], "any", Value::Null),
         (&["--schedule=random", "--terminals=home"], "home", 1.into()),
     ] {
         let object = json(&with(&tpcc, more));

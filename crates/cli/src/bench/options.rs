@@ -351,6 +351,9 @@ impl CommonOptions {
         if let CallPath::Clients { closures, .. } = path {
             parameters.push(("closures", closures.into()));
         }
+        if let CallPath::Generators { generators } = path {
+            parameters.push(("generators", generators.into()));
+        }
         let mut given =
             |name, value: Option<serde_json::Value>| parameters.extend(value.map(|value| (name, value)));
         given("transactions", self.transactions.map(Into::into));

@@ -173,7 +173,6 @@ impl ScheduleArguments {
         let mut parameters: Vec<(&'static str, Value)> = Vec::new();
         let mut given = |name, value: Option<Value>| parameters.extend(value.map(|value| (name, value)));
         given("partition_key", self.partition_key.as_deref().map(Into::into));
-        given("generators", self.generators().map(Into::into));
         if self.kind() == ScheduleKind::Predict {
             given("history_seconds", Some(self.history().into()));
             given("state_prune", Some(self.state_prune.unwrap_or_default().to_string().into()));

@@ -43,9 +43,15 @@ pub fn run(arguments: &Arguments) -> Result {
     match file {
         None => to_output(&db, &arguments.table, &export)?,
         Some(path) => {
-            let rows = write_file(path, |file| match write(&db, &arguments.table, &export, file) {
-                Ok(written) => written.map_err(Failure::from),
-                Err(failure) => Err(failure),
+            let mut is_open = false;
+            let written = write_file(path, |file| {
+                is_open = true;
+                Ok(write(&db, &arguments.table, &export, file)??)
+            });
+            // A file that cannot even be opened was the wrong path.
+            let rows = written.map_err(|failure: Failure| match is_open {
+                true => failure,
+                false => Failure::Usage(failure.to_string()),
             })?;
             output::print(format_args!("{rows} rows exported"))?;
         }
