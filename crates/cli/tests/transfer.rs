@@ -157,7 +157,7 @@ fn wrong_usage_says_what_to_do() {
     wrong(&["export", &db, "item", "item.xlsx"], 2, "give --format");
     wrong(&["export", &db, "nothing"], 2, "nothing");
     wrong(&["export", &db, "item", "/nowhere/x.csv"], 2, "/nowhere/x.csv");
-    wrong(&["export", &db, "item", "/dev/full"], 1, "No space left on device");
+    wrong(&["export", &db, "item", "/dev/full", "--format", "csv"], 1, "No space left on device");
     wrong(&["import", &db, "nothing", "x.csv"], 2, "nothing");
     wrong(&["import", &db, "item", "/nowhere/x.csv"], 1, "/nowhere/x.csv");
     wrong(&["import", "/nowhere", "item", "x.csv"], 2, "not a directory");

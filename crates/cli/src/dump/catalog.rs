@@ -350,6 +350,7 @@ fn views(connection: &mut Connection, script: &mut Script) -> Result<Vec<String>
     Ok(populated)
 }
 
+/// All comments, in the order of names: the script of a copy is the same.
 fn comments(connection: &mut Connection, script: &mut Script) -> Result {
     let query = format!(
         "select case when t.oid is not null then case t.typtype when 'd' then 'DOMAIN ' else 'TYPE ' end
@@ -365,7 +366,7 @@ fn comments(connection: &mut Connection, script: &mut Script) -> Result {
              left join pg_namespace pn on pn.oid = p.pronamespace
              left join pg_namespace n on d.classoid = 'pg_namespace'::regclass and n.oid = d.objoid
                  and not (n.nspname = 'public' and d.description = 'standard public schema') and {OURS}
-         where t.oid >= {FIRST_OID} or p.oid >= {FIRST_OID} or n.oid is not null order by d.objoid"
+         where t.oid >= {FIRST_OID} or p.oid >= {FIRST_OID} or n.oid is not null order by 1"
     );
     for [what, text] in lines(connection, &query)? {
         script.after.push(format!("COMMENT ON {what} IS {};", literal(&text)));
@@ -375,7 +376,7 @@ fn comments(connection: &mut Connection, script: &mut Script) -> Result {
          from pg_description d join pg_class c on d.classoid = 'pg_class'::regclass and c.oid = d.objoid
              join pg_namespace n on n.oid = c.relnamespace
              left join pg_attribute a on d.objsubid > 0 and a.attrelid = c.oid and a.attnum = d.objsubid
-         where {OURS} and c.relpersistence <> 't' order by c.oid, d.objsubid"
+         where {OURS} and c.relpersistence <> 't' order by n.nspname, c.relname, d.objsubid"
     );
     for [kind, schema, name, column, text] in lines(connection, &query)? {
         let name = format!("{}.{}", quoted(&schema), quoted(&name));
