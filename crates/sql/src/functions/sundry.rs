@@ -13,8 +13,10 @@ use crate::types::{Modifier, Type, Value};
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("pg_typeof(any) regtype", |c, _| Ok(Value::Oid(c.argument_type(0).oid()))).nullable().stable(),
     scalar("gen_random_uuid() uuid", random_uuid).volatile(),
-    scalar("heddle_domain_violation(text, text) text", |_, v| {
-        Err(domain_violation(v[0].str(), (!v[1].is_null()).then(|| v[1].str())))
+    // The binder always names the domain; a user's call may not.
+    scalar("heddle_domain_violation(text, text) text", |_, v| match v[0].is_null() {
+        true => Ok(Value::Null),
+        false => Err(domain_violation(v[0].str(), (!v[1].is_null()).then(|| v[1].str()))),
     })
     .nullable()
     .stable(),
@@ -127,6 +129,22 @@ mod tests {
             FunctionContext { environment: &mut environment, argument_types, result_type: function.result };
         let value = run(&mut context, arguments)?;
         to_text(&environment, function.result, &value)
+    }
+
+    #[test]
+    fn a_call_without_a_domain_violates_none() {
+        let found = |arguments: &[Value]| call("heddle_domain_violation", &[Type::Text; 2], arguments);
+        assert_eq!(
+            found(&[Value::text("d"), Value::Null]).unwrap_err().state(),
+            SqlState::NOT_NULL_VIOLATION
+        );
+        assert_eq!(
+            found(&[Value::text("d"), Value::text("c")]).unwrap_err().state(),
+            SqlState::CHECK_VIOLATION
+        );
+        for check in [Value::Null, Value::text("c")] {
+            assert_eq!(found(&[Value::Null, check]).unwrap(), "");
+        }
     }
 
     #[test]
