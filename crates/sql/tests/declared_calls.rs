@@ -122,6 +122,32 @@ fn counted(database: &Database, connection: &mut Connection, statement: &str) ->
 }
 
 #[test]
+fn a_lookup_that_finds_another_row_by_then_runs_the_call_as_a_closure() {
+    for &protocol in ProtocolKind::ALL {
+        let database = database(protocol);
+        let sql = Sql::new(&database).expect("SQL");
+        let mut connection = connect(&sql, true);
+        run(&mut connection, BANK);
+        run(
+            &mut connection,
+            "create function moved(p int, c text, to_account int) returns int language plpgsql as $$
+             declare a int;
+             begin
+                 update person set account = to_account where id = p;
+                 select account into a from person where code = c;
+                 update account set n = n + 1 where id = a;
+                 return a;
+             end $$",
+        );
+        let counts = counted(&database, &mut connection, "select moved(3, 'c3', 7)");
+        // Where a footprint changes how the call runs: the lookup ahead, the call that fails, and the closure.
+        let declared = u64::from(database.uses_footprints());
+        assert_eq!((counts.failed, counts.committed), (declared, 1 + declared), "{protocol}");
+        assert_eq!(answer(&mut connection, "select n from account where id = 7"), "Some([[Some(\"101\")]])");
+    }
+}
+
+#[test]
 fn a_call_whose_check_reads_what_is_not_derived_runs_as_a_closure() {
     for &protocol in ProtocolKind::ALL {
         let database = database(protocol);
