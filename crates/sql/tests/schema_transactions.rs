@@ -292,6 +292,32 @@ fn temporary_tables_belong_to_their_transaction_and_their_session() {
 }
 
 #[test]
+fn views_of_temporary_relations_belong_to_their_session() {
+    let disk = SimulatedDisk::new();
+    let sql = on_disk(&disk);
+    let (mut own, mut other) = (connect(&sql), connect(&sql));
+    run(&mut own, "create table kept (a int); create view of_kept as select * from kept");
+    run(
+        &mut own,
+        "create temporary table t (a int); insert into t values (3);
+         create view of_t as select * from t; create view of_view as select a + 1 as b from of_t;
+         create temporary view said as select 1 as x; create temporary sequence counter",
+    );
+    assert_eq!(rows(&mut own, "select b, x from of_view, said"), ["4 1"]);
+    for name in ["of_t", "of_view", "said"] {
+        assert_eq!(state(&mut other, &format!("select * from {name}")), SqlState::UNDEFINED_TABLE, "{name}");
+    }
+    // A crash leaves none of them, and none stands in the way of another session's.
+    let recovered = on_disk(&disk.crash_image(1));
+    let mut after = connect(&recovered);
+    assert_eq!(objects(&mut after), ["kept", "of_kept"]);
+    run(&mut after, "create temporary table t (a int); create view of_t as select a from t");
+    assert_eq!(rows(&mut after, "select count(*) from of_t"), ["0"]);
+    drop(own);
+    assert_eq!(objects(&mut other), ["kept", "of_kept"]);
+}
+
+#[test]
 fn rows_are_written_while_tables_change() {
     for &protocol in ProtocolKind::ALL {
         let sql = in_memory(protocol);

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::bind::privileges::Required;
 use crate::bind::scope::{Clause, Entry};
+use crate::bind::stars::Stars;
 use crate::bind::tree::{
     BoundAggregate, BoundColumn, BoundExpr, BoundRelation, BoundWindow, CteId, RelationId,
 };
@@ -53,6 +54,8 @@ pub(crate) struct Binder<'a> {
     pub checked_as: Option<u32>,
     /// The privileges that the statement needs.
     pub required: Vec<Required>,
+    /// The stars of the text, if they are to be written out.
+    pub stars: Option<Stars>,
 }
 
 /// A common table expression, as names see it.
@@ -157,6 +160,7 @@ impl<'a> Binder<'a> {
             variables: None,
             checked_as: None,
             required: Vec::new(),
+            stars: None,
         }
     }
 

@@ -7,6 +7,7 @@
 //! expression, operators, calls, windows, coerce, types   expressions and their types
 //! insert, update, rows                                   statements that write
 //! routines, variables                                    calls of functions of users, and what their bodies name
+//! stars                                                  the stars of views, written out
 //! privileges                                             what a statement needs, and whether the role has it
 //! tree        the bound tree
 //! ```
@@ -28,6 +29,7 @@ pub(crate) mod routines;
 mod rows;
 mod scope;
 mod select;
+mod stars;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;
@@ -48,6 +50,7 @@ pub(crate) use binder::{BindContext, Binder};
 pub(crate) use query::plain_query;
 pub(crate) use rows::predicate_value;
 pub(crate) use scope::Clause;
+pub(crate) use stars::Stars;
 pub(crate) use types::NamedType;
 pub(crate) use variables::{NameConflict, Names, VariableRef};
 pub(crate) use view::writable_columns;

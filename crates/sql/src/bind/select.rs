@@ -93,11 +93,13 @@ impl Binder<'_> {
             match item {
                 SelectItem::All(at) => {
                     let columns = self.all_columns(*at)?;
+                    self.note_star(item, &columns, *at);
                     targets.extend(columns.into_iter().map(|column| Target::of_column(column, *at)));
                 }
                 SelectItem::AllOf(qualifier) => {
                     let at = qualifier.first().map_or(0, |name| name.at);
                     let columns = self.columns_of(qualifier, at)?;
+                    self.note_star(item, &columns, at);
                     targets.extend(columns.into_iter().map(|column| Target::of_column(column, at)));
                 }
                 SelectItem::Expr { expr, alias } => {

@@ -1,7 +1,7 @@
 //! Where definitions are kept: a table of the engine with one row for each object.
 //!
 //! Invariants: an object's row is written and deleted in the transaction that makes, changes or drops what it stands for,
-//! so a crash leaves both or neither. Temporary tables that a crash has left are dropped when the database is opened. Tables
+//! so a crash leaves both or neither. Temporary objects that a crash has left are dropped when the database is opened. Tables
 //! that the engine has and no row names were made through the engine's own interface: they are tables of the schema
 //! `public`.
 
@@ -24,6 +24,9 @@ use crate::types::{Modifier, Type};
 
 /// The engine's table of definitions.
 const OBJECTS: &str = "sql.object";
+
+/// How the names of the schemas of sessions' temporary objects begin: no other schema's does.
+pub(crate) const TEMPORARY: &str = "pg_temp_";
 
 /// The name of the hidden key's column.
 const HIDDEN_KEY: &str = "#row";
@@ -220,6 +223,12 @@ impl Store {
     fn load(&self, database: &Database, catalog: &mut Catalog, object: Object) -> Result<()> {
         match object {
             Object::Schema(schema) => catalog.add_schema(schema),
+            Object::View(View { oid, schema, .. }) | Object::Sequence(Sequence { oid, schema, .. })
+                if schema.starts_with(TEMPORARY) =>
+            {
+                catalog.reserve_oid(oid);
+                self.forget_left(database, oid)?;
+            }
             Object::View(view) => {
                 let (schema, name) = (view.schema.clone(), view.name.clone());
                 catalog.put_relation(&schema, &name, Relation::View(Arc::new(view)));
@@ -246,6 +255,14 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Deletes the definition of a temporary view or sequence of a session that a crash has ended.
+    fn forget_left(&self, database: &Database, oid: u32) -> Result<()> {
+        let mut session = database.session()?;
+        session.begin()?;
+        self.delete(&mut session, &[oid])?;
+        Ok(session.commit()?)
     }
 
     /// Drops a temporary table of a session that a crash has ended.

@@ -6,7 +6,8 @@
 //! materialized   materialized views
 //! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
 //! ownership      who may change what; OWNER TO
-//! objects        views, sequences, schemas, enums    drop          DROP, TRUNCATE
+//! view           CREATE VIEW
+//! objects        sequences, schemas, enums           drop          DROP, TRUNCATE
 //! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
 //! on_commit      temporary tables that a commit empties or drops
 //! comments       COMMENT ON
@@ -37,6 +38,7 @@ mod on_commit;
 pub(crate) mod routine;
 mod set_schema;
 mod trigger;
+mod view;
 
 pub(crate) use alter_table::qualified;
 mod ownership;

@@ -1,15 +1,14 @@
-//! Views, sequences, schemas, enums, domains, names.
+//! Sequences, schemas, enums, domains, names.
 
 use std::sync::Arc;
 
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
-use crate::catalog::{EnumType, Relation, Schema, Sequence, UserType, View};
+use crate::catalog::{EnumType, Relation, Schema, Sequence, UserType};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{
-    AlterType, CreateView, Name, ObjectKind, ObjectName, RoleName, SequenceOption, SequenceStatement,
-    Statement,
+    AlterType, Name, ObjectKind, ObjectName, RoleName, SequenceOption, SequenceStatement, Statement,
 };
 use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::{Environment, Type};
@@ -234,88 +233,6 @@ impl Connection {
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
         self.publish(&[Object::Sequence(changed)], catalog)?;
         Ok("ALTER SEQUENCE")
-    }
-
-    /// The schemas that the names of a view's query are looked up in: those of the search path that are there, so that
-    /// none that is made later comes before them.
-    pub(super) fn view_path(&self, temporary: bool) -> Vec<String> {
-        let environment = self.environment();
-        let mut path = environment.path();
-        path.retain(|name| {
-            if *name == environment.temporary {
-                temporary
-            } else {
-                environment.catalog.schema(name).is_some()
-            }
-        });
-        path
-    }
-
-    pub(crate) fn create_view(&mut self, create: &CreateView, text: &str) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let schema = self.schema_for(&create.name, create.temporary)?;
-        let name = create.name.last().to_string();
-        let query = Statement::Query(create.query.clone());
-        let found = self.plan_for_columns(&query, text)?;
-        let mut columns: Vec<String> = found.iter().map(|(name, ..)| name.clone()).collect();
-        if create.columns.len() > columns.len() {
-            let message = "CREATE VIEW specifies more column names than columns";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-        }
-        for (column, name) in columns.iter_mut().zip(&create.columns) {
-            *column = name.text.clone();
-        }
-        if let Some((position, twice)) =
-            columns.iter().enumerate().find(|(position, name)| columns[..*position].contains(name))
-        {
-            let _ = position;
-            let message = format!("column \"{twice}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
-        let existing = catalog.relation(&schema, &name).cloned();
-        let (mut rights, mut column_acls) = (self.new_rights(RightsKind::Table, &schema), Vec::new());
-        let (mut comment, mut column_comments) = (None, Vec::new());
-        let oid = match existing {
-            Some(Relation::View(view)) if create.or_replace => {
-                self.check_owner(&view.rights, "view", &name)?;
-                if columns.len() < view.columns.len() {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_TABLE_DEFINITION,
-                        "cannot drop columns from view",
-                    ));
-                }
-                if let Some((old, new)) = view.columns.iter().zip(&columns).find(|(old, new)| old != new) {
-                    let message = format!("cannot change name of view column \"{old}\" to \"{new}\"");
-                    let hint = "Drop the view and create it again.";
-                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).with_hint(hint));
-                }
-                (rights, column_acls) = (view.rights.clone(), view.column_acls.clone());
-                (comment, column_comments) = (view.comment.clone(), view.column_comments.clone());
-                view.oid
-            }
-            Some(_) if create.or_replace => {
-                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view")));
-            }
-            _ => {
-                self.is_free(&schema, &name, false)?;
-                catalog.new_oid()
-            }
-        };
-        let view = View {
-            oid,
-            schema: schema.clone(),
-            name: name.clone(),
-            columns,
-            query: create.text.clone(),
-            search_path: self.view_path(create.temporary),
-            comment,
-            column_comments,
-            rights,
-            column_acls,
-        };
-        catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
-        self.publish(&[Object::View(view)], catalog)?;
-        Ok("CREATE VIEW")
     }
 
     pub(crate) fn create_schema(

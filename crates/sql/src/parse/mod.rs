@@ -129,6 +129,11 @@ pub(crate) fn with_sequences(text: &str, oid: impl FnMut(&str) -> Option<u32>) -
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_sequences(oid))
 }
 
+/// A query whose stars, which begin at these positions, are replaced by columns.
+pub(crate) fn with_columns(text: &str, items: &[(syntax::At, String)]) -> String {
+    Parser::new(text).map_or(text.to_string(), |parser| parser.with_columns(items))
+}
+
 /// A type's name, as `regtype` and `CAST` take it.
 ///
 /// # Errors

@@ -123,6 +123,28 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
+    /// The text of a query with the items that begin at these positions, which end with a star or are `TABLE name`, replaced
+    /// by columns.
+    pub fn with_columns(&self, items: &[(At, String)]) -> String {
+        let (mut text, mut end) = (String::new(), 0);
+        for (at, columns) in items {
+            let first = self.tokens.partition_point(|token| token.start < *at);
+            let is_star = |token: &Token<'_>| token.kind == TokenKind::Operator("*");
+            let is_table = matches!(&self.tokens[first].kind, TokenKind::Word(word) if word == "table");
+            let (last, columns) = match is_table {
+                true => (first, &format!("SELECT {columns} FROM")),
+                false => {
+                    let last = self.tokens[first..].iter().position(is_star);
+                    (last.map_or(first, |further| first + further), columns)
+                }
+            };
+            text += &self.text[end..self.tokens[first].start as usize];
+            text += columns;
+            end = self.tokens[last].end as usize;
+        }
+        text + &self.text[end..]
+    }
+
     /// The names that parentheses follow.
     pub fn called_names(&self) -> Vec<String> {
         let called = self.tokens.windows(2).filter(|pair| pair[1].kind == TokenKind::Mark("("));

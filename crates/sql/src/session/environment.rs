@@ -147,7 +147,7 @@ impl SessionEnvironment {
             sessions: shared.sessions.clone(),
             activity,
             pending: Pending::default(),
-            temporary: format!("pg_temp_{number}"),
+            temporary: format!("{}{number}", crate::catalog::store::TEMPORARY),
             has_brief_tables: false,
             transaction_start: start,
             statement_start: start,

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::bind::{BindContext, Checks, bind};
 use crate::catalog::rights::Rights;
+use crate::catalog::store::TEMPORARY;
 use crate::catalog::{
     Catalog, CatalogEnvironment, Column, ColumnOrigin, Deferral, IndexColumn, Persistence, Relation,
     Sequence, Table, View,
@@ -186,12 +187,13 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     for view in views(catalog) {
         let schema = schema_oid(catalog, &view.schema);
-        let of = ClassFacts::of(system, &view.rights);
+        let of = ClassFacts::in_schema(system, &view.rights, &view.schema);
         class(out, (view.oid, &view.name, schema), 'v', of, view.columns.len());
     }
     for sequence in sequences(catalog) {
         let schema = schema_oid(catalog, &sequence.schema);
-        class(out, (sequence.oid, &sequence.name, schema), 'S', ClassFacts::of(system, &sequence.rights), 3);
+        let of = ClassFacts::in_schema(system, &sequence.rights, &sequence.schema);
+        class(out, (sequence.oid, &sequence.name, schema), 'S', of, 3);
     }
 }
 
@@ -206,6 +208,12 @@ impl ClassFacts {
     /// A permanent relation with these rights.
     fn of(system: &SystemCatalog<'_>, rights: &Rights) -> ClassFacts {
         ClassFacts { owner: rights.owner, acl: acl_of(system, rights), persistence: 'p' }
+    }
+
+    /// A relation without rows of its own, which is temporary if its schema is.
+    fn in_schema(system: &SystemCatalog<'_>, rights: &Rights, schema: &str) -> ClassFacts {
+        let persistence = if schema.starts_with(TEMPORARY) { 't' } else { 'p' };
+        ClassFacts { persistence, ..ClassFacts::of(system, rights) }
     }
 }
 

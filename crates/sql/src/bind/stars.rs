@@ -1,0 +1,74 @@
+//! The stars of a view's query, written out: a view keeps the columns that its tables had when it was created.
+//!
+//! # Invariants
+//! - A column is named so that it keeps its meaning when the tables get further columns: by the relation that it comes from,
+//!   unless it is a joined column that belongs to none.
+//! - A query is only changed where every star of it can be written out.
+
+use crate::bind::binder::Binder;
+use crate::bind::scope::{Entry, VisibleColumn};
+use crate::parse::quote_identifier;
+use crate::parse::syntax::{At, SelectItem};
+
+/// The stars that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Stars {
+    /// Where each item begins, and the columns that it stands for.
+    pub found: Vec<(At, String)>,
+    /// Whether there is a star whose columns have no names of their own.
+    pub is_incomplete: bool,
+}
+
+impl Binder<'_> {
+    /// Notes an item with a star and the columns that it stands for, if that is asked.
+    pub fn note_star(&mut self, item: &SelectItem, columns: &[VisibleColumn], at: At) {
+        if self.foreign_text || self.stars.is_none() {
+            return;
+        }
+        let names: Option<Vec<String>> = match item {
+            SelectItem::AllOf(qualifier) => {
+                let relation: Vec<String> =
+                    qualifier.iter().map(|name| quote_identifier(&name.text).to_string()).collect();
+                let relation = relation.join(".");
+                let is_twice = |column: &&VisibleColumn| {
+                    columns.iter().filter(|other| other.name == column.name).count() > 1
+                };
+                let name = |column: &VisibleColumn| format!("{relation}.{}", quote_identifier(&column.name));
+                (!columns.iter().any(|column| is_twice(&column))).then(|| columns.iter().map(name).collect())
+            }
+            _ => {
+                let entries = &self.scope().entries;
+                columns.iter().map(|column| name_of(column, columns, entries)).collect()
+            }
+        };
+        let Some(stars) = &mut self.stars else { return };
+        match names {
+            Some(names) if !names.is_empty() => {
+                if !stars.found.iter().any(|(known, _)| *known == at) {
+                    stars.found.push((at, names.join(", ")));
+                }
+            }
+            _ => stars.is_incomplete = true,
+        }
+    }
+}
+
+/// A column's name, with that of its relation if it has one.
+fn name_of(column: &VisibleColumn, all: &[VisibleColumn], entries: &[Entry]) -> Option<String> {
+    let owner = entries.iter().find(|entry| {
+        let is_own = |own: &VisibleColumn| own.name == column.name && own.expr == column.expr;
+        let is_alone =
+            |name: &String| entries.iter().filter(|other| other.name.as_ref() == Some(name)).count() == 1;
+        entry.name.as_ref().is_some_and(is_alone)
+            && entry.columns.iter().filter(|own| own.name == column.name).count() == 1
+            && entry.columns.iter().any(is_own)
+    });
+    let name = quote_identifier(&column.name);
+    match owner.and_then(|entry| entry.name.as_ref()) {
+        Some(relation) => Some(format!("{}.{name}", quote_identifier(relation))),
+        None => {
+            let is_alone = all.iter().filter(|other| other.name == column.name).count() == 1;
+            is_alone.then(|| name.to_string())
+        }
+    }
+}
