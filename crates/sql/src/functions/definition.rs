@@ -93,11 +93,11 @@ pub trait WindowPartition {
     fn rows(&self) -> usize;
     /// An argument of the call, evaluated for a row.
     fn argument(&mut self, row: usize, argument: usize) -> Result<Value>;
-    /// The rows that equal this one in the window's ORDER BY.
+    /// The rows that equal the current one in the window's ORDER BY.
     fn peers(&self, row: usize) -> Range<usize>;
-    /// Which group of peers the row is in, from 0.
+    /// Which group of peers the current row is in, from 0.
     fn peer_group(&self, row: usize) -> usize;
-    /// The rows of this row's frame, in order, as ranges: several where some are excluded.
+    /// The rows of the current row's frame, in order, as ranges: several where some are excluded.
     fn frame(&self, row: usize) -> Frame;
     /// How many arguments the call has.
     fn arguments(&self) -> usize;

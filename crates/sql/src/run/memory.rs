@@ -2,8 +2,10 @@
 //!
 //! # Invariants
 //! - What is charged is an estimate: the values themselves and what they own on the heap.
-//! - An operator that can write rows to a temporary file asks [`Memory::has_room`] and writes them; everyone else
+//! - An operator that can write rows to a temporary file asks [`Memory::admits`] and writes them; everyone else
 //!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
+//! - An operator that can write rows to a temporary file may always hold [`LEAST_BYTES`], so that it makes progress
+//!   however much the statement's other operators hold.
 //! - What all statements of a database take together stays below their common limit, apart from
 //!   [`FREE_BYTES`] for each: so small statements run however much memory large ones take.
 //!
@@ -22,6 +24,9 @@ pub(crate) const MEMORY_BYTES_DEFAULT: usize = 256 << 20;
 
 /// What each statement may take without asking.
 const FREE_BYTES: usize = 256 << 10;
+
+/// What an operator that spills may hold even beyond the limits.
+const LEAST_BYTES: usize = 64 << 10;
 
 /// How much a statement asks for at a time.
 const LEASE_BYTES: usize = 1 << 20;
@@ -102,6 +107,16 @@ impl Memory {
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
         let needed = self.used.saturating_add(bytes);
         needed <= self.leased || needed <= self.limit && self.lease(needed)
+    }
+
+    /// Whether an operator that spills and holds `held` bytes may hold this much more.
+    pub(crate) fn admits(&mut self, held: usize, bytes: usize) -> bool {
+        held.saturating_add(bytes) <= LEAST_BYTES || self.has_room(bytes)
+    }
+
+    /// Counts memory that was [admitted](Self::admits).
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.used += bytes;
     }
 
     /// Leases memory until `needed` bytes may be used.
@@ -198,6 +213,16 @@ mod tests {
         assert!(part.charge(FREE_BYTES).is_ok() && !part.has_room(2 * LEASE_BYTES));
         drop((second, part));
         assert_eq!(shared.used(), 0);
+    }
+
+    #[test]
+    fn an_operator_that_spills_is_admitted_a_little_beyond_the_limit() {
+        let mut memory = Memory::of_session(10, Arc::default());
+        assert!(memory.admits(0, LEAST_BYTES) && !memory.admits(1, LEAST_BYTES));
+        memory.take(LEAST_BYTES);
+        assert!(memory.charge(1).is_err());
+        memory.release(LEAST_BYTES);
+        assert!(memory.charge(10).is_ok());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - Rows of a call with DISTINCT or ORDER BY are kept until the group ends; all others are accumulated at once.
-
-use std::cmp::Ordering;
+//! - Of a call with both, rows with equal arguments are beside each other in the order: what it does not say is decided by
+//!   the arguments, as in PostgreSQL.
 
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -15,7 +15,7 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::operator::sorted_rows::Sorted;
-use crate::run::order::compare_values;
+use crate::run::operator::spilled_states::GroupRows;
 use crate::types::Value;
 
 /// The state of one call in one group.
@@ -24,6 +24,7 @@ pub(crate) enum State {
     Count(i64),
     Plain(Box<dyn Accumulator>),
     /// Equal arguments count once; they are fed in order at the end, as PostgreSQL does, which sorts to find equal ones.
+    /// The rows that are here are not in a file.
     Distinct(Box<dyn Accumulator>, Box<HashSet<SmallVec<[Value; 1]>>>),
     /// Rows of arguments and sort keys, fed in order at the end.
     Ordered(Box<dyn Accumulator>, Box<Batch>),
@@ -52,15 +53,16 @@ impl State {
         })
     }
 
-    /// Takes a row in.
-    pub(crate) fn add(&mut self, call: &AggregateCall, run: &mut Run<'_>, row: &[Value]) -> Result<()> {
+    /// Takes a row in; gives what it takes, where it is kept: the caller counts it.
+    #[inline]
+    pub(crate) fn add(&mut self, call: &AggregateCall, run: &mut Run<'_>, row: &[Value]) -> Result<usize> {
         if let Some(filter) = call.filter
             && !matches!(row[filter], Value::Bool(true))
         {
-            return Ok(());
+            return Ok(0);
         }
         if call.function.is_strict && call.arguments.iter().any(|&slot| row[slot].is_null()) {
-            return Ok(());
+            return Ok(0);
         }
         match self {
             State::Count(count) => *count += 1,
@@ -74,17 +76,34 @@ impl State {
             State::Distinct(_, seen) => {
                 let arguments = arguments(call, row);
                 if !seen.contains(&arguments) {
-                    run.memory.charge(row_bytes(&arguments) + 32)?;
+                    let bytes = row_bytes(&arguments) + 32;
                     seen.insert(arguments.into_iter().collect());
+                    return Ok(bytes);
                 }
             }
             State::Ordered(_, rows) => {
                 let slots = call.arguments.iter().copied().chain(call.order.iter().map(|key| key.slot));
                 rows.push(slots.map(|slot| row[slot].clone()));
-                run.memory.charge(row_bytes(rows.row(rows.len() - 1)))?;
+                return Ok(row_bytes(rows.row(rows.len() - 1)));
             }
         }
-        Ok(())
+        Ok(0)
+    }
+
+    /// Moves out the rows that are kept: the arguments, then what they are ordered by.
+    pub(crate) fn take_rows(&mut self) -> Batch {
+        match self {
+            State::Distinct(_, seen) => {
+                let mut rows = Batch::new(seen.iter().next().map_or(0, |arguments| arguments.len()));
+                std::mem::take(&mut **seen).into_iter().for_each(|arguments| rows.push(arguments));
+                rows
+            }
+            State::Ordered(_, rows) => {
+                let empty = Batch::new(rows.width());
+                std::mem::replace(&mut **rows, empty)
+            }
+            State::Count(_) | State::Plain(_) => Batch::default(),
+        }
     }
 
     /// Takes in what another state has accumulated of other rows.
@@ -108,49 +127,65 @@ impl State {
         }
     }
 
-    /// The result; `direct`: what an ordered-set aggregate takes besides its rows.
-    pub(crate) fn finish(self, call: &AggregateCall, run: &mut Run<'_>, direct: &[Value]) -> Result<Value> {
-        match self {
-            State::Count(count) => Ok(Value::Int8(count)),
-            State::Plain(accumulator) => accumulator.finish(&mut context(run, call), direct),
-            State::Distinct(mut accumulator, seen) => {
-                let mut distinct: Vec<_> = seen.into_iter().collect();
-                if call.function.name != "count" {
-                    distinct.sort_unstable_by(|left, right| nulls_last(left, right));
+    /// The result. `direct`: what an ordered-set aggregate takes besides its rows; `spilled`: the rows that are not here.
+    pub(crate) fn finish(
+        self,
+        call: &AggregateCall,
+        run: &mut Run<'_>,
+        direct: &[Value],
+        spilled: Option<GroupRows<'_>>,
+    ) -> Result<Value> {
+        let mut state = self;
+        let rows = state.take_rows();
+        let mut accumulator = match state {
+            State::Count(count) => return Ok(Value::Int8(count)),
+            State::Plain(accumulator) => return accumulator.finish(&mut context(run, call), direct),
+            State::Distinct(accumulator, _) | State::Ordered(accumulator, _) => accumulator,
+        };
+        let width = call.arguments.len();
+        let mut last: Option<SmallVec<[Value; 1]>> = None;
+        let mut feed = |row: &[Value]| -> Result<()> {
+            if call.distinct {
+                if last.as_ref().is_some_and(|last| last[..] == row[..width]) {
+                    return Ok(());
                 }
-                for arguments in distinct {
-                    accumulator.accumulate(&mut context(run, call), &arguments)?;
-                }
-                accumulator.finish(&mut context(run, call), direct)
+                last = Some(row[..width].into());
             }
-            State::Ordered(mut accumulator, rows) => {
-                let width = call.arguments.len();
-                let place = |(at, key): (usize, &SortKey)| SortKey { slot: width + at, ..*key };
-                let keys: Vec<SortKey> = call.order.iter().enumerate().map(place).collect();
-                let mut sorted = Sorted::new(*rows, &keys);
-                let mut seen: HashSet<Vec<Value>> = HashSet::new();
+            accumulator.accumulate(&mut context(run, call), &row[..width])
+        };
+        match spilled {
+            Some(mut spilled) => spilled.each(&mut feed)?,
+            // The order makes no difference.
+            None if call.function.name == "count" && call.order.is_empty() => {
+                rows.rows().try_for_each(&mut feed)?
+            }
+            None => {
+                let mut sorted = Sorted::new(rows, &feeding_order(call, 0));
                 while let Some(batch) = sorted.next(usize::MAX) {
-                    for row in batch.rows() {
-                        if call.distinct && !seen.insert(row[..width].to_vec()) {
-                            continue;
-                        }
-                        accumulator.accumulate(&mut context(run, call), &row[..width])?;
-                    }
+                    batch.rows().try_for_each(&mut feed)?;
                 }
-                accumulator.finish(&mut context(run, call), direct)
             }
         }
+        accumulator.finish(&mut context(run, call), direct)
     }
 }
 
-/// The order of ORDER BY without further words.
-fn nulls_last(left: &[Value], right: &[Value]) -> Ordering {
-    let pairs = left.iter().zip(right);
-    let key = SortKey { slot: 0, descending: false, nulls_first: false };
-    pairs
-        .map(|(left, right)| compare_values(left, right, &key))
-        .find(|order| order.is_ne())
-        .unwrap_or(Ordering::Equal)
+/// Whether a call's rows are kept.
+pub(crate) fn keeps_rows(call: &AggregateCall) -> bool {
+    call.distinct || !call.order.is_empty()
+}
+
+/// The order in which rows of arguments and sort keys are fed; they begin at a slot.
+pub(crate) fn feeding_order(call: &AggregateCall, first: usize) -> Vec<SortKey> {
+    let width = call.arguments.len();
+    let place = |(at, key): (usize, &SortKey)| SortKey { slot: first + width + at, ..*key };
+    let mut keys: Vec<SortKey> = call.order.iter().enumerate().map(place).collect();
+    if call.distinct {
+        // The order of ORDER BY without further words.
+        let argument = |at| SortKey { slot: first + at, descending: false, nulls_first: false };
+        keys.extend((0..width).map(argument));
+    }
+    keys
 }
 
 fn arguments(call: &AggregateCall, row: &[Value]) -> SmallVec<[Value; 1]> {

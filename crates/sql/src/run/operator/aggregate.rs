@@ -6,6 +6,7 @@
 //! - Beyond the memory limit, rows of groups that are not there yet are written to files, divided by the hash of their keys, and
 //!   grouped part after part when the groups in memory have been given. From the first such row on, no group is added in memory,
 //!   even if the input releases some: rows of that group may be in a file.
+//! - With several grouping sets, a row in a file is there for one of them, whose number is in one more slot.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -14,19 +15,18 @@ use hashbrown::HashTable;
 use crate::error::Result;
 use crate::plan::node::AggregateNode;
 use crate::run::Run;
-use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::operator::accumulate::State;
 use crate::run::operator::parallel::groups_in_parallel;
+use crate::run::operator::spilled_states::SpilledStates;
 use crate::run::operator::{Operator, operator};
-use crate::run::order::{Hashing, hash_slots};
-use crate::run::spill::{Reader, Writer};
+use crate::run::order::Hashing;
+use crate::run::spill::{Division, Part};
 use crate::types::Value;
 
 /// What a state is charged.
 const STATE_BYTES: usize = 96;
-/// Into how many files rows are divided.
-const PARTS: usize = 16;
 /// In place of a group's number: the row is in a file.
 const IN_FILE: u32 = u32::MAX;
 
@@ -35,8 +35,13 @@ pub(crate) struct Aggregate<'e> {
     has_read: bool,
     groups: Groups,
     given: usize,
-    /// Rows on disk, each part with how often it was divided.
-    parts: Vec<(Writer, u32)>,
+    /// What calls with DISTINCT or ORDER BY keep.
+    spilled: SpilledStates,
+    /// Where rows of other groups go, and the level of their division; none: all of a part's rows fit.
+    division: Option<Division<1>>,
+    level: u32,
+    /// Parts that are to be grouped.
+    parts: Vec<Part<1>>,
 }
 
 /// The groups: their keys and states, one after the other.
@@ -48,15 +53,13 @@ pub(crate) struct Groups {
     bytes: usize,
 }
 
-/// Which groups may be added in memory.
+/// What happens beyond the memory limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// All: rows cannot go to files.
-    Unlimited,
-    /// As many as the memory limit leaves room for.
-    Limited,
-    /// None: rows of other groups are in files.
-    None,
+enum Beyond {
+    /// It fails with 53200.
+    Fails,
+    /// Rows go to files.
+    Spills,
 }
 
 /// Whether a set has the key at this position.
@@ -157,7 +160,16 @@ impl Groups {
 
 impl<'e> Aggregate<'e> {
     pub(crate) fn new(node: &'e AggregateNode) -> Aggregate<'e> {
-        Aggregate { node, has_read: false, groups: Groups::new(node.keys.len()), given: 0, parts: Vec::new() }
+        Aggregate {
+            node,
+            has_read: false,
+            groups: Groups::new(node.keys.len()),
+            given: 0,
+            spilled: SpilledStates::default(),
+            division: None,
+            level: 0,
+            parts: Vec::new(),
+        }
     }
 
     /// All groups of the input, in memory.
@@ -168,14 +180,20 @@ impl<'e> Aggregate<'e> {
         let mut input = operator(&node.input, run)?;
         let mut aggregate = Aggregate::new(node);
         while let Some(batch) = input.next(run)? {
-            aggregate.add(run, &batch, None)?;
+            aggregate.add(run, &batch, Beyond::Fails)?;
         }
         Ok(aggregate.groups)
     }
 
     /// The group of a row in a set. None: there is no room for another group.
     #[inline]
-    fn group(&mut self, run: &mut Run<'e>, row: &[Value], set: usize, room: Room) -> Result<Option<usize>> {
+    fn group(
+        &mut self,
+        run: &mut Run<'e>,
+        row: &[Value],
+        set: usize,
+        beyond: Beyond,
+    ) -> Result<Option<usize>> {
         let node = self.node;
         if node.keys.is_empty() && node.sets.len() == 1 && !self.groups.keys.is_empty() {
             return Ok(Some(0));
@@ -185,18 +203,22 @@ impl<'e> Aggregate<'e> {
         if let Some(group) = self.groups.find(node, hash, set, key) {
             return Ok(Some(group));
         }
-        if room == Room::None {
+        if self.division.is_some() {
+            self.put_aside(hash, row, set)?;
             return Ok(None);
         }
         let keys =
             (0..node.keys.len()).map(|at| if in_set(node, set, at) { key(at).clone() } else { Value::Null });
         let keys: Vec<Value> = std::iter::once(Value::Int4(set as i32)).chain(keys).collect();
         let bytes = row_bytes(&keys) + 24 + node.calls.len() * STATE_BYTES;
-        let is_limited = room == Room::Limited && self.groups.keys.len() > BATCH_ROWS;
-        if is_limited && !run.memory.has_room(bytes) {
-            return Ok(None);
+        match beyond {
+            Beyond::Fails => run.memory.charge(bytes)?,
+            Beyond::Spills if run.memory.admits(self.groups.bytes, bytes) => run.memory.take(bytes),
+            Beyond::Spills => {
+                self.put_aside(hash, row, set)?;
+                return Ok(None);
+            }
         }
-        run.memory.charge(bytes)?;
         self.groups.bytes += bytes;
         let number = self.groups.add(node, &run.hashing, hash, keys);
         for call in &node.calls {
@@ -206,58 +228,70 @@ impl<'e> Aggregate<'e> {
     }
 
     /// Feeds the rows of a batch to the states of their groups, call by call.
-    fn accumulate(&mut self, run: &mut Run<'e>, batch: &Batch, groups: &[u32]) -> Result<()> {
+    fn accumulate(&mut self, run: &mut Run<'e>, batch: &Batch, groups: &[u32], beyond: Beyond) -> Result<()> {
         let count = self.node.calls.len();
         for (at, call) in self.node.calls.iter().enumerate() {
             for (row, &group) in batch.rows().zip(groups).filter(|(_, group)| **group != IN_FILE) {
-                if let Some(state) = &mut self.groups.states[group as usize * count + at] {
-                    state.add(call, run, row)?;
+                let Some(state) = &mut self.groups.states[group as usize * count + at] else { continue };
+                let bytes = state.add(call, run, row)?;
+                if bytes == 0 {
+                    continue;
+                }
+                match beyond {
+                    Beyond::Fails => run.memory.charge(bytes)?,
+                    Beyond::Spills if self.spilled.add(run, bytes) => {
+                        self.spilled.write(run, &self.node.calls, &mut self.groups.states)?;
+                    }
+                    Beyond::Spills => {}
                 }
             }
         }
         Ok(())
     }
 
-    /// Groups the rows of a batch; without files, all groups stay in memory.
-    fn add(&mut self, run: &mut Run<'e>, batch: &Batch, mut files: Option<&mut Vec<Writer>>) -> Result<()> {
-        // Groups of several sets are not divided into files.
-        let is_bounded = files.is_some() && self.node.sets.len() == 1;
+    /// Groups the rows of a batch.
+    fn add(&mut self, run: &mut Run<'e>, batch: &Batch, beyond: Beyond) -> Result<()> {
+        let node = self.node;
         let mut groups = Vec::with_capacity(batch.len());
-        for set in 0..self.node.sets.len() {
+        let set_slot = node.input.width;
+        if batch.width() > set_slot {
+            // From a file.
+            for row in batch.rows() {
+                let set = usize::try_from(row[set_slot].any_int()).unwrap_or_default();
+                groups.push(self.group(run, row, set, beyond)?.map_or(IN_FILE, |group| group as u32));
+            }
+            self.accumulate(run, batch, &groups, beyond)?;
+            return run.check_interrupt();
+        }
+        for set in 0..node.sets.len() {
             groups.clear();
             for row in batch.rows() {
-                let has_files = files.as_ref().is_some_and(|files| !files.is_empty());
-                let room = match (is_bounded, has_files) {
-                    (false, _) => Room::Unlimited,
-                    (true, false) => Room::Limited,
-                    (true, true) => Room::None,
-                };
-                groups.push(match (self.group(run, row, set, room)?, &mut files) {
-                    (Some(group), _) => group as u32,
-                    (None, Some(files)) => {
-                        self.put_aside(run, row, files)?;
-                        IN_FILE
-                    }
-                    (None, None) => IN_FILE,
-                });
+                groups.push(self.group(run, row, set, beyond)?.map_or(IN_FILE, |group| group as u32));
             }
-            self.accumulate(run, batch, &groups)?;
+            self.accumulate(run, batch, &groups, beyond)?;
         }
         run.check_interrupt()
     }
 
-    fn put_aside(&self, run: &Run<'e>, row: &[Value], files: &mut Vec<Writer>) -> Result<()> {
-        while files.len() < PARTS {
-            files.push(Writer::new()?);
+    fn put_aside(&mut self, hash: u64, row: &[Value], set: usize) -> Result<()> {
+        let division = match &mut self.division {
+            Some(division) => division,
+            None => self.division.insert(Division::new(self.level)?),
+        };
+        let row = &row[..self.node.input.width];
+        match self.node.sets.len() {
+            1 => division.push(0, hash, row),
+            _ => division.push_with(0, hash, row, Value::Int4(set as i32)),
         }
-        let hash = hash_slots(&run.hashing, row, &self.node.keys);
-        // The bits that divide once do not divide what they have put together.
-        let shift = 60 - 4 * self.parts.last().map_or(0, |(_, divisions)| divisions % 15);
-        files[(hash >> shift) as usize % PARTS].push(row)
+    }
+
+    /// Ends the reading of the input, or of a part.
+    fn finish_reading(&mut self, run: &mut Run<'e>) -> Result<()> {
+        self.parts.extend(self.division.take().into_iter().flat_map(Division::into_parts));
+        self.spilled.finish_reading(run, &self.node.calls, &mut self.groups.states)
     }
 
     fn read_input(&mut self, run: &mut Run<'e>) -> Result<()> {
-        let mut files = Vec::new();
         if let Some(parts) = groups_in_parallel(self.node, run)? {
             for part in parts {
                 self.groups.merge(self.node, run, part)?;
@@ -265,36 +299,38 @@ impl<'e> Aggregate<'e> {
         } else {
             let mut input = operator(&self.node.input, run)?;
             while let Some(batch) = input.next(run)? {
-                self.add(run, &batch, Some(&mut files))?;
+                self.add(run, &batch, Beyond::Spills)?;
             }
         }
-        self.parts.extend(files.into_iter().map(|file| (file, 1)));
+        self.finish_reading(run)?;
         let is_empty = self.groups.keys.is_empty();
         for set in 0..self.node.sets.len() {
             // A set without keys is one group, even of no rows.
             if is_empty && self.node.sets[set].is_empty() {
                 let row = vec![Value::Null; self.node.input.width];
-                self.group(run, &row, set, Room::Unlimited)?;
+                self.group(run, &row, set, Beyond::Spills)?;
             }
         }
         Ok(())
     }
 
-    /// Groups the next part on disk. Whether there is one.
-    fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
-        let Some((file, divisions)) = self.parts.pop() else { return Ok(false) };
+    fn release(&mut self, run: &mut Run<'e>) {
         run.memory.release(self.groups.bytes);
         self.groups = Groups::new(self.node.keys.len());
+        self.spilled.clear(run);
+    }
+
+    /// Groups the next part on disk. Whether there is one.
+    fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
+        let Some(part) = self.parts.pop() else { return Ok(false) };
+        self.release(run);
         self.given = 0;
-        let mut reader: Reader = file.into_reader()?;
-        let mut files = Vec::new();
-        let empty = Writer::new()?;
-        self.parts.push((empty, divisions));
+        let ([mut reader], level) = part.read()?;
+        self.level = level;
         while let Some(batch) = reader.next()? {
-            self.add(run, &batch, Some(&mut files))?;
+            self.add(run, &batch, Beyond::Spills)?;
         }
-        self.parts.pop();
-        self.parts.extend(files.into_iter().map(|file| (file, divisions + 1)));
+        self.finish_reading(run)?;
         Ok(true)
     }
 
@@ -313,7 +349,7 @@ impl<'e> Aggregate<'e> {
                 let direct = call.direct.iter().map(|direct| run.evaluate(direct, &values[1..]));
                 let direct = direct.collect::<Result<Vec<_>>>()?;
                 if let Some(state) = self.groups.states[group * count + at].take() {
-                    row[keys + at] = state.finish(call, run, &direct)?;
+                    row[keys + at] = state.finish(call, run, &direct, self.spilled.rows(at, group))?;
                 }
             }
             if numbered {
@@ -335,7 +371,7 @@ impl<'e> Operator<'e> for Aggregate<'e> {
                 return Ok(Some(batch));
             }
             if !self.next_part(run)? {
-                run.memory.release(std::mem::take(&mut self.groups.bytes));
+                self.release(run);
                 return Ok(None);
             }
         }

@@ -1,17 +1,20 @@
 //! DISTINCT, DISTINCT ON, INTERSECT and EXCEPT.
 //!
 //! # Invariants
-//! - NULL equals NULL. Of equal rows the first one that comes in is kept, so that an order below survives.
+//! - NULL equals NULL. Of equal rows the first one that comes in is kept, so that an order below DISTINCT survives.
+//! - Beyond the memory limit, rows that equal none in memory are written to files, divided by their hash, and looked at part
+//!   after part. From the first such row on no row is added in memory: an equal one may be in a file.
 
 use hashbrown::HashTable;
 
 use crate::error::Result;
-use crate::plan::node::{SetOperation, SetOperationNode};
+use crate::plan::node::{SetOperation, SetOperationNode, SortKey};
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::operator::{Operator, Running};
 use crate::run::order::{hash_slots, same_slots};
+use crate::run::spill::{Division, Merging, Part, Reader, SortedRuns, Writer};
 use crate::types::Value;
 
 /// Rows, each of which is there once, found by the values in some slots.
@@ -22,13 +25,49 @@ pub(crate) struct RowSet {
     bytes: usize,
 }
 
+/// What became of a row that was to be added to a [`RowSet`].
+enum Added {
+    /// An equal one is there, at this position.
+    Found(usize),
+    /// It is the last one now.
+    New,
+    /// It would be new; its hash.
+    NoRoom(u64),
+}
+
 impl RowSet {
     pub(crate) fn new(width: usize, slots: Vec<usize>) -> RowSet {
         RowSet { rows: Batch::new(width), slots, table: HashTable::new(), bytes: 0 }
     }
 
-    /// Adds a row unless an equal one is there. Its position, and whether it is new.
-    pub(crate) fn add(&mut self, run: &mut Run<'_>, row: &[Value]) -> Result<(usize, bool)> {
+    /// Adds a row unless an equal one is there. Whether it is new.
+    ///
+    /// # Errors
+    /// 53200: there is no room for it.
+    pub(crate) fn add(&mut self, run: &mut Run<'_>, row: &[Value]) -> Result<bool> {
+        match self.add_if(run, row, |run, _, bytes| run.memory.charge(bytes).map(|()| true))? {
+            Added::New => Ok(true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Adds a row unless an equal one is there, or others are in files already, or there is no room.
+    fn add_or_spill(&mut self, run: &mut Run<'_>, row: &[Value], has_files: bool) -> Result<Added> {
+        self.add_if(run, row, |run, held, bytes| {
+            let admits = !has_files && run.memory.admits(held, bytes);
+            if admits {
+                run.memory.take(bytes);
+            }
+            Ok(admits)
+        })
+    }
+
+    fn add_if(
+        &mut self,
+        run: &mut Run<'_>,
+        row: &[Value],
+        charge: impl FnOnce(&mut Run<'_>, usize, usize) -> Result<bool>,
+    ) -> Result<Added> {
         let (rows, slots) = (&self.rows, &self.slots);
         let hash = hash_slots(&run.hashing, row, slots);
         let entry = self.table.entry(
@@ -37,14 +76,16 @@ impl RowSet {
             |&other| hash_slots(&run.hashing, rows.row(other as usize), slots),
         );
         match entry {
-            hashbrown::hash_table::Entry::Occupied(found) => Ok((*found.get() as usize, false)),
+            hashbrown::hash_table::Entry::Occupied(found) => Ok(Added::Found(*found.get() as usize)),
             hashbrown::hash_table::Entry::Vacant(vacant) => {
                 let bytes = row_bytes(row) + 8;
-                run.memory.charge(bytes)?;
+                if !charge(run, self.bytes, bytes)? {
+                    return Ok(Added::NoRoom(hash));
+                }
                 self.bytes += bytes;
                 vacant.insert(rows.len() as u32);
                 self.rows.push_row(row);
-                Ok((self.rows.len() - 1, true))
+                Ok(Added::New)
             }
         }
     }
@@ -66,25 +107,95 @@ impl RowSet {
 pub(crate) struct DistinctRows<'e> {
     input: Running<'e>,
     seen: RowSet,
+    /// Rows beyond the memory limit, numbered in one more slot.
+    division: Option<Division<1>>,
+    numbered: i64,
+    /// The first ones of those, in their order.
+    rest: Option<Merging>,
 }
 
 impl<'e> DistinctRows<'e> {
     pub(crate) fn new(input: Running<'e>, width: usize, slots: &[usize]) -> DistinctRows<'e> {
-        DistinctRows { input, seen: RowSet::new(width, slots.to_vec()) }
+        let seen = RowSet::new(width, slots.to_vec());
+        DistinctRows { input, seen, division: None, numbered: 0, rest: None }
+    }
+
+    /// The order of numbered rows.
+    fn by_number(&self) -> [SortKey; 1] {
+        [SortKey { slot: self.seen.rows.width(), descending: false, nulls_first: false }]
+    }
+
+    /// Whether a row is the first of its kind in memory; one that may be in a file goes there.
+    fn is_first(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
+        match self.seen.add_or_spill(run, row, self.division.is_some())? {
+            Added::New => Ok(true),
+            Added::Found(_) => Ok(false),
+            Added::NoRoom(hash) => {
+                let division = match &mut self.division {
+                    Some(division) => division,
+                    None => self.division.insert(Division::new(0)?),
+                };
+                division.push_with(0, hash, row, Value::Int8(self.numbered))?;
+                self.numbered += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    /// The first rows of each kind among those in files.
+    fn look_at_files(&self, run: &mut Run<'e>, division: Division<1>) -> Result<Merging> {
+        let order = self.by_number();
+        let mut runs = SortedRuns::default();
+        let mut parts: Vec<Part<1>> = division.into_parts().collect();
+        while let Some(part) = parts.pop() {
+            let ([mut reader], level) = part.read()?;
+            let mut seen = RowSet::new(self.seen.rows.width() + 1, self.seen.slots.clone());
+            let mut division: Option<Division<1>> = None;
+            while let Some(batch) = reader.next()? {
+                for row in batch.rows() {
+                    if let Added::NoRoom(hash) = seen.add_or_spill(run, row, division.is_some())? {
+                        let division = match &mut division {
+                            Some(division) => division,
+                            None => division.insert(Division::new(level)?),
+                        };
+                        division.push(0, hash, row)?;
+                    }
+                }
+                run.check_interrupt()?;
+            }
+            parts.extend(division.into_iter().flat_map(Division::into_parts));
+            // Rows are in a part in the order of their numbers.
+            let mut writer = Writer::new()?;
+            writer.write(&seen.rows)?;
+            seen.forget(run);
+            runs.push(writer, &order)?;
+        }
+        runs.merge()
     }
 }
 
 impl<'e> Operator<'e> for DistinctRows<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        while let Some(mut batch) = self.input.next(run)? {
-            batch.retain(|row| self.seen.add(run, row).map(|(_, is_new)| is_new))?;
-            if !batch.is_empty() {
-                return Ok(Some(batch));
+        if self.rest.is_none() {
+            while let Some(mut batch) = self.input.next(run)? {
+                batch.retain(|row| self.is_first(run, row))?;
+                if !batch.is_empty() {
+                    return Ok(Some(batch));
+                }
+                run.check_interrupt()?;
             }
-            run.check_interrupt()?;
+            self.seen.forget(run);
+            let Some(division) = self.division.take() else { return Ok(None) };
+            self.rest = Some(self.look_at_files(run, division)?);
         }
-        self.seen.forget(run);
-        Ok(None)
+        let order = self.by_number();
+        let Some(numbered) = self.rest.as_mut().map(|rest| rest.next(&order)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let width = numbered.width() - 1;
+        let mut batch = Batch::with_capacity(width, numbered.len());
+        numbered.rows().for_each(|row| batch.push_row(&row[..width]));
+        Ok(Some(batch))
     }
 }
 
@@ -117,11 +228,35 @@ impl<'e> Operator<'e> for FirstOfEach<'e> {
 /// INTERSECT and EXCEPT: the right side's rows are counted, then the left side's rows are passed on or not.
 pub(crate) struct SetRows<'e> {
     node: &'e SetOperationNode,
-    left: Running<'e>,
-    right: Option<Running<'e>>,
+    /// The inputs, then those of each part.
+    right: Option<Source<'e>>,
+    left: Source<'e>,
     rows: RowSet,
     /// For each row of `rows` how often the right side still has it; of a row that was given once, nothing.
     counts: Vec<u64>,
+    /// Where rows of both sides go beyond the memory limit, and the level of their division.
+    division: Option<Division<2>>,
+    level: u32,
+    parts: Vec<Part<2>>,
+}
+
+/// Which side of a part is which.
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+
+/// Where rows come from.
+enum Source<'e> {
+    Input(Running<'e>),
+    File(Reader),
+}
+
+impl<'e> Source<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        match self {
+            Source::Input(input) => input.next(run),
+            Source::File(reader) => reader.next(),
+        }
+    }
 }
 
 impl<'e> SetRows<'e> {
@@ -129,63 +264,92 @@ impl<'e> SetRows<'e> {
         let width = node.left.width;
         SetRows {
             node,
-            left,
-            right: Some(right),
+            left: Source::Input(left),
+            right: Some(Source::Input(right)),
             rows: RowSet::new(width, (0..width).collect()),
             counts: Vec::new(),
+            division: None,
+            level: 0,
+            parts: Vec::new(),
         }
     }
 
-    fn keeps(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
-        let found = self.rows.find(run, row);
-        let is_right = found.is_some_and(|position| self.counts[position] > 0);
-        match (self.node.kind, self.node.all) {
-            (SetOperation::Intersect, all) => {
-                if let (Some(position), true) = (found, is_right) {
-                    self.counts[position] = if all { self.counts[position] - 1 } else { 0 };
+    fn put_aside(&mut self, side: usize, hash: u64, row: &[Value]) -> Result<()> {
+        let division = match &mut self.division {
+            Some(division) => division,
+            None => self.division.insert(Division::new(self.level)?),
+        };
+        division.push(side, hash, row)
+    }
+
+    fn count_right(&mut self, run: &mut Run<'e>, right: &mut Source<'e>) -> Result<()> {
+        while let Some(batch) = right.next(run)? {
+            for row in batch.rows() {
+                match self.rows.add_or_spill(run, row, self.division.is_some())? {
+                    Added::New => self.counts.push(1),
+                    Added::Found(position) => self.counts[position] += 1,
+                    Added::NoRoom(hash) => self.put_aside(RIGHT, hash, row)?,
                 }
-                Ok(is_right)
             }
-            (SetOperation::Except, true) => {
-                if let (Some(position), true) = (found, is_right) {
-                    self.counts[position] -= 1;
-                }
-                Ok(!is_right)
-            }
-            // What was given is put among the right side's rows, so that it is not given again.
-            (SetOperation::Except, false) => {
-                let (position, is_new) = self.rows.add(run, row)?;
-                if is_new {
-                    self.counts.push(1);
-                }
-                debug_assert!(position < self.counts.len());
-                Ok(is_new)
-            }
+            run.check_interrupt()?;
         }
+        Ok(())
+    }
+
+    /// Whether a row of the left side is passed on now.
+    fn keeps(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
+        if (self.node.kind, self.node.all) == (SetOperation::Except, false) {
+            // What was given is put among the right side's rows, so that it is not given again.
+            return match self.rows.add_or_spill(run, row, self.division.is_some())? {
+                Added::New => Ok(true),
+                Added::Found(_) => Ok(false),
+                Added::NoRoom(hash) => self.put_aside(LEFT, hash, row).map(|()| false),
+            };
+        }
+        let Some(position) = self.rows.find(run, row) else {
+            if self.division.is_some() {
+                let hash = hash_slots(&run.hashing, row, &self.rows.slots);
+                return self.put_aside(LEFT, hash, row).map(|()| false);
+            }
+            return Ok(self.node.kind == SetOperation::Except);
+        };
+        let count = &mut self.counts[position];
+        let is_right = *count > 0;
+        match self.node.all {
+            true => *count = count.saturating_sub(1),
+            false => *count = 0,
+        }
+        Ok(is_right == (self.node.kind == SetOperation::Intersect))
+    }
+
+    /// Goes to the next part on disk. Whether there is one.
+    fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
+        self.rows.forget(run);
+        self.counts.clear();
+        self.parts.extend(self.division.take().into_iter().flat_map(Division::into_parts));
+        let Some(part) = self.parts.pop() else { return Ok(false) };
+        let ([left, right], level) = part.read()?;
+        (self.left, self.right, self.level) = (Source::File(left), Some(Source::File(right)), level);
+        Ok(true)
     }
 }
 
 impl<'e> Operator<'e> for SetRows<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        if let Some(mut right) = self.right.take() {
-            while let Some(batch) = right.next(run)? {
-                for row in batch.rows() {
-                    let (position, is_new) = self.rows.add(run, row)?;
-                    if is_new {
-                        self.counts.push(0);
-                    }
-                    self.counts[position] += 1;
+        loop {
+            if let Some(mut right) = self.right.take() {
+                self.count_right(run, &mut right)?;
+            }
+            while let Some(mut batch) = self.left.next(run)? {
+                batch.retain(|row| self.keeps(run, row))?;
+                if !batch.is_empty() {
+                    return Ok(Some(batch));
                 }
+                run.check_interrupt()?;
+            }
+            if !self.next_part(run)? {
+                return Ok(None);
             }
         }
-        while let Some(mut batch) = self.left.next(run)? {
-            batch.retain(|row| self.keeps(run, row))?;
-            if !batch.is_empty() {
-                return Ok(Some(batch));
-            }
-            run.check_interrupt()?;
-        }
-        self.rows.forget(run);
-        Ok(None)
     }
 }

@@ -197,13 +197,16 @@ impl<'e> HashJoin<'e> {
         let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
         while let Some(batch) = right.next(run)? {
             let bytes = batch_bytes(&batch);
-            if !run.memory.has_room(bytes) && !self.node.null_aware {
+            if !run.memory.admits(self.bytes, bytes) && !self.node.null_aware {
                 let parts =
                     Parts::divide(self.node, run, &mut build.rows, batch, &mut right, &mut self.left)?;
                 self.parts = Some(parts);
                 return self.next_part(run).map(|_| ());
             }
-            run.memory.charge(bytes)?;
+            match self.node.null_aware {
+                true => run.memory.charge(bytes)?,
+                false => run.memory.take(bytes),
+            }
             self.bytes += bytes;
             build.add(self.node, run, batch);
         }
@@ -226,8 +229,12 @@ impl<'e> HashJoin<'e> {
         self.unmatched = None;
         let Some(parts) = &mut self.parts else { return Ok(false) };
         let Some(rows) = parts.next_right(self.node, run)? else { return Ok(false) };
-        self.bytes = batch_bytes(&rows);
-        run.memory.charge(self.bytes)?;
+        let bytes = batch_bytes(&rows);
+        match run.memory.admits(0, bytes) {
+            true => run.memory.take(bytes),
+            false => run.memory.charge(bytes)?,
+        }
+        self.bytes = bytes;
         let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
         build.add(self.node, run, rows);
         self.start_probing(build);

@@ -19,10 +19,12 @@ mod project;
 mod recursive;
 pub(crate) mod scan;
 mod sort;
-mod sorted_rows;
+pub(super) mod sorted_rows;
 mod spilled_join;
+mod spilled_states;
 mod window;
 mod window_frame;
+mod window_rows;
 
 pub(crate) use hash_join::{Build, KeyFilter};
 
@@ -82,8 +84,8 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
             }
         }
         Node::Aggregate(node) => Box::new(aggregate::Aggregate::new(node)),
-        Node::Window(node) => Box::new(window::Windows::new(node, operator(&node.input, run)?)),
-        Node::Sort { input, keys, limit } => Box::new(sort::Sort::new(input, keys, limit.as_ref())),
+        Node::Window(node) => Box::new(window::Windows::new(node)),
+        Node::Sort { input, keys, limit } => Box::new(sort::Sort::new(input, &keys[..], limit.as_ref())),
         Node::Limit { input, limit } => Box::new(limit::LimitRows::new(operator(input, run)?, limit)),
         Node::Distinct { input, slots } => {
             Box::new(distinct::DistinctRows::new(operator(input, run)?, plan.width, slots))

@@ -79,7 +79,7 @@ impl<'e> Operator<'e> for Recursion<'e> {
             let Some(round) = &mut self.round else { return Ok(None) };
             if let Some(mut batch) = round.next(run)? {
                 if let Some(seen) = &mut self.seen {
-                    batch.retain(|row| seen.add(run, row).map(|(_, is_new)| is_new))?;
+                    batch.retain(|row| seen.add(run, row))?;
                 }
                 if batch.is_empty() {
                     continue;

@@ -8,7 +8,7 @@
 //! A large input is divided among threads if it can be ([`parallel`](super::parallel)): each sorts a part, and the parts are
 //! merged in their order.
 
-use std::cmp::Ordering;
+use std::borrow::Cow;
 
 use crate::error::Result;
 use crate::plan::node::{Limit, Plan, SortKey};
@@ -20,7 +20,7 @@ use crate::run::operator::parallel::{PartWork, in_parallel};
 use crate::run::operator::sorted_rows::{Sorted, merge_sorted};
 use crate::run::operator::{Operator, operator};
 use crate::run::order::compare_rows;
-use crate::run::spill::{Reader, Writer};
+use crate::run::spill::{Merging, SortedRuns};
 use crate::types::Value;
 
 /// Up to how many rows a limit is kept by sorting again and again; above, everything is sorted.
@@ -28,15 +28,16 @@ const TOP_ROWS_MAX: u64 = 100_000;
 
 pub(crate) struct Sort<'e> {
     input: &'e Plan,
-    keys: &'e [SortKey],
+    keys: Cow<'e, [SortKey]>,
     limit: Option<&'e Limit>,
     state: State,
 }
 
 enum State {
     Collecting,
-    Memory(Vec<Sorted>),
-    Merging(Vec<RunOfRows>),
+    /// Sorted parts, and what they are charged.
+    Memory(Vec<Sorted>, usize),
+    Merging(Merging),
 }
 
 /// Rows that are to be sorted.
@@ -58,22 +59,25 @@ impl Collected {
         batch.rows().map(row_bytes).sum()
     }
 
-    /// Adds a batch that was admitted.
-    fn add(
-        &mut self,
-        run: &mut Run<'_>,
-        batch: Batch,
-        bytes: usize,
-        (keys, needed): (&[SortKey], Option<u64>),
-    ) -> Result<()> {
-        run.memory.charge(bytes)?;
+    fn append(&mut self, batch: Batch, bytes: usize) {
         self.bytes += bytes;
         if self.rows.is_empty() {
             self.rows = batch;
         } else {
             self.rows.append(batch);
         }
-        let Some(needed) = needed else { return Ok(()) };
+    }
+
+    /// Adds a batch that was admitted and is charged.
+    fn add(
+        &mut self,
+        run: &mut Run<'_>,
+        batch: Batch,
+        bytes: usize,
+        (keys, needed): (&[SortKey], Option<u64>),
+    ) {
+        self.append(batch, bytes);
+        let Some(needed) = needed else { return };
         if self.rows.len() as u64 > 2 * needed + BATCH_ROWS as u64 {
             let (width, needed) = (self.rows.width(), needed as usize);
             let first = Sorted::new(std::mem::take(&mut self.rows), keys).next(needed);
@@ -83,18 +87,17 @@ impl Collected {
             run.memory.release(self.bytes - kept.min(self.bytes));
             self.bytes = kept;
         }
-        Ok(())
     }
 }
 
 /// Sorting a part of the rows, all in memory.
-struct SortedPart<'e> {
+struct SortedPart<'e, 'k> {
     input: &'e Plan,
-    keys: &'e [SortKey],
+    keys: &'k [SortKey],
     needed: Option<u64>,
 }
 
-impl<'e> PartWork<'e> for SortedPart<'e> {
+impl<'e> PartWork<'e> for SortedPart<'e, '_> {
     type Output = (Sorted, usize);
 
     fn run<'p>(&self, run: &mut Run<'p>) -> Result<(Sorted, usize)>
@@ -105,43 +108,20 @@ impl<'e> PartWork<'e> for SortedPart<'e> {
         let mut collected = Collected::default();
         while let Some(mut batch) = input.next(run)? {
             let bytes = collected.admit(&mut batch, self.keys);
-            collected.add(run, batch, bytes, (self.keys, self.needed))?;
+            run.memory.charge(bytes)?;
+            collected.add(run, batch, bytes, (self.keys, self.needed));
         }
         Ok((Sorted::new(collected.rows, self.keys), collected.bytes))
     }
 }
 
-/// Sorted rows on disk, with the row that is to be given next.
-struct RunOfRows {
-    reader: Reader,
-    batch: Batch,
-    position: usize,
-}
-
-impl RunOfRows {
-    fn row(&self) -> &[Value] {
-        self.batch.row(self.position)
-    }
-
-    /// Goes to the next row. Whether there is one.
-    fn advance(&mut self) -> Result<bool> {
-        self.position += 1;
-        if self.position < self.batch.len() {
-            return Ok(true);
-        }
-        self.position = 0;
-        match self.reader.next()? {
-            Some(batch) => {
-                self.batch = batch;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-}
-
 impl<'e> Sort<'e> {
-    pub(crate) fn new(input: &'e Plan, keys: &'e [SortKey], limit: Option<&'e Limit>) -> Sort<'e> {
+    pub(crate) fn new(
+        input: &'e Plan,
+        keys: impl Into<Cow<'e, [SortKey]>>,
+        limit: Option<&'e Limit>,
+    ) -> Sort<'e> {
+        let keys = keys.into();
         Sort { input, keys, limit, state: State::Collecting }
     }
 
@@ -150,12 +130,12 @@ impl<'e> Sort<'e> {
             Some(limit) => Counts::of(limit, run)?.needed().filter(|&needed| needed <= TOP_ROWS_MAX),
             None => None,
         };
-        let work = SortedPart { input: self.input, keys: self.keys, needed };
+        let work = SortedPart { input: self.input, keys: &self.keys, needed };
         if let Some(parts) = in_parallel(self.input, run, &work)? {
             let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
             if run.memory.has_room(bytes) {
                 run.memory.charge(bytes)?;
-                return Ok(State::Memory(parts.into_iter().map(|(sorted, _)| sorted).collect()));
+                return Ok(State::Memory(parts.into_iter().map(|(sorted, _)| sorted).collect(), bytes));
             }
         }
         self.collect_alone(run, needed)
@@ -165,57 +145,26 @@ impl<'e> Sort<'e> {
     fn collect_alone(&mut self, run: &mut Run<'e>, needed: Option<u64>) -> Result<State> {
         let mut input = operator(self.input, run)?;
         let mut collected = Collected::default();
-        let mut runs: Vec<Writer> = Vec::new();
+        let mut runs = SortedRuns::default();
         while let Some(mut batch) = input.next(run)? {
-            let bytes = collected.admit(&mut batch, self.keys);
-            if !run.memory.has_room(bytes) && collected.rows.len() > BATCH_ROWS {
-                runs.push(self.write(std::mem::take(&mut collected.rows))?);
+            let bytes = collected.admit(&mut batch, &self.keys);
+            if !run.memory.admits(collected.bytes, bytes) {
+                // The batch, which is in memory anyway, goes with them.
+                run.memory.take(bytes);
+                collected.append(batch, bytes);
+                runs.sort(std::mem::take(&mut collected.rows), &self.keys)?;
                 run.memory.release(std::mem::take(&mut collected.bytes));
+                continue;
             }
-            collected.add(run, batch, bytes, (self.keys, needed))?;
+            run.memory.take(bytes);
+            collected.add(run, batch, bytes, (&self.keys, needed));
         }
         if runs.is_empty() {
-            return Ok(State::Memory(vec![Sorted::new(collected.rows, self.keys)]));
+            return Ok(State::Memory(vec![Sorted::new(collected.rows, &self.keys)], collected.bytes));
         }
-        runs.push(self.write(collected.rows)?);
+        runs.sort(collected.rows, &self.keys)?;
         run.memory.release(collected.bytes);
-        let mut merged = Vec::with_capacity(runs.len());
-        for writer in runs {
-            let mut reader = writer.into_reader()?;
-            if let Some(batch) = reader.next()? {
-                merged.push(RunOfRows { reader, batch, position: 0 });
-            }
-        }
-        Ok(State::Merging(merged))
-    }
-
-    /// Writes rows, sorted, to a file.
-    fn write(&self, rows: Batch) -> Result<Writer> {
-        let mut writer = Writer::new()?;
-        let mut sorted = Sorted::new(rows, self.keys);
-        while let Some(batch) = sorted.next(BATCH_ROWS) {
-            writer.write(&batch)?;
-        }
-        Ok(writer)
-    }
-
-    /// The next rows of all runs together. Of equal rows, the earlier run's come first.
-    fn merge(runs: &mut Vec<RunOfRows>, keys: &[SortKey]) -> Result<Option<Batch>> {
-        let Some(first) = runs.first() else { return Ok(None) };
-        let mut batch = Batch::new(first.batch.width());
-        while !batch.is_full() && !runs.is_empty() {
-            let mut least = 0;
-            for other in 1..runs.len() {
-                if compare_rows(runs[other].row(), runs[least].row(), keys) == Ordering::Less {
-                    least = other;
-                }
-            }
-            batch.push_row(runs[least].row());
-            if !runs[least].advance()? {
-                runs.remove(least);
-            }
-        }
-        Ok(Some(batch))
+        Ok(State::Merging(runs.merge()?))
     }
 }
 
@@ -225,8 +174,15 @@ impl<'e> Operator<'e> for Sort<'e> {
             self.state = self.collect(run)?;
         }
         match &mut self.state {
-            State::Memory(parts) => Ok(merge_sorted(parts, self.keys, BATCH_ROWS)),
-            State::Merging(runs) => Self::merge(runs, self.keys),
+            State::Memory(parts, bytes) => {
+                let batch = merge_sorted(parts, &self.keys, BATCH_ROWS);
+                if batch.is_none() {
+                    parts.clear();
+                    run.memory.release(std::mem::take(bytes));
+                }
+                Ok(batch)
+            }
+            State::Merging(runs) => runs.next(&self.keys),
             State::Collecting => Ok(None),
         }
     }

@@ -5,7 +5,7 @@
 //!   divided again by other bits of the hash, at most [`DIVISIONS_MAX`] times: then it fails with 53200.
 
 use crate::error::Result;
-use crate::plan::node::HashNode;
+use crate::plan::node::{HashNode, JoinKind};
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
@@ -43,15 +43,25 @@ fn empty_parts(divisions: u32) -> Result<Vec<Part>> {
         .collect()
 }
 
+/// Whether rows of the right side that have no partner are not in the result.
+fn drops_nulls(node: &HashNode) -> bool {
+    !matches!(node.kind, JoinKind::Right | JoinKind::Full)
+}
+
+/// Divides rows of a side; those of the right side that neither have a partner nor are in the result are left out.
 fn scatter(
+    node: &HashNode,
     run: &Run<'_>,
     parts: &mut [Part],
     batch: &Batch,
-    keys: &[usize],
     division: u32,
     is_right: bool,
 ) -> Result<()> {
+    let keys = if is_right { &node.right_keys } else { &node.left_keys };
     for row in batch.rows() {
+        if is_right && drops_nulls(node) && keys.iter().any(|&slot| row[slot].is_null()) {
+            continue;
+        }
         let part = &mut parts[part_of(hash_slots(&run.hashing, row, keys), division)];
         if is_right {
             part.right_bytes += row_bytes(row) + 8;
@@ -74,14 +84,14 @@ impl Parts {
         left: &mut Running<'e>,
     ) -> Result<Parts> {
         let mut parts = empty_parts(1)?;
-        scatter(run, &mut parts, read, &node.right_keys, 0, true)?;
+        scatter(node, run, &mut parts, read, 0, true)?;
         *read = Batch::default();
-        scatter(run, &mut parts, &batch, &node.right_keys, 0, true)?;
+        scatter(node, run, &mut parts, &batch, 0, true)?;
         while let Some(batch) = right.next(run)? {
-            scatter(run, &mut parts, &batch, &node.right_keys, 0, true)?;
+            scatter(node, run, &mut parts, &batch, 0, true)?;
         }
         while let Some(batch) = left.next(run)? {
-            scatter(run, &mut parts, &batch, &node.left_keys, 0, false)?;
+            scatter(node, run, &mut parts, &batch, 0, false)?;
         }
         Ok(Parts { waiting: parts, left: None })
     }
@@ -89,7 +99,7 @@ impl Parts {
     /// The right side of the next part; none if all are done.
     pub(crate) fn next_right(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<Option<Batch>> {
         while let Some(part) = self.waiting.pop() {
-            if !run.memory.has_room(part.right_bytes) && part.divisions < DIVISIONS_MAX {
+            if !run.memory.admits(0, part.right_bytes) && part.divisions < DIVISIONS_MAX {
                 self.divide_again(node, run, part)?;
                 continue;
             }
@@ -106,12 +116,10 @@ impl Parts {
 
     fn divide_again(&mut self, node: &HashNode, run: &Run<'_>, part: Part) -> Result<()> {
         let mut parts = empty_parts(part.divisions + 1)?;
-        for (writer, keys, is_right) in
-            [(part.right, &node.right_keys, true), (part.left, &node.left_keys, false)]
-        {
+        for (writer, is_right) in [(part.right, true), (part.left, false)] {
             let mut reader = writer.into_reader()?;
             while let Some(batch) = reader.next()? {
-                scatter(run, &mut parts, &batch, keys, part.divisions, is_right)?;
+                scatter(node, run, &mut parts, &batch, part.divisions, is_right)?;
             }
         }
         self.waiting.append(&mut parts);

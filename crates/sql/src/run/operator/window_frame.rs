@@ -11,18 +11,18 @@ use crate::functions::resolve::resolve_operator;
 use crate::functions::{Frame, FunctionContext, ScalarFunction};
 use crate::plan::node::{FrameEnd, FrameNode, SortKey};
 use crate::run::Run;
+use crate::run::operator::window_rows::PartitionRows;
 use crate::types::datetime::date_to_timestamp_clamped;
 use crate::types::{Type, Value};
 
-/// What the frames of a partition's rows depend on.
-pub(crate) struct Frames<'f, 'e> {
-    pub(crate) frame: &'e FrameNode,
-    pub(crate) order: &'e [SortKey],
-    /// For each row its group of peers, and where each group begins.
-    pub(crate) groups: &'f [usize],
-    pub(crate) starts: &'f [usize],
-    pub(crate) rows: usize,
-    pub(crate) row: &'f dyn Fn(usize) -> &'f [Value],
+/// The frames of a call in a partition.
+pub(crate) struct Frames<'e> {
+    frame: &'e FrameNode,
+    order: &'e [SortKey],
+    start: End,
+    end: End,
+    /// Where the last search for each end by value has ended: the next one mostly ends there or a little behind.
+    found: [usize; 2],
 }
 
 /// One end, with its offset evaluated.
@@ -38,86 +38,64 @@ enum End {
     },
 }
 
-impl<'e> Frames<'_, 'e> {
-    /// The frame of each row: ranges of rows.
-    pub(crate) fn all(&self, run: &mut Run<'e>) -> Result<Vec<Frame>> {
-        let start = self.end(run, &self.frame.start)?;
-        let end = self.end(run, &self.frame.end)?;
-        (0..self.rows)
-            .map(|row| {
-                let from = self.first(run, &start, row)?;
-                let to = self.last(run, &end, row)?;
-                Ok(self.exclude(from.min(self.rows)..to.min(self.rows), row))
-            })
-            .collect()
+/// Whether frames count groups of peers.
+pub(crate) fn counts_groups(frame: &FrameNode) -> bool {
+    let has_offset = |end: &FrameEnd| matches!(end, FrameEnd::Preceding(_) | FrameEnd::Following(_));
+    frame.unit == FrameUnit::Groups && (has_offset(&frame.start) || has_offset(&frame.end))
+}
+
+impl<'e> Frames<'e> {
+    /// Evaluates the offsets.
+    pub(crate) fn new(run: &mut Run<'e>, frame: &'e FrameNode, order: &'e [SortKey]) -> Result<Frames<'e>> {
+        let start = end_of(run, frame, &frame.start)?;
+        let end = end_of(run, frame, &frame.end)?;
+        Ok(Frames { frame, order, start, end, found: [0, 0] })
     }
 
-    fn end(&self, run: &mut Run<'e>, end: &'e FrameEnd) -> Result<End> {
-        let (offset, is_before) = match end {
-            FrameEnd::UnboundedPreceding | FrameEnd::UnboundedFollowing => return Ok(End::Unbounded),
-            FrameEnd::CurrentRow => return Ok(End::Current),
-            FrameEnd::Preceding(offset) => (offset, true),
-            FrameEnd::Following(offset) => (offset, false),
-        };
-        let offset = run.evaluate(offset, &[])?;
-        let place = if std::ptr::eq(end, &self.frame.start) { "starting" } else { "ending" };
-        if offset.is_null() {
-            return Err(SqlError::new(
-                SqlState::NULL_VALUE_NOT_ALLOWED,
-                format!("frame {place} offset must not be null"),
-            ));
-        }
-        if is_negative(&offset) {
-            let message = match self.frame.unit {
-                FrameUnit::Range => "invalid preceding or following size in window function".to_string(),
-                _ => format!("frame {place} offset must not be negative"),
-            };
-            return Err(SqlError::new(SqlState::INVALID_PRECEDING_OR_FOLLOWING_SIZE, message));
-        }
-        Ok(match self.frame.unit {
-            FrameUnit::Range => End::Value { offset, is_before },
-            _ => End::Away(if is_before { -offset.any_int() } else { offset.any_int() }),
-        })
+    /// The frame of the current row.
+    pub(crate) fn of(
+        &mut self,
+        run: &mut Run<'e>,
+        rows: &mut PartitionRows<'e>,
+        row: usize,
+    ) -> Result<Frame> {
+        let (from, to) = (self.first(run, rows, row)?, self.last(run, rows, row)?);
+        Ok(self.exclude(from.min(rows.len())..to.min(rows.len()), row, rows.peers()))
     }
 
     /// Where the frame of a row begins.
-    fn first(&self, run: &mut Run<'e>, start: &End, row: usize) -> Result<usize> {
-        Ok(match (self.frame.unit, start) {
+    fn first(&mut self, run: &mut Run<'e>, rows: &mut PartitionRows<'e>, row: usize) -> Result<usize> {
+        Ok(match (self.frame.unit, &self.start) {
             (_, End::Unbounded) => 0,
             (FrameUnit::Rows, End::Current) => row,
-            (_, End::Current) => self.starts[self.groups[row]],
+            (_, End::Current) => rows.peers().start,
             (FrameUnit::Rows, End::Away(away)) => shifted(row, *away),
-            (_, End::Away(away)) => {
-                let group = shifted(self.groups[row], *away);
-                self.starts.get(group).copied().unwrap_or(self.rows)
-            }
-            (_, End::Value { offset, is_before }) => self.by_value(run, row, offset, *is_before, true)?,
+            (_, End::Away(away)) => rows.group_start(shifted(rows.group(), *away))?,
+            (_, End::Value { .. }) => self.by_value(run, rows, row, true)?,
         })
     }
 
     /// Where the frame of a row ends: the row behind its last one.
-    fn last(&self, run: &mut Run<'e>, end: &End, row: usize) -> Result<usize> {
-        let group_end = |group: usize| self.starts.get(group + 1).copied().unwrap_or(self.rows);
-        Ok(match (self.frame.unit, end) {
-            (_, End::Unbounded) => self.rows,
+    fn last(&mut self, run: &mut Run<'e>, rows: &mut PartitionRows<'e>, row: usize) -> Result<usize> {
+        Ok(match (self.frame.unit, &self.end) {
+            (_, End::Unbounded) => rows.len(),
             (FrameUnit::Rows, End::Current) => row + 1,
-            (_, End::Current) => group_end(self.groups[row]),
+            (_, End::Current) => rows.peers().end,
             (FrameUnit::Rows, End::Away(away)) => behind(row, *away),
-            (_, End::Away(away)) => match behind(self.groups[row], *away) {
+            (_, End::Away(away)) => match behind(rows.group(), *away) {
                 0 => 0,
-                group => group_end((group - 1).min(self.starts.len() - 1)),
+                group => rows.group_start(group.min(rows.groups()))?,
             },
-            (_, End::Value { offset, is_before }) => self.by_value(run, row, offset, *is_before, false)?,
+            (_, End::Value { .. }) => self.by_value(run, rows, row, false)?,
         })
     }
 
     /// An end of RANGE with an offset: where the sort key passes the row's key plus or minus the offset.
     fn by_value(
-        &self,
+        &mut self,
         run: &mut Run<'e>,
+        rows: &mut PartitionRows<'e>,
         row: usize,
-        offset: &Value,
-        is_before: bool,
         is_start: bool,
     ) -> Result<usize> {
         let [key] = self.order else {
@@ -126,45 +104,29 @@ impl<'e> Frames<'_, 'e> {
                 "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
             ));
         };
-        let mine = &(self.row)(row)[key.slot];
-        let peers = self.starts[self.groups[row]]
-            ..self.starts.get(self.groups[row] + 1).copied().unwrap_or(self.rows);
+        let end = if is_start { &self.start } else { &self.end };
+        let End::Value { offset, is_before } = end else { return Ok(row) };
+        let mine = rows.value(row, key.slot)?;
         if mine.is_null() {
+            let peers = rows.peers();
             return Ok(if is_start { peers.start } else { peers.end });
         }
-        let symbol = if is_before != key.descending { "-" } else { "+" };
-        let Some(bound) = moved(run, symbol, mine, offset)? else {
-            // Beyond what the type can hold: nothing is that far away.
-            return Ok(if is_before { 0 } else { self.rows });
+        let symbol = if *is_before != key.descending { "-" } else { "+" };
+        // Beyond what the type can hold, it is before or behind all values.
+        let bound = match moved(run, symbol, &mine, offset)? {
+            Some(bound) => Bound::Value(bound),
+            None if *is_before => Bound::First,
+            None => Bound::Last,
         };
-        let is_inside = |position: usize| {
-            let value = &(self.row)(position)[key.slot];
-            if value.is_null() {
-                return if key.nulls_first { Ordering::Less } else { Ordering::Greater };
-            }
-            let ordering = compare(value, &bound);
-            if key.descending { ordering.reverse() } else { ordering }
-        };
-        let (mut low, mut high) = (0, self.rows);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let ordering = is_inside(middle);
-            let is_earlier = if is_start { ordering.is_lt() } else { ordering.is_le() };
-            if is_earlier {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
+        let last_found = &mut self.found[usize::from(is_start)];
+        *last_found = passing(rows, key, &bound, is_start, *last_found)?;
+        Ok(*last_found)
     }
 
-    fn exclude(&self, frame: Range<usize>, row: usize) -> Frame {
+    fn exclude(&self, frame: Range<usize>, row: usize, peers: Range<usize>) -> Frame {
         if self.frame.exclusion == FrameExclusion::NoOthers && frame.start < frame.end {
             return smallvec![frame];
         }
-        let peers = self.starts[self.groups[row]]
-            ..self.starts.get(self.groups[row] + 1).copied().unwrap_or(self.rows);
         let without =
             |out: Range<usize>| [frame.start..frame.end.min(out.start), frame.start.max(out.end)..frame.end];
         let parts: Vec<Range<usize>> = match self.frame.exclusion {
@@ -179,6 +141,79 @@ impl<'e> Frames<'_, 'e> {
         };
         parts.into_iter().filter(|part| part.start < part.end).collect()
     }
+}
+
+fn end_of<'e>(run: &mut Run<'e>, frame: &'e FrameNode, end: &'e FrameEnd) -> Result<End> {
+    let (offset, is_before) = match end {
+        FrameEnd::UnboundedPreceding | FrameEnd::UnboundedFollowing => return Ok(End::Unbounded),
+        FrameEnd::CurrentRow => return Ok(End::Current),
+        FrameEnd::Preceding(offset) => (offset, true),
+        FrameEnd::Following(offset) => (offset, false),
+    };
+    let offset = run.evaluate(offset, &[])?;
+    let place = if std::ptr::eq(end, &frame.start) { "starting" } else { "ending" };
+    if offset.is_null() {
+        return Err(SqlError::new(
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            format!("frame {place} offset must not be null"),
+        ));
+    }
+    if is_negative(&offset) {
+        let message = match frame.unit {
+            FrameUnit::Range => "invalid preceding or following size in window function".to_string(),
+            _ => format!("frame {place} offset must not be negative"),
+        };
+        return Err(SqlError::new(SqlState::INVALID_PRECEDING_OR_FOLLOWING_SIZE, message));
+    }
+    Ok(match frame.unit {
+        FrameUnit::Range => End::Value { offset, is_before },
+        _ => End::Away(if is_before { -offset.any_int() } else { offset.any_int() }),
+    })
+}
+
+/// Where a frame ends, among the values of the sort key that are not NULL.
+enum Bound {
+    First,
+    Value(Value),
+    Last,
+}
+
+/// The first row that is not before a bound, or for an end the first one behind it; the search starts at a row.
+fn passing(
+    rows: &mut PartitionRows<'_>,
+    key: &SortKey,
+    bound: &Bound,
+    is_start: bool,
+    start: usize,
+) -> Result<usize> {
+    let count = rows.len();
+    let mut is_earlier = |position: usize| -> Result<bool> {
+        let value = &rows.rows.row(position)?[key.slot];
+        let ordering = match (value.is_null(), bound) {
+            (true, _) if key.nulls_first => Ordering::Less,
+            (true, _) | (false, Bound::First) => Ordering::Greater,
+            (false, Bound::Last) => Ordering::Less,
+            (false, Bound::Value(bound)) if key.descending => compare(value, bound).reverse(),
+            (false, Bound::Value(bound)) => compare(value, bound),
+        };
+        Ok(if is_start { ordering.is_lt() } else { ordering.is_le() })
+    };
+    if start == 0 || is_earlier(start - 1)? {
+        let mut found = start;
+        while found < count && is_earlier(found)? {
+            found += 1;
+        }
+        return Ok(found);
+    }
+    let (mut low, mut high) = (0, start - 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match is_earlier(middle)? {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Ok(low)
 }
 
 fn compare(left: &Value, right: &Value) -> Ordering {

@@ -3,7 +3,8 @@
 //!
 //! # Invariants
 //! - All batches but the last have [`BATCH_ROWS`] rows, so that a row's number says where it is.
-//! - What the memory has no room for lies in a temporary file: full batches lie in a temporary file; at most one of them is in memory beside it.
+//! - What the memory has no room for lies in a temporary file, in full batches; the [`READ_MAX`] batches that were read last are
+//!   in memory, too.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -16,6 +17,9 @@ use crate::types::Value;
 
 /// What a table's row takes beside its values, about.
 const ROW_BYTES: u64 = 48;
+
+/// How many batches of a file are in memory: a reader may look at several places in turn.
+const READ_MAX: usize = 4;
 
 /// Where a full batch is.
 enum BatchLocation {
@@ -36,8 +40,8 @@ pub(crate) struct KeptRows {
     stored: u64,
     /// Where the next batch is written.
     end: u64,
-    /// The batch that was read last.
-    read: Option<(usize, Batch)>,
+    /// The batches that were read last, with their numbers; the last one first.
+    read: Vec<(usize, Batch)>,
     buffer: Vec<u8>,
 }
 
@@ -52,7 +56,7 @@ impl KeptRows {
             file: None,
             stored: 0,
             end: 0,
-            read: None,
+            read: Vec::new(),
             buffer: Vec::new(),
         }
     }
@@ -72,7 +76,8 @@ impl KeptRows {
         self.full.clear();
         self.last = Batch::new(0);
         self.memory.release(self.bytes);
-        (self.bytes, self.stored, self.end, self.read) = (0, 0, 0, None);
+        (self.bytes, self.stored, self.end) = (0, 0, 0);
+        self.read.clear();
     }
 
     /// Adds a row.
@@ -85,6 +90,18 @@ impl KeptRows {
         }
         self.last.push_row(row);
         self.stored += row.iter().map(|value| 8 + value.heap_size() as u64).sum::<u64>() + ROW_BYTES;
+        if self.last.is_full() { self.close_batch() } else { Ok(()) }
+    }
+
+    /// Adds a row whose values it moves out.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(crate) fn push_moved(&mut self, row: &mut [Value]) -> Result<()> {
+        if self.last.is_empty() {
+            self.last = Batch::new(row.len());
+        }
+        self.last.push(row.iter_mut().map(std::mem::take));
         if self.last.is_full() { self.close_batch() } else { Ok(()) }
     }
 
@@ -143,20 +160,22 @@ impl KeptRows {
             return Ok(&self.last);
         }
         match self.full.get(number).ok_or_else(no_row)? {
-            BatchLocation::Memory(_) => {}
-            BatchLocation::File(offset, length) => {
-                if self.read.as_ref().is_none_or(|(known, _)| *known != number) {
-                    let file = self.file.as_mut().ok_or_else(no_row)?;
-                    self.buffer.resize(*length, 0);
-                    file.seek(SeekFrom::Start(*offset)).map_err(failed)?;
-                    file.read_exact(&mut self.buffer).map_err(failed)?;
-                    self.read = Some((number, decode(&self.buffer)?));
+            BatchLocation::Memory(batch) => Ok(batch),
+            &BatchLocation::File(offset, length) => {
+                match self.read.iter().position(|(known, _)| *known == number) {
+                    Some(0) => {}
+                    Some(place) => self.read[..=place].rotate_right(1),
+                    None => {
+                        let file = self.file.as_mut().ok_or_else(no_row)?;
+                        self.buffer.resize(length, 0);
+                        file.seek(SeekFrom::Start(offset)).map_err(failed)?;
+                        file.read_exact(&mut self.buffer).map_err(failed)?;
+                        self.read.truncate(READ_MAX - 1);
+                        self.read.insert(0, (number, decode(&self.buffer)?));
+                    }
                 }
+                Ok(&self.read[0].1)
             }
-        }
-        match (&self.full[number], &self.read) {
-            (BatchLocation::Memory(batch), _) | (_, Some((_, batch))) => Ok(batch),
-            _ => Err(no_row()),
         }
     }
 

@@ -5,18 +5,27 @@
 //!
 //! # Invariants
 //! - A file is read by the process that wrote it, once: nothing in it is checked against damage.
+//! - A writer and a reader hold one batch, of at most [`BATCH_ROWS`] rows or about [`BATCH_BYTES`].
 
+mod division;
 mod kept;
+mod runs;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::run::memory::row_bytes;
 use crate::storage::bytes::{read_u32, read_value, write_value};
 use crate::types::Value;
 
+pub(crate) use division::{Division, Part};
 pub(crate) use kept::KeptRows;
+pub(crate) use runs::{Merging, SortedRuns};
+
+/// From how many bytes on a batch is written.
+const BATCH_BYTES: usize = 32 << 10;
 
 fn failed(error: std::io::Error) -> SqlError {
     let state = match error.kind() {
@@ -30,12 +39,14 @@ fn failed(error: std::io::Error) -> SqlError {
 pub(crate) struct Writer {
     file: Option<BufWriter<File>>,
     rows: Batch,
+    /// What the rows take in memory.
+    bytes: usize,
     buffer: Vec<u8>,
 }
 
 impl Writer {
     pub(crate) fn new() -> Result<Writer> {
-        Ok(Writer { file: None, rows: Batch::new(0), buffer: Vec::new() })
+        Ok(Writer { file: None, rows: Batch::new(0), bytes: 0, buffer: Vec::new() })
     }
 
     /// Adds a row.
@@ -44,7 +55,18 @@ impl Writer {
             self.rows = Batch::new(row.len());
         }
         self.rows.push_row(row);
-        if self.rows.is_full() { self.flush() } else { Ok(()) }
+        self.bytes += row_bytes(row);
+        if self.rows.is_full() || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Adds a row of these values and one more.
+    pub(crate) fn push_with(&mut self, row: &[Value], last: Value) -> Result<()> {
+        if self.rows.is_empty() {
+            self.rows = Batch::new(row.len() + 1);
+        }
+        self.bytes += row_bytes(row) + row_bytes(std::slice::from_ref(&last));
+        self.rows.push_joined(row, &[last]);
+        if self.rows.is_full() || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Adds the rows of a batch.
@@ -57,6 +79,7 @@ impl Writer {
             return Ok(());
         }
         encode(&std::mem::replace(&mut self.rows, Batch::new(0)), &mut self.buffer);
+        self.bytes = 0;
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(BufWriter::new(tempfile::tempfile().map_err(failed)?)),

@@ -2,6 +2,7 @@
 
 mod joins;
 mod queries;
+mod spilling;
 mod writes;
 
 use std::sync::Arc;

@@ -1,0 +1,181 @@
+//! Operators beyond the memory limit: the same rows as with plenty of memory, in the same order where the plan has one.
+
+use super::Fixture;
+
+/// Limits in bytes: almost nothing, a few operators' least, and half of what the tables take.
+const LIMITS: [usize; 3] = [0, 100_000, 400_000];
+
+fn fixture() -> Fixture {
+    let f = Fixture::new().table("big", "a int4!, b int4, c text, d int4", "a", &[]);
+    f.run(
+        "INSERT INTO big SELECT g, g % 7, 'text ' || (g * 7919 % 2300), CASE WHEN g % 5 > 0 THEN g * 31 % 1009 END \
+         FROM generate_series(1, 3000) AS g",
+    );
+    f
+}
+
+/// Compares the rows at each limit with those that plenty of memory gives; `is_ordered`: their order, too.
+#[track_caller]
+fn assert_same(f: &Fixture, text: &str, is_ordered: bool) {
+    let rows = |limit: Option<usize>| {
+        let mut rows = match limit {
+            Some(limit) => {
+                f.run_with(text, &[], limit).unwrap_or_else(|error| panic!("{text} at {limit}: {error}"))
+            }
+            None => f.run(text),
+        };
+        if !is_ordered {
+            rows.sort();
+        }
+        rows
+    };
+    let wanted = rows(None);
+    assert!(!wanted.is_empty(), "{text}");
+    for limit in LIMITS {
+        let found = rows(Some(limit));
+        let differs = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
+        assert!(
+            found == wanted,
+            "{text} at {limit}: {} rows for {}, from {differs:?} on",
+            found.len(),
+            wanted.len()
+        );
+    }
+}
+
+#[test]
+fn distinct_rows_keep_the_order_below() {
+    let f = fixture();
+    assert_same(&f, "SELECT DISTINCT a, b FROM big ORDER BY a", true);
+    assert_same(&f, "SELECT DISTINCT a, c FROM big ORDER BY a DESC LIMIT 2500", true);
+    assert_same(&f, "SELECT DISTINCT c FROM big", false);
+    assert_same(&f, "SELECT DISTINCT c, d IS NULL FROM big ORDER BY 1, 2", true);
+    // Of equal rows the first one.
+    let first = "SELECT string_agg(x::text, ',') FROM (SELECT DISTINCT (a % 1000)::numeric(10, 2) * 1.0 AS x FROM big) q";
+    assert_eq!(f.run_with(first, &[], 0).unwrap(), f.run(first));
+    assert_same(&f, "SELECT DISTINCT ON (c) c, a FROM big ORDER BY c, a DESC", true);
+}
+
+#[test]
+fn set_operations_divide_both_sides() {
+    let f = fixture();
+    let left = "SELECT c, d FROM big WHERE a <= 2200";
+    let right = "SELECT c, d FROM big WHERE a > 1000 AND b < 5";
+    for operation in ["UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"] {
+        assert_same(&f, &format!("{left} {operation} {right}"), false);
+        // Rows that are there several times, and NULLs.
+        let twice = "SELECT c, d FROM big, generate_series(1, 1 + b % 3)";
+        assert_same(&f, &format!("{twice} {operation} {left}"), false);
+        assert_same(&f, &format!("{left} {operation} SELECT c, NULL FROM big"), false);
+        assert_same(&f, &format!("SELECT d FROM big {operation} (SELECT NULL) ORDER BY 1"), true);
+    }
+}
+
+#[test]
+fn windows_are_evaluated_partition_by_partition() {
+    let f = fixture();
+    for call in [
+        "row_number() OVER (ORDER BY d, a)",
+        "rank() OVER (ORDER BY d), dense_rank() OVER (ORDER BY d), cume_dist() OVER (ORDER BY d)",
+        "sum(a) OVER (PARTITION BY b ORDER BY d, a), count(*) OVER (PARTITION BY b)",
+        "lag(a, 2000, -1) OVER (ORDER BY c, a), lead(c) OVER (ORDER BY c, a)",
+        "ntile(11) OVER (PARTITION BY b ORDER BY a), percent_rank() OVER (PARTITION BY b ORDER BY c)",
+        "sum(d) OVER (PARTITION BY c)",
+        "first_value(a) OVER w, last_value(a) OVER w, nth_value(c, 5) OVER w",
+        "count(*) OVER (ORDER BY d RANGE BETWEEN 50 PRECEDING AND 20 FOLLOWING)",
+        "count(*) OVER (ORDER BY d DESC NULLS LAST RANGE BETWEEN 50 FOLLOWING AND 60 FOLLOWING)",
+        "count(*) OVER (ORDER BY d GROUPS BETWEEN 3 PRECEDING AND 2 FOLLOWING EXCLUDE TIES)",
+        "max(c) OVER (PARTITION BY b ORDER BY a ROWS BETWEEN 3 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW)",
+    ] {
+        let text = format!("SELECT a, {call} FROM big WINDOW w AS (PARTITION BY b ORDER BY c, a)");
+        assert_same(&f, &text, false);
+    }
+}
+
+#[test]
+fn frames_by_value_are_found_whichever_way_they_move() {
+    let f = Fixture::new();
+    for (order, frame) in [
+        ("x", "x PRECEDING"),
+        ("x DESC", "100 FOLLOWING"),
+        ("x NULLS FIRST", "0 PRECEDING"),
+        ("x DESC NULLS FIRST", "7 PRECEDING"),
+    ] {
+        let frame = frame.replace('x', "13");
+        let text = format!(
+            "SELECT x, count(*) OVER (ORDER BY {order} RANGE BETWEEN {frame} AND 9223372036854775807 FOLLOWING), \
+             count(*) OVER (ORDER BY {order} RANGE BETWEEN UNBOUNDED PRECEDING AND {frame}) \
+             FROM (SELECT CASE WHEN g % 9 > 0 THEN g * 37 % 211 END::int8 AS x FROM generate_series(1, 400) AS g) q"
+        );
+        let mut found = f.run(&text);
+        // What the definition says, by a subquery for each row.
+        let is_descending = order.contains("DESC");
+        let nulls_first = order.contains("FIRST") || is_descending && !order.contains("NULLS");
+        let (sign, amount) = match frame.split_once(' ') {
+            Some((amount, "PRECEDING")) => (if is_descending { "+" } else { "-" }, amount),
+            Some((amount, _)) => (if is_descending { "-" } else { "+" }, amount),
+            None => panic!("{frame}"),
+        };
+        let (after, before) = if is_descending { ("<=", ">=") } else { (">=", "<=") };
+        let is_last = if nulls_first { "FALSE" } else { "TRUE" };
+        // Beyond the type is behind all values, and before NULLs.
+        let text = format!(
+            "WITH q AS (SELECT g, CASE WHEN g % 9 > 0 THEN g * 37 % 211 END::int8 AS x FROM generate_series(1, 400) AS g) \
+             SELECT x, CASE WHEN x IS NULL THEN (SELECT count(*) FROM q o WHERE o.x IS NULL) \
+             ELSE (SELECT count(*) FROM q o WHERE o.x {after} q.x {sign} {amount}) END, \
+             CASE WHEN x IS NULL THEN (SELECT count(*) FROM q o WHERE o.x IS NULL OR NOT {is_last_not}) \
+             ELSE (SELECT count(*) FROM q o WHERE o.x {before} q.x {sign} {amount} OR o.x IS NULL AND NOT {is_last}) END FROM q",
+            is_last_not = if nulls_first { "TRUE" } else { "FALSE" },
+        );
+        let mut wanted = f.run(&text);
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted, "{order} {frame}");
+    }
+}
+
+#[test]
+fn ordered_and_distinct_aggregates_are_fed_in_order_from_files() {
+    let f = fixture();
+    for calls in [
+        "string_agg(c, ',' ORDER BY d, a)",
+        "array_agg(a ORDER BY c DESC, a)",
+        "count(DISTINCT c), sum(DISTINCT d), string_agg(DISTINCT c, ',')",
+        "string_agg(DISTINCT c, ',' ORDER BY c DESC), count(*)",
+        "array_agg(DISTINCT d ORDER BY d DESC NULLS LAST) FILTER (WHERE b <> 3), min(a)",
+        "percentile_disc(0.3) WITHIN GROUP (ORDER BY c), mode() WITHIN GROUP (ORDER BY d)",
+        "count(c ORDER BY a), array_agg(d ORDER BY a), array_agg(DISTINCT b)",
+    ] {
+        assert_same(&f, &format!("SELECT {calls} FROM big"), true);
+        assert_same(&f, &format!("SELECT b, {calls} FROM big GROUP BY b"), false);
+        // Groups in files, too.
+        assert_same(&f, &format!("SELECT d, {calls} FROM big GROUP BY d"), false);
+    }
+}
+
+#[test]
+fn grouping_sets_are_divided_set_by_set() {
+    let f = fixture();
+    for sets in ["ROLLUP (b, c)", "CUBE (b, d)", "GROUPING SETS ((c), (d), (), (c, d), ())"] {
+        let keys = if sets.contains('c') { "c" } else { "b" };
+        let text = format!(
+            "SELECT {keys}, grouping({keys}), count(*), sum(a), count(DISTINCT a % 10) FROM big GROUP BY {sets}"
+        );
+        assert_same(&f, &text, false);
+    }
+    let none = "SELECT c, count(*) FROM big WHERE a < 0 GROUP BY GROUPING SETS ((), (c), ())";
+    assert_eq!(f.run_with(none, &[], 0).unwrap(), ["NULL 0", "NULL 0"]);
+}
+
+#[test]
+fn sorts_and_joins_make_progress_beside_operators_that_hold_the_memory() {
+    let f = fixture();
+    assert_same(&f, "SELECT c, a FROM big ORDER BY c, a DESC", true);
+    assert_same(&f, "SELECT l.a, r.a FROM big l JOIN big r ON l.c = r.c AND l.b < r.b", false);
+    assert_same(
+        &f,
+        "SELECT c, n, row_number() OVER (ORDER BY n, c) FROM (SELECT l.c, count(DISTINCT r.d) AS n FROM big l \
+         LEFT JOIN big r ON l.d = r.d GROUP BY l.c) q ORDER BY n DESC, c",
+        true,
+    );
+}
