@@ -171,7 +171,8 @@ fn describe_table(catalog: &Catalog, table: &Table, into: &mut RelationDescripti
         });
         let columns = keys.collect::<Vec<_>>().join(", ");
         let predicate = table.predicate(index).map_or(String::new(), |text| format!(" WHERE {text}"));
-        into.indexes.push(format!("\"{}\" {kind} ({columns}){predicate}", index.name));
+        let nulls = if index.nulls_equal { " NULLS NOT DISTINCT" } else { "" };
+        into.indexes.push(format!("\"{}\" {kind} ({columns}){nulls}{predicate}", index.name));
     }
     for check in &table.checks {
         into.constraints.push(format!("\"{}\" CHECK ({})", check.name, check.condition));

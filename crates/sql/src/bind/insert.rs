@@ -294,7 +294,7 @@ impl Binder<'_> {
         target: RelationId,
     ) -> Result<ConflictTarget> {
         match &clause.target {
-            ConflictTargetSyntax::None if table.has_deferrable_keys() => {
+            ConflictTargetSyntax::None if table.indexes.iter().any(|index| index.deferral.is_some()) => {
                 Err(self.deferrable_arbiter(clause.at))
             }
             ConflictTargetSyntax::None => Ok(ConflictTarget::Any),

@@ -60,6 +60,7 @@ fn catalog() -> Catalog {
             constraint: false,
             included: Vec::new(),
             deferral: None,
+            nulls_equal: false,
         }],
         checks: vec![Check { name: "positive".to_string(), condition: "n > 0".to_string(), comment: None }],
         foreign_keys: Vec::new(),

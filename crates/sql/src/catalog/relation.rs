@@ -5,7 +5,7 @@
 //! columns of partial indexes and of indexes on expressions follow all others in [`Table::columns`].
 
 use crate::catalog::rights::{AclItem, Rights};
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, Value};
 
 /// A table.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ pub(crate) struct Index {
     pub name: String,
     /// What it orders by. In a partial index, the first one is the hidden column of its predicate.
     pub columns: Vec<IndexColumn>,
-    /// Whether no two rows may be equal in all columns (rows with NULLs are never equal).
+    /// Whether no two rows may be equal in all columns (rows with NULLs are never equal, unless `nulls_equal`).
     pub unique: bool,
     /// Whether it belongs to a UNIQUE constraint of this name.
     pub constraint: bool,
@@ -141,6 +141,9 @@ pub(crate) struct Index {
     /// Of a DEFERRABLE constraint, when it is checked. The engine's index is then not a unique one.
     #[serde(default)]
     pub deferral: Option<Deferral>,
+    /// NULLS NOT DISTINCT. The engine's index is then not a unique one.
+    #[serde(default)]
+    pub nulls_equal: bool,
 }
 
 /// When a deferrable unique constraint is checked, unless SET CONSTRAINTS says otherwise.
@@ -153,9 +156,19 @@ pub(crate) enum Deferral {
 }
 
 impl Index {
-    /// Whether the engine refuses a second row with the same values at once.
+    /// Whether no statement leaves two rows with the same values behind.
     pub fn is_unique_always(&self) -> bool {
         self.unique && self.deferral.is_none()
+    }
+
+    /// Whether the engine refuses a second row with the same values.
+    pub fn is_unique_in_engine(&self) -> bool {
+        self.is_unique_always() && !self.nulls_equal
+    }
+
+    /// Whether statements look for a second row with the same values when they end.
+    pub fn is_looked_up(&self) -> bool {
+        self.unique && !self.is_unique_in_engine()
     }
 }
 
@@ -302,8 +315,19 @@ impl Column {
 
 impl Table {
     /// Whether unique constraints are checked when statements or transactions end.
-    pub fn has_deferrable_keys(&self) -> bool {
-        self.indexes.iter().any(|index| index.deferral.is_some())
+    pub fn has_late_keys(&self) -> bool {
+        self.indexes.iter().any(Index::is_looked_up)
+    }
+
+    /// Whether rows with these values may stand in an index any number of times: with a NULL that equals no other, or without
+    /// what a partial index asks for.
+    pub fn may_repeat(&self, index: &Index, row: &[Value]) -> bool {
+        let columns = match (index.nulls_equal, self.predicate(index)) {
+            (false, _) => &index.columns[..],
+            (true, Some(_)) => &index.columns[..1],
+            (true, None) => &[],
+        };
+        columns.iter().any(|column| row[column.column].is_null())
     }
 
     /// The columns that statements see: all but the hidden ones.

@@ -31,8 +31,7 @@ pub(crate) fn are_ruled(
     checks: &[Check],
     foreign_keys: &[ForeignKey],
 ) -> bool {
-    let has_deferrable_keys = indexes.iter().any(|index| index.deferral.is_some());
-    has_deferrable_keys
+    indexes.iter().any(Index::is_looked_up)
         || !checks.is_empty()
         || !foreign_keys.is_empty()
         || columns.iter().any(Column::is_ruled)

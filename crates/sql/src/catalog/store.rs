@@ -155,7 +155,7 @@ impl EngineTable<'_> {
         for index in self.indexes {
             let positions: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
             let columns = names(&positions);
-            definition = if index.is_unique_always() {
+            definition = if index.is_unique_in_engine() {
                 definition.unique_index(index.name.as_str(), columns)
             } else {
                 definition.index(index.name.as_str(), columns)
@@ -403,6 +403,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         constraint: false,
         included: Vec::new(),
         deferral: None,
+        nulls_equal: false,
     });
     let indexes: Vec<Index> = indexes.collect();
     Some(Table {

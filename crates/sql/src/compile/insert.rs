@@ -29,7 +29,7 @@ impl OneInsert {
         // The engine's columns are the table's, in order.
         let is_aligned = table.engine.definition().columns().len() == table.columns.len()
             && table.columns.iter().enumerate().all(|(number, column)| column.engine == number);
-        if !is_plain || !is_aligned || table.has_deferrable_keys() || !keyed.foreign_keys.is_empty() {
+        if !is_plain || !is_aligned || table.has_late_keys() || !keyed.foreign_keys.is_empty() {
             return None;
         }
         let values = match &plan.input.node {

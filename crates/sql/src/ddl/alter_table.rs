@@ -219,7 +219,8 @@ impl Connection {
         for index in draft.indexes.iter().filter(|index| index.oid == 0) {
             let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
             let name = (!index.name.is_empty()).then(|| index.name.clone());
-            self.add_unique(&self.current(table.oid)?, name, &columns, index.deferral)?;
+            let rules = (index.nulls_equal, index.deferral);
+            self.add_unique(&self.current(table.oid)?, name, &columns, rules)?;
         }
         for declared in &draft.foreign_keys {
             self.add_foreign_key(&self.current(table.oid)?, declared.clone(), true)?;
@@ -377,9 +378,9 @@ impl Connection {
                 let Some(check) = added else { return Ok(()) };
                 self.add_check(table, check.name, check.condition, !constraint.not_valid)
             }
-            TableConstraintKind::Unique { columns, timing, .. } => {
+            TableConstraintKind::Unique { columns, nulls_equal, timing, .. } => {
                 let columns = draft.positions(columns)?;
-                self.add_unique(table, name, &columns, deferral(*timing))
+                self.add_unique(table, name, &columns, (*nulls_equal, deferral(*timing)))
             }
             TableConstraintKind::PrimaryKey { columns, timing, .. } => {
                 refuse_deferrable(*timing)?;
@@ -444,7 +445,7 @@ impl Connection {
         table: &Arc<Table>,
         name: Option<String>,
         columns: &[usize],
-        deferral: Option<Deferral>,
+        (nulls_equal, deferral): (bool, Option<Deferral>),
     ) -> Result<()> {
         for &column in columns {
             check_key_column(&table.columns[column], "unique index")?;
@@ -456,46 +457,40 @@ impl Connection {
             free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
         });
         self.is_free(&table.schema.clone(), &name, false)?;
-        let change = if deferral.is_none() {
-            TableChange::new().add_unique_index(name.as_str(), names)
-        } else {
-            self.refuse_duplicates(table, &name, &names)?;
-            TableChange::new().add_index(name.as_str(), names)
+        let mut index = Index {
+            oid: 0,
+            name,
+            columns: columns.iter().map(|&column| IndexColumn::ascending(column)).collect(),
+            unique: true,
+            constraint: true,
+            included: Vec::new(),
+            deferral,
+            nulls_equal,
         };
-        self.change_engine(table, change, &name)?;
-        let oid = catalog.new_oid();
-        let columns = columns.iter().map(|&column| IndexColumn::ascending(column)).collect();
-        self.redefine(table, |table| {
-            table.indexes.push(Index {
-                oid,
-                name,
-                columns,
-                unique: true,
-                constraint: true,
-                included: Vec::new(),
-                deferral,
-            });
-        })
+        self.add_index_to_engine(table, &index)?;
+        index.oid = catalog.new_oid();
+        self.redefine(table, |table| table.indexes.push(index))
     }
 
-    /// An error if rows are equal in these columns.
-    pub(crate) fn refuse_duplicates(
-        &mut self,
-        table: &Table,
-        constraint: &str,
-        columns: &[&str],
-    ) -> Result<()> {
-        let names: Vec<String> = columns.iter().map(|name| quote_identifier(name)).collect();
-        let given: Vec<String> = names.iter().map(|name| format!("{name} is not null")).collect();
+    /// An error if rows are equal in a unique index.
+    pub(crate) fn refuse_duplicates(&mut self, table: &Table, index: &Index) -> Result<()> {
+        let keys: Vec<String> =
+            table.index_keys(index).iter().map(|key| table.column_text(key.column)).collect();
+        let mut given: Vec<String> =
+            table.predicate(index).map(|text| format!("({text})")).into_iter().collect();
+        if !index.nulls_equal {
+            given.extend(keys.iter().map(|key| format!("{key} is not null")));
+        }
+        let given = if given.is_empty() { String::new() } else { format!("where {}", given.join(" and ")) };
         let sql = format!(
-            "select 1 from {} where {} group by {} having count(*) > 1 limit 1",
+            "select 1 from {} {given} group by {} having count(*) > 1 limit 1",
             qualified(table),
-            given.join(" and "),
-            names.join(", ")
+            keys.join(", ")
         );
         if self.run_internal(&sql)?.is_empty() {
             return Ok(());
         }
+        let constraint = &index.name;
         let message = format!("could not create unique index \"{constraint}\"");
         Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
             .with_detail("Rows with equal values were found.")

@@ -120,7 +120,7 @@ impl TableDraft {
         Ok(())
     }
 
-    fn unique(&mut self, name: Option<&Name>, key: Vec<usize>, timing: Timing) {
+    fn unique(&mut self, name: Option<&Name>, key: Vec<usize>, nulls_equal: bool, timing: Timing) {
         let columns = key.into_iter().map(IndexColumn::ascending);
         self.indexes.push(Index {
             oid: 0,
@@ -130,6 +130,7 @@ impl TableDraft {
             constraint: true,
             included: Vec::new(),
             deferral: deferral(timing),
+            nulls_equal,
         });
     }
 
@@ -484,8 +485,8 @@ impl Connection {
                 ColumnConstraintKind::Check(condition) => {
                     draft.check(constraint.name.as_ref(), condition, Some(&column_name))?;
                 }
-                ColumnConstraintKind::Unique(timing) => {
-                    draft.unique(constraint.name.as_ref(), vec![position], *timing);
+                ColumnConstraintKind::Unique { nulls_equal, timing } => {
+                    draft.unique(constraint.name.as_ref(), vec![position], *nulls_equal, *timing);
                 }
                 ColumnConstraintKind::PrimaryKey(timing) => {
                     refuse_deferrable(*timing)?;
@@ -598,9 +599,9 @@ impl Connection {
             let name = constraint.name.as_ref();
             match &constraint.kind {
                 TableConstraintKind::Check(condition) => draft.check(name, condition, None)?,
-                TableConstraintKind::Unique { columns, timing, .. } => {
+                TableConstraintKind::Unique { columns, nulls_equal, timing, .. } => {
                     let columns = draft.positions(columns)?;
-                    draft.unique(name, columns, *timing);
+                    draft.unique(name, columns, *nulls_equal, *timing);
                 }
                 TableConstraintKind::PrimaryKey { columns, timing, .. } => {
                     refuse_deferrable(*timing)?;

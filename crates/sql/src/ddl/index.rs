@@ -29,9 +29,6 @@ impl Connection {
             let message = format!("access method \"{}\" is not supported", method.text);
             return Err(SqlError::unsupported(message).with_hint("Use btree."));
         }
-        if create.nulls_not_distinct {
-            return Err(SqlError::unsupported("NULLS NOT DISTINCT is not supported"));
-        }
         let keys = self.index_keys(create, &table, text)?;
         let included =
             create.include.iter().map(|name| position(&table, &name.text)).collect::<Result<Vec<_>>>()?;
@@ -57,24 +54,47 @@ impl Connection {
                 nulls_at_other_end: key.nulls_at_other_end,
             })
             .collect();
-        let names: Vec<&str> =
-            columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
-        let change = if create.unique {
-            TableChange::new().add_unique_index(name.as_str(), names)
-        } else {
-            TableChange::new().add_index(name.as_str(), names)
+        let index = Index {
+            oid,
+            name,
+            columns,
+            unique: create.unique,
+            constraint: false,
+            included,
+            deferral: None,
+            nulls_equal: create.unique && create.nulls_equal,
         };
-        let engine = self.change_engine(&table, change, &name)?;
+        let engine = self.add_index_to_engine(&table, &index)?;
         let mut catalog = self.catalog_to_change();
         catalog.reserve_oid(oid);
-        let index =
-            Index { oid, name, columns, unique: create.unique, constraint: false, included, deferral: None };
         let mut changed = Table { engine, ..table.as_ref().clone() };
         changed.indexes.push(index);
         let changed = Arc::new(changed);
         catalog.put_table(changed.clone());
         self.publish(&[Object::table(&changed)], catalog)?;
         Ok("CREATE INDEX")
+    }
+
+    /// Gives the engine's table an index. What the engine will not keep unique is looked at now.
+    ///
+    /// # Errors
+    /// 23505 if rows are equal in a unique index.
+    pub(super) fn add_index_to_engine(
+        &mut self,
+        table: &Arc<Table>,
+        index: &Index,
+    ) -> Result<heddledb::Table> {
+        let names: Vec<&str> =
+            index.columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
+        if index.is_looked_up() {
+            self.refuse_duplicates(table, index)?;
+        }
+        let change = if index.is_unique_in_engine() {
+            TableChange::new().add_unique_index(index.name.as_str(), names)
+        } else {
+            TableChange::new().add_index(index.name.as_str(), names)
+        };
+        self.change_engine(table, change, &index.name)
     }
 
     /// What an index orders by: its predicate first, then columns and expressions.

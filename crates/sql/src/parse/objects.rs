@@ -244,8 +244,7 @@ impl Parser<'_> {
         let method = if self.accept("using") { Some(self.name()?) } else { None };
         let elements = self.in_parentheses(Self::index_element)?;
         let include = if self.accept("include") { self.names_in_parentheses()? } else { Vec::new() };
-        let nulls_not_distinct = self.accept_words(&["nulls", "not", "distinct"]);
-        self.accept_words(&["nulls", "distinct"]);
+        let nulls_equal = self.nulls_equal();
         if self.is_word(0, "with") && self.is_mark(1, "(") {
             self.advance();
             self.storage_parameters()?;
@@ -264,7 +263,7 @@ impl Parser<'_> {
             elements,
             include,
             filter,
-            nulls_not_distinct,
+            nulls_equal,
             at,
         })))
     }

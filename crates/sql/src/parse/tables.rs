@@ -226,8 +226,9 @@ impl Parser<'_> {
                 ColumnConstraintKind::Check(check)
             }
             () if self.accept("unique") => {
+                let nulls_equal = self.nulls_equal();
                 self.index_parameters()?;
-                ColumnConstraintKind::Unique(self.timing()?)
+                ColumnConstraintKind::Unique { nulls_equal, timing: self.timing()? }
             }
             () if self.accept_words(&["primary", "key"]) => {
                 self.index_parameters()?;
@@ -257,12 +258,17 @@ impl Parser<'_> {
         Ok(ColumnConstraintKind::Generated(expr))
     }
 
-    /// `NULLS [NOT] DISTINCT`, `INCLUDE (…)`, `WITH (…)`, `USING INDEX TABLESPACE x`.
-    fn index_parameters(&mut self) -> Result<Vec<Name>> {
-        if self.is_words(&["nulls", "not", "distinct"]) {
-            return Err(self.refused("NULLS NOT DISTINCT is not supported"));
+    /// `NULLS [NOT] DISTINCT`: whether NULLs are equal.
+    pub fn nulls_equal(&mut self) -> bool {
+        let nulls_equal = self.accept_words(&["nulls", "not", "distinct"]);
+        if !nulls_equal {
+            self.accept_words(&["nulls", "distinct"]);
         }
-        self.accept_words(&["nulls", "distinct"]);
+        nulls_equal
+    }
+
+    /// `INCLUDE (…)`, `WITH (…)`, `USING INDEX TABLESPACE x`.
+    fn index_parameters(&mut self) -> Result<Vec<Name>> {
         let include = if self.accept("include") { self.names_in_parentheses()? } else { Vec::new() };
         if self.is_word(0, "with") && self.is_mark(1, "(") {
             self.advance();
@@ -372,16 +378,14 @@ impl Parser<'_> {
                 timing: self.timing()?,
             });
         }
-        if self.is_word(0, "nulls") {
-            self.index_parameters()?;
-        }
+        let nulls_equal = !primary && self.nulls_equal();
         let columns = self.names_in_parentheses()?;
         let include = self.index_parameters()?;
         let timing = self.timing()?;
         Ok(if primary {
             TableConstraintKind::PrimaryKey { columns, include, timing }
         } else {
-            TableConstraintKind::Unique { columns, include, timing }
+            TableConstraintKind::Unique { columns, include, nulls_equal, timing }
         })
     }
 

@@ -98,7 +98,7 @@ impl Connection {
         let Some(noted) = noted else { return self.validate_foreign_key(&child, key) };
         let types: Vec<Option<Type>> =
             key.columns.iter().map(|&column| Some(child.columns[column].ty)).collect();
-        let texts = [equal_rows(&parent, &key.references, 1), equal_rows(&child, &key.columns, 1)];
+        let texts = [equal_rows(&parent, &key.references, &[], 1), equal_rows(&child, &key.columns, &[], 1)];
         for (values, side) in noted {
             if !self.exists(&texts[0], &types, &values)? && self.exists(&texts[1], &types, &values)? {
                 return Err(self.violation(&child, &parent, key, &values, side));
@@ -110,14 +110,11 @@ impl Connection {
     /// Checks that no two rows have the noted values in a unique constraint's columns.
     fn check_unique(&mut self, table: &Table, index: &Index, noted: Noted) -> Result<()> {
         let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
-        let Some(noted) = noted else {
-            let names: Vec<&str> =
-                columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
-            return self.refuse_duplicates(table, &index.name, &names);
-        };
+        let Some(noted) = noted else { return self.refuse_duplicates(table, index) };
         let types: Vec<Option<Type>> = columns.iter().map(|&column| Some(table.columns[column].ty)).collect();
-        let text = equal_rows(table, &columns, 2);
         for (values, _) in noted {
+            let nulls: Vec<bool> = values.iter().map(Value::is_null).collect();
+            let text = equal_rows(table, &columns, &nulls, 2);
             if self.count(&text, &types, &values)? > 1 {
                 let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
                 let detail = format!("Key {} already exists.", self.key_text(table, &columns, &values));
@@ -248,13 +245,18 @@ impl Connection {
     }
 }
 
-/// A query for rows of a table with the parameters' values in these columns, at most this many.
-fn equal_rows(table: &Table, columns: &[usize], limit: u32) -> String {
+/// A query for rows of a table with the parameters' values in these columns, at most this many. `nulls`: whether the value of a
+/// column is NULL (none: no value is).
+fn equal_rows(table: &Table, columns: &[usize], nulls: &[bool], limit: u32) -> String {
     let conditions: Vec<String> = columns
         .iter()
         .enumerate()
         .map(|(number, &column)| {
-            format!("{} = ${}", quote_identifier(&table.columns[column].name), number + 1)
+            let name = quote_identifier(&table.columns[column].name);
+            match nulls.get(number) {
+                Some(true) => format!("{name} is null and ${} is null", number + 1),
+                _ => format!("{name} = ${}", number + 1),
+            }
         })
         .collect();
     let table = crate::ddl::qualified(table);

@@ -40,6 +40,8 @@ pub(super) struct IndexOf<'t> {
     pub constraint: bool,
     /// Of a DEFERRABLE constraint, when it is checked.
     pub deferral: Option<Deferral>,
+    /// NULLS NOT DISTINCT.
+    pub nulls_equal: bool,
 }
 
 /// The indexes of a table, the primary key's first.
@@ -57,6 +59,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         primary: true,
         constraint: true,
         deferral: None,
+        nulls_equal: false,
     });
     let others = table.indexes.iter().map(|index| IndexOf {
         oid: index.oid,
@@ -69,6 +72,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         primary: false,
         constraint: index.constraint,
         deferral: index.deferral,
+        nulls_equal: index.nulls_equal,
     });
     primary.into_iter().chain(others).collect()
 }
@@ -420,6 +424,7 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 indnatts = columns.len() as i16,
                 indnkeyatts = index.columns.len() as i16,
                 indisunique = index.unique,
+                indnullsnotdistinct = index.nulls_equal,
                 indisprimary = index.primary,
                 indimmediate = index.deferral.is_none(),
                 indisvalid = true,

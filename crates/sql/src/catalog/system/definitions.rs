@@ -149,11 +149,12 @@ pub(super) fn index_definition(
     let predicate =
         index.predicate.map_or(String::new(), |text| format!(" WHERE ({})", check_text(system, text)));
     Some(format!(
-        "CREATE {}INDEX {} ON {} USING btree ({}){included}{predicate}",
+        "CREATE {}INDEX {} ON {} USING btree ({}){included}{}{predicate}",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(index.name),
         table,
         keys.collect::<Vec<_>>().join(", "),
+        if index.nulls_equal { " NULLS NOT DISTINCT" } else { "" },
     ))
 }
 
@@ -177,7 +178,11 @@ fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bo
         (Rule::Check(condition), _) if pretty => format!("CHECK ({})", check_text(system, condition)),
         (Rule::Check(condition), _) => format!("CHECK (({}))", check_text(system, condition)),
         (Rule::Key(index), Owner::Table(table)) => {
-            let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+            let word = match (index.primary, index.nulls_equal) {
+                (true, _) => "PRIMARY KEY",
+                (false, true) => "UNIQUE NULLS NOT DISTINCT",
+                (false, false) => "UNIQUE",
+            };
             let included = match index.included {
                 [] => String::new(),
                 included => format!(" INCLUDE ({})", names(table, included)),

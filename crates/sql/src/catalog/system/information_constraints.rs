@@ -29,31 +29,32 @@ fn of_table(system: &SystemCatalog<'_>, table: &Table) -> Vec<(&'static str, Val
 }
 
 pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
-    let mut add = |table: &Table, name: &str, kind: &str, deferral: (bool, bool)| {
-        let mut cells = named(system, &table.schema, name);
-        cells.extend(of_table(system, table));
-        let yes_or_no = |is: bool| if is { "YES" } else { "NO" };
-        cells.push(("constraint_type", kind.value()));
-        cells.push(("is_deferrable", yes_or_no(deferral.0).value()));
-        cells.push(("initially_deferred", yes_or_no(deferral.1).value()));
-        cells.push(("enforced", "YES".value()));
-        cells.push(("nulls_distinct", (kind == "UNIQUE").then_some("YES").value()));
-        out.row(cells);
-    };
+    let mut add =
+        |table: &Table, name: &str, (kind, distinct): (&str, Option<bool>), deferral: (bool, bool)| {
+            let mut cells = named(system, &table.schema, name);
+            cells.extend(of_table(system, table));
+            let yes_or_no = |is: bool| if is { "YES" } else { "NO" };
+            cells.push(("constraint_type", kind.value()));
+            cells.push(("is_deferrable", yes_or_no(deferral.0).value()));
+            cells.push(("initially_deferred", yes_or_no(deferral.1).value()));
+            cells.push(("enforced", "YES".value()));
+            cells.push(("nulls_distinct", distinct.map(yes_or_no).value()));
+            out.row(cells);
+        };
     for constraint in all_constraints(system.objects()) {
         let Owner::Table(table) = constraint.owner else { continue };
         let kind = match &constraint.rule {
-            Rule::Key(index) if index.primary => "PRIMARY KEY",
-            Rule::Key(_) => "UNIQUE",
-            Rule::Check(_) => "CHECK",
-            Rule::Foreign(_) => "FOREIGN KEY",
+            Rule::Key(index) if index.primary => ("PRIMARY KEY", None),
+            Rule::Key(index) => ("UNIQUE", Some(!index.nulls_equal)),
+            Rule::Check(_) => ("CHECK", None),
+            Rule::Foreign(_) => ("FOREIGN KEY", None),
         };
         let deferral = constraint.rule.timing();
         add(table, constraint.name, kind, deferral);
     }
     for table in all_tables(system.objects()) {
         for (name, _) in not_null_checks(table) {
-            add(table, &name, "CHECK", (false, false));
+            add(table, &name, ("CHECK", None), (false, false));
         }
     }
 }

@@ -78,10 +78,17 @@ pub(crate) enum ColumnConstraintKind {
     Null,
     NotNull,
     Default(TextExpr),
-    Identity { always: bool, options: Vec<SequenceOption> },
+    Identity {
+        always: bool,
+        options: Vec<SequenceOption>,
+    },
     Generated(TextExpr),
     Check(TextExpr),
-    Unique(Timing),
+    Unique {
+        /// NULLS NOT DISTINCT.
+        nulls_equal: bool,
+        timing: Timing,
+    },
     PrimaryKey(Timing),
     References(Reference),
 }
@@ -132,6 +139,8 @@ pub(crate) enum TableConstraintKind {
     Unique {
         columns: Vec<Name>,
         include: Vec<Name>,
+        /// NULLS NOT DISTINCT.
+        nulls_equal: bool,
         timing: Timing,
     },
     PrimaryKey {
@@ -232,7 +241,7 @@ pub(crate) struct CreateIndex {
     pub elements: Vec<IndexElement>,
     pub include: Vec<Name>,
     pub filter: Option<TextExpr>,
-    pub nulls_not_distinct: bool,
+    pub nulls_equal: bool,
     pub at: At,
 }
 

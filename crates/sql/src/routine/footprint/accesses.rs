@@ -195,9 +195,12 @@ fn row_found<'p>(table: &Table, accesses: &[Access<'p>]) -> Row<'p> {
 
 /// Refuses tables whose writes look for equal rows later than at the write.
 fn check_keys(rules: &RowRules) -> Result<(), Reason> {
-    match rules.table.has_deferrable_keys() {
+    match rules.table.has_late_keys() {
         false => Ok(()),
-        true => Err(format!("table {} has deferrable unique constraints", rules.table.name)),
+        true => Err(format!(
+            "table {} has unique constraints that are checked when statements end",
+            rules.table.name
+        )),
     }
 }
 

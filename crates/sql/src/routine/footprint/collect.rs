@@ -310,7 +310,9 @@ fn is_lookup(plan: &QueryPlan, accesses: &[Access<'_>]) -> bool {
     let [access] = accesses else { return false };
     let has_all = |(name, values): (&str, &[Expr])| {
         let mut indexes = access.table.indexes.iter();
-        indexes.any(|index| index.name == name && index.unique && index.columns.len() == values.len())
+        indexes.any(|index| {
+            index.name == name && index.is_unique_in_engine() && index.columns.len() == values.len()
+        })
     };
     !plan.is_volatile
         && access.mode == Mode::Read

@@ -111,6 +111,7 @@ impl Fixture {
                 constraint: false,
                 included: Vec::new(),
                 deferral: None,
+                nulls_equal: false,
             });
         }
         let engine = self.database.create_table(definition).unwrap();

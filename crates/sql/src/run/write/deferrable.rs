@@ -1,8 +1,9 @@
-//! Deferrable unique constraints: while a statement writes, rows may be equal; when it has ended, or at COMMIT, they may not.
+//! Unique constraints that are deferrable or NULLS NOT DISTINCT: while a statement writes, rows may be equal; when it has ended, or at
+//! COMMIT, they may not.
 //!
 //! # Invariants
 //! - The engine's index is not unique. Every row whose values of such a constraint are new is looked up in it.
-//! - Values with a NULL in them are never equal.
+//! - Values with a NULL in them are never equal, unless the constraint says so.
 
 use std::sync::Arc;
 
@@ -24,11 +25,10 @@ pub(super) struct Unsure {
 impl Unsure {
     /// Notes what a written row changes in constraints.
     pub(super) fn note(&mut self, table: &Arc<Table>, old: Option<&[Value]>, new: &[Value]) {
-        for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.deferral.is_some())
-        {
+        for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.is_looked_up()) {
             let columns = || index.columns.iter().map(|column| column.column);
             let is_same = old.is_some_and(|old| columns().all(|column| old[column] == new[column]));
-            if is_same || columns().any(|column| new[column].is_null()) {
+            if is_same || table.may_repeat(index, new) {
                 continue;
             }
             let values = columns().map(|column| new[column].clone()).collect();
@@ -58,7 +58,8 @@ impl Unsure {
                 name: &index.name,
                 deferred: index.deferral == Some(Deferral::InitiallyDeferred),
             };
-            if !run.environment.defer_check(key, values, KeySide::Referencing) {
+            let waits = |run: &mut Run<'_>| run.environment.defer_check(key, values, KeySide::Referencing);
+            if index.deferral.is_none() || !waits(run) {
                 let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
                 return Err(unique_violation(&*run.environment, table, &index.name, &columns, row));
             }

@@ -60,7 +60,7 @@ impl Touched {
     pub(super) fn check<'e>(&mut self, run: &mut Run<'e>, rules: &'e RowRules) -> Result<()> {
         let graph = &rules.keys.tables;
         let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
-        if !graph.get(&rules.table.oid).is_some_and(concerns) && !rules.table.has_deferrable_keys() {
+        if !graph.get(&rules.table.oid).is_some_and(concerns) && !rules.table.has_late_keys() {
             self.events.clear();
             return Ok(());
         }

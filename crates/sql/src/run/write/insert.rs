@@ -178,10 +178,10 @@ fn by_unique_index(
     index: usize,
     row: &[Value],
 ) -> Result<Option<(Vec<Value>, Vec<Value>)>> {
-    let values: Vec<Value> =
-        table.indexes[index].columns.iter().map(|column| row[column.column].clone()).collect();
-    if values.iter().any(Value::is_null) {
+    if table.may_repeat(&table.indexes[index], row) {
         return Ok(None);
     }
+    let columns = &table.indexes[index].columns;
+    let values: Vec<Value> = columns.iter().map(|column| row[column.column].clone()).collect();
     find_by_index(run, table, index, &values)
 }

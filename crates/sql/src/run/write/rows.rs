@@ -253,7 +253,7 @@ fn explained(
         return error.with_table(&table.schema, &table.name);
     }
     let by_key = (table.key_name.clone(), table.key.clone());
-    let indexes = table.indexes.iter().filter(|index| index.is_unique_always());
+    let indexes = table.indexes.iter().filter(|index| index.is_unique_in_engine());
     let by_index = indexes.map(|index| {
         (Some(index.name.clone()), index.columns.iter().map(|column| column.column).collect::<Vec<_>>())
     });
@@ -277,7 +277,7 @@ fn is_taken(run: &Run<'_>, table: &Table, number: usize, columns: &[usize], row:
             .and_then(|key| run.rows.exists(&table.engine, &refs(&key)))
             .unwrap_or(false);
     }
-    let mut unique = table.indexes.iter().enumerate().filter(|(_, index)| index.is_unique_always());
+    let mut unique = table.indexes.iter().enumerate().filter(|(_, index)| index.is_unique_in_engine());
     let Some((index, _)) = unique.nth(number - 1) else { return false };
     let values: Vec<Value> = columns.iter().map(|&column| row[column].clone()).collect();
     find_by_index(run, table, index, &values).is_ok_and(|found| found.is_some())
