@@ -12,7 +12,7 @@ use std::time::Duration;
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
     DataType, Database, Durability, Error, Options, ProtocolKind, Range, Result, Session, Table, TableChange,
-    TableDefinition, Timeout, ValueRef, key, row,
+    TableDefinition, Timeout, Tx, ValueRef, key, row,
 };
 use tables::{everywhere, on_disk};
 
@@ -247,6 +247,52 @@ fn a_unique_index_counts_what_the_transaction_writes_afterwards() {
                 assert_eq!(ids_by_index(db, "a", "by_n", n).expect("read"), [id]);
             }
             assert_eq!(ids_by_index(db, "a", "by_n", 30).expect("read"), []);
+        },
+    );
+}
+
+#[test]
+fn rows_that_the_transaction_makes_unique_may_have_a_unique_index() {
+    everywhere(
+        |db| {
+            let table = filled(db, "a");
+            let twice = |tx: &Tx<'_, '_>| {
+                (0..10).try_for_each(|id| tx.insert(&table, row![100 + id, "twice", id * 10]))
+            };
+            db.run(twice).expect("inserted");
+            let unique = TableChange::new().add_unique_index("by_n", ["n"]);
+            let mut session = begun(db);
+            let added = || TableChange::new().add_column("m", DataType::Int64, 7);
+            let changed = session.change_table("a", added()).expect("changed");
+            let remove = |tx: &Tx<'_, '_>, changed: &Table, nine: i64| {
+                // By values, by operations, by deletion, and by insertion again.
+                (0..3).try_for_each(|id| tx.update(changed, key![id], &[("n", (-1 - id).into())]))?;
+                (3..6).try_for_each(|id| tx.add(changed, key![100 + id], "n", 1000))?;
+                (6..nine).try_for_each(|id| tx.delete(changed, key![id]).map(drop))?;
+                tx.delete(changed, key![107])?;
+                tx.insert(changed, row![7, "again", 70, 8])
+            };
+            session.run(|tx| remove(tx, &changed, 9)).expect("written");
+            let refused = session.change_table("a", unique.clone());
+            assert!(matches!(refused, Err(Error::NotUnique { .. })), "{refused:?}");
+            session.rollback().expect("open");
+            session.begin().expect("begun");
+            let changed = session.change_table("a", added()).expect("changed");
+            session.run(|tx| remove(tx, &changed, 10)).expect("written");
+            session.change_table("a", unique).expect("unique now");
+            // Rows that are not the transaction's own may change meanwhile.
+            db.run(|tx| tx.update(&table, key![108], &[("n", 555.into())])).expect("updated");
+            db.run(|tx| tx.insert(&table, row![120, "new", 80])).expect("inserted");
+            session.commit().expect("committed");
+        },
+        |db| {
+            let rows = [(-1, 0), (-2, 1), (-3, 2), (0, 100), (10, 101), (20, 102), (30, 3), (40, 4), (50, 5)];
+            let more =
+                [(60, 106), (70, 7), (80, 120), (90, 109), (555, 108), (1030, 103), (1040, 104), (1050, 105)];
+            for (n, id) in rows.into_iter().chain(more) {
+                assert_eq!(ids_by_index(db, "a", "by_n", n).expect("read"), [id], "{n}");
+            }
+            db.check().expect("consistent");
         },
     );
 }

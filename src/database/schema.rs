@@ -156,7 +156,7 @@ impl Database {
         let (new, empty) = table.redefined(definition.clone());
         let new = Arc::new(new);
         let mut builds = Builds::new(store);
-        let build = builds.add(&new, empty)?;
+        let build = builds.add(&new, empty, 0)?;
         let checks = Checks::of_new(definition, table.definition());
         let is_new = |key: &ForeignKey| is_unproven(table.definition(), definition, key);
         let tables = TableView::all(store.user_tables());

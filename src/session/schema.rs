@@ -30,7 +30,7 @@ use crate::database::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::nesting;
-use crate::protocol::attempt::{Attempt, SessionAccess};
+use crate::protocol::attempt::{Attempt, SessionAccess, decode_primary_key};
 use crate::range::Range;
 use crate::row::Row;
 use crate::storage::definition::{AddedColumns, ForeignKey, TableDefinition};
@@ -43,7 +43,7 @@ use crate::storage::table::TableCore;
 use crate::table::Table;
 use crate::table_change::{Changed, TableChange};
 use crate::transaction::Tx;
-use crate::types::ValueRef;
+use crate::types::{Value, ValueRef};
 
 /// The lock of schema changes among reservations: no table has this number.
 fn schema_key() -> ReservedKey {
@@ -421,17 +421,59 @@ impl Session {
         if check.is_trivial() {
             return Ok(());
         }
-        let is_written = self.access()?.buffer.writes_table(base.id());
-        if is_written {
-            let table = Table::new(old.core.clone());
-            return self.run(|tx| {
-                let mut check = RowCheck::new(&full, &empty, &old.definition);
-                tx.scan(&table, Range::all())?.try_for_each(|row| check.row(&row?))
-            });
+        if !self.access()?.buffer.writes_table(base.id()) {
+            return self.check_rows_beside(&mut check, base, HashSet::new());
         }
+        if self.check_own_and_others(&mut check, &old.core, base).is_ok() {
+            return Ok(());
+        }
+        // What it is refused for must be what the transaction sees.
+        let table = Table::new(old.core.clone());
+        self.run(|tx| {
+            let mut check = RowCheck::new(&full, &empty, &old.definition);
+            tx.scan(&table, Range::all())?.try_for_each(|row| check.row(&row?))
+        })
+    }
+
+    /// Checks the rows that the transaction writes as it leaves them, and all others as they are in a snapshot: so writers of
+    /// the others go on, and do not conflict with the transaction.
+    fn check_own_and_others(
+        &mut self,
+        check: &mut RowCheck<'_>,
+        core: &Arc<TableCore>,
+        base: &Arc<TableCore>,
+    ) -> Result<()> {
+        let own: HashSet<Box<[u8]>> = self.access()?.buffer.written_keys(base.id()).map(Box::from).collect();
+        let table = Table::new(core.clone());
+        let rows = self.run(|tx| {
+            let row = |key: &[u8]| {
+                let key = decode_primary_key(core, key)?;
+                let row = tx.get(&table, key.iter().map(ValueRef::from).collect::<Vec<_>>())?;
+                Ok(row.map(|row| row.to_values()))
+            };
+            tx.search(|| own.iter().map(|key| row(key)).collect::<Result<Vec<_>>>())
+        })?;
+        rows.into_iter().flatten().try_for_each(|row| check.values(row))?;
+        self.check_rows_beside(check, base, own)
+    }
+
+    /// Checks rows as they are in a snapshot, but those with these primary keys.
+    fn check_rows_beside(
+        &self,
+        check: &mut RowCheck<'_>,
+        base: &Arc<TableCore>,
+        without: HashSet<Box<[u8]>>,
+    ) -> Result<()> {
         let snapshot = Database::of(self.shared.clone()).snapshot()?;
-        let rows = snapshot.scan(&Table::new(base.clone()), Range::all())?;
-        rows.into_iter().try_for_each(|row| check.row(&row?.row()))
+        let key = base.definition().key();
+        snapshot.scan(&Table::new(base.clone()), Range::all())?.try_for_each(|row| {
+            let row = row?;
+            let is_left_out = !without.is_empty() && {
+                let key: Vec<_> = key.iter().map(|&column| row.row().value(column)).collect();
+                without.contains(&base.encode_key(&key, true)?[..])
+            };
+            if is_left_out { Ok(()) } else { check.row(&row.row()) }
+        })
     }
 }
 
@@ -458,8 +500,11 @@ impl<'c> RowCheck<'c> {
     }
 
     fn row(&mut self, row: &Row<'_>) -> Result<()> {
+        self.values(row.to_values())
+    }
+
+    fn values(&mut self, mut values: Vec<Value>) -> Result<()> {
         let definition = self.table.definition();
-        let mut values = row.to_values();
         let past = definition.added.values();
         let missing = definition.columns.len() - values.len();
         values.extend_from_slice(&past[past.len() - missing..]);
@@ -528,7 +573,7 @@ pub(super) fn redefine_tables(
         let Some(now) = table.now.as_ref().filter(|_| table.keeps_records()) else { return Ok(None) };
         let (core, empty) = now.core.redefined(now.definition.clone());
         let core = Arc::new(core);
-        let build = builds.add(&core, empty)?;
+        let build = builds.add(&core, empty, access.buffer.written_rows(core.id()))?;
         Ok(Some((core, build)))
     };
     access.schema.tables().iter().map(redefine).collect()

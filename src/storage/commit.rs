@@ -232,6 +232,7 @@ fn commit_any<T: WriteLocking>(
         stamp::<T>((store, worker_context), workspace, (floor, seen), computed, || validate(&locked), charge)
             .inspect_err(|_| unlock(&pending))
     });
+    let mut is_noted = false;
     match stamp {
         Ok((stamp, charged)) => {
             if store.is_logged() && is_logged_apart::<T>(workspace) {
@@ -242,7 +243,7 @@ fn commit_any<T: WriteLocking>(
                 let charged = store.is_logged().then_some(charged);
                 staged.keep(worker_context, &workspace.writes, stamp, charged);
             }
-            install_all::<T>(store, workspace, &pending, stamp, guard);
+            is_noted = install_all::<T>((store, worker_context), workspace, &pending, stamp, guard);
             if !workspace.schema.is_empty() {
                 loaded::stamp_all(&workspace.schema, stamp, guard);
                 store.change_schema(workspace.schema.drain(..), stamp, guard);
@@ -264,6 +265,9 @@ fn commit_any<T: WriteLocking>(
         // SAFETY: it was closed above, by this commit.
         unsafe { store.epochs().open_gate() };
     }
+    if is_noted && !alone {
+        store.versions().work_off_own(worker_context.number(), guard);
+    }
     stamp.map(|(stamp, _)| stamp)
 }
 
@@ -282,25 +286,27 @@ fn room_for_pending<'a>(
     }
 }
 
-/// Installs what each record becomes. Nothing here can fail.
+/// Installs what each record becomes. Nothing here can fail. Whether an index that is being built must catch up with it.
 #[inline]
 fn install_all<T: WriteLocking>(
-    store: &Store,
+    (store, worker_context): (&Store, &WorkerContext),
     workspace: &mut Workspace,
     pending: &[Pending<'_>],
     stamp: Stamp,
     guard: &Guard,
-) {
+) -> bool {
     workspace.last_stamp = stamp;
+    let mut is_noted = false;
     // After the global epoch was read: see `storage::versions`.
     let bound = store.versions().bound();
     for (position, entry) in pending.iter().enumerate() {
         let table = workspace.writes.touched()[position].table();
         if entry.word < bound {
-            preserve(store.versions(), table, entry, stamp, guard);
+            is_noted |= preserve((store.versions(), worker_context.number()), table, entry, stamp, guard);
         }
         install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
     }
+    is_noted
 }
 
 /// Enters the commit section; a transaction that changes the schema closes the gate for it. Whether it has closed it.

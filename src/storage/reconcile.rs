@@ -175,7 +175,7 @@ fn merge(
     if word < store.versions().bound() {
         // As every install does, before the row changes.
         let touches = |column| columns.iter().any(|split| split.column == column);
-        store.versions().note_change(&columns[0].table, record, word, &touches);
+        store.versions().note_change(None, (&columns[0].table, record, word), &touches);
         store.versions().preserve(&columns[0].table, record, word, stamp, guard);
     }
     record.word().store(word | BUSY, Ordering::Relaxed);

@@ -183,6 +183,25 @@ impl<'g> Record<'g> {
         }
     }
 
+    /// As [`read`](Self::read), unless another thread has locked the record: for one that must not wait for it.
+    pub(crate) fn read_unlocked(self, layout: &RowLayout, copy: &mut [u64]) -> Option<u64> {
+        loop {
+            // Acquire, the fence, and the second look: as in `read`.
+            let word = self.word().load(Ordering::Acquire);
+            if word & BUSY != 0 && word != DEAD {
+                return None;
+            }
+            if word & ABSENT != 0 {
+                return Some(word);
+            }
+            self.copy(layout, copy);
+            fence(Ordering::Acquire);
+            if self.word().load(Ordering::Relaxed) == word {
+                return Some(word);
+            }
+        }
+    }
+
     /// Copies the row's first words, whatever they are at this moment: the caller finds out what the copy is worth. What the
     /// record lacks of a row of this layout is filled in.
     #[inline]

@@ -375,6 +375,19 @@ impl SessionBuffer {
         self.tables.iter().any(|table| table.written > 0 && table.core.id() == id)
     }
 
+    /// How many rows are written of the table that has this number in the catalog.
+    pub(crate) fn written_rows(&self, id: TableId) -> usize {
+        let of_table = |table: &&TableBuffer| !table.core.is_internal() && table.core.id() == id;
+        self.tables.iter().filter(of_table).map(|table| table.written).sum()
+    }
+
+    /// The keys of these rows.
+    pub(crate) fn written_keys(&self, id: TableId) -> impl Iterator<Item = &[u8]> {
+        let of_table = move |table: &&TableBuffer| !table.core.is_internal() && table.core.id() == id;
+        let tables = self.tables.iter().filter(of_table);
+        tables.flat_map(|table| self.written(table, table.keys.numbers()).map(|(key, _)| key))
+    }
+
     /// What an entry's first write implies, if nothing else was observed of its key.
     fn implied(&self, entry: Entry) -> Option<Observed> {
         let first = self.log.get(entry.first as usize).filter(|_| entry.read == NONE)?;

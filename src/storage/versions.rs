@@ -29,7 +29,7 @@
 //! snapshot is removed from the list before its versions are released, shard by shard: a commit that has the shard's
 //! lock first leaves a version that the release finds; one that has it later no longer finds the snapshot.
 //!
-//! Locks are acquired in this order: `failed`, one shard, `open`, `watches`. None is held for longer than the release of
+//! Locks are acquired in this order: `failed`, one shard, `open`, `builds`. None is held for longer than the release of
 //! [`RELEASED_AT_ONCE`] versions takes.
 //!
 //! # Source
@@ -60,6 +60,7 @@ pub(crate) use self::rows::{Met, Rows};
 pub(crate) use self::version_read::Found;
 pub(crate) use self::watch::{IndexKey, Note, Watch};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::storage::index_build::IndexBuild;
 use crate::storage::reclaim::collect_deleted_record;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
@@ -79,7 +80,7 @@ pub(crate) struct Versions {
     /// while there is a watch.
     bound: CachePadded<AtomicU64>,
     /// Indexes that are being built.
-    watches: RwLock<Vec<Arc<Watch>>>,
+    builds: RwLock<Vec<Arc<IndexBuild>>>,
     /// Open snapshots in the order of their epochs, each with the number of its handles.
     open: RwLock<Vec<(Arc<OpenSnapshot>, usize)>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
@@ -150,7 +151,7 @@ impl Default for Versions {
     fn default() -> Versions {
         Versions {
             bound: CachePadded::new(AtomicU64::new(0)),
-            watches: RwLock::default(),
+            builds: RwLock::default(),
             open: RwLock::new(Vec::new()),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             failed: Mutex::new(Vec::new()),
@@ -234,7 +235,7 @@ impl Versions {
     /// Release: pairs with the acquire of the global epoch, which rises afterwards.
     fn renew_bound(&self, open: &[(Arc<OpenSnapshot>, usize)]) {
         let snapshots = open.last().map_or(0, |(newest, _)| Stamp::new(newest.epoch + 1, 0).present());
-        let bound = if self.watches.read().is_empty() { snapshots } else { u64::MAX };
+        let bound = if self.builds.read().is_empty() { snapshots } else { u64::MAX };
         self.bound.store(bound, Ordering::Release);
     }
 

@@ -61,24 +61,26 @@ pub(super) fn install<T: WriteLocking>(
 }
 
 /// Keeps the row that the install will change, if an open snapshot may need it, and notes the change, if the table is watched: before
-/// the row changes, and before its word does where the row is deleted (see `Versions::read`).
+/// the row changes, and before its word does where the row is deleted (see `Versions::read`). Whether it was noted.
 #[cold]
 #[inline(never)]
 pub(super) fn preserve(
-    versions: &Versions,
+    (versions, writer): (&Versions, usize),
     table: &TableCore,
     entry: &Pending<'_>,
     stamp: Stamp,
     guard: &Guard,
-) {
-    if !matches!(entry.change, Change::Nothing) {
-        let touches = |column| match &entry.change {
-            Change::Words(changed) => changed.iter().any(|change| change.column == column),
-            _ => true,
-        };
-        versions.note_change(table, entry.record, entry.word, &touches);
-        versions.preserve(table, entry.record, entry.word, stamp, guard);
+) -> bool {
+    if matches!(entry.change, Change::Nothing) {
+        return false;
     }
+    let touches = |column| match &entry.change {
+        Change::Words(changed) => changed.iter().any(|change| change.column == column),
+        _ => true,
+    };
+    let noted = versions.note_change(Some(writer), (table, entry.record, entry.word), &touches);
+    versions.preserve(table, entry.record, entry.word, stamp, guard);
+    noted
 }
 
 /// Takes a column's NULL bit away, if it is set. The record is held, and busy.

@@ -29,10 +29,11 @@ pub(super) fn commit_one_word<T: WriteLocking>(
     let record = unsafe { touched.record.as_record() };
     let published = call.worker_context.published();
     call.store.epochs().enter(published);
+    let mut is_noted = false;
     let committed = lock_record::<T>(record).and_then(|word| {
         let committed = change_and_stamp(call, record, word, validate);
         match committed {
-            Some((change, stamp)) => install(call, record, word, change, stamp),
+            Some((change, stamp)) => is_noted = install(call, record, word, change, stamp),
             // Release: pairs with the thread that reads or locks the word next; nothing was written in between.
             None if !T::EXCLUDED => record.word().store(word, Ordering::Release),
             None => {}
@@ -40,6 +41,9 @@ pub(super) fn commit_one_word<T: WriteLocking>(
         committed.map(|(_, stamp)| stamp)
     });
     published.leave();
+    if is_noted {
+        call.store.versions().work_off_own(call.worker_context.number(), call.guard);
+    }
     committed
 }
 
@@ -103,18 +107,26 @@ fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWor
     workspace.redo.len() <= workspace.log_credit
 }
 
-/// Appends the redo and installs. Nothing here can fail.
+/// Appends the redo and installs. Nothing here can fail. Whether an index that is being built must catch up with it.
 #[inline(always)]
-fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: ChangedWord, stamp: Stamp) {
+fn install(
+    call: &mut Committing<'_>,
+    record: Record<'_>,
+    word: u64,
+    change: ChangedWord,
+    stamp: Stamp,
+) -> bool {
     if call.store.is_logged() {
         append(call.worker_context, call.workspace, stamp);
     }
     call.workspace.last_stamp = stamp;
     let versions = call.store.versions();
+    let mut is_noted = false;
     if word < versions.bound() {
         // Before the row changes: as in `install::install`.
         let table = call.workspace.writes.touched()[0].table();
-        versions.note_change(table, record, word, &|column| column == change.column);
+        let writer = Some(call.worker_context.number());
+        is_noted = versions.note_change(writer, (table, record, word), &|column| column == change.column);
         versions.preserve(table, record, word, stamp, call.guard);
     }
     // Where rivals are excluded it is not busy yet. Relaxed, and the fence: as in `install::make_busy`.
@@ -123,4 +135,5 @@ fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: Cha
     record.row()[change.at].store(change.new, Ordering::Relaxed);
     // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
     record.word().store(stamp.present(), Ordering::Release);
+    is_noted
 }

@@ -133,7 +133,7 @@ fn of_a_table_that_keeps_its_records_only_the_dropped_index_is_freed() {
     let indexed = rig.table.definition().clone().index("by_name", ["name"]);
     let (with, _) = rig.table.redefined(indexed);
     let with = Arc::new(with);
-    let build = crate::storage::index_build::IndexBuild::begin(&rig.store, with.clone(), vec![0]);
+    let build = crate::storage::index_build::IndexBuild::begin(&rig.store, with.clone(), vec![0], 0);
     build.fill(&rig.store).expect("filled");
     let replace = |old: &Arc<TableCore>, new: &Arc<TableCore>, stamp| {
         let change = SchemaChange::Replace { old: old.clone(), new: new.clone(), build: None };

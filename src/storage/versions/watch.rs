@@ -2,18 +2,22 @@
 //!
 //! # Invariants
 //! A commit notes a row before it installs another one, inside its commit section. So when a thread has taken notes, and then
-//! waited until no commit section was open, the rows that they are about have changed. Commits that enter their section once
-//! the watch has begun, and all sections of before were left, note everything.
+//! waited until no commit section was open, the rows that they are about have changed; so have those of a worker context's own notes
+//! once it has left its section. Commits that enter their section once the watch has begun, and all sections of before were left, note
+//! everything.
 //!
 //! # Concurrency
 //! Commits look at [`Versions::bound`], which is above every word while there is a watch: without one they pay nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::Versions;
+use crate::storage::index_build::IndexBuild;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::ABSENT;
@@ -29,6 +33,16 @@ pub(crate) struct Note {
     pub(crate) before: SmallVec<[IndexKey; 1]>,
 }
 
+/// The number of the worker context whose commit makes a note; none: the end of a split phase.
+pub(crate) type Writer = Option<usize>;
+
+/// The notes that have not been taken.
+#[derive(Default)]
+struct Notes {
+    of_writers: HashMap<Writer, Vec<Note>>,
+    count: usize,
+}
+
 /// What is noted of the commits that write a table.
 pub(crate) struct Watch {
     /// The table under the definition that has the indexes.
@@ -37,7 +51,7 @@ pub(crate) struct Watch {
     positions: Box<[usize]>,
     /// The columns of these indexes.
     columns: Box<[usize]>,
-    notes: Mutex<Vec<Note>>,
+    notes: Mutex<Notes>,
 }
 
 impl Watch {
@@ -59,19 +73,33 @@ impl Watch {
 
     /// How many notes have not been taken.
     pub(crate) fn len(&self) -> usize {
-        self.notes.lock().len()
+        self.notes.lock().count
     }
 
-    /// Takes the newest notes, at most this many. In which order they are dealt with does not matter.
-    pub(crate) fn take(&self, at_most: usize) -> Vec<Note> {
+    /// Takes all notes. In which order they are dealt with does not matter.
+    pub(crate) fn take_all(&self) -> Vec<Note> {
         let mut notes = self.notes.lock();
-        let from = notes.len().saturating_sub(at_most);
-        notes.split_off(from)
+        notes.count = 0;
+        notes.of_writers.values_mut().flat_map(std::mem::take).collect()
     }
 
-    /// Adds a note.
-    pub(crate) fn push(&self, note: Note) {
-        self.notes.lock().push(note);
+    /// Takes a writer's newest notes, at most this many.
+    pub(crate) fn take_of(&self, writer: Writer, at_most: usize) -> Vec<Note> {
+        let mut notes = self.notes.lock();
+        let Some(of_writer) = notes.of_writers.get_mut(&writer) else { return Vec::new() };
+        let taken = of_writer.split_off(of_writer.len().saturating_sub(at_most));
+        notes.count -= taken.len();
+        taken
+    }
+
+    /// Adds notes of a writer.
+    pub(crate) fn push(&self, writer: Writer, added: impl IntoIterator<Item = Note>) {
+        let mut notes = self.notes.lock();
+        let of_writer = notes.of_writers.entry(writer).or_default();
+        let before = of_writer.len();
+        of_writer.extend(added);
+        let added = of_writer.len() - before;
+        notes.count += added;
     }
 
     /// The keys of a row's records in the indexes that are built. A value that fits no key has none.
@@ -85,11 +113,17 @@ impl Watch {
         keys.map(|key| key.ok().map(|key| key[..].into())).collect()
     }
 
-    fn note(&self, table: &TableCore, record: Record<'_>, word: u64, touches: &dyn Fn(usize) -> bool) {
+    /// Notes a change, if it is one of the table's that concerns the indexes. Whether it is.
+    fn note(
+        &self,
+        writer: Writer,
+        (table, record, word): (&TableCore, Record<'_>, u64),
+        touches: &dyn Fn(usize) -> bool,
+    ) -> bool {
         if table.records_identity() != self.table.records_identity()
             || !self.columns.iter().any(|&column| touches(column))
         {
-            return;
+            return false;
         }
         let mut before = SmallVec::new();
         if word & ABSENT == 0 {
@@ -97,36 +131,48 @@ impl Watch {
             // SAFETY: it is the row of a held record, which no thread changes, and the thread is pinned.
             before = unsafe { self.index_keys(record.key(), &words) };
         }
-        self.push(Note { key: record.key().into(), before });
+        self.push(writer, [Note { key: record.key().into(), before }]);
+        true
     }
 }
 
 impl Versions {
     /// Begins a watch: from here on every commit that enters its section notes what it changes.
-    pub(crate) fn watch(&self, watch: &Arc<Watch>) {
-        self.watches.write().push(watch.clone());
+    pub(crate) fn watch(&self, build: &Arc<IndexBuild>) {
+        self.builds.write().push(build.clone());
         self.renew_bound(&self.open.write());
     }
 
     /// Ends a watch.
-    pub(crate) fn unwatch(&self, watch: &Arc<Watch>) {
-        self.watches.write().retain(|other| !Arc::ptr_eq(other, watch));
+    pub(crate) fn unwatch(&self, build: &Arc<IndexBuild>) {
+        self.builds.write().retain(|other| !Arc::ptr_eq(other, build));
         self.renew_bound(&self.open.write());
     }
 
     /// Notes that a commit changes a record, if there is a watch of its table. The record is held, its word was `word`, and
-    /// its row has not been changed yet. `touches`: whether the commit may change this column.
+    /// its row has not been changed yet. `touches`: whether the commit may change this column. Whether it was noted: then
+    /// [`work_off_own`](Self::work_off_own) is due once the section is left.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_change(
         &self,
-        table: &TableCore,
-        record: Record<'_>,
-        word: u64,
+        writer: Writer,
+        (table, record, word): (&TableCore, Record<'_>, u64),
         touches: &dyn Fn(usize) -> bool,
-    ) {
-        for watch in &*self.watches.read() {
-            watch.note(table, record, word, touches);
-        }
+    ) -> bool {
+        let note = |noted, build: &Arc<IndexBuild>| {
+            noted | build.watch().note(writer, (table, record, word), touches)
+        };
+        self.builds.read().iter().fold(false, note)
+    }
+
+    /// Has the indexes that are being built catch up with what a worker context has noted, if too much is left to their builders. It
+    /// has left its commit section.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn work_off_own(&self, writer: usize, guard: &Guard) {
+        // A builder that ends is not kept waiting.
+        let builds = self.builds.read().clone();
+        builds.iter().for_each(|build| build.work_off_own(writer, guard));
     }
 }
