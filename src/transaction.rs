@@ -17,7 +17,7 @@ use crate::storage::foreign_keys::Link;
 use crate::storage::record::Record;
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
-use crate::storage::write_set::Mark;
+use crate::storage::write_set::{IntChange, Mark};
 use crate::table::{ColumnName, Table, position};
 use crate::typed::{IntoRow, TableHandle, TableOf, TableRow};
 use crate::types::IntoKey;
@@ -84,11 +84,22 @@ impl<'t, 'a> Tx<'t, 'a> {
         key: impl IntoKey<'k>,
         access: impl FnOnce(&Target<'_, 'a>) -> Result<T>,
     ) -> Result<T> {
+        at(self.attempt.hold(table.core())?, key.into_key().as_ref(), access)
+    }
+
+    /// Has a column changed by an operation.
+    #[inline]
+    fn operate<'k>(
+        &self,
+        table: &Table,
+        key: impl IntoKey<'k>,
+        column: impl ColumnName,
+        operation: Operation,
+        operand: &ValueRef<'_>,
+    ) -> Result<()> {
         let table = self.attempt.hold(table.core())?;
-        let mut encoded = EncodedKey::new();
-        table.append_key(&mut encoded, key.into_key().as_ref(), true)?;
-        let key = encoded.as_slice();
-        access(&Target { table, key, hash: table.hash(key), found: None, declared: false })
+        let column = position(table, column)?;
+        operate_by_key(self.attempt, (table, key.into_key().as_ref()), column, operation, operand)
     }
 
     /// The row of this key.
@@ -96,7 +107,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// # Errors
     /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is retried).
     pub fn get<'k, T: TableHandle>(&self, table: &T, key: impl IntoKey<'k>) -> Result<Option<T::Row<'a>>> {
-        let row = self.at(table.as_table(), key, |target| get(self.attempt, target))?;
+        let row = get_by_key(self.attempt, table.as_table(), key.into_key().as_ref())?;
         row.map(T::row).transpose()
     }
 
@@ -329,7 +340,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         key: impl IntoKey<'k>,
         changes: &[(N, ValueRef<'v>)],
     ) -> Result<()> {
-        self.at(table, key, |target| update(self.attempt, target, changes))
+        let table = self.attempt.hold(table.core())?;
+        update_by_key(self.attempt, (table, key.into_key().as_ref()), &positions(table, changes)?)
     }
 
     /// Deletes a row. Whether there was one.
@@ -351,7 +363,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         column: impl ColumnName,
         amount: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
-        self.at(table, key, |target| operate(self.attempt, target, column, Operation::Add, amount.into()))
+        self.operate(table, key, column, Operation::Add, &amount.into())
     }
 
     /// Raises a column to a value, unless it is as high already.
@@ -365,7 +377,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         column: impl ColumnName,
         value: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
-        self.at(table, key, |target| operate(self.attempt, target, column, Operation::Max, value.into()))
+        self.operate(table, key, column, Operation::Max, &value.into())
     }
 
     /// Lowers a column to a value, unless it is as low already.
@@ -379,7 +391,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         column: impl ColumnName,
         value: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
-        self.at(table, key, |target| operate(self.attempt, target, column, Operation::Min, value.into()))
+        self.operate(table, key, column, Operation::Min, &value.into())
     }
 
     /// Multiplies an integer column by a number. NULL stays NULL.
@@ -393,9 +405,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         column: impl ColumnName,
         factor: impl Into<ValueRef<'v>>,
     ) -> Result<()> {
-        self.at(table, key, |target| {
-            operate(self.attempt, target, column, Operation::Multiply, factor.into())
-        })
+        self.operate(table, key, column, Operation::Multiply, &factor.into())
     }
 
     /// Puts a tuple into an ordered-tuple column, unless the one there is as high in (order, payload).
@@ -523,7 +533,64 @@ impl<'a, T: TableHandle> Iterator for Scan<'_, 'a, T> {
     }
 }
 
-#[inline]
+/// Runs something on the record that a key, of which these are the values, names.
+#[inline(always)]
+fn at<'a, T>(
+    table: &'a TableCore,
+    values: &[ValueRef<'_>],
+    access: impl FnOnce(&Target<'_, 'a>) -> Result<T>,
+) -> Result<T> {
+    let (word, encoded);
+    let key = match table.key_word(values) {
+        Some(usual) => {
+            word = usual;
+            word.as_slice()
+        }
+        None => {
+            encoded = table.encode_key(values, true)?;
+            encoded.as_slice()
+        }
+    };
+    access(&Target { table, key, hash: table.hash(key), found: None, declared: false })
+}
+
+/// The row of the key of which these are the values. Apart from [`Tx::get`], which is generic: so the compiler makes one function of
+/// all of it, here; and likewise below.
+fn get_by_key<'a>(attempt: &Attempt<'a>, table: &Table, values: &[ValueRef<'_>]) -> Result<Option<Row<'a>>> {
+    at(attempt.hold(table.core())?, values, |target| get(attempt, target))
+}
+
+/// Buffers an operation on a column of the row with this key.
+fn operate_by_key<'a>(
+    attempt: &Attempt<'a>,
+    (table, values): (&'a TableCore, &[ValueRef<'_>]),
+    column: usize,
+    operation: Operation,
+    operand: &ValueRef<'_>,
+) -> Result<()> {
+    at(table, values, |target| match *operand {
+        ValueRef::Int(int) if attempt.change_int_of(target, column, IntChange::Operate(operation, int)) => {
+            Ok(())
+        }
+        operand => operate_at(attempt, target, column, operation, operand),
+    })
+}
+
+/// Buffers new values of columns of the row with this key.
+fn update_by_key<'a>(
+    attempt: &Attempt<'a>,
+    (table, values): (&'a TableCore, &[ValueRef<'_>]),
+    changes: &[(usize, ValueRef<'_>)],
+) -> Result<()> {
+    at(table, values, |target| match *changes {
+        [(column, ValueRef::Int(value))] if attempt.change_int_of(target, column, IntChange::Set(value)) => {
+            Ok(())
+        }
+        _ => update_at(attempt, target, changes),
+    })
+}
+
+#[inline(always)]
 pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<Option<Row<'a>>> {
     Ok(attempt.get(target)?.map(|row| Row::new(target.table, row)))
 }
@@ -564,11 +631,7 @@ pub(crate) fn update<'a, N: ColumnName>(
     target: &Target<'_, 'a>,
     changes: &[(N, ValueRef<'_>)],
 ) -> Result<()> {
-    let mut positions = SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
-    for (name, value) in changes {
-        positions.push((position(target.table, name)?, *value));
-    }
-    update_at(attempt, target, &positions)
+    update_at(attempt, target, &positions(target.table, changes)?)
 }
 
 /// As `update`, by the columns' positions.
@@ -586,18 +649,16 @@ pub(crate) fn delete<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Resu
     attempt.delete(target).or_else(|refused| evaluator::delete(attempt, target, refused))
 }
 
+/// New values by their columns' positions.
 #[inline]
-pub(crate) fn operate<'a>(
-    attempt: &Attempt<'a>,
-    target: &Target<'_, 'a>,
-    column: impl ColumnName,
-    operation: Operation,
-    operand: ValueRef<'_>,
-) -> Result<()> {
-    operate_at(attempt, target, position(target.table, column)?, operation, operand)
+fn positions<'v, N: ColumnName>(
+    table: &TableCore,
+    changes: &[(N, ValueRef<'v>)],
+) -> Result<SmallVec<[(usize, ValueRef<'v>); 8]>> {
+    changes.iter().map(|(name, value)| Ok((position(table, name)?, *value))).collect()
 }
 
-/// As `operate`, by the column's position.
+/// Buffers an operation on the column at this position.
 #[inline]
 pub(crate) fn operate_at<'a>(
     attempt: &Attempt<'a>,

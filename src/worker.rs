@@ -155,7 +155,8 @@ impl Executed<'_> {
 
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Result<Worker<'db>> {
-        let slot_guard = shared.engine().store().worker_contexts().take_for(SlotUse::Worker)?;
+        let slot_guard =
+            shared.engine().store().worker_contexts().take_for(SlotUse::Worker).map_err(|error| *error)?;
         Ok(Worker {
             shared,
             slot_guard,

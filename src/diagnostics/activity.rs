@@ -95,13 +95,21 @@ impl Shown {
         Activity::ALL[self.0.load(Ordering::Relaxed) as usize]
     }
 
-    /// Runs something on this thread, which shows here what it is at: this, to begin with.
-    pub(crate) fn during<T>(&self, activity: Activity, run: impl FnOnce() -> T) -> T {
-        let shown = self.0.load(Ordering::Relaxed);
-        let _before = Before { word: WORD.get(), own: &self.0, shown };
+    /// Runs something on this thread, which shows here what it is at, if there is where to: this, to begin with.
+    // One call of `run` for both: so it is compiled into its caller.
+    #[inline]
+    pub(crate) fn during<T>(shown: Option<&Shown>, activity: Activity, run: impl FnOnce() -> T) -> T {
+        let _before = shown.map(|shown| shown.begin(activity));
+        run()
+    }
+
+    /// Has this thread know the word, and show this.
+    #[cold]
+    fn begin(&self, activity: Activity) -> Before {
+        let before = Before { word: WORD.get(), own: &self.0, shown: self.0.load(Ordering::Relaxed) };
         WORD.set(&self.0);
         self.set(activity);
-        run()
+        before
     }
 }
 
@@ -173,7 +181,7 @@ mod tests {
         let shown = Shown::default();
         assert_eq!(shown.get(), Activity::Elsewhere);
         shown.set(Activity::Idle);
-        shown.during(Activity::Handover, || {
+        Shown::during(Some(&shown), Activity::Handover, || {
             assert_eq!(shown.get(), Activity::Handover);
             {
                 let _work = at(Activity::Work);
@@ -191,9 +199,9 @@ mod tests {
     #[test]
     fn a_thread_in_anothers_slot_shows_its_activity_there_until_a_panic() {
         let (own, other) = (Shown::default(), Shown::default());
-        own.during(Activity::Handover, || {
+        Shown::during(Some(&own), Activity::Handover, || {
             let ran = catch_unwind(AssertUnwindSafe(|| {
-                other.during(Activity::Work, || {
+                Shown::during(Some(&other), Activity::Work, || {
                     let _log = at(Activity::Log);
                     assert_eq!((own.get(), other.get()), (Activity::Handover, Activity::Log));
                     panic!("on purpose");
@@ -208,7 +216,7 @@ mod tests {
     #[test]
     fn threads_have_nothing_to_do_with_each_other() {
         let shown = Shown::default();
-        shown.during(Activity::Work, || {
+        Shown::during(Some(&shown), Activity::Work, || {
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(at(Activity::Log)));
             });
@@ -222,14 +230,14 @@ mod tests {
         let held = mutex.lock();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                shown.during(Activity::Work, || *lock(&mutex, Activity::LockReleaseWait) += 1);
+                Shown::during(Some(&shown), Activity::Work, || *lock(&mutex, Activity::LockReleaseWait) += 1);
             });
             while shown.get() != Activity::LockReleaseWait {
                 std::thread::yield_now();
             }
             drop(held);
         });
-        shown.during(Activity::Work, || {
+        Shown::during(Some(&shown), Activity::Work, || {
             let held = lock(&mutex, Activity::LockReleaseWait);
             assert_eq!((*held, shown.get()), (1, Activity::Work));
         });

@@ -192,7 +192,7 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostics::activity::at;
+    use crate::diagnostics::activity::{Shown, at};
     use crate::storage::worker_context::{Counters, WorkerContexts};
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(sampler.samples(), TimeSamples::default(), "no slot is in use");
         let (slot_guard, _never_busy) = (worker_contexts.take(), worker_contexts.take());
         drop(worker_contexts.take());
-        slot_guard.worker_context().shown().during(Activity::Handover, || {
+        Shown::during(Some(slot_guard.worker_context().shown()), Activity::Handover, || {
             look();
             let work = at(Activity::Work);
             (0..3).for_each(|_| look());
@@ -232,9 +232,13 @@ mod tests {
             sampler.samples().total()
         };
         assert_eq!(look_at(0), 0);
-        slot_guard.worker_context().shown().during(Activity::Log, || assert_eq!(look_at(100), 1));
+        Shown::during(Some(slot_guard.worker_context().shown()), Activity::Log, || {
+            assert_eq!(look_at(100), 1)
+        });
         assert_eq!((look_at(200), look_at(1_100), look_at(1_101), look_at(90_000)), (2, 3, 3, 3));
-        slot_guard.worker_context().shown().during(Activity::Log, || assert_eq!(look_at(90_100), 4));
+        Shown::during(Some(slot_guard.worker_context().shown()), Activity::Log, || {
+            assert_eq!(look_at(90_100), 4)
+        });
         assert_eq!(look_at(90_200), 5);
         // Nor need it be seen at something, if it has ended a call since.
         assert_eq!(look_at(180_000), 5);
@@ -246,7 +250,7 @@ mod tests {
     fn it_looks_until_it_is_stopped() {
         let (sampler, worker_contexts) = (Sampler::new(500.0), WorkerContexts::new(1));
         let slot_guard = worker_contexts.take();
-        slot_guard.worker_context().shown().during(Activity::Latch, || {
+        Shown::during(Some(slot_guard.worker_context().shown()), Activity::Latch, || {
             std::thread::scope(|scope| {
                 scope.spawn(|| sampler.run(|| worker_contexts.activities()));
                 while sampler.samples().latch < 20 {

@@ -41,7 +41,8 @@ pub(crate) fn execute_call(engine: &Engine, call: &Call) -> Result<(Outcome, Out
         if executed.as_ref().is_some_and(|(outcome, _)| waits(outcome)) {
             Counters::count(&slot_guard.worker_context().counters.readers_waited);
         }
-    })?;
+    })
+    .map_err(|error| *error)?;
     engine.clocks().add(Stage::Execute, start);
     executed.ok_or(Error::Closed)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, Shown, at};
 use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
@@ -174,10 +174,8 @@ impl Engine {
         activity: Activity,
         run: impl FnOnce() -> T,
     ) -> T {
-        match self.sampler {
-            None => run(),
-            Some(_) => worker_context.shown().during(activity, run),
-        }
+        let shown = self.sampler.is_some().then(|| worker_context.shown());
+        Shown::during(shown, activity, run)
     }
 
     /// Where the stages' time goes.
@@ -225,13 +223,18 @@ impl Engine {
     }
 
     /// Lets a call that may write in, or says why it may not: before it executes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<(), Box<Error>> {
+        if self.updates_refused.is_none() && !self.store.is_logged() {
+            return Ok(());
+        }
+        self.admit_to_log(log_credit)
+    }
+
+    #[inline(never)]
+    fn admit_to_log(&self, log_credit: &mut usize) -> Result<(), Box<Error>> {
         if let Some(refused) = &self.updates_refused {
             return Err(Box::new(refused.clone()));
-        }
-        if !self.store.is_logged() {
-            return Ok(());
         }
         // Calls with reserved room are refused as well: groups take whole pages, so that many small ones would take more
         // of the disk than was reserved, and wait for it without an answer.

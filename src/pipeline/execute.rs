@@ -83,20 +83,25 @@ pub(super) enum Verdict {
 /// Runs a body on the caller's thread, in a slot that it has for as long, until it has ended or is stashed. `is_reader`:
 /// it reads from a snapshot.
 pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool) -> Outcome {
+    let mut outcome = None;
     let executed = with_own_slot(engine, |slot_guard, held| {
         let guard = crossbeam_epoch::pin();
-        let outcome = match is_reader {
+        let ended = match is_reader {
             true => execute_reading(engine, slot_guard, held, &guard, body),
             false => execute(engine, slot_guard, held, &guard, None, body),
         };
-        if !outcome.wrote && !engine.progress().is_released(outcome.epoch) && body.is_whole() {
+        if !ended.wrote && !engine.progress().is_released(ended.epoch) && body.is_whole() {
             Counters::count(&slot_guard.worker_context().counters.readers_waited);
         }
         slot_guard.parts().1.free_unusual();
         garbage::collect(&guard);
-        outcome
+        outcome = Some(ended);
     });
-    executed.unwrap_or_else(|error| Outcome::refused(1, error))
+    match (outcome, executed) {
+        (Some(outcome), _) => outcome,
+        (None, Err(error)) => Outcome::refused(1, *error),
+        (None, Ok(())) => Outcome::refused(1, Error::Closed),
+    }
 }
 
 /// Executes on the caller's thread, in a slot that it has for as long.
@@ -107,7 +112,7 @@ pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool
 pub(crate) fn with_own_slot<T>(
     engine: &Engine,
     work: impl FnOnce(&mut SlotGuard<'_>, &mut Held) -> T,
-) -> Result<T> {
+) -> Result<T, Box<Error>> {
     thread_local! {
         /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
         static HELD: RefCell<Held> = RefCell::default();
@@ -160,32 +165,13 @@ pub(crate) fn execute<B: Body + ?Sized>(
                 }
                 break Outcome { epoch, attempts: number, wrote, failure, stashed: false };
             }
-            Verdict::Stash => {
-                engine.protocol().end_group(held);
-                break Outcome { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true };
-            }
-            Verdict::Again { in_writes } => {
-                Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
-                // What the retry waits for may need what the group holds: a sequence's values are reserved by a transaction.
-                engine.protocol().end_group(held);
-                engine.retry().pause(number);
-            }
-            Verdict::NextEpoch => {
-                // The next epoch comes when the log has written the last one: no partition is held over that.
-                engine.protocol().end_group(held);
-                if let Err(error) = engine.wait_for_next_epoch() {
-                    break Outcome::refused(number, error);
+            unusual => match prepare_next(engine, slot_guard, held, unusual, number) {
+                Ok(next) => {
+                    number -= u32::from(next.is_same_attempt);
+                    reserved |= next.has_reserved;
                 }
-                // It has met no rival: what follows is the same attempt.
-                number -= 1;
-            }
-            Verdict::NeedsLogSpace(bytes) => {
-                if let Err(error) = wait_for_log_space(engine, slot_guard, held, bytes) {
-                    break Outcome::refused(number, error);
-                }
-                reserved = true;
-                number -= 1;
-            }
+                Err(outcome) => break outcome,
+            },
         }
     };
     if reserved {
@@ -193,6 +179,56 @@ pub(crate) fn execute<B: Body + ?Sized>(
         engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
     outcome
+}
+
+/// The attempt that follows one which has not ended the call.
+struct NextAttempt {
+    /// Whether the last one met no rival, so that it does not count.
+    is_same_attempt: bool,
+    /// Whether room in the log was reserved for it.
+    has_reserved: bool,
+}
+
+/// Waits for what an attempt needs that has not ended the call, and makes ready for the next one.
+///
+/// # Errors
+/// There is none: the outcome.
+#[cold]
+#[inline(never)]
+fn prepare_next(
+    engine: &Engine,
+    slot_guard: &mut SlotGuard<'_>,
+    held: &mut Held,
+    verdict: Verdict,
+    number: u32,
+) -> Result<NextAttempt, Outcome> {
+    let counters = &slot_guard.worker_context().counters;
+    let (waited, has_reserved) = match verdict {
+        Verdict::Done { epoch, wrote, failure } => {
+            return Err(Outcome { epoch, attempts: number, wrote, failure, stashed: false });
+        }
+        Verdict::Stash => {
+            engine.protocol().end_group(held);
+            return Err(Outcome { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true });
+        }
+        Verdict::Again { in_writes } => {
+            Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
+            // What the retry waits for may need what the group holds: a sequence's values are reserved by a transaction.
+            engine.protocol().end_group(held);
+            engine.retry().pause(number);
+            return Ok(NextAttempt { is_same_attempt: false, has_reserved: false });
+        }
+        Verdict::NextEpoch => {
+            // The next epoch comes when the log has written the last one: no partition is held over that.
+            engine.protocol().end_group(held);
+            (engine.wait_for_next_epoch(), false)
+        }
+        Verdict::NeedsLogSpace(bytes) => (wait_for_log_space(engine, slot_guard, held, bytes), true),
+    };
+    match waited {
+        Ok(()) => Ok(NextAttempt { is_same_attempt: true, has_reserved }),
+        Err(error) => Err(Outcome::refused(number, error)),
+    }
 }
 
 /// Lets a transaction through that others starve, with nothing of the protocol's in hand.
@@ -205,6 +241,7 @@ fn wait_while_held_off(engine: &Engine, held: &mut Held) {
 }
 
 /// Runs a body that reads from a snapshot: once, and beside all protocols.
+#[inline(never)]
 fn execute_reading<B: Body + ?Sized>(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
@@ -287,7 +324,7 @@ fn wait_until_durable(engine: &Engine, epoch: u64) {
 }
 
 /// Runs the body; what it ended in, if not well.
-#[inline]
+#[inline(always)]
 pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box<Error>> {
     let _inside = Inside::enter();
     let mut failure = None;

@@ -228,7 +228,7 @@ impl<'g> Record<'g> {
 
     /// Copies the row into an arena, and gives back its word, if it can be had in one look: the record is unlocked, it is
     /// there with all of this many words, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_at_once(self, row_words: usize, arena: &Bump) -> Option<(u64, &[u64])> {
         let word = self.word().load(Ordering::Acquire);
         if word & (BUSY | ABSENT | PROTOCOL) != 0 {

@@ -21,14 +21,14 @@ use crate::storage::checks::Checks;
 use crate::storage::definition::{
     ColumnLimit, Identity, IdentityColumn, IndexDefinition, PrimaryIndex, TableDefinition,
 };
-use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
+use crate::storage::index::hash::{HashCursor, HashIndex};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, record_lines};
 use crate::storage::row::{Extensions, RowLayout};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER};
-use crate::types::key::{EncodedKey, KeyKind, encode_component};
+use crate::types::key::{EncodedKey, KeyKind, encode_component, flip_64};
 use crate::types::{DataType, ValueRef};
 
 mod bulk;
@@ -367,6 +367,15 @@ impl TableCore {
         check_key_length(key, || self.definition.name.clone())
     }
 
+    /// The encoded key of these values, where it is one word: the usual key, of one integer.
+    #[inline(always)]
+    pub(crate) fn key_word(&self, values: &[ValueRef<'_>]) -> Option<[u8; 8]> {
+        match (&*self.key_kinds, values) {
+            ([KeyKind::Int64], &[ValueRef::Int(int)]) => Some(flip_64(int)),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn wrong_key(&self, given: usize) -> Result<()> {
         let columns = &self.definition.columns;
@@ -477,7 +486,7 @@ impl TableCore {
     /// The hash under which the hash index keeps a key; zero where there is none.
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        if self.hash.is_some() { hash_key(key) } else { 0 }
+        self.hash.as_ref().map_or(0, |index| index.hash(key))
     }
 
     /// Asks the processor to fetch the line in which the lookup of this key begins.
@@ -503,8 +512,17 @@ impl TableCore {
     }
 
     /// Finds the record of a key. What is found is not dead at that moment.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
+        match self.find_ahead(hash, key, guard) {
+            Some(record) if !is_dead(record) => Lookup::Found(record),
+            _ => self.find_for_certain(hash, key, guard),
+        }
+    }
+
+    /// As [`find`](Self::find), where the hash index has not shown the record at the first look.
+    #[inline(never)]
+    fn find_for_certain<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
         match self.look_up(hash, key, guard) {
             Lookup::Found(record) if is_dead(record) => self.find_living(hash, key, guard),
             answer => answer,

@@ -314,7 +314,7 @@ impl WorkerContexts {
         });
         counts.reserved -= usize::from(was_reserved);
         self.keep(&mut counts);
-        self.guard(number, true)
+        self.guard(&self.slots[number], true)
     }
 
     /// Takes a slot for a caller; blocks while other callers have theirs for a transaction.
@@ -322,31 +322,27 @@ impl WorkerContexts {
     /// # Errors
     /// [`Error::NoFreeSlot`]: every slot is kept between transactions, so that the caller could block forever.
     #[inline]
-    pub(crate) fn take_for(&self, used_for: SlotUse) -> Result<SlotGuard<'_>> {
-        let last = LAST.get();
-        if used_for == SlotUse::Transaction
-            && let Some(slot) = self.slots.get(last)
-            && slot.change_state(FREE, TAKEN)
-        {
-            return Ok(self.guard(last, false));
-        }
-        self.take_another(used_for)
+    pub(crate) fn take_for(&self, used_for: SlotUse) -> Result<SlotGuard<'_>, Box<Error>> {
+        let slot = match self.slots.get(LAST.get()) {
+            Some(last) if used_for == SlotUse::Transaction && last.change_state(FREE, TAKEN) => last,
+            _ => self.take_another(used_for)?,
+        };
+        Ok(self.guard(slot, used_for == SlotUse::Worker))
     }
 
     #[cold]
-    fn take_another(&self, used_for: SlotUse) -> Result<SlotGuard<'_>> {
+    fn take_another(&self, used_for: SlotUse) -> Result<&WorkerContext, Box<Error>> {
         let mut counts = self.counts.lock();
         let number = self.look_until(&mut counts, |counts| {
             let all_kept = counts.kept + counts.reserved >= self.slots.len();
-            let refused = all_kept.then_some(Err(Error::NoFreeSlot { slots: self.slots.len() }));
-            self.first(FREE).map(Ok).or(refused)
+            let refused = || all_kept.then(|| Err(Box::new(Error::NoFreeSlot { slots: self.slots.len() })));
+            self.first(FREE).map(Ok).or_else(refused)
         })?;
-        let is_kept = used_for == SlotUse::Worker;
-        if is_kept {
+        if used_for == SlotUse::Worker {
             self.keep(&mut counts);
         }
         LAST.set(number);
-        Ok(self.guard(number, is_kept))
+        Ok(&self.slots[number])
     }
 
     /// Looks at the slots until there is an answer; sleeps in between until one is freed.
@@ -382,14 +378,13 @@ impl WorkerContexts {
     }
 
     #[inline]
-    fn guard(&self, number: usize, is_kept: bool) -> SlotGuard<'_> {
+    fn guard<'p>(&'p self, worker_context: &'p WorkerContext, is_kept: bool) -> SlotGuard<'p> {
         // SeqCst: ordered before the slot's publishing of an epoch and its barrier, as the sealer's count is after
         // its own; so the sealer either counts the slot or the slot sees the new epoch. Relaxed is enough to see that
         // the slot is counted already: what this thread has read before its barrier, the sealer reads behind its own.
-        if self.used.load(Ordering::Relaxed) <= number {
-            self.used.fetch_max(number + 1, Ordering::SeqCst);
+        if self.used.load(Ordering::Relaxed) <= worker_context.number {
+            self.used.fetch_max(worker_context.number + 1, Ordering::SeqCst);
         }
-        let worker_context = &*self.slots[number];
         worker_context.shown.set(Activity::Idle);
         SlotGuard { worker_contexts: self, worker_context, is_kept }
     }
@@ -506,7 +501,7 @@ mod tests {
         let worker_contexts = WorkerContexts::new(3);
         worker_contexts.reserve(2);
         let kept = worker_contexts.take_for(SlotUse::Worker).expect("a slot");
-        let refused = |used_for| worker_contexts.take_for(used_for).err();
+        let refused = |used_for| worker_contexts.take_for(used_for).err().map(|error| *error);
         assert_eq!(refused(SlotUse::Transaction), Some(Error::NoFreeSlot { slots: 3 }));
         assert_eq!(refused(SlotUse::Worker), Some(Error::NoFreeSlot { slots: 3 }));
         let own = [worker_contexts.take(), worker_contexts.take()];

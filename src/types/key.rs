@@ -219,7 +219,9 @@ impl KeyKind {
     }
 }
 
-fn flip_64(int: i64) -> [u8; 8] {
+/// An integer's eight bytes in a key.
+#[inline]
+pub(crate) fn flip_64(int: i64) -> [u8; 8] {
     ((int as u64) ^ (1 << 63)).to_be_bytes()
 }
 

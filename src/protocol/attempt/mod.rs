@@ -472,7 +472,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Refuses a target that the running action does not declare, or not in this mode.
-    #[inline]
+    #[inline(always)]
     fn check_target(&self, target: &Target<'_, '_>, wanted: Mode) -> Result<()> {
         match self.scope.get() {
             Some([scope]) if target.declared && scope.allows(wanted) => Ok(()),
@@ -482,6 +482,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Refuses what the running action does not declare.
+    #[inline(never)]
     fn check_scope(&self, table: &TableCore, key: &[u8], whole: bool, wanted: Mode) -> Result<()> {
         let Some(scope) = self.scope.get() else { return Ok(()) };
         let covers = |one: &Reference| {
@@ -613,7 +614,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The record that a target names, or the version of the miss.
-    #[inline]
+    #[inline(always)]
     fn locate(&self, target: &Target<'_, 'a>) -> Lookup<'a> {
         match target.found {
             Some(record) => Lookup::Found(record),
@@ -622,7 +623,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// As [`locate`](Self::locate), wherever the record was found beforehand.
-    #[inline]
+    #[inline(always)]
     fn look_up(&self, target: &Target<'_, 'a>) -> Lookup<'a> {
         let found = target.table.find(target.hash, target.key, self.guard);
         if let Lookup::Found(record) = found {

@@ -13,15 +13,28 @@ use crate::storage::write_set::Effect;
 
 impl<'a> Attempt<'a> {
     /// The row of a target, as the call sees it; its words live in the attempt's arena.
+    #[inline(always)]
     pub(crate) fn get(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
         self.check_target(target, Mode::Read)?;
-        self.row_of_target(target)
+        self.claim(target.table, target.key, Claim::Read)?;
+        let found = self.locate(target);
+        if let Lookup::Found(record) = found
+            && let Some(row) = self.unwritten_row_at_once(target.table, record)
+        {
+            return Ok(Some(row));
+        }
+        self.row_found(target, found)
     }
 
     /// As `get`, without a look at what the action declares.
     pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
         self.claim(target.table, target.key, Claim::Read)?;
-        let mut found = self.locate(target);
+        self.row_found(target, self.locate(target))
+    }
+
+    /// The row of a target which has been looked up.
+    #[inline(never)]
+    fn row_found(&self, target: &Target<'_, 'a>, mut found: Lookup<'a>) -> Result<Option<&'a [u64]>> {
         loop {
             match found {
                 Lookup::Missing(version) => {

@@ -19,6 +19,16 @@ use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, LockedWrites};
 use crate::storage::word::Stamp;
 
+/// Commits an attempt that has written: apart, so that one which has only read needs little of the stack.
+#[inline(never)]
+fn commit_writes(attempt: &Attempt<'_>) -> Result<Stamp, CommitFailure> {
+    let reads = attempt.reads().borrow();
+    let validate = |taken: &LockedWrites<'_, '_>| {
+        reads.still_holds(|record| taken.is_own(record), attempt.highest_seen()) || attempt.is_alone()
+    };
+    attempt.commit(&InOrder, validate)
+}
+
 /// The optimistic protocol. It has no state of its own.
 pub(super) struct Optimistic;
 
@@ -35,14 +45,10 @@ impl Protocol for Optimistic {
     }
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
-        if attempt.workspace().borrow().writes.is_empty() {
-            return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+        if !attempt.workspace().borrow().writes.is_empty() {
+            return commit_writes(attempt).map(Some);
         }
-        let reads = attempt.reads().borrow();
-        let validate = |taken: &LockedWrites<'_, '_>| {
-            reads.still_holds(|record| taken.is_own(record), attempt.highest_seen()) || attempt.is_alone()
-        };
-        attempt.commit(&InOrder, validate).map(Some)
+        if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) }
     }
 
     #[inline]

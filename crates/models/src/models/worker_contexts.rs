@@ -42,7 +42,7 @@ fn sums(slots: usize) -> Arc<[AtomicU64]> {
 
 /// Takes a slot for a transaction, and adds one to what is kept under the slot's number, in two steps.
 fn run_transaction(worker_contexts: &WorkerContexts, sums: &[AtomicU64]) -> Result<(), Error> {
-    let slot_guard = worker_contexts.take_for(SlotUse::Transaction)?;
+    let slot_guard = worker_contexts.take_for(SlotUse::Transaction).map_err(|error| *error)?;
     add_inside(&sums[slot_guard.worker_context().number()]);
     Ok(())
 }
@@ -87,7 +87,7 @@ fn a_worker_and_transactions() {
     let worker = {
         let (worker_contexts, sums) = (worker_contexts.clone(), sums.clone());
         thread::spawn(move || {
-            let kept = worker_contexts.take_for(SlotUse::Worker)?;
+            let kept = worker_contexts.take_for(SlotUse::Worker).map_err(|error| *error)?;
             add_inside(&sums[kept.worker_context().number()]);
             Ok::<(), Error>(())
         })

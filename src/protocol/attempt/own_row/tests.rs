@@ -62,6 +62,8 @@ fn rig() -> Rig {
 enum Step {
     /// An action on a key, and whether its row was found before the body ran.
     Act(i64, Mode, bool, Vec<Do>),
+    /// What a closure does, which has declared nothing, to the row of a key.
+    Close(i64, Vec<Do>),
     /// A rival changes a row, or deletes it.
     Rival(i64, Option<i64>),
 }
@@ -85,8 +87,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(column, operation, operand)| Do::Operate(column, operation, operand)),
     ];
     let mode = prop_oneof![1 => Just(Mode::Read), 4 => Just(Mode::Write), 2 => Just(Mode::Commute)];
-    let act = (key, mode, prop::bool::weighted(0.9), prop::collection::vec(does, 1..4));
+    let does = prop::collection::vec(does, 1..4);
+    let act = (key.clone(), mode, prop::bool::weighted(0.9), does.clone());
     prop_oneof![
+        4 => (key, does).prop_map(|(key, does)| Step::Close(key, does)),
         6 => act.prop_map(|(key, mode, found, does)| Step::Act(key, mode, found, does)),
         1 => (0..KEYS, prop::option::weighted(0.8, number)).prop_map(|(key, value)| Step::Rival(key, value)),
     ]
@@ -132,7 +136,10 @@ impl Row<'_, '_> {
 
     fn change(&self, column: usize, change: IntChange, generally: impl FnOnce() -> Result<()>) -> String {
         let found = self.target.found;
-        let usual = || self.attempt.change_int(&self.rig.table, found, column, change).then_some(());
+        let usual = || match self.target.declared {
+            true => self.attempt.change_int(&self.rig.table, found, column, change).then_some(()),
+            false => self.attempt.change_int_of(&self.target, column, change).then_some(()),
+        };
         format!("{:?}", self.usually(usual).map_or_else(generally, Ok))
     }
 
@@ -175,6 +182,12 @@ fn run(way: Way, access: &'static Access, steps: &[Step]) -> (String, usize) {
                     found: if *found { rig.record(*key, &guard) } else { None },
                     declared: true,
                 };
+                let row = Row { attempt: &attempt, rig: &rig, way, target, taken: &taken };
+                does.iter().for_each(|what| seen += &format!("{}; ", row.does(what)));
+            }
+            Step::Close(key, does) => {
+                let Reference { key, hash, .. } = reference(&rig, *key, Mode::Write);
+                let target = Target { table: &rig.table, key: &key, hash, found: None, declared: false };
                 let row = Row { attempt: &attempt, rig: &rig, way, target, taken: &taken };
                 does.iter().for_each(|what| seen += &format!("{}; ", row.does(what)));
             }
@@ -242,7 +255,51 @@ fn the_usual_way_is_taken_for_the_usual_accesses_and_for_no_others() {
         "changed, not looked at"
     );
     for key in [DELETED, MISSING] {
-        let step = Step::Act(key, Mode::Write, true, vec![Do::Set(1, 7)]);
-        assert_eq!(run(Way::Usual, &TRACKED, &[step]).1, 0, "{key}");
+        for step in
+            [Step::Act(key, Mode::Write, true, vec![Do::Set(1, 7)]), Step::Close(key, vec![Do::Set(1, 7)])]
+        {
+            assert_eq!(run(Way::Usual, &TRACKED, std::slice::from_ref(&step)).1, 0, "{step:?}");
+        }
+    }
+}
+
+#[test]
+fn closures_change_integers_the_usual_way_and_nothing_else() {
+    let one = |what: Do| run(Way::Usual, &TRACKED, &[Step::Close(1, vec![what])]).1;
+    for what in [Do::Set(1, 7), Do::Operate(1, Operation::Add, 7), Do::Operate(3, Operation::Max, 7)] {
+        assert_eq!(one(what.clone()), 1, "{what:?}");
+    }
+    for what in [
+        Do::Set(0, 7),
+        Do::Set(2, i64::MAX),
+        Do::Set(INDEXED, 7),
+        Do::Operate(TEXT, Operation::Add, 7),
+        Do::Operate(1, Operation::OrderedPut, 7),
+    ] {
+        assert_eq!(one(what.clone()), 0, "{what:?}");
+    }
+    let again = vec![Do::Look, Do::Set(1, 7), Do::Operate(1, Operation::Add, 1)];
+    assert_eq!(
+        run(Way::Usual, &TRACKED, &[Step::Close(1, again)]).1,
+        2,
+        "both changes of the row that was read"
+    );
+}
+
+#[test]
+fn a_closure_within_a_footprint_is_checked_by_its_key() {
+    let (rig, guard) = (rig(), pin());
+    let mut slot_guard = rig.store.worker_contexts().take();
+    let (worker_context, memory) = slot_guard.parts();
+    let Memory { workspace, reads, arena } = memory;
+    let mut held = Held::default();
+    let attempt = Attempt::new(&rig.store, worker_context, &guard, arena, workspace, reads, &mut held, None);
+    attempt.set_access(&TRACKED);
+    let (declared, other) = (reference(&rig, 1, Mode::Write), reference(&rig, 2, Mode::Write));
+    let _scope = attempt.enter_scope(&declared);
+    for Reference { key, hash, .. } in [&declared, &other] {
+        let target = Target { table: &rig.table, key, hash: *hash, found: None, declared: false };
+        assert!(!attempt.change_int_of(&target, 1, IntChange::Set(7)), "left to the general way");
+        assert_eq!(attempt.update(&target, &[(1, ValueRef::Int(7))]).is_ok(), *key == declared.key);
     }
 }

@@ -45,9 +45,9 @@ pub(super) fn entry(tag: u64, record: RecordPointer) -> u64 {
     tag | address
 }
 
-/// Whether the entry is a record's, and its tag is this one.
+/// Whether the entry's tag is this one. That of an empty entry is zero: see [`record`].
 pub(super) fn has_tag(entry: u64, tag: u64) -> bool {
-    (entry ^ tag) <= ADDRESS_MASK && entry != EMPTY
+    (entry ^ tag) <= ADDRESS_MASK
 }
 
 /// Whether the entry is this record's.
@@ -97,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_entry_matches_no_tag_and_is_no_record() {
-        assert!(!has_tag(EMPTY, tag(0, 0)));
+    fn an_empty_entry_has_the_tag_zero_and_is_no_record() {
+        assert!(has_tag(EMPTY, tag(0, 0)));
         assert!(!has_tag(EMPTY, tag(u64::MAX, 0)));
         assert_eq!(record(EMPTY), None);
     }

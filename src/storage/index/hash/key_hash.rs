@@ -11,18 +11,41 @@ use std::sync::LazyLock;
 
 use foldhash::quality::SeedableRandomState;
 
-static SEEDED: LazyLock<SeedableRandomState> = LazyLock::new(SeedableRandomState::random);
+static SEEDED: LazyLock<KeyHasher> = LazyLock::new(|| KeyHasher(SeedableRandomState::random()));
+
+/// The process's seed, copied: a hash with it needs no look at whether it is drawn already.
+pub(super) struct KeyHasher(SeedableRandomState);
+
+impl KeyHasher {
+    /// With the process's seed.
+    pub(super) fn new() -> KeyHasher {
+        KeyHasher(SEEDED.0.clone())
+    }
+
+    /// As [`hash_key`].
+    #[inline(always)]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = self.0.build_hasher();
+        match key.first_chunk() {
+            // The usual key, one integer, without a look at its length in the hasher.
+            Some(word) if key.len() == 8 => hasher.write_u64(u64::from_ne_bytes(*word)),
+            _ => return hash_long(hasher, key),
+        }
+        hasher.finish()
+    }
+}
+
+/// Of a key that is not eight bytes long: not compiled into each look-up.
+#[inline(never)]
+fn hash_long(mut hasher: impl Hasher, key: &[u8]) -> u64 {
+    hasher.write(key);
+    hasher.finish()
+}
 
 /// The hash of an encoded key, the same for all indexes of this process.
-#[inline(always)]
+#[inline]
 pub(crate) fn hash_key(key: &[u8]) -> u64 {
-    let mut hasher = SEEDED.build_hasher();
-    match key.first_chunk() {
-        // The usual key, one integer, without a look at its length in the hasher.
-        Some(word) if key.len() == 8 => hasher.write_u64(u64::from_ne_bytes(*word)),
-        _ => hasher.write(key),
-    }
-    hasher.finish()
+    SEEDED.hash(key)
 }
 
 #[cfg(test)]
@@ -36,6 +59,15 @@ mod tests {
         assert_ne!(hash_key(b""), hash_key(b"\0"));
         assert_ne!(hash_key(&[0; 8]), hash_key(&[0; 16]));
         assert_ne!(hash_key(&[0; 24]), hash_key(&[0; 32]));
+    }
+
+    #[test]
+    fn each_index_hashes_as_all_do() {
+        let hasher = KeyHasher::new();
+        for length in 0..40 {
+            let key: Vec<u8> = (0..length).collect();
+            assert_eq!(hasher.hash(&key), hash_key(&key), "{length} bytes");
+        }
     }
 
     #[test]

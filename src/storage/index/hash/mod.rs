@@ -59,6 +59,7 @@ use self::bucket::{Bucket, BucketLookup};
 pub(crate) use self::full_scan::HashCursor;
 use self::hash_directory::{Directory, Located};
 use self::hash_segment::Segment;
+use self::key_hash::KeyHasher;
 pub(crate) use self::key_hash::hash_key;
 use self::segment_split::Structure;
 use crate::base::atomics::{AtomicPtr, Ordering};
@@ -73,6 +74,7 @@ use crate::storage::record::{Record, RecordPointer};
 pub(crate) struct HashIndex {
     directory: AtomicPtr<Directory>,
     structure: Mutex<Structure>,
+    hasher: KeyHasher,
     /// Its segments' and buckets' memory.
     pool: Arc<Pool>,
 }
@@ -84,6 +86,7 @@ impl HashIndex {
         HashIndex {
             directory: AtomicPtr::new(Box::into_raw(Directory::new(Segment::new(&pool)))),
             structure: Mutex::new(Structure { segments: 1 }),
+            hasher: KeyHasher::new(),
             pool,
         }
     }
@@ -101,6 +104,7 @@ impl HashIndex {
         HashIndex {
             directory: AtomicPtr::new(directory),
             structure: Mutex::new(Structure { segments }),
+            hasher: KeyHasher::new(),
             pool: self.pool.clone(),
         }
     }
@@ -135,6 +139,12 @@ impl HashIndex {
     fn bucket<'g>(&'g self, hash: u64, guard: &'g Guard) -> (&'g Bucket, u64) {
         let Located { segment, depth } = self.locate(hash, guard);
         (segment.bucket(hash), entry::tag(hash, depth))
+    }
+
+    /// The hash of a key: [`hash_key`].
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
     }
 
     /// Brings the bucket's line into the cache.
