@@ -1,5 +1,5 @@
-//! Functions in PL/pgSQL: random ones compared with PostgreSQL 15, under each protocol; functions as HammerDB has them; the
-//! context of errors; conflicts among callers. `HEDDLE_FUNCTIONS` says how many are generated, `HEDDLE_SEED` repeats a run.
+//! Functions in PL/pgSQL: functions as HammerDB has them, compared with PostgreSQL 15; the context of errors; conflicts among
+//! callers; what names mean. Random ones are in `random_routines.rs`.
 
 mod support;
 
@@ -21,301 +21,6 @@ fn answer(connection: &mut Connection, text: &str) -> Answer {
             Answer { rows: rows.unwrap_or_default(), sqlstate: "00000".to_string() }
         }
         Err(error) => Answer { rows: Vec::new(), sqlstate: error.state().as_str().to_string() },
-    }
-}
-
-/// Makes bodies of functions.
-struct Generator {
-    random: Random,
-    /// How many functions there are already: they may be called.
-    functions: usize,
-    /// Loops around, for EXIT and CONTINUE.
-    loops: usize,
-    names: usize,
-    /// Whether the function that is made returns rows.
-    returns_rows: bool,
-}
-
-impl Generator {
-    fn below(&mut self, bound: usize) -> usize {
-        self.random.below(bound)
-    }
-
-    fn variable(&mut self) -> &'static str {
-        ["a", "b", "x", "y"][self.below(4)]
-    }
-
-    fn expression(&mut self, depth: usize) -> String {
-        if depth == 0 || self.below(4) == 0 {
-            return match self.below(3) {
-                0 => format!("{}", self.below(9) as i64 - 2),
-                // NULL and a call: PostgreSQL leaves out the call where it knows the NULL when it plans.
-                _ => format!("coalesce({}, {})", self.variable(), self.below(5)),
-            };
-        }
-        let (left, right) = (self.expression(depth - 1), self.expression(depth - 1));
-        match self.below(12) {
-            0 => format!("({left} + {right})"),
-            1 => format!("({left} - {right})"),
-            2 => format!("({left} % 7 * ({right} % 5))"),
-            3 => format!("({left} / {right})"),
-            4 => format!("coalesce({left}, {right})"),
-            5 => format!("greatest({left}, {right})"),
-            6 => format!("case when {} then {left} else {right} end", self.condition(depth - 1)),
-            7 => format!("(select count(*) from log where k < {left})::int"),
-            8 if self.functions > 0 => match self.below(3) {
-                0 => format!("(select sum(r)::int from s{}({left}, {right}) r)", self.below(self.functions)),
-                _ => format!("f{}({left}, {right})", self.below(self.functions)),
-            },
-            9 => format!("coalesce(arr[{left} % 4 + 1], {right})"),
-            10 => format!("coalesce(array_length(arr || {left}, 1), 0)"),
-            _ => format!("abs({left})"),
-        }
-    }
-
-    fn condition(&mut self, depth: usize) -> String {
-        let (left, right) = (self.expression(depth), self.expression(depth));
-        match self.below(6) {
-            0 => format!("{left} < {right}"),
-            1 => format!("{left} = {right}"),
-            2 => "found".to_string(),
-            3 => format!("{} is null", self.variable()),
-            4 => format!("{left} in ({right}, 3)"),
-            _ => format!("not ({left} >= {right})"),
-        }
-    }
-
-    fn block(&mut self, depth: usize) -> String {
-        let count = 1 + self.below(3);
-        (0..count).map(|_| self.statement(depth)).collect::<Vec<_>>().join("\n")
-    }
-
-    fn statement(&mut self, depth: usize) -> String {
-        let (variable, value, other) = (self.variable(), self.expression(2), self.expression(1));
-        match self.below(if depth == 0 { 12 } else { 20 }) {
-            0..=2 => format!("{variable} := {value};"),
-            3 => format!("insert into log values (({value}) % 12, {other});"),
-            4 => format!(
-                "update log set v = v + b where k = ({value}) % 12; get diagnostics {variable} = row_count;"
-            ),
-            5 => format!("delete from log where k = ({value}) % 12;"),
-            6 => format!("select v into {variable} from log where k = ({value}) % 12;"),
-            7 if self.loops > 0 => {
-                let word = ["exit", "continue"][self.below(2)];
-                format!("{word} when {};", self.condition(1))
-            }
-            7 => format!("perform {value};"),
-            8 if self.below(2) == 0 => format!("return {value};"),
-            8 => {
-                let state = ["P0001", "22012", "23505", "P0099", "02000"][self.below(5)];
-                format!(
-                    "if {} then raise exception 'e %', {other} using errcode = '{state}'; end if;",
-                    self.condition(1)
-                )
-            }
-            9 => format!("execute 'select $1 + $2' into {variable} using {value}, {other};"),
-            10 => format!("arr[abs({value}) % 4 + 1] := {other};"),
-            11 => self.returned_rows(&value, &other),
-            12 => format!(
-                "if {} then\n{}\nelsif {} then\n{}\nelse\n{}\nend if;",
-                self.condition(1),
-                self.block(depth - 1),
-                self.condition(1),
-                self.block(depth - 1),
-                self.block(depth - 1)
-            ),
-            13 => format!(
-                "case {value}\nwhen {other}, 1 then\n{}\nelse\n{}\nend case;",
-                self.block(depth - 1),
-                self.block(depth - 1)
-            ),
-            kind @ 14..18 => self.a_loop(kind - 14, depth, &value, &other),
-            _ => self.protected(depth),
-        }
-    }
-
-    fn a_loop(&mut self, kind: usize, depth: usize, value: &str, other: &str) -> String {
-        match kind {
-            0 => self.integer_loop(depth),
-            1 => {
-                self.loops += 1;
-                let body = self.block(depth - 1);
-                self.loops -= 1;
-                format!(
-                    "for r in select k, v from log where k < {other} order by k loop\na := r.v + coalesce(a, 0);\n{body}\nend loop;"
-                )
-            }
-            2 => {
-                self.loops += 1;
-                let body = self.block(depth - 1);
-                self.loops -= 1;
-                format!("foreach x in array arr || {value} loop\n{body}\nend loop;")
-            }
-            _ => {
-                self.loops += 1;
-                self.names += 1;
-                let body = self.block(depth - 1);
-                self.loops -= 1;
-                let name = format!("w{}", self.names);
-                format!(
-                    "declare {name} int := 0;\nbegin\nwhile {name} < 3 and {} loop\n{name} := {name} + 1;\n{body}\nend loop;\nend;",
-                    self.condition(1)
-                )
-            }
-        }
-    }
-
-    fn protected(&mut self, depth: usize) -> String {
-        let names = [
-            "others",
-            "unique_violation",
-            "division_by_zero",
-            "raise_exception or no_data_found",
-            "integrity_constraint_violation",
-        ];
-        let name = names[self.below(names.len())];
-        let loops = std::mem::take(&mut self.loops);
-        let body = self.block(depth - 1);
-        self.loops = loops;
-        format!("begin\n{body}\nexception when {name} then\n{}\nend;", self.block(depth - 1))
-    }
-
-    /// What only a function that returns rows may do; in another one a look at what was caught.
-    fn returned_rows(&mut self, value: &str, other: &str) -> String {
-        match (self.returns_rows, self.below(3)) {
-            (true, 0) => format!("return next {value};"),
-            (true, 1) => format!("return query select v + b from log where k < {value} order by k;"),
-            (true, _) => {
-                format!("return query execute 'select $1 union all select $2' using {value}, {other};")
-            }
-            (false, _) => format!(
-                "declare message text;\nbegin\nb := {value};\nexception when others then\n\
-                 get stacked diagnostics message = returned_sqlstate;\nif message = '22012' then a := {other}; else raise; end if;\nend;"
-            ),
-        }
-    }
-
-    fn integer_loop(&mut self, depth: usize) -> String {
-        self.loops += 1;
-        self.names += 1;
-        let (name, low, high) = (format!("i{}", self.names), self.below(4), self.below(5));
-        let body = self.block(depth - 1);
-        self.loops -= 1;
-        let range = match self.below(3) {
-            0 => format!("reverse {high}..{low}"),
-            1 => format!("{low}..{} by 2", high + 2),
-            _ => format!("{low}..{high}"),
-        };
-        format!("for {name} in {range} loop\ny := {name};\n{body}\nend loop;")
-    }
-
-    /// A function that returns a value, and one that returns rows, of the same number.
-    fn functions(&mut self) -> [String; 2] {
-        let number = self.functions;
-        let declared = "declare a int; b int := 1; r record; arr int[] := array[3, 1];";
-        let body = self.block(3);
-        let value = format!(
-            "create function f{number}(x int, y int) returns int language plpgsql as $body$\n{declared}\nbegin\n{body}\nreturn a;\nend $body$"
-        );
-        self.returns_rows = true;
-        let body = self.block(2);
-        self.returns_rows = false;
-        let rows = format!(
-            "create function s{number}(x int, y int) returns setof int language plpgsql as $body$\n{declared}\nbegin\n{body}\nreturn next b;\nend $body$"
-        );
-        [value, rows]
-    }
-
-    /// A trigger of the table, in place of the one before.
-    fn trigger(&mut self) -> [String; 3] {
-        let time = ["before", "after"][self.below(2)];
-        let event =
-            ["insert", "update", "delete", "insert or update", "insert or update or delete"][self.below(5)];
-        let condition = ["", "when (new.k > 1)"][self.below(2)];
-        let body = match self.below(5) {
-            0 => "new.v := coalesce(new.v, 0) + 1;".to_string(),
-            1 => "if new.k % 3 = 1 then return null; end if;".to_string(),
-            2 => "if tg_op = 'DELETE' then return old; end if; new.v := new.k;".to_string(),
-            3 => {
-                "if tg_op <> 'INSERT' then insert into seen values (tg_op, old.k, old.v); return old; end if;"
-                    .to_string()
-            }
-            _ => "insert into seen values (tg_op || tg_when, new.k, new.v);".to_string(),
-        };
-        [
-            "drop trigger if exists noted on log".to_string(),
-            format!(
-                "create or replace function note() returns trigger language plpgsql as $body$\nbegin\n{body}\nreturn new;\nend $body$"
-            ),
-            format!(
-                "create trigger noted {time} {event} on log for each row {condition} execute function note()"
-            ),
-        ]
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-/// The statements around one function: it is created, and called.
-fn script(generator: &mut Generator, number: u64) -> Vec<String> {
-    let mut script: Vec<String> = Vec::new();
-    if number.is_multiple_of(5) {
-        generator.functions = 0;
-        script.push("drop table if exists log, seen".to_string());
-        for at in 0..5 {
-            script.push(format!("drop function if exists f{at}(int, int)"));
-            script.push(format!("drop function if exists s{at}(int, int)"));
-        }
-        script.push("create table log (k int primary key, v int check (v < 1000))".to_string());
-        script.push("create table seen (what text, k int, v int)".to_string());
-        script.push("insert into log values (1, 10), (2, 20), (5, 50)".to_string());
-    }
-    if number % 3 == 2 {
-        script.extend(generator.trigger());
-    }
-    script.extend(generator.functions());
-    for call in 0..4 {
-        let arguments = (generator.below(8) as i64 - 2, generator.below(5));
-        let name = if call == 3 { "s" } else { "f" };
-        script.push(format!("select {name}{}({}, {})", generator.functions, arguments.0, arguments.1));
-        script.push("select k, v from log order by k".to_string());
-        script.push("select what, k, v, count(*) from seen group by 1, 2, 3 order by 1, 2, 3".to_string());
-    }
-    generator.functions += 1;
-    script
-}
-
-#[test]
-fn random_functions_behave_as_on_postgres_under_each_protocol() {
-    let Some(oracle) = Oracle::start() else { return };
-    let mut theirs = oracle.connect();
-    let mut ours = Vec::new();
-    for &protocol in ProtocolKind::ALL {
-        for derives in ["on", "off"] {
-            let mut connection = sql(protocol).connect(Default::default()).expect("a connection");
-            connection.query(&format!("set heddle.derive_footprints = {derives}")).expect("a setting");
-            ours.push((connection, protocol, derives));
-        }
-    }
-    let seed = setting("HEDDLE_SEED", 11);
-    let mut generator =
-        Generator { random: Random(seed), functions: 0, loops: 0, names: 0, returns_rows: false };
-    for number in 0..setting("HEDDLE_FUNCTIONS", 60) {
-        let script = script(&mut generator, number);
-        for statement in &script {
-            let expected = theirs.run(statement);
-            for (connection, protocol, derives) in &mut ours {
-                let found = answer(connection, statement);
-                assert_eq!(
-                    found,
-                    expected,
-                    "seed {seed}, function {number}, {protocol:?}, derived {derives}, {statement}\nof\n{}",
-                    script.join(";\n")
-                );
-            }
-        }
     }
 }
 
@@ -761,5 +466,111 @@ fn procedures_that_commit_lose_no_update_under_any_protocol() {
         assert_eq!(found.rows, right, "{}", protocol.name());
         let found = answer(&mut first, "select count(*) from done where part = 1");
         assert_eq!(found.rows, [[Some("64".to_string())]], "{}: the first part is retried", protocol.name());
+    }
+}
+
+#[test]
+fn a_default_sees_what_is_declared_before_it() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create function f(x text, y int default 7) returns text language plpgsql as $$
+             <<outside>>
+             declare
+                 a int := y;
+                 y int := y + 1;
+                 c cursor for select a + y as sum;
+                 d int := outside.y * 10;
+             begin
+                 declare x int := length(x); y int := y * 2; z int default outside.y;
+                 begin
+                     return concat_ws(' ', x, a, y, z, d, outside.y, f.y, f.x);
+                 end;
+             end $$",
+        )
+        .expect("a function");
+    assert_eq!(
+        answer(&mut connection, "select f('four')").rows,
+        [[Some("4 7 16 8 80 8 7 four".to_string())]]
+    );
+    let twice = "do $$ declare a int := 1; b int := a; a int; begin end $$";
+    assert_eq!(answer(&mut connection, twice).sqlstate, "42601");
+}
+
+#[test]
+fn a_call_with_named_arguments_assigns_its_outputs() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create procedure p(x int, inout y int, d int default 0, inout z text default 'z') language plpgsql as
+                 $$ begin y := y + x + d; z := z || x; end $$;
+             create function by_name() returns text language plpgsql as
+                 $$ declare b int := 1; t text := 't'; begin
+                     call p(2, d => 10, z => t, y => b);
+                     call p(z => t, y => b, x => 3);
+                     call p(4, b, z => t);
+                     return b || t;
+                 end $$;
+             create function not_given() returns int language plpgsql as
+                 $$ declare b int := 1; begin call p(2, y => b, d => 3); return b; end $$",
+        )
+        .expect("functions");
+    assert_eq!(answer(&mut connection, "select by_name()").rows, [[Some("20t234".to_string())]]);
+    assert_eq!(answer(&mut connection, "select not_given()").sqlstate, "42601");
+}
+
+#[test]
+fn void_is_null_of_a_function_in_sql_and_empty_of_one_in_plpgsql() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create function in_sql() returns void language sql as 'select 1';
+             create function in_plpgsql() returns void language plpgsql as 'begin end'",
+        )
+        .expect("functions");
+    assert_eq!(answer(&mut connection, "select in_sql()").rows, [[None]]);
+    assert_eq!(answer(&mut connection, "select in_plpgsql()").rows, [[Some(String::new())]]);
+}
+
+#[test]
+fn execute_runs_the_statements_of_its_text_one_after_another() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create table t (a int primary key);
+             create function last_one() returns text language plpgsql as
+                 $$ declare a int; n int; begin
+                     execute 'insert into t values ($1); insert into t values ($1 + 1), ($1 + 2)' using 1;
+                     get diagnostics n = row_count;
+                     execute 'select 7; select count(*) from t' into a;
+                     return n || ' ' || a;
+                 end $$;
+             create function all_of_them() returns setof int language plpgsql as
+                 $$ begin return query execute 'select 1; select 2'; end $$;
+             create function in_a_loop() returns int language plpgsql as
+                 $$ declare a int; begin for a in execute 'select 1; select 2' loop null; end loop; return 0; end $$",
+        )
+        .expect("functions");
+    assert_eq!(answer(&mut connection, "select last_one()").rows, [[Some("2 3".to_string())]]);
+    let rows = answer(&mut connection, "select * from all_of_them()").rows;
+    assert_eq!(rows, [[Some("1".to_string())], [Some("2".to_string())]]);
+    assert_eq!(answer(&mut connection, "select in_a_loop()").sqlstate, "42P11");
+}
+
+#[test]
+fn of_several_violated_foreign_keys_the_oldest_is_reported() {
+    for _ in 0..8 {
+        let mut connection = connection();
+        connection
+            .query(
+                "create table parent (id int primary key);
+                 create table b (id int primary key references parent);
+                 create table a (id int primary key references parent);
+                 create table c (id int primary key references parent);
+                 insert into parent values (1); insert into a values (1); insert into b values (1); insert into c values (1)",
+            )
+            .expect("the schema");
+        let error = connection.query("delete from parent").expect_err("rows refer to it");
+        assert_eq!(error.constraint(), Some("b_id_fkey"));
     }
 }

@@ -31,11 +31,7 @@ pub(crate) fn value(
     if routine.is_strict && arguments.iter().any(Value::is_null) {
         return Ok(Value::Null);
     }
-    let value = called(environment, &routine, arguments, access)?.into_iter().next();
-    Ok(match value {
-        None if routine.result == Type::Void => Value::Void,
-        value => value.unwrap_or_default(),
-    })
+    Ok(called(environment, &routine, arguments, access)?.into_iter().next().unwrap_or_default())
 }
 
 /// Calls a function for its rows; one that returns no set has one row.

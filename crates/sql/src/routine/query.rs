@@ -17,9 +17,9 @@ use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
 };
 use crate::bind::{BindContext, Names, VariableRef, bind_inside};
-use crate::catalog::{Catalog, Routine, Table, Trigger};
+use crate::catalog::{Argument, Catalog, Routine, Table, Trigger};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::Statement;
+use crate::parse::syntax::{CallArg, Statement};
 use crate::plan::expression::Expr;
 use crate::plan::is_volatile_call;
 use crate::plan::node::FunctionItem;
@@ -394,7 +394,7 @@ fn make_plan(
         undeclared: undeclared(&bound, &planned),
         routines,
         is_volatile: is_volatile(&bound),
-        outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine)),
+        outputs: called.map_or_else(Vec::new, |routine| output_positions(&routine, statement)),
         fields: bound.columns.iter().map(field).collect(),
         columns: bound.columns,
         planned,
@@ -474,9 +474,17 @@ fn called_procedure(kind: &StatementKind, catalog: &Catalog) -> Option<Arc<Routi
     }
 }
 
-fn output_positions(routine: &Routine) -> Vec<usize> {
-    let outputs = routine.inputs().enumerate().filter(|(_, argument)| argument.mode.is_output());
-    outputs.map(|(at, _)| at).collect()
+/// Where a CALL writes the arguments that are outputs; of one that it leaves out, a place behind all.
+fn output_positions(routine: &Routine, statement: &Statement) -> Vec<usize> {
+    let Statement::Call(call) = statement else { return Vec::new() };
+    let written = &call.call.args;
+    let place = |(at, argument): (usize, &Argument)| {
+        let is_named = |it: &CallArg| it.name.as_ref().is_some_and(|name| name.text == argument.name);
+        let by_place = || written.get(at).filter(|it| it.name.is_none()).map(|_| at);
+        written.iter().position(is_named).or_else(by_place).unwrap_or(written.len())
+    };
+    let inputs = routine.inputs().enumerate();
+    inputs.filter(|(_, argument)| argument.mode.is_output()).map(place).collect()
 }
 
 /// What is known of the database inside of a transaction.

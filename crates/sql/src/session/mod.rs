@@ -270,7 +270,10 @@ impl Known for KnownNow<'_> {
 
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
         let refers = |table: &&Arc<Table>| table.foreign_keys.iter().any(|key| key.table == oid);
-        self.catalog.tables().filter(refers).cloned().collect()
+        let mut tables: Vec<Arc<Table>> = self.catalog.tables().filter(refers).cloned().collect();
+        // Of several violated foreign keys the oldest is reported.
+        tables.sort_unstable_by_key(|table| table.oid);
+        tables
     }
 
     fn triggers(&self, oid: u32) -> Vec<Arc<Trigger>> {

@@ -180,16 +180,16 @@ impl<'t> Compiler<'t, '_> {
     /// `[DECLARE …] BEGIN … [EXCEPTION …] END [label]`.
     pub(super) fn block(&mut self, label: Option<String>) -> Result<Block> {
         let outer = self.enter(label.clone());
-        let block = crate::stack::grow(|| self.block_in_scope(label));
+        let block = crate::stack::grow(|| self.block_in_scope(label, outer));
         self.leave(outer);
         block
     }
 
-    fn block_in_scope(&mut self, label: Option<String>) -> Result<Block> {
+    fn block_in_scope(&mut self, label: Option<String>, outer: usize) -> Result<Block> {
         let mut declared = Vec::new();
         while self.parser.accept("declare") {
             while !self.parser.is_one_of(&["begin", "declare"]) {
-                declared.extend(self.declaration()?);
+                declared.extend(self.declaration(outer)?);
             }
         }
         self.parser.expect("begin")?;
@@ -255,10 +255,23 @@ impl<'t> Compiler<'t, '_> {
         Ok(statements)
     }
 
-    /// A declaration; none for an alias.
-    fn declaration(&mut self) -> Result<Option<usize>> {
+    /// Hides the block's further names from what has been compiled: a default or a cursor's query sees those before it only.
+    fn hide_later_names(&mut self) {
+        let label = self.scopes[self.scope].label.clone();
+        self.enter(label);
+    }
+
+    /// Whether a name is declared since the scope around the block.
+    fn is_declared(&self, name: &str, outer: usize) -> bool {
+        let of = |&scope: &usize| self.scopes[scope].parent.filter(|&parent| parent != outer);
+        let mut scopes = std::iter::successors(Some(self.scope), of);
+        scopes.any(|scope| self.scopes[scope].names.iter().any(|(known, _)| known == name))
+    }
+
+    /// A declaration in a block within this scope; none for an alias.
+    fn declaration(&mut self, outer: usize) -> Result<Option<usize>> {
         let name = self.parser.label()?.text;
-        if self.scopes[self.scope].names.iter().any(|(known, _)| *known == name) {
+        if self.is_declared(&name, outer) {
             return Err(syntax(format!("duplicate declaration at or near \"{name}\"")));
         }
         if self.parser.accept_words(&["alias", "for"]) {
@@ -302,6 +315,9 @@ impl<'t> Compiler<'t, '_> {
                 format!("variable \"{name}\" must have a default value, since it's declared NOT NULL");
             return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
         }
+        if has_default {
+            self.hide_later_names();
+        }
         Ok(Some(self.declare(Variable { name, kind, is_constant, is_not_null, default })))
     }
 
@@ -330,6 +346,7 @@ impl<'t> Compiler<'t, '_> {
         let query = Some(self.whole_statement(&[End::Mark(";")])?);
         self.parser.expect_mark(";")?;
         self.leave(outer);
+        self.hide_later_names();
         Ok(self.plain_variable(&name, VariableKind::Cursor { query, arguments }))
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::plpgsql::interpret::Interpreter;
+use crate::routine::plpgsql::queries::Several;
 use crate::routine::plpgsql::tree::{Direction, Fragment, Into, Source, VariableKind};
 use crate::routine::query::QueryPlan;
 use crate::routine::value::record;
@@ -57,7 +58,7 @@ impl Interpreter<'_, '_> {
             self.assign_variable(slot, value, ty)?;
         }
         let (plan, rows) = match (source, query) {
-            (Some(source), _) => self.rows_of(source)?,
+            (Some(source), _) => self.rows_of(source, Several::Refused)?,
             (None, Some(query)) => self.rows_of_query(query)?,
             (None, None) => {
                 let message = format!("cursor \"{}\" has no query", variable.name);

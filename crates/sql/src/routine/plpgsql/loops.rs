@@ -5,6 +5,7 @@
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::plpgsql::interpret::{Flow, Interpreter};
+use crate::routine::plpgsql::queries::Several;
 use crate::routine::plpgsql::tree::{ForInteger, Fragment, Kind, Statement, Target};
 use crate::types::array::ArrayValue;
 use crate::types::{Type, Value};
@@ -35,7 +36,7 @@ impl<'a> Interpreter<'a, '_> {
             }
             Kind::ForInteger(integer) => self.for_integer(integer),
             Kind::ForRows { label, into, source, body } => {
-                let (plan, mut rows) = self.rows_of(source)?;
+                let (plan, mut rows) = self.rows_of(source, Several::Refused)?;
                 let count = rows.len();
                 for number in 0..count {
                     let mut row = rows.row(number)?.to_vec();

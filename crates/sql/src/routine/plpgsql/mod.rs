@@ -52,7 +52,7 @@ pub(crate) fn run(
     }
     match body.result.take() {
         Some(value) => Ok(vec![value]),
-        None if matches!(routine.result, Type::Void) => Ok(Vec::new()),
+        None if matches!(routine.result, Type::Void) => Ok(vec![Value::Void]),
         None => {
             let message = "control reached end of function without RETURN";
             let error = SqlError::new(SqlState::new("2F005"), message);

@@ -15,6 +15,17 @@ use crate::run::KeptRows;
 use crate::types::record::RecordField;
 use crate::types::{Environment, Modifier, Type, Value};
 
+/// What becomes of a text with several statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Several {
+    /// It is an error: a cursor reads one query.
+    Refused,
+    /// The rows of the last count.
+    Last,
+    /// The rows of all count.
+    All,
+}
+
 /// The values behind USING, as the text of an EXECUTE names them.
 struct Using {
     values: Vec<Value>,
@@ -202,12 +213,12 @@ impl Interpreter<'_, '_> {
 
     pub(super) fn execute(&mut self, source: &Source, into: Option<&Into>) -> Result<()> {
         let Some(into) = into else {
-            let (_, rows) = self.rows_of(source)?;
+            let (_, rows) = self.rows_of(source, Several::Last)?;
             self.row_count = self.row_count.max(rows.len() as u64);
             return Ok(());
         };
         let found = self.values[self.program.found].clone();
-        let (plan, mut rows) = self.rows_of(source)?;
+        let (plan, mut rows) = self.rows_of(source, Several::Last)?;
         let mut first = Vec::new();
         for number in 0..rows.len().min(2) {
             first.push(rows.row(number)?.to_vec());
@@ -218,8 +229,12 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
-    /// All rows of a query, or of the text that EXECUTE runs; what the statement counted is in `row_count`.
-    pub(super) fn rows_of(&mut self, source: &Source) -> Result<(Arc<QueryPlan>, KeptRows)> {
+    /// The rows of a query, or of the text that EXECUTE runs; what the statement counted is in `row_count`.
+    pub(super) fn rows_of(
+        &mut self,
+        source: &Source,
+        several: Several,
+    ) -> Result<(Arc<QueryPlan>, KeptRows)> {
         let mut rows = KeptRows::new(self.execution.environment.memory());
         let (plan, count) = match source {
             Source::Query(query) => return self.rows_of_query(query),
@@ -237,7 +252,8 @@ impl Interpreter<'_, '_> {
                     given.values.push(value);
                     given.types.push(ty);
                 }
-                self.run_text(&text, given, &mut rows).map_err(|error| in_statement(error, &text))?
+                self.run_text(&text, &given, several, &mut rows)
+                    .map_err(|error| in_statement(error, &text))?
             }
         };
         self.row_count = count;
@@ -254,18 +270,33 @@ impl Interpreter<'_, '_> {
         Ok((plan, rows))
     }
 
-    fn run_text(&mut self, text: &str, using: Using, rows: &mut KeptRows) -> Result<(Arc<QueryPlan>, u64)> {
-        let mut parsed = parse(text)?;
-        let (Some(statement), true) = (parsed.pop(), parsed.is_empty()) else {
-            return Err(SqlError::unsupported("EXECUTE runs one statement at a time"));
-        };
-        let query = Query::new(statement.statement, text);
-        let plan = query.plan(self.execution.environment, &using)?;
-        let count = plan.run(self.execution, &using, &mut |row| {
-            rows.push(row)?;
-            Ok(true)
-        })?;
-        Ok((plan, count))
+    /// Runs the statements of a text one after another: the plan and the count of the last.
+    fn run_text(
+        &mut self,
+        text: &str,
+        using: &Using,
+        several: Several,
+        rows: &mut KeptRows,
+    ) -> Result<(Arc<QueryPlan>, u64)> {
+        let statements = parse(text)?;
+        if several == Several::Refused && statements.len() > 1 {
+            let message = "cannot open multi-query plan as cursor";
+            return Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message));
+        }
+        let mut last = None;
+        for statement in statements {
+            if several == Several::Last {
+                rows.clear();
+            }
+            let query = Query::new(statement.statement, text);
+            let plan = query.plan(self.execution.environment, using)?;
+            let count = plan.run(self.execution, using, &mut |row| {
+                rows.push(row)?;
+                Ok(true)
+            })?;
+            last = Some((plan, count));
+        }
+        last.ok_or_else(|| SqlError::unsupported("EXECUTE needs a statement in its text"))
     }
 
     /// RETURN: the value of the routine.
@@ -329,7 +360,7 @@ impl Interpreter<'_, '_> {
     }
 
     pub(super) fn return_query(&mut self, source: &Source) -> Result<()> {
-        let (plan, mut rows) = self.rows_of(source)?;
+        let (plan, mut rows) = self.rows_of(source, Several::All)?;
         let wrong = |detail: String| {
             let message = "structure of query does not match function result type";
             Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_detail(detail))
