@@ -55,9 +55,55 @@ pub(crate) struct Call {
     pub(crate) is_comparison: bool,
     /// Whether it calls a routine, whose oid is the first argument.
     pub(crate) is_routine: bool,
+    /// The sum, difference or product of two integers that it is.
+    pub(crate) integers: Option<IntegerOperation>,
     /// The arguments' types, where polymorphic ones are decided.
     pub(crate) types: Vec<Type>,
     pub(crate) result: Type,
+}
+
+/// An operator of two integers of one width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntegerOperation {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+impl IntegerOperation {
+    /// The operation of an operator with arguments of these types.
+    pub(crate) fn of(function: &Function, types: &[Type]) -> Option<IntegerOperation> {
+        match types {
+            [Type::Int4, Type::Int4] | [Type::Int8, Type::Int8] => {}
+            _ => return None,
+        }
+        match function.name {
+            "+" => Some(IntegerOperation::Add),
+            "-" => Some(IntegerOperation::Subtract),
+            "*" => Some(IntegerOperation::Multiply),
+            _ => None,
+        }
+    }
+
+    /// The result for two integers of one width. None: they are something else, or the result is out of their range.
+    #[inline]
+    pub(crate) fn apply(self, left: &Value, right: &Value) -> Option<Value> {
+        match (left, right) {
+            (Value::Int8(left), Value::Int8(right)) => match self {
+                IntegerOperation::Add => left.checked_add(*right),
+                IntegerOperation::Subtract => left.checked_sub(*right),
+                IntegerOperation::Multiply => left.checked_mul(*right),
+            }
+            .map(Value::Int8),
+            (Value::Int4(left), Value::Int4(right)) => match self {
+                IntegerOperation::Add => left.checked_add(*right),
+                IntegerOperation::Subtract => left.checked_sub(*right),
+                IntegerOperation::Multiply => left.checked_mul(*right),
+            }
+            .map(Value::Int4),
+            _ => None,
+        }
+    }
 }
 
 /// The six comparisons.

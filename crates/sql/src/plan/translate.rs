@@ -14,7 +14,7 @@ use crate::error::{Result, SqlError};
 use crate::functions::Function;
 use crate::functions::Volatility;
 use crate::plan::expression::{
-    Call, Case, Cast, Comparison, Expr, InList, QuantifiedArray, SubPlan, SubPlanKind,
+    Call, Case, Cast, Comparison, Expr, InList, IntegerOperation, QuantifiedArray, SubPlan, SubPlanKind,
 };
 use crate::plan::layout::{Key, Layout};
 use crate::plan::planner::Planner;
@@ -232,7 +232,8 @@ fn call_of(
     };
     let is_comparison = comparison_of(function).is_some();
     let is_routine = crate::bind::routines::is_call(function);
-    Ok(Call { function, code, arguments, is_comparison, is_routine, types, result })
+    let integers = IntegerOperation::of(function, &types);
+    Ok(Call { function, code, arguments, is_comparison, is_routine, integers, types, result })
 }
 
 fn call(function: &'static Function, arguments: Vec<Expr>, types: Vec<Type>, result: Type) -> Result<Expr> {

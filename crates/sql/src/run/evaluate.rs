@@ -38,8 +38,8 @@ impl<'e> Run<'e> {
     #[inline(never)]
     fn compute(&mut self, expr: &'e Expr, row: &[Value]) -> Result<Value> {
         match expr {
-            Expr::Outer(number) => Ok(self.outer[*number].clone()),
-            Expr::CaseOperand => Ok(self.case_operands.last().cloned().unwrap_or_default()),
+            Expr::Outer(number) => Ok(self.outer(*number).clone()),
+            Expr::CaseOperand => Ok(self.case_operand.clone()),
             Expr::Call(call) => self.call(call, row),
             Expr::Compare(comparison, sides) => self.compare(*comparison, sides, row),
             Expr::Cast(cast) => {
@@ -171,7 +171,7 @@ impl<'e> Run<'e> {
 
     /// An expression's value, borrowed where it is in the row already.
     #[inline]
-    fn operand<'v>(&mut self, expr: &'e Expr, row: &'v [Value]) -> Result<Cow<'v, Value>>
+    pub(crate) fn operand<'v>(&mut self, expr: &'e Expr, row: &'v [Value]) -> Result<Cow<'v, Value>>
     where
         'e: 'v,
     {
@@ -200,6 +200,14 @@ impl<'e> Run<'e> {
                 self.apply_unless_null(call, &argument)
             }
             [left, right] => {
+                if let Some(operation) = call.integers {
+                    let (left, right) = (self.operand(left, row)?, self.operand(right, row)?);
+                    // What overflows is the function's to report.
+                    if let Some(value) = operation.apply(&left, &right) {
+                        return Ok(value);
+                    }
+                    return self.apply_unless_null(call, &[left.into_owned(), right.into_owned()]);
+                }
                 let arguments = [self.evaluate(left, row)?, self.evaluate(right, row)?];
                 self.apply_unless_null(call, &arguments)
             }
@@ -266,25 +274,37 @@ impl<'e> Run<'e> {
     }
 
     fn case(&mut self, case: &'e Case, row: &[Value]) -> Result<Value> {
-        if let Some(operand) = &case.operand {
-            let operand = self.evaluate(operand, row)?;
-            self.case_operands.push(operand);
-        }
-        let mut chosen = Ok(None);
-        for (when, then) in &case.arms {
-            match self.holds(when, row) {
-                Ok(false) => continue,
-                Ok(true) => chosen = Ok(Some(then)),
-                Err(error) => chosen = Err(error),
-            }
-            break;
-        }
+        let Some(operand) = &case.operand else {
+            let arm = self.arm(case, row)?;
+            return self.evaluate(arm, row);
+        };
+        let operand = self.evaluate(operand, row)?;
+        let outer = std::mem::replace(&mut self.case_operand, operand);
         // The ELSE of a cast to a domain is the operand, too.
-        let result = chosen.and_then(|chosen| self.evaluate(chosen.unwrap_or(&case.otherwise), row));
-        if case.operand.is_some() {
-            self.case_operands.pop();
-        }
+        let result = self.arm(case, row).and_then(|arm| self.evaluate(arm, row));
+        self.case_operand = outer;
         result
+    }
+
+    /// The first arm of a CASE whose condition is true, or its ELSE.
+    fn arm(&mut self, case: &'e Case, row: &[Value]) -> Result<&'e Expr> {
+        for (when, then) in &case.arms {
+            if self.is_arm(when, row)? {
+                return Ok(then);
+            }
+        }
+        Ok(&case.otherwise)
+    }
+
+    #[inline]
+    fn is_arm(&mut self, when: &'e Expr, row: &[Value]) -> Result<bool> {
+        if let Expr::Compare(comparison, sides) = when
+            && let [Expr::CaseOperand, Expr::Constant(value)] = &**sides
+        {
+            let is_known = !self.case_operand.is_null() && !value.is_null();
+            return Ok(is_known && comparison.holds(self.case_operand.cmp(value)));
+        }
+        self.holds(when, row)
     }
 
     fn min_max(&mut self, kind: MinMax, operands: &'e [Expr], row: &[Value]) -> Result<Value> {
@@ -363,11 +383,19 @@ impl<'e> Run<'e> {
     fn subscript(&mut self, parts: &'e (Expr, Vec<Expr>), row: &[Value]) -> Result<Value> {
         let array = self.operand(&parts.0, row)?;
         let Value::Array(array) = &*array else { return Ok(Value::Null) };
+        if let [subscript] = &parts.1[..] {
+            let subscript = self.operand(subscript, row)?;
+            return Ok(if subscript.is_null() {
+                Value::Null
+            } else {
+                array.get(&[as_subscript(&subscript)])
+            });
+        }
         let mut subscripts = SmallVec::<[i32; 2]>::new();
         for subscript in &parts.1 {
             match self.evaluate(subscript, row)? {
                 Value::Null => return Ok(Value::Null),
-                value => subscripts.push(i32::try_from(value.any_int()).unwrap_or(i32::MAX)),
+                value => subscripts.push(as_subscript(&value)),
             }
         }
         Ok(array.get(&subscripts))
@@ -386,6 +414,10 @@ impl<'e> Run<'e> {
         }
         Ok(Value::array(array.slice(&[bounds])))
     }
+}
+
+fn as_subscript(value: &Value) -> i32 {
+    i32::try_from(value.any_int()).unwrap_or(i32::MAX)
 }
 
 #[cold]

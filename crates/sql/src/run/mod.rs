@@ -55,18 +55,14 @@ pub(crate) struct Run<'e> {
     pub(crate) runs_in: RunsIn,
     pub(crate) environment: &'e mut dyn Environment,
     pub(crate) parameters: Parameters<'e>,
-    /// The values of outer rows that correlated subqueries refer to, by number.
-    outer: Vec<Value>,
     pub(crate) memory: Memory,
     pub(crate) hashing: Hashing,
     /// A buffer for the joined row that is being tested; reused to avoid allocations.
     pub(crate) joined: Vec<Value>,
-    case_operands: Vec<Value>,
-    ctes: Vec<Option<Rc<Vec<Batch>>>>,
-    cte_plans: Vec<Option<&'e Plan>>,
-    /// Common table expressions that have been asked for some of their rows.
-    pulled: Vec<Option<Pulled<'e>>>,
-    cached: Vec<Option<Cached>>,
+    /// The operand of the innermost CASE around.
+    case_operand: Value,
+    /// Made when it is asked for: statements of a few rows by their keys have nothing of it.
+    numbered: Option<Box<Numbered<'e>>>,
     /// In a parallel scan: the scan's number, and the part of its rows that this run reads instead of all of them.
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
     /// Hash tables of hash joins that parallel runs share, by the joins' numbers.
@@ -75,6 +71,29 @@ pub(crate) struct Run<'e> {
     pub(crate) counts: Option<Vec<u64>>,
     pub(crate) sizes: Sizes,
     interrupt: u32,
+}
+
+/// What a statement with subqueries or common table expressions has, by number.
+struct Numbered<'e> {
+    /// The values of outer rows that correlated subqueries refer to.
+    outer: Vec<Value>,
+    ctes: Vec<Option<Rc<Vec<Batch>>>>,
+    cte_plans: Vec<Option<&'e Plan>>,
+    /// Common table expressions that have been asked for some of their rows.
+    pulled: Vec<Option<Pulled<'e>>>,
+    cached: Vec<Option<Cached>>,
+}
+
+impl Numbered<'_> {
+    fn new(sizes: Sizes) -> Self {
+        Numbered {
+            outer: filled(sizes.outers, || Value::Null),
+            ctes: filled(sizes.kept, || None),
+            cte_plans: filled(sizes.kept, || None),
+            pulled: filled(sizes.kept, || None),
+            cached: filled(sizes.caches, || None),
+        }
+    }
 }
 
 /// A common table expression that is being evaluated, and its rows so far.
@@ -108,15 +127,11 @@ impl<'e> Run<'e> {
             runs_in: RunsIn::Engine,
             environment,
             parameters,
-            outer: filled(sizes.outers, || Value::Null),
             memory,
             hashing: hashing.clone(),
             joined: Vec::new(),
-            case_operands: Vec::new(),
-            ctes: filled(sizes.kept, || None),
-            cte_plans: filled(sizes.kept, || None),
-            pulled: filled(sizes.kept, || None),
-            cached: filled(sizes.caches, || None),
+            case_operand: Value::Null,
+            numbered: None,
             part: None,
             builds: HashMap::with_hasher(hashing),
             counts: None,
@@ -130,28 +145,39 @@ impl<'e> Run<'e> {
         Access { rows: self.rows, writes: self.writes, runs_in: self.runs_in }
     }
 
+    fn numbered(&mut self) -> &mut Numbered<'e> {
+        self.numbered.get_or_insert_with(|| Box::new(Numbered::new(self.sizes)))
+    }
+
+    /// The outer value with this number.
+    pub(crate) fn outer(&mut self, number: usize) -> &Value {
+        &self.numbered().outer[number]
+    }
+
     /// Sets the outer value with this number.
     pub(crate) fn set_outer(&mut self, number: usize, value: Value) {
-        self.outer[number] = value;
+        self.numbered().outer[number] = value;
     }
 
     /// Sets the plan of a common table expression, and discards its materialized rows.
     pub(crate) fn define_cte(&mut self, number: usize, plan: &'e Plan) {
-        self.cte_plans[number] = Some(plan);
-        self.ctes[number] = None;
-        self.pulled[number] = None;
+        let numbered = self.numbered();
+        numbered.cte_plans[number] = Some(plan);
+        numbered.ctes[number] = None;
+        numbered.pulled[number] = None;
     }
 
     /// A batch of a common table expression, which is evaluated as far as its references ask for rows: a recursion
     /// that never ends can be read under a LIMIT.
     pub(crate) fn cte_batch(&mut self, number: usize, at: usize) -> Result<Option<Batch>> {
-        if let Some(rows) = &self.ctes[number] {
+        let numbered = self.numbered();
+        if let Some(rows) = &numbered.ctes[number] {
             return Ok(rows.get(at).cloned());
         }
-        let mut pulled = match self.pulled[number].take() {
+        let mut pulled = match numbered.pulled[number].take() {
             Some(pulled) => pulled,
             None => {
-                let Some(plan) = self.cte_plans[number] else {
+                let Some(plan) = numbered.cte_plans[number] else {
                     return Err(SqlError::internal("a common table expression has not been defined"));
                 };
                 Pulled { operator: operator::operator(plan, self)?, batches: Vec::new() }
@@ -159,24 +185,24 @@ impl<'e> Run<'e> {
         };
         while pulled.batches.len() <= at {
             let Some(batch) = pulled.operator.next(self)? else {
-                let rows = self.ctes[number].insert(Rc::new(pulled.batches));
+                let rows = self.numbered().ctes[number].insert(Rc::new(pulled.batches));
                 return Ok(rows.get(at).cloned());
             };
             self.memory.charge(batch.rows().map(memory::row_bytes).sum())?;
             pulled.batches.push(batch);
         }
         let batch = pulled.batches.get(at).cloned();
-        self.pulled[number] = Some(pulled);
+        self.numbered().pulled[number] = Some(pulled);
         Ok(batch)
     }
 
     /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned.
     pub(crate) fn set_work_table(&mut self, number: usize, rows: Rc<Vec<Batch>>) {
-        self.ctes[number] = Some(rows);
+        self.numbered().ctes[number] = Some(rows);
     }
 
-    pub(crate) fn work_table(&self, number: usize) -> Rc<Vec<Batch>> {
-        self.ctes[number].clone().unwrap_or_default()
+    pub(crate) fn work_table(&mut self, number: usize) -> Rc<Vec<Batch>> {
+        self.numbered().ctes[number].clone().unwrap_or_default()
     }
 
     /// All rows of a plan.

@@ -61,7 +61,9 @@ impl<'e> Run<'e> {
         // Values that are equal and look different, such as 1.5 and 1.50, give results that look different.
         let is_cached = subquery.is_stable && !seen.iter().any(is_spelled);
         let kept = match is_cached {
-            true => self.cached[subquery.cache].as_ref().and_then(|cached| cached.get(&seen)).cloned(),
+            true => {
+                self.numbered().cached[subquery.cache].as_ref().and_then(|cached| cached.get(&seen)).cloned()
+            }
             false => None,
         };
         let answer = match kept {
@@ -85,7 +87,9 @@ impl<'e> Run<'e> {
 
     /// Notes the value of a subquery that sees nothing of the row.
     pub(crate) fn know_subquery(&mut self, cache: usize, value: Value) {
-        self.cached[cache].get_or_insert_with(HashMap::new).insert(Vec::new(), Answer::Value(value));
+        self.numbered().cached[cache]
+            .get_or_insert_with(HashMap::new)
+            .insert(Vec::new(), Answer::Value(value));
     }
 
     fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer) {
@@ -93,7 +97,7 @@ impl<'e> Run<'e> {
         if !self.memory.has_room(bytes) {
             return;
         }
-        let cached = self.cached[subquery.cache].get_or_insert_with(HashMap::new);
+        let cached = self.numbered().cached[subquery.cache].get_or_insert_with(HashMap::new);
         if cached.len() < KEPT_MAX {
             cached.insert(seen, answer.clone());
         }
