@@ -1,5 +1,6 @@
-//! A primary key from expressions, in the engine's form.
+//! A primary key, or a unique index's, from expressions, in the engine's form.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use heddledb::{Value as Stored, ValueRef};
@@ -17,45 +18,62 @@ use crate::types::{Type, Value};
 #[derive(Debug)]
 pub(crate) struct PointKey {
     pub(crate) table: Arc<Table>,
-    /// The columns in the key's order, each with its value.
-    parts: Vec<(usize, Expr)>,
+    /// The columns in the key's order, each with its type and its value.
+    parts: Vec<(usize, Type, Expr)>,
 }
 
-/// A part of a key: kept as it is where its form is the engine's.
-enum Part {
-    Int(i64),
-    Text(Arc<str>),
+/// A part of a key.
+enum Part<'v> {
+    /// A value whose form is the engine's.
+    Value(Cow<'v, Value>),
     Stored(Stored),
 }
 
-impl Part {
+impl<'v> Part<'v> {
     /// None: no row has it.
-    fn of(table: &Table, column: usize, value: Value) -> Option<Part> {
-        let ty = table.columns.get(column).map_or(Type::Int8, |column| column.ty);
-        match (ty, value) {
-            (Type::Int4, Value::Int4(value)) => Some(Part::Int(i64::from(value))),
-            (Type::Int8, Value::Int8(value)) => Some(Part::Int(value)),
-            (Type::Text | Type::Varchar, Value::Text(value)) => Some(Part::Text(value)),
-            (_, value) => stored_key(table, column, &value).map(Part::Stored),
+    #[inline]
+    fn of(table: &Table, (column, ty): (usize, Type), value: Cow<'v, Value>) -> Option<Part<'v>> {
+        match as_stored(ty, &value) {
+            Some(_) => Some(Part::Value(value)),
+            None => stored_key(table, column, &value).map(Part::Stored),
         }
     }
 
-    fn as_ref(&self) -> ValueRef<'_> {
+    #[inline]
+    fn as_ref(&self, ty: Type) -> ValueRef<'_> {
         match self {
-            Part::Int(value) => ValueRef::Int(*value),
-            Part::Text(value) => ValueRef::Text(value),
+            Part::Value(value) => as_stored(ty, value).unwrap_or(ValueRef::Null),
             Part::Stored(value) => ValueRef::from(value),
         }
+    }
+}
+
+/// A value as the engine's, if it has the same form there.
+#[inline]
+fn as_stored(ty: Type, value: &Value) -> Option<ValueRef<'_>> {
+    match (ty, value) {
+        (Type::Int8, Value::Int8(value)) => Some(ValueRef::Int(*value)),
+        (Type::Int4, Value::Int4(value)) => Some(ValueRef::Int(i64::from(*value))),
+        (Type::Text | Type::Varchar, Value::Text(value)) => Some(ValueRef::Text(value)),
+        _ => None,
     }
 }
 
 impl PointKey {
     /// The key of these values, one for each column of the table's key.
     pub(crate) fn new(table: &Arc<Table>, values: &[Expr]) -> PointKey {
-        PointKey {
-            table: table.clone(),
-            parts: key_columns(table).into_iter().zip(values.iter().cloned()).collect(),
-        }
+        PointKey::of_columns(table, key_columns(table).into_iter(), values)
+    }
+
+    /// The key of an index on these columns.
+    pub(crate) fn of_columns(
+        table: &Arc<Table>,
+        columns: impl Iterator<Item = usize>,
+        values: &[Expr],
+    ) -> PointKey {
+        let ty = |column: usize| table.columns.get(column).map_or(Type::Int8, |column| column.ty);
+        let parts = columns.zip(values).map(|(column, value)| (column, ty(column), value.clone())).collect();
+        PointKey { table: table.clone(), parts }
     }
 
     /// Gives the key to a step. None: a value is one that no key has.
@@ -64,18 +82,21 @@ impl PointKey {
         run: &mut Run<'e>,
         step: impl FnOnce(&mut Run<'e>, &[ValueRef<'_>]) -> Result<T>,
     ) -> Result<Option<T>> {
-        if let [(column, value)] = &self.parts[..] {
-            let value = run.evaluate(value, &[])?;
-            let Some(part) = Part::of(&self.table, *column, value) else { return Ok(None) };
-            return step(run, &[part.as_ref()]).map(Some);
+        if let [(column, ty, value)] = &self.parts[..] {
+            let value = run.operand(value, &[])?;
+            let Some(part) = Part::of(&self.table, (*column, *ty), value) else { return Ok(None) };
+            return step(run, &[part.as_ref(*ty)]).map(Some);
         }
-        let mut parts = SmallVec::<[Part; 4]>::new();
-        for (column, value) in &self.parts {
-            let value = run.evaluate(value, &[])?;
-            let Some(part) = Part::of(&self.table, *column, value) else { return Ok(None) };
+        let mut parts = SmallVec::<[Part<'_>; 4]>::new();
+        for (column, ty, value) in &self.parts {
+            let value = run.operand(value, &[])?;
+            let Some(part) = Part::of(&self.table, (*column, *ty), value) else { return Ok(None) };
             parts.push(part);
         }
-        let key: SmallVec<[ValueRef<'_>; 4]> = parts.iter().map(Part::as_ref).collect();
+        let mut key = SmallVec::<[ValueRef<'_>; 4]>::new();
+        for ((_, ty, _), part) in self.parts.iter().zip(&parts) {
+            key.push(part.as_ref(*ty));
+        }
         step(run, &key).map(Some)
     }
 }

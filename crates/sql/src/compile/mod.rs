@@ -1,8 +1,8 @@
-//! Compiled statements: reads and writes of one row by its primary key, and rows of expressions, which run without plan
+//! Compiled statements: reads and writes of one row by its key, and rows of expressions, which run without plan
 //! operators.
 //!
 //! ```text
-//! key      a primary key from expressions, in the engine's form       read     SELECT of one row
+//! key      a key from expressions, in the engine's form         read     SELECT of one row
 //! update   UPDATE of one row, by operations if possible     insert   INSERT of one row     delete   DELETE of one row
 //! row      SELECT without a table, such as the call of a function
 //! ```

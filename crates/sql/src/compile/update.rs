@@ -1,9 +1,12 @@
 //! UPDATE of one row by its key, of columns that no constraint between rows names.
 
+use std::sync::Arc;
+
 use heddledb::{Column, ValueRef};
 use smallvec::SmallVec;
 
-use crate::compile::{PointKey, Rules, append, are_free, columns_seen, holds_all, lacks_a_value, point_scan};
+use crate::catalog::Table;
+use crate::compile::{PointKey, append, are_free, columns_seen, lacks_a_value, point_scan};
 use crate::error::{Result, SqlError};
 use crate::plan::commute::Commuting;
 use crate::plan::decoder::{Decoder, handle};
@@ -17,13 +20,16 @@ use crate::types::Value;
 #[derive(Debug)]
 pub(crate) struct PointUpdate {
     key: PointKey,
-    rules: Rules,
+    table: Arc<Table>,
     /// The operations that it is, if it is that.
     operations: Option<Vec<Commuting>>,
     changes: Vec<Change>,
-    /// The columns of the row that are read for it; none: it can be written without a look.
+    /// The slots of the row that the expressions see: columns that are read, and new values that are looked at.
+    width: usize,
+    /// The slots that are read, with their columns' decoder; none: it can be written without a look.
     reads: Option<(Vec<usize>, Decoder)>,
     filter: Option<Expr>,
+    checks: Vec<Expr>,
     returning: Vec<Expr>,
 }
 
@@ -31,6 +37,8 @@ pub(crate) struct PointUpdate {
 #[derive(Debug)]
 struct Change {
     column: usize,
+    /// Where checks and RETURNING look at the new value.
+    slot: Option<usize>,
     handle: Column,
     value: Expr,
 }
@@ -46,21 +54,40 @@ impl PointUpdate {
         if !is_row || !rules.generated.is_empty() || !are_free(rules, columns) {
             return None;
         }
+        let reads = columns_read(plan, scan.filter.as_ref());
+        // What a check or RETURNING sees of the columns that are written is their new values.
+        let mut slots = reads.clone();
+        if !rules.checks.is_empty() || !plan.returning.is_empty() {
+            slots.extend(plan.sets.iter().map(|(column, _)| *column));
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        let slot = |column: usize| slots.iter().position(|&slot| slot == column);
+        let renumbered = |expression: &Expr| {
+            let mut expression = expression.clone();
+            expression.renumber(&|column| slot(column).unwrap_or(column));
+            expression
+        };
         let change = |(column, value): &(usize, Expr)| {
             let handle = handle(table, table.columns[*column].engine).ok()?;
-            Some(Change { column: *column, handle, value: value.clone() })
+            Some(Change { column: *column, slot: slot(*column), handle, value: renumbered(value) })
         };
         let changes = plan.sets.iter().map(change).collect::<Option<Vec<_>>>()?;
-        let reads = columns_read(plan, scan.filter.as_ref());
         let decoder = Decoder::new(table, &reads).ok()?;
+        let places: Vec<usize> = reads.iter().filter_map(|&column| slot(column)).collect();
+        let returning: Vec<Expr> = plan.returning.iter().map(renumbered).collect();
+        let filter = scan.filter.as_ref().map(renumbered);
+        let checks: Vec<Expr> = rules.checks.iter().map(|(_, check)| renumbered(check)).collect();
         Some(PointUpdate {
             key: PointKey::new(&rules.table, key),
-            rules: Rules::of(rules),
+            table: rules.table.clone(),
             operations: plan.commuting.as_ref().map(|(_, operations)| operations.clone()),
+            width: slots.len(),
+            reads: (!reads.is_empty()).then_some((places, decoder)),
             changes,
-            reads: (!reads.is_empty()).then_some((reads, decoder)),
-            filter: scan.filter.clone(),
-            returning: plan.returning.clone(),
+            filter,
+            checks,
+            returning,
         })
     }
 
@@ -84,15 +111,12 @@ impl PointUpdate {
         key: &[ValueRef<'_>],
         into: &mut Vec<Value>,
     ) -> Result<Option<u64>> {
-        let table = &*self.rules.table;
-        let mut row = SmallVec::<[Value; 16]>::new();
-        if self.reads.is_some() || !self.returning.is_empty() || !self.rules.checks.is_empty() {
-            row.resize(table.columns.len(), Value::Null);
-        }
-        if let Some((columns, decoder)) = &self.reads {
-            let found = run
-                .rows
-                .get(&table.engine, key, &mut |found| decoder.decode_into(found, columns, &mut row))?;
+        let table = &*self.table;
+        let mut row = SmallVec::<[Value; 12]>::new();
+        row.resize(self.width, Value::Null);
+        if let Some((slots, decoder)) = &self.reads {
+            let found =
+                run.rows.get(&table.engine, key, &mut |found| decoder.decode_into(found, slots, &mut row))?;
             if !found {
                 return Ok(Some(0));
             }
@@ -110,13 +134,15 @@ impl PointUpdate {
             }
             values.push(value);
         }
-        if !self.rules.checks.is_empty() || !self.returning.is_empty() {
-            for (change, value) in self.changes.iter().zip(&values) {
-                row[change.column] = value.clone();
+        for (change, value) in self.changes.iter().zip(&values) {
+            if let Some(slot) = change.slot {
+                row[slot] = value.clone();
             }
         }
-        if !holds_all(run, &self.rules.checks, &row)? {
-            return Ok(None);
+        for check in &self.checks {
+            if matches!(run.evaluate(check, &row)?, Value::Bool(false)) {
+                return Ok(None);
+            }
         }
         if !self.write(run, key, &values)? {
             return Ok(Some(0));
@@ -124,12 +150,13 @@ impl PointUpdate {
         append(run, &self.returning, &row, into)?;
         Ok(Some(1))
     }
+
     /// Whether the row is there.
     fn write(&self, run: &Run<'_>, key: &[ValueRef<'_>], values: &[Value]) -> Result<bool> {
         let Some(writes) = run.writes else {
             return Err(SqlError::internal("an update has nothing to write through"));
         };
-        let table = &*self.rules.table;
+        let table = &*self.table;
         let mut scratch: SmallVec<[Vec<u8>; 4]> = values.iter().map(|_| Vec::new()).collect();
         let mut changes = SmallVec::<[(Column, ValueRef<'_>); 4]>::new();
         for ((change, value), scratch) in self.changes.iter().zip(values).zip(&mut scratch) {
@@ -148,11 +175,11 @@ impl PointUpdate {
 fn columns_read(plan: &UpdatePlan, filter: Option<&Expr>) -> Vec<usize> {
     let sets = plan.sets.iter().map(|(_, value)| value);
     let checks = plan.rules.checks.iter().map(|(_, check)| check);
-    let expressions = sets.clone().chain(filter).chain(checks).chain(&plan.returning);
+    let expressions = sets.chain(filter).chain(checks).chain(&plan.returning);
     let width = plan.rules.table.columns.len();
     match columns_seen(expressions) {
-        // What a check or RETURNING sees of the columns that are written is their new values.
         Some(seen) => seen.into_iter().filter(|&column| column < width).collect(),
+        // Then all slots keep their numbers.
         None => (0..width).collect(),
     }
 }

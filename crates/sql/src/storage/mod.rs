@@ -75,15 +75,22 @@ pub(crate) fn keeps_order(ty: Type, modifier: Modifier) -> bool {
 ///
 /// # Errors
 /// XX001: the column holds what this type does not have.
+#[inline]
 pub(crate) fn decode(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Result<Value> {
+    match (stored, ty) {
+        (ValueRef::Null, _) => Ok(Value::Null),
+        (ValueRef::Int(value), Type::Int8) => Ok(Value::Int8(value)),
+        (ValueRef::Int(value), Type::Int4) => Ok(Value::Int4(value as i32)),
+        (ValueRef::Bool(value), Type::Bool) => Ok(Value::Bool(value)),
+        (stored, ty) => decode_other(ty, modifier, stored),
+    }
+}
+
+fn decode_other(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Result<Value> {
     Ok(match (ty, stored) {
-        (_, ValueRef::Null) => Value::Null,
-        (Type::Int4, ValueRef::Int(value)) => Value::Int4(value as i32),
-        (Type::Int8, ValueRef::Int(value)) => Value::Int8(value),
         (Type::Text | Type::Varchar | Type::Name | Type::Char, ValueRef::Text(value)) => {
             Value::Text(value.into())
         }
-        (Type::Bool, ValueRef::Bool(value)) => Value::Bool(value),
         (Type::Int2, ValueRef::Int(value)) => Value::Int2(value as i16),
         (Type::Float8, ValueRef::Float(value)) => Value::Float8(value),
         (Type::Float4, ValueRef::Float(value)) => Value::Float4(value as f32),
