@@ -71,11 +71,17 @@ fn called(
 }
 
 /// Checks that the session's role may call a routine.
-pub(crate) fn check_callable(environment: &SessionEnvironment, routine: &Routine) -> Result<()> {
-    match environment.catalog.may(environment.role_oid(), &routine.rights, RightsKind::Function, EXECUTE) {
-        true => Ok(()),
-        false => Err(denied(routine.kind(), &routine.name)),
+pub(crate) fn check_callable(environment: &mut SessionEnvironment, routine: &Routine) -> Result<()> {
+    let role = environment.role_oid();
+    let now = (environment.catalog.version, role);
+    if environment.routines.callable.get(&routine.oid) == Some(&now) {
+        return Ok(());
     }
+    if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
+        return Err(denied(routine.kind(), &routine.name));
+    }
+    environment.routines.callable.insert(routine.oid, now);
+    Ok(())
 }
 
 /// Does something with the privileges that a routine's body has: the session's role's, or its owner's.
@@ -219,7 +225,9 @@ pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routin
 fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Body> {
     match routine.language {
         Language::Sql => SqlBody::compile(routine, &environment.catalog).map(Body::Sql),
-        Language::Plpgsql => plpgsql::compile(environment, routine).map(Body::Plpgsql),
+        Language::Plpgsql => {
+            plpgsql::compile(environment, routine).map(|program| Body::Plpgsql(Box::new(program)))
+        }
     }
 }
 

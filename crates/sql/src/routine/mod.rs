@@ -38,7 +38,7 @@ const DEPTH_MAX: usize = 1_000;
 /// A body that is ready to run.
 pub(crate) enum Body {
     Sql(SqlBody),
-    Plpgsql(Program),
+    Plpgsql(Box<Program>),
 }
 
 /// A body, and what it was compiled for.
@@ -55,6 +55,8 @@ struct Compiled {
 pub(crate) struct Routines {
     compiled: HashMap<u32, Compiled>,
     footprints: HashMap<u32, Footprint>,
+    /// The routines that may be called, each by the role and in the version of the catalog for which that was found.
+    callable: HashMap<u32, (u64, u32)>,
     /// The conditions of triggers, by the triggers' oids.
     conditions: HashMap<u32, Arc<Query>>,
     depth: usize,
@@ -73,6 +75,7 @@ impl Routines {
     pub(crate) fn clear(&mut self) {
         self.compiled.clear();
         self.footprints.clear();
+        self.callable.clear();
         self.conditions.clear();
     }
 

@@ -195,6 +195,14 @@ impl Query {
         let ty = plan.columns[0].ty;
         if let Some(expr) = plan.expression() {
             let parameters = plan.parameters(frame);
+            let known = match expr {
+                Expr::Constant(value) => Some(value),
+                Expr::Parameter(number) => parameters.get(*number),
+                _ => None,
+            };
+            if let Some(value) = known {
+                return Ok((value.clone(), ty));
+            }
             let value = execution.with_access(|access, environment| {
                 evaluate_alone(expr, &plan.planned, access, parameters, environment)
             });

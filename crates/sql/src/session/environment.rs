@@ -1,5 +1,6 @@
 //! A session as functions see it: settings, the time, sequences, names of objects, notices, cancellation.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -55,6 +56,8 @@ pub(crate) struct SessionEnvironment {
     pub user: String,
     /// Whether that user is no role of the database, and stands for its bootstrap superuser.
     pub is_bootstrap: bool,
+    /// The current role, and the versions of the catalog and of the settings in which it was found.
+    pub known_role: Cell<((u64, u64), u32)>,
     /// The owner of the function with SECURITY DEFINER that is running: its oid and its name.
     pub acting_as: Option<(u32, Arc<str>)>,
     pub database: String,
@@ -141,6 +144,7 @@ impl SessionEnvironment {
             acquired: Vec::new(),
             user: options.user,
             is_bootstrap: role.is_none(),
+            known_role: Cell::new(((u64::MAX, u64::MAX), 0)),
             acting_as: None,
             database: options.database,
             process_id: number,

@@ -122,7 +122,16 @@ impl SessionEnvironment {
     pub fn role_oid(&self) -> u32 {
         match &self.acting_as {
             Some((role, _)) => *role,
-            None => self.oid_of(&self.settings.derived.current_user).unwrap_or(NO_OID),
+            None => {
+                let now = (self.catalog.version, self.settings.derived.version);
+                let (of, known) = self.known_role.get();
+                if of == now {
+                    return known;
+                }
+                let role = self.oid_of(&self.settings.derived.current_user).unwrap_or(NO_OID);
+                self.known_role.set((now, role));
+                role
+            }
         }
     }
 

@@ -18,6 +18,9 @@ use crate::types::{Environment, Modifier, Type, Value};
 impl Interpreter<'_, '_> {
     /// Assigns a value of a type.
     pub(super) fn assign(&mut self, target: &Target, value: Value, ty: Type) -> Result<()> {
+        if target.is_variable() {
+            return self.assign_variable(target.slot, value, ty);
+        }
         let subscripts = self.subscripts(target)?;
         self.assign_at(target, &subscripts, value, ty)
     }
@@ -71,7 +74,8 @@ impl Interpreter<'_, '_> {
         self.values[slot] = match (row_type, row) {
             (None, Some(row)) => Value::Record(row),
             (None, None) => Value::Null,
-            (Some(row_type), Some(row)) if row_type.holds(&row) => {
+            (Some(row_type), Some(row)) if Arc::ptr_eq(&row_type.fields, &row.fields) => Value::Record(row),
+            (Some(row_type), Some(row)) if row_type.holds(&row.fields) => {
                 let values = match Arc::try_unwrap(row) {
                     Ok(row) => row.values,
                     Err(shared) => shared.values.clone(),
@@ -200,10 +204,20 @@ impl Interpreter<'_, '_> {
     ) -> Result<()> {
         let is_row = |slot: usize| matches!(self.program.variables[slot].kind, VariableKind::Row(_));
         if let Some(slot) = single_row(&into.targets, is_row) {
-            let values = row.map_or_else(|| vec![Value::Null; plan.columns.len()], std::mem::take);
+            let Some(row) = row else {
+                let value = match &self.program.variables[slot].kind {
+                    VariableKind::Row(Some(row_type)) => row_type.empty.clone(),
+                    _ => record(&plan.fields, vec![Value::Null; plan.columns.len()]),
+                };
+                return self.assign_variable(slot, value, Type::Record);
+            };
+            let values = std::mem::take(row);
             // A query of one column that is a row gives that row.
-            let value = match &values[..] {
-                [value @ Value::Record(_)] => value.clone(),
+            let value = match (&values[..], &self.program.variables[slot].kind) {
+                ([value @ Value::Record(_)], _) => value.clone(),
+                (_, VariableKind::Row(Some(row_type))) if row_type.holds(&plan.fields) => {
+                    record(&row_type.fields, values)
+                }
                 _ => record(&plan.fields, values),
             };
             return self.assign_variable(slot, value, Type::Record);

@@ -66,7 +66,11 @@ pub(crate) fn compile(environment: &mut SessionEnvironment, routine: &Routine) -
     let block = compiler.outer_block()?;
     let Compiler { variables, scopes, environment, .. } = compiler;
     let result = RowType::new(environment.catalog.result_columns(routine));
-    Ok(Program { block, variables, scopes, conflict, found, arguments, result })
+    let signature = match routine.oid {
+        0 => routine.name.clone(),
+        _ => routine.signature(|ty| environment.catalog.type_display(ty)),
+    };
+    Ok(Program { block, variables, scopes, conflict, found, arguments, result, signature })
 }
 
 impl<'t> Compiler<'t, '_> {

@@ -204,11 +204,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
 
     /// The function and the line, as the context of an error names them.
     pub(super) fn context(&self) -> String {
-        let catalog = &self.execution.environment.catalog;
-        let name = match self.routine.oid {
-            0 => self.routine.name.clone(),
-            _ => self.routine.signature(|ty| catalog.type_display(ty)),
-        };
+        let name = &self.program.signature;
         match self.at {
             (line, "") => {
                 format!(
@@ -293,7 +289,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     /// Gives a variable the value that it has without a default.
     pub(super) fn clear(&mut self, slot: usize) {
         self.values[slot] = match &self.program.variables[slot].kind {
-            VariableKind::Row(Some(row)) => record(&row.fields, vec![Value::Null; row.columns.len()]),
+            VariableKind::Row(Some(row)) => row.empty.clone(),
             _ => Value::Null,
         };
     }

@@ -1,13 +1,14 @@
 //! The tree of a PL/pgSQL body: variables by their numbers, expressions and statements as queries that are planned once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::bind::NameConflict;
 use crate::catalog::ResultColumn;
 use crate::error::SqlState;
 use crate::routine::query::Query;
-use crate::types::record::{RecordField, RecordValue};
-use crate::types::{Modifier, Type};
+use crate::routine::value::record;
+use crate::types::record::RecordField;
+use crate::types::{Modifier, Type, Value};
 
 /// A body.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Program {
     pub arguments: Vec<usize>,
     /// The columns of the routine's result, if it has several.
     pub result: RowType,
+    /// The routine with its arguments, as the contexts of errors name it.
+    pub signature: String,
 }
 
 /// The columns of rows, and the fields that records of them have.
@@ -29,21 +32,33 @@ pub(crate) struct Program {
 pub(crate) struct RowType {
     pub columns: Vec<ResultColumn>,
     pub fields: Arc<[RecordField]>,
+    /// The row of NULLs.
+    pub empty: Value,
+    /// Fields of which it is known that rows of them are rows of this type as they are.
+    held: OnceLock<Arc<[RecordField]>>,
 }
 
 impl RowType {
     pub(crate) fn new(columns: Vec<ResultColumn>) -> RowType {
         let field = |it: &ResultColumn| RecordField { name: it.name.as_str().into(), kind: it.ty };
-        RowType { fields: columns.iter().map(field).collect(), columns }
+        let fields: Arc<[RecordField]> = columns.iter().map(field).collect();
+        let empty = record(&fields, vec![Value::Null; columns.len()]);
+        RowType { fields, empty, columns, held: OnceLock::new() }
     }
 
-    /// Whether a row's values are values of the columns as they are.
-    pub(crate) fn holds(&self, row: &RecordValue) -> bool {
-        row.values.len() == self.columns.len()
-            && row.fields.len() == self.columns.len()
-            && row.fields.iter().zip(&self.columns).all(|(field, column)| {
+    /// Whether the values of a row of these fields are values of the columns as they are.
+    pub(crate) fn holds(&self, fields: &Arc<[RecordField]>) -> bool {
+        if self.held.get().is_some_and(|held| Arc::ptr_eq(held, fields)) {
+            return true;
+        }
+        let holds = fields.len() == self.columns.len()
+            && fields.iter().zip(&self.columns).all(|(field, column)| {
                 field.kind == column.ty && column.modifier.is_none() && column.ty != Type::Record
-            })
+            });
+        if holds {
+            let _ = self.held.set(fields.clone());
+        }
+        holds
     }
 }
 
@@ -130,6 +145,13 @@ pub(crate) struct Target {
     pub field: Option<String>,
     /// Subscripts of an array.
     pub subscripts: Vec<Fragment>,
+}
+
+impl Target {
+    /// Whether it is a whole variable.
+    pub(crate) fn is_variable(&self) -> bool {
+        self.field.is_none() && self.subscripts.is_empty()
+    }
 }
 
 /// What a row is assigned to: one row variable, or variables one by one.
