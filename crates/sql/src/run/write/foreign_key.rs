@@ -24,6 +24,8 @@ use crate::types::{DeferrableKey, KeySide, Value};
 /// Rows that a statement has written, as far as foreign keys care.
 #[derive(Default)]
 pub(super) struct Touched {
+    /// Whether no foreign key, and no constraint that the statement's end checks, concerns the table: no row is kept.
+    is_unconcerned: bool,
     events: VecDeque<Event>,
     charged: usize,
 }
@@ -41,13 +43,26 @@ struct Event {
 }
 
 impl Touched {
+    /// Rows of a table with these rules.
+    pub(super) fn of(rules: &RowRules) -> Touched {
+        let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
+        let is_concerned = rules.keys.tables.get(&rules.table.oid).is_some_and(concerns);
+        Touched { is_unconcerned: !is_concerned && !rules.table.has_late_keys(), ..Touched::default() }
+    }
+
     /// A row was inserted, or took the place of an old one.
     pub(super) fn stored(&mut self, table: &Table, new: &[Value], old: Option<&[Value]>) {
+        if self.is_unconcerned {
+            return;
+        }
         self.note(Event { table: table.oid, old: old.map(<[Value]>::to_vec), new: Some(new.to_vec()) });
     }
 
     /// A row was removed.
     pub(super) fn removed(&mut self, table: &Table, old: &[Value]) {
+        if self.is_unconcerned {
+            return;
+        }
         self.note(Event { table: table.oid, old: Some(old.to_vec()), new: None });
     }
 
@@ -59,9 +74,7 @@ impl Touched {
     /// Deferrable unique constraints follow, when all has cascaded.
     pub(super) fn check<'e>(&mut self, run: &mut Run<'e>, rules: &'e RowRules) -> Result<()> {
         let graph = &rules.keys.tables;
-        let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
-        if !graph.get(&rules.table.oid).is_some_and(concerns) && !rules.table.has_late_keys() {
-            self.events.clear();
+        if self.is_unconcerned {
             return Ok(());
         }
         let mut unsure = Unsure::default();

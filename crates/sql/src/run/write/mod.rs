@@ -68,7 +68,7 @@ impl<'e> Writing<'e> {
             rules,
             returning,
             written: Written { count: 0, returned: Vec::new() },
-            touched: Touched::default(),
+            touched: Touched::of(rules),
             triggers: Triggers::new(rules),
             keys: HashSet::new(),
         }

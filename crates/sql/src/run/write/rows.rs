@@ -1,6 +1,6 @@
 //! Rows of SQL as rows of the engine: storing, changing and removing them, and their errors in SQL's words.
 
-use heddledb::{Column, Value as Stored, ValueRef};
+use heddledb::{Value as Stored, ValueRef};
 
 use crate::access::Writes;
 use crate::catalog::{ColumnOrigin, Table};
@@ -94,29 +94,20 @@ pub(super) fn change(
     }
     let mut scratch = vec![Vec::new(); columns.len()];
     let mut changes = Vec::with_capacity(columns.len());
-    for (&column, scratch) in columns.iter().zip(&mut scratch) {
+    // A key that has not moved stays as it is written.
+    for (&column, scratch) in
+        columns.iter().zip(&mut scratch).filter(|(column, _)| !table.key.contains(column))
+    {
         let of = &table.columns[column];
-        if !table.key.contains(&column) || is_rewritten(&old[column], &new[column]) {
-            let value = encode_ref(of.ty, of.modifier, &new[column], scratch)?;
-            changes.push((handle(table, of.engine)?, value));
-        }
+        let value = encode_ref(of.ty, of.modifier, &new[column], scratch)?;
+        changes.push((handle(table, of.engine)?, value));
     }
-    changes.retain(|(column, _)| !is_key(table, *column));
     if changes.is_empty() {
         return Ok(());
     }
     let stored = stored_key(table, key)?;
     let changed = writes.update(&table.engine, &refs(&stored), &changes);
     changed.map_err(|error| explained(run, table, new, Some(old), error))
-}
-
-/// Whether two equal values are written differently.
-fn is_rewritten(old: &Value, new: &Value) -> bool {
-    old != new
-}
-
-fn is_key(table: &Table, column: Column) -> bool {
-    table.key.iter().any(|&key| handle(table, table.columns[key].engine).is_ok_and(|key| key == column))
 }
 
 /// Removes a row. Whether it was there.
