@@ -99,7 +99,7 @@ fn index_scan(plan: &Plan) -> Option<(&ScanNode, PointKey, Option<String>)> {
     let Path::Range { index: Some(at), prefix, lower: None, upper: None } = &scan.path else { return None };
     let index = &scan.table.indexes[*at];
     let is_whole = prefix.len() == index.columns.len() && scan.output.len() == scan.decoder.len();
-    if !is_whole || !index.is_unique_always() {
+    if !is_whole || !index.is_unique_in_engine() {
         return None;
     }
     let columns = index.columns.iter().map(|column| column.column);
