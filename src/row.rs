@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::storage::table::TableCore;
-use crate::table::{ColumnName, position};
+use crate::table::{Column, ColumnName, position};
 use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, Value, ValueRef};
 
 mod owned;
@@ -32,6 +32,22 @@ impl<'tx> Row<'tx> {
     /// [`Error::UnknownColumn`].
     pub fn get(&self, column: impl ColumnName) -> Result<ValueRef<'tx>> {
         Ok(self.value(position(self.table, column)?))
+    }
+
+    /// The word of a column whose values take one word: an integer, a time since its epoch, or the digits of a decimal of up to 18
+    /// digits. None: it is NULL. Of columns of other types the result means nothing.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`].
+    #[doc(hidden)]
+    #[inline]
+    pub fn word(&self, column: &Column) -> Result<Option<i64>> {
+        let position = position(self.table, column)?;
+        let word = self.table.layout().first_word(self.words, position);
+        if word.is_none() {
+            self.is_hidden(position);
+        }
+        Ok(word)
     }
 
     #[inline]

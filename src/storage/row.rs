@@ -177,6 +177,12 @@ impl RowLayout {
         words[position / 64] >> (position % 64) & 1 == 1
     }
 
+    /// The first word of a column's value; none: it is NULL.
+    #[inline]
+    pub(crate) fn first_word(&self, words: &[u64], position: usize) -> Option<i64> {
+        (!self.is_null(words, position)).then(|| words[self.columns[position].word as usize] as i64)
+    }
+
     /// A column's value.
     ///
     /// # Safety

@@ -5,7 +5,8 @@
 //! settings, after ANALYZE), runs every query in turns on both, and prints the shorter time, the mean processor time of all
 //! threads or server processes, and the ratios (above 1: faster than PostgreSQL). Answers must be equal.
 //!
-//! `-- WORD` runs only the queries whose names contain the word. `-- run WORD N` loads and runs them N times without
+//! `-- WORD` runs only the query of this name, or the queries whose names contain the word; `REPORTS_WAREHOUSES=10` takes other
+//! tables of CH-benCHmark. `-- run WORD N` loads and runs them N times without
 //! PostgreSQL: for profilers; `-- explain WORD` prints their plans. `taskset -c 0` leaves one thread to a query. Where PostgreSQL is missing only one side is printed.
 
 #[path = "../tests/support/oracle.rs"]
@@ -32,8 +33,9 @@ type Rows = Vec<Vec<Option<String>>>;
 
 /// How often each side runs a query.
 const ROUNDS: u32 = 3;
-/// Warehouses of CH-benCHmark's tables.
+/// Warehouses of CH-benCHmark's tables, unless the environment says another number.
 const WAREHOUSES: u64 = 2;
+const WAREHOUSES_VARIABLE: &str = "REPORTS_WAREHOUSES";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -55,8 +57,12 @@ fn main() -> ExitCode {
 fn chosen(words: &[String]) -> Vec<(String, &'static str)> {
     let plain = QUERIES.iter().map(|&(name, text)| (name.to_owned(), text));
     let benchmark = reports::queries().into_iter().map(|query| (format!("ch {}", query.number), query.text));
-    let is_chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
-    plain.chain(benchmark).filter(|(name, _)| is_chosen(name)).collect()
+    let all: Vec<(String, &'static str)> = plain.chain(benchmark).collect();
+    let is_name = |word: &String| all.iter().any(|(name, _)| name == word);
+    let means =
+        |word: &String, name: &String| name == word || (!is_name(word) && name.contains(word.as_str()));
+    let is_chosen = |name: &String| words.is_empty() || words.iter().any(|word| means(word, name));
+    all.iter().filter(|(name, _)| is_chosen(name)).cloned().collect()
 }
 
 /// Runs queries without PostgreSQL.
@@ -101,7 +107,8 @@ fn measured_region(body: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), 
 fn load(queries: &[(String, &'static str)]) -> Result<Connection, Failure> {
     let db = Database::in_memory_with(Options::default().durability(Durability::None))?;
     if queries.iter().any(|(name, _)| name.starts_with("ch ")) {
-        Tpcc { warehouses: WAREHOUSES as _, ..Tpcc::default() }.load(&db)?;
+        let warehouses = std::env::var(WAREHOUSES_VARIABLE).ok().and_then(|number| number.parse().ok());
+        Tpcc { warehouses: warehouses.unwrap_or(WAREHOUSES) as _, ..Tpcc::default() }.load(&db)?;
         reports::load(&db)?;
     }
     let mut ours = Sql::new(&db)?.connect(Default::default())?;

@@ -6,13 +6,33 @@ use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::scan::HIDDEN_KEY;
 use crate::storage;
+use crate::storage::words::Words;
 use crate::types::{Modifier, Type, Value};
 
 /// Reads some columns of a table's rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoder {
     columns: Vec<Column>,
-    types: Vec<(Type, Modifier)>,
+    types: Vec<ColumnType>,
+}
+
+/// How the values of a column are read.
+#[derive(Clone, Copy, Debug)]
+struct ColumnType {
+    ty: Type,
+    modifier: Modifier,
+    /// What its words mean, if a value is one word.
+    words: Option<Words>,
+}
+
+impl ColumnType {
+    #[inline]
+    fn decode(&self, row: &Row<'_>, column: &Column) -> Result<Value> {
+        match self.words {
+            Some(words) => Ok(row.word(column)?.map_or(Value::Null, |word| words.value(word))),
+            None => storage::decode(self.ty, self.modifier, row.get(column)?),
+        }
+    }
 }
 
 impl Decoder {
@@ -29,7 +49,8 @@ impl Decoder {
                     (column.engine, column.ty, column.modifier)
                 }
             };
-            Ok((handle(table, position)?, (ty, modifier)))
+            let words = Words::of(ty, modifier, &table.engine.definition().columns()[position].data_type);
+            Ok((handle(table, position)?, ColumnType { ty, modifier, words }))
         };
         let (columns, types) = columns.iter().map(column).collect::<Result<(Vec<_>, Vec<_>)>>()?;
         Ok(Decoder { columns, types })
@@ -56,8 +77,8 @@ impl Decoder {
     /// Gives a row's columns to `each`, in order.
     #[inline]
     pub(crate) fn each(&self, row: &Row<'_>, mut each: impl FnMut(Value)) -> Result<()> {
-        for (column, (ty, modifier)) in self.columns.iter().zip(&self.types) {
-            each(storage::decode(*ty, *modifier, row.get(*column)?)?);
+        for (column, ty) in self.columns.iter().zip(&self.types) {
+            each(ty.decode(row, column)?);
         }
         Ok(())
     }
@@ -74,8 +95,8 @@ impl Decoder {
 
     /// Puts a row's columns into slots.
     pub(crate) fn decode(&self, row: &Row<'_>, slots: &mut [Value]) -> Result<()> {
-        self.columns.iter().zip(&self.types).zip(slots).try_for_each(|((column, (ty, modifier)), slot)| {
-            *slot = storage::decode(*ty, *modifier, row.get(*column)?)?;
+        self.columns.iter().zip(&self.types).zip(slots).try_for_each(|((column, ty), slot)| {
+            *slot = ty.decode(row, column)?;
             Ok(())
         })
     }
@@ -83,8 +104,7 @@ impl Decoder {
     /// Puts some of a row's columns, those in these places, into their slots.
     pub(crate) fn decode_some(&self, row: &Row<'_>, places: &[usize], slots: &mut [Value]) -> Result<()> {
         for &place in places {
-            let (ty, modifier) = self.types[place];
-            slots[place] = storage::decode(ty, modifier, row.get(self.columns[place])?)?;
+            slots[place] = self.types[place].decode(row, &self.columns[place])?;
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ fn aggregation(subquery: &Subquery) -> Option<(&BoundQuery, &BoundSelect)> {
 }
 
 /// Whether an expression has a subquery in it that could be joined.
-pub(crate) fn has_aggregation(expr: &BoundExpr) -> bool {
+fn has_aggregation(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| {
         if let BoundExpr::Subquery(subquery) = part {
@@ -74,6 +74,22 @@ pub(crate) fn has_aggregation(expr: &BoundExpr) -> bool {
 }
 
 impl Planner<'_> {
+    /// Whether an expression has a subquery in it that sees items and could be joined.
+    pub(crate) fn has_correlated_aggregation(
+        &self,
+        expr: &BoundExpr,
+        is_item: &dyn Fn(&RelationId) -> bool,
+    ) -> bool {
+        let mut found = false;
+        walk(expr, &mut |part| {
+            if let BoundExpr::Subquery(subquery) = part {
+                found |= aggregation(subquery).is_some()
+                    && self.all_relations(relations_of(part)).iter().any(is_item);
+            }
+        });
+        found
+    }
+
     /// Joins a stage with the scalar subqueries of expressions, which then name the joined columns.
     pub(crate) fn join_scalars(&mut self, mut stage: Stage, exprs: &mut [BoundExpr]) -> Result<Stage> {
         for expr in exprs {

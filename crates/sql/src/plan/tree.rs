@@ -17,7 +17,6 @@ use crate::plan::layout::{Layout, Sorted, Stage};
 use crate::plan::node::{FunctionItem, FunctionsNode, JoinKind, Node, SetCall};
 use crate::plan::path;
 use crate::plan::planner::{Cte, Frame, Planner};
-use crate::plan::scalar::has_aggregation;
 use crate::plan::semi_join::SemiJoin;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{implied_restriction, is_volatile, relations_of, walk, walk_relations};
@@ -98,7 +97,9 @@ impl Planner<'_> {
         items.dedup();
         if is_volatile(&condition) {
             parts.last.push(condition);
-        } else if has_aggregation(&condition) && !items.is_empty() {
+        } else if !items.is_empty()
+            && self.has_correlated_aggregation(&condition, &|relation| item_of(relation).is_some())
+        {
             parts.scalar.push(condition);
         } else if let Some(semi) = SemiJoin::of(&condition, &|relation| item_of(&relation).is_some()) {
             parts.semi.push(semi);

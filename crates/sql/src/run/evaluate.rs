@@ -132,9 +132,13 @@ impl<'e> Run<'e> {
             return Ok(true);
         }
         if let Expr::Compare(comparison, sides) = condition {
+            if let (Expr::Slot(slot), Expr::Constant(right)) = (&sides[0], &sides[1]) {
+                let left = &row[*slot];
+                return Ok(!left.is_null() && !right.is_null() && comparison.holds(left.order(right)));
+            }
             let (left, right) = (self.operand(&sides[0], row)?, self.operand(&sides[1], row)?);
             let has_null = left.is_null() || right.is_null();
-            return Ok(!has_null && comparison.holds((*left).cmp(&right)));
+            return Ok(!has_null && comparison.holds(left.order(&right)));
         }
         Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
     }
@@ -190,7 +194,7 @@ impl<'e> Run<'e> {
         if left.is_null() || right.is_null() {
             return Ok(Value::Null);
         }
-        Ok(Value::Bool(comparison.holds((*left).cmp(&right))))
+        Ok(Value::Bool(comparison.holds(left.order(&right))))
     }
 
     fn call(&mut self, call: &'e Call, row: &[Value]) -> Result<Value> {

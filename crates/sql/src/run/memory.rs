@@ -31,6 +31,9 @@ const LEAST_BYTES: usize = 64 << 10;
 /// How much a statement asks for at a time.
 const LEASE_BYTES: usize = 1 << 20;
 
+/// Into how many parts what is left is divided, of which one can be spared.
+const SPARED_PARTS: usize = 4;
+
 /// The memory that the statements of a database take together.
 #[derive(Debug)]
 pub(crate) struct WorkMemory {
@@ -117,6 +120,13 @@ impl Memory {
     /// Counts memory that was [admitted](Self::admits).
     pub(crate) fn take(&mut self, bytes: usize) {
         self.used += bytes;
+    }
+
+    /// Whether this much more is within the limits and leaves the statement's other operators at least three times as much:
+    /// for what is faster with more memory, and works without.
+    pub(crate) fn can_spare(&mut self, bytes: usize) -> bool {
+        let with_others = bytes.saturating_mul(SPARED_PARTS).saturating_add(self.used);
+        with_others <= self.limit && self.has_room(bytes)
     }
 
     /// Leases memory until `needed` bytes may be used.
@@ -223,6 +233,18 @@ mod tests {
         assert!(memory.charge(1).is_err());
         memory.release(LEAST_BYTES);
         assert!(memory.charge(10).is_ok());
+    }
+
+    #[test]
+    fn a_quarter_of_what_is_left_can_be_spared() {
+        let mut memory = Memory::new(100);
+        assert!(memory.can_spare(25) && !memory.can_spare(26) && !memory.can_spare(usize::MAX));
+        assert!(memory.charge(80).is_ok());
+        assert!(memory.can_spare(5) && !memory.can_spare(6));
+        let shared = Arc::new(WorkMemory::default());
+        shared.set_limit(LEASE_BYTES);
+        let mut memory = Memory::of_session(100 * LEASE_BYTES, Arc::new(SessionMemory(shared)));
+        assert!(memory.can_spare(LEASE_BYTES) && !memory.can_spare(2 * LEASE_BYTES));
     }
 
     #[test]

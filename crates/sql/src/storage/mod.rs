@@ -17,6 +17,7 @@
 //! - What was encoded decodes to the same value, or encoding has failed.
 
 pub(crate) mod bytes;
+pub(crate) mod words;
 
 use std::sync::Arc;
 

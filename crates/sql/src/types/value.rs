@@ -282,6 +282,19 @@ fn without_blanks(text: &str) -> &str {
     text.trim_end_matches(' ')
 }
 
+impl Value {
+    /// As [`cmp`](Ord::cmp), for the most frequent types in place.
+    #[inline]
+    pub(crate) fn order(&self, other: &Value) -> Ordering {
+        match (self, other) {
+            (Value::Int4(left), Value::Int4(right)) => left.cmp(right),
+            (Value::Int8(left), Value::Int8(right))
+            | (Value::Timestamptz(left), Value::Timestamptz(right)) => left.cmp(right),
+            _ => self.cmp(other),
+        }
+    }
+}
+
 impl Ord for Value {
     fn cmp(&self, other: &Value) -> Ordering {
         match (self, other) {

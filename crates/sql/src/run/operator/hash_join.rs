@@ -7,21 +7,17 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
 use crate::error::Result;
 use crate::plan::node::{HashNode, JoinKind};
 use crate::run::Run;
 use crate::run::batch::{Batch, Side};
 use crate::run::memory::row_bytes;
+use crate::run::operator::join_index::{BYTES_PER_ROW, END, JoinIndex};
 use crate::run::operator::parallel::rows_in_parallel;
 use crate::run::operator::spilled_join::Parts;
 use crate::run::operator::{Operator, Running, operator};
-use crate::run::order::{Hashing, hash_slots, same_slots};
+use crate::run::order::Hashing;
 use crate::types::Value;
-
-/// The end of a chain of rows with equal keys.
-const END: u32 = u32::MAX;
 
 pub(crate) struct HashJoin<'e> {
     node: &'e HashNode,
@@ -43,53 +39,56 @@ pub(crate) struct HashJoin<'e> {
 #[derive(Default)]
 pub(crate) struct Build {
     rows: Batch,
-    next: Vec<u32>,
-    heads: HashTable<u32>,
-    has_null: bool,
+    index: JoinIndex,
+    /// What was charged for a right side that parallel runs share.
+    pub(crate) bytes: usize,
 }
 
 impl Build {
-    fn add(&mut self, node: &HashNode, run: &Run<'_>, batch: Batch) {
-        let first = self.rows.len();
-        if first == 0 {
+    fn new(node: &HashNode) -> Build {
+        Build { rows: Batch::new(node.right.width), ..Build::default() }
+    }
+
+    fn add(&mut self, batch: Batch) {
+        if self.rows.is_empty() {
             self.rows = batch;
         } else {
             self.rows.append(batch);
         }
-        self.next.resize(self.rows.len(), END);
-        let (rows, next, keys) = (&self.rows, &mut self.next, &node.right_keys);
-        for (position, next) in next.iter_mut().enumerate().skip(first) {
-            let row = rows.row(position);
-            if keys.iter().any(|&slot| row[slot].is_null()) {
-                self.has_null = true;
-                continue;
-            }
-            let hash = hash_slots(&run.hashing, row, keys);
-            let entry = self.heads.entry(
-                hash,
-                |&head| same_slots(rows.row(head as usize), keys, row, keys),
-                |&head| hash_slots(&run.hashing, rows.row(head as usize), keys),
-            );
-            match entry {
-                hashbrown::hash_table::Entry::Occupied(mut head) => {
-                    *next = std::mem::replace(head.get_mut(), position as u32);
-                }
-                hashbrown::hash_table::Entry::Vacant(vacant) => {
-                    vacant.insert(position as u32);
-                }
-            }
+    }
+
+    /// Reads all rows of a right side.
+    fn read<'e>(&mut self, node: &'e HashNode, run: &mut Run<'e>) -> Result<()> {
+        let mut right = match rows_in_parallel(&node.right, run)? {
+            Some(batches) => Box::new(Ready(batches.into_iter())),
+            None => operator(&node.right, run)?,
+        };
+        while let Some(batch) = right.next(run)? {
+            let bytes = batch_bytes(&batch);
+            run.memory.charge(bytes)?;
+            self.bytes += bytes;
+            self.add(batch);
         }
+        self.bytes += self.index(node, run)?;
+        Ok(())
+    }
+
+    /// Makes the keys of all rows known. How many bytes that takes besides what was charged with the rows.
+    fn index(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<usize> {
+        let memory = &mut run.memory;
+        let can_spare = |bytes: usize| memory.can_spare(bytes);
+        self.index = JoinIndex::new(&self.rows, &node.right_keys, &run.hashing, can_spare);
+        let bytes = self.index.bytes_beyond_rows();
+        if bytes > 0 {
+            run.memory.charge(bytes)?;
+        }
+        Ok(bytes)
     }
 
     /// The first row of the right side whose keys equal those in these slots of a row; [`END`] if there is none.
     #[inline]
     fn find(&self, node: &HashNode, hashing: &Hashing, row: &[Value], slots: &[usize]) -> u32 {
-        if self.heads.is_empty() || slots.iter().any(|&slot| row[slot].is_null()) {
-            return END;
-        }
-        let hash = hash_slots(hashing, row, slots);
-        let same = |head: &u32| same_slots(self.rows.row(*head as usize), &node.right_keys, row, slots);
-        self.heads.find(hash, same).map_or(END, |head| *head)
+        self.index.find(&self.rows, &node.right_keys, hashing, row, slots)
     }
 }
 
@@ -124,8 +123,23 @@ impl<'e> Operator<'e> for Ready {
     }
 }
 
+/// An operator of which one batch has been read.
+struct Begun<'e> {
+    first: Option<Batch>,
+    rest: Running<'e>,
+}
+
+impl<'e> Operator<'e> for Begun<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        match self.first.take() {
+            Some(batch) => Ok(Some(batch)),
+            None => self.rest.next(run),
+        }
+    }
+}
+
 fn batch_bytes(batch: &Batch) -> usize {
-    batch.rows().map(row_bytes).sum::<usize>() + 8 * batch.len()
+    batch.rows().map(row_bytes).sum::<usize>() + BYTES_PER_ROW * batch.len()
 }
 
 impl<'e> HashJoin<'e> {
@@ -170,19 +184,29 @@ impl<'e> HashJoin<'e> {
 
     /// Reads a right side as a whole. What does not fit is not charged any longer.
     pub(crate) fn read_build(node: &'e HashNode, run: &mut Run<'e>) -> Result<Arc<Build>> {
-        let mut right = match rows_in_parallel(&node.right, run)? {
-            Some(batches) => Box::new(Ready(batches.into_iter())),
-            None => operator(&node.right, run)?,
-        };
-        let mut build = Build { rows: Batch::new(node.right.width), ..Build::default() };
-        let mut charged = 0;
-        while let Some(batch) = right.next(run)? {
-            let bytes = batch_bytes(&batch);
-            run.memory.charge(bytes).inspect_err(|_| run.memory.release(charged))?;
-            charged += bytes;
-            build.add(node, run, batch);
+        let mut build = Build::new(node);
+        match build.read(node, run) {
+            Ok(()) => Ok(Arc::new(build)),
+            Err(error) => {
+                run.memory.release(build.bytes);
+                Err(error)
+            }
         }
-        Ok(Arc::new(build))
+    }
+
+    /// Whether the left side has rows, if that decides whether the right side is to be read.
+    fn has_left(&mut self, run: &mut Run<'e>) -> Result<bool> {
+        // A left side that is to look for partners itself has not begun before the right side is read.
+        if self.tracks_matches() || self.node.drops_left {
+            return Ok(true);
+        }
+        let first = self.left.next(run)?;
+        let rest = std::mem::replace(&mut self.left, Box::new(Ready(Vec::new().into_iter())));
+        let has_rows = first.is_some();
+        if has_rows {
+            self.left = Box::new(Begun { first, rest });
+        }
+        Ok(has_rows)
     }
 
     fn tracks_matches(&self) -> bool {
@@ -194,13 +218,12 @@ impl<'e> HashJoin<'e> {
         if let Some(batches) = rows_in_parallel(&self.node.right, run)? {
             right = Box::new(Ready(batches.into_iter()));
         }
-        let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
+        let mut build = Build::new(self.node);
         while let Some(batch) = right.next(run)? {
             let bytes = batch_bytes(&batch);
             if !run.memory.admits(self.bytes, bytes) && !self.node.null_aware {
-                let parts =
-                    Parts::divide(self.node, run, &mut build.rows, batch, &mut right, &mut self.left)?;
-                self.parts = Some(parts);
+                let read = (&mut build.rows, &mut self.bytes);
+                self.parts = Some(Parts::divide(self.node, run, read, batch, &mut right, &mut self.left)?);
                 return self.next_part(run).map(|_| ());
             }
             match self.node.null_aware {
@@ -208,8 +231,9 @@ impl<'e> HashJoin<'e> {
                 false => run.memory.take(bytes),
             }
             self.bytes += bytes;
-            build.add(self.node, run, batch);
+            build.add(batch);
         }
+        self.bytes += build.index(self.node, run)?;
         self.start_probing(build);
         self.filter_left();
         Ok(())
@@ -235,8 +259,9 @@ impl<'e> HashJoin<'e> {
             false => run.memory.charge(bytes)?,
         }
         self.bytes = bytes;
-        let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
-        build.add(self.node, run, rows);
+        let mut build = Build::new(self.node);
+        build.add(rows);
+        self.bytes += build.index(self.node, run)?;
         self.start_probing(build);
         Ok(true)
     }
@@ -262,7 +287,7 @@ impl<'e> HashJoin<'e> {
         let mut found = false;
         while at != END {
             let position = at as usize;
-            at = build.next[position];
+            at = build.index.next(at);
             let partner = build.rows.row(position);
             if let Some(condition) = &node.condition
                 && !run.holds_joined(condition, node.seen.as_ref(), row, partner)?
@@ -296,7 +321,7 @@ impl<'e> HashJoin<'e> {
         if !self.node.null_aware || self.build.rows.is_empty() {
             return true;
         }
-        !self.build.has_null && self.node.left_keys.iter().all(|&slot| !row[slot].is_null())
+        !self.build.index.has_null && self.node.left_keys.iter().all(|&slot| !row[slot].is_null())
     }
 
     /// Rows of the right side that have had no partner.
@@ -342,6 +367,9 @@ impl<'e> Operator<'e> for HashJoin<'e> {
 
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         if let Some(right) = self.right.take() {
+            if !self.has_left(run)? {
+                return Ok(None);
+            }
             self.build(run, right)?;
         }
         let mut result = Batch::new(self.width());

@@ -10,6 +10,7 @@ mod aggregate;
 mod distinct;
 mod functions;
 mod hash_join;
+mod join_index;
 mod limit;
 mod lock;
 mod lookup;

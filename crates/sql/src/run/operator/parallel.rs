@@ -136,22 +136,58 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
             Err(_) => return Ok(None),
         }
     }
-    for (id, join) in found.joins {
-        let build = HashJoin::read_build(join, run);
-        match build {
-            Ok(build) => run.builds.insert(id, build),
-            // What does not fit is divided into files, by one thread.
-            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => return Ok(None),
-            Err(error) => return Err(error),
-        };
+    if scan.filter.as_ref().is_some_and(|filter| never_holds(filter, &known)) {
+        return Ok(Some(Vec::new()));
     }
-    let results = run_parts(work, run, shared, (id, parts), &known)?;
+    let result = read_builds(&found.joins, run).and_then(|fits| match fits {
+        true => run_parts(work, run, shared, (id, parts), &known).map(Some),
+        false => Ok(None),
+    });
+    // One thread divides what does not fit into files: it needs the memory.
+    forget_builds(&found.joins, run);
+    let Some(results) = result? else { return Ok(None) };
     let too_large =
         |result: &Result<W::Output>| matches!(result, Err(error) if error.state() == SqlState::OUT_OF_MEMORY);
     if results.iter().any(too_large) {
         return Ok(None);
     }
     results.into_iter().collect::<Result<Vec<_>>>().map(Some)
+}
+
+/// Reads the right sides of joins. Whether they fit into memory.
+fn read_builds<'e>(joins: &[(usize, &'e HashNode)], run: &mut Run<'e>) -> Result<bool> {
+    for &(id, join) in joins {
+        match HashJoin::read_build(join, run) {
+            Ok(build) => run.builds.insert(id, build),
+            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => return Ok(false),
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(true)
+}
+
+/// Gives back the memory of right sides.
+fn forget_builds(joins: &[(usize, &HashNode)], run: &mut Run<'_>) {
+    for (id, _) in joins {
+        if let Some(build) = run.builds.remove(id) {
+            run.memory.release(build.bytes);
+        }
+    }
+}
+
+/// Whether a condition compares with a subquery whose value is NULL: then it is true for no row, and nothing is joined.
+fn never_holds(condition: &Expr, known: &[(usize, Value)]) -> bool {
+    let is_null = |side: &Expr| match side {
+        Expr::Subquery(subquery) => {
+            known.iter().any(|(cache, value)| *cache == subquery.cache && value.is_null())
+        }
+        _ => false,
+    };
+    match condition {
+        Expr::And(parts) => parts.iter().any(|part| never_holds(part, known)),
+        Expr::Compare(_, sides) => sides.iter().any(is_null),
+        _ => false,
+    }
 }
 
 /// Does the work for each part by a thread of its own.

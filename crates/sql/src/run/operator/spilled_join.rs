@@ -1,7 +1,7 @@
 //! The two sides of a hash join on disk, divided by the hash of their keys.
 //!
 //! # Invariants
-//! - Rows with equal keys are in the same part. A part's right side is read into memory as a whole; if it does not fit, it is
+//! - Rows with equal keys are in the same part, unless a key is NULL. A part's right side is read into memory as a whole; if it does not fit, it is
 //!   divided again by other bits of the hash, at most [`DIVISIONS_MAX`] times: then it fails with 53200.
 
 use crate::error::Result;
@@ -10,6 +10,7 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::operator::Running;
+use crate::run::operator::join_index::BYTES_PER_ROW;
 use crate::run::order::hash_slots;
 use crate::run::spill::{Reader, Writer};
 
@@ -48,7 +49,8 @@ fn drops_nulls(node: &HashNode) -> bool {
     !matches!(node.kind, JoinKind::Right | JoinKind::Full)
 }
 
-/// Divides rows of a side; those of the right side that neither have a partner nor are in the result are left out.
+/// Divides rows of a side. Those of the right side with a NULL key have no partner: they are left out, or shared out evenly if
+/// they are in the result.
 fn scatter(
     node: &HashNode,
     run: &Run<'_>,
@@ -58,13 +60,19 @@ fn scatter(
     is_right: bool,
 ) -> Result<()> {
     let keys = if is_right { &node.right_keys } else { &node.left_keys };
+    let mut nulls = 0;
     for row in batch.rows() {
-        if is_right && drops_nulls(node) && keys.iter().any(|&slot| row[slot].is_null()) {
-            continue;
+        let mut part = part_of(hash_slots(&run.hashing, row, keys), division);
+        if is_right && keys.iter().any(|&slot| row[slot].is_null()) {
+            if drops_nulls(node) {
+                continue;
+            }
+            part = nulls % PARTS;
+            nulls += 1;
         }
-        let part = &mut parts[part_of(hash_slots(&run.hashing, row, keys), division)];
+        let part = &mut parts[part];
         if is_right {
-            part.right_bytes += row_bytes(row) + 8;
+            part.right_bytes += row_bytes(row) + BYTES_PER_ROW;
             part.right.push(row)?;
         } else {
             part.left.push(row)?;
@@ -74,18 +82,20 @@ fn scatter(
 }
 
 impl Parts {
-    /// Divides what was read of the right side, the rest of it, and the left side.
+    /// Divides what was read of the right side and is charged, the rest of it, and the left side.
     pub(crate) fn divide<'e>(
         node: &HashNode,
         run: &mut Run<'e>,
-        read: &mut Batch,
+        (read, charged): (&mut Batch, &mut usize),
         batch: Batch,
         right: &mut Running<'e>,
         left: &mut Running<'e>,
     ) -> Result<Parts> {
         let mut parts = empty_parts(1)?;
         scatter(node, run, &mut parts, read, 0, true)?;
+        // The sides need the memory for their own operators.
         *read = Batch::default();
+        run.memory.release(std::mem::take(charged));
         scatter(node, run, &mut parts, &batch, 0, true)?;
         while let Some(batch) = right.next(run)? {
             scatter(node, run, &mut parts, &batch, 0, true)?;

@@ -179,3 +179,34 @@ fn sorts_and_joins_make_progress_beside_operators_that_hold_the_memory() {
         true,
     );
 }
+
+/// Keys that are integers are looked up in lists of places, which take memory besides the rows'.
+#[test]
+fn chains_of_joins_by_integers_end_at_every_limit() {
+    let f = Fixture::new().table("part", "a int4!, b int4, c text", "a", &[]);
+    f.run("INSERT INTO part SELECT g, g % 7, 'text ' || g FROM generate_series(1, 1000) AS g");
+    let grouped = "SELECT r.c, count(*), sum(s.a) FROM part l JOIN part r ON l.a + 0 = r.a + 0 \
+         JOIN part s ON r.a + 0 = s.a + 1 JOIN part t ON t.a + 0 = s.a + 0 AND t.b = l.b - 1 GROUP BY r.c";
+    assert_eq!(f.explain(grouped).matches("Hash Join").count(), 3, "{}", f.explain(grouped));
+    let wanted = sorted(f.run(grouped));
+    for limit in (0..24).map(|step| step * step * 1_000) {
+        let found = f.run_with(grouped, &[], limit).unwrap_or_else(|error| panic!("{limit}: {error}"));
+        assert_eq!(sorted(found), wanted, "{limit}");
+    }
+    for join in ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+        let on = "l.a + 0 = r.a + 0 AND l.b = r.b";
+        let other = "(SELECT a + 49 AS a, b, c FROM part)";
+        assert_same(&f, &format!("SELECT l.a, r.a, r.c FROM part l {join} {other} r ON {on}"), false);
+        // More rows with the same key, NULL, than fit.
+        let nulls = "(SELECT CASE WHEN b > 9 THEN a END AS a, b, c FROM part)";
+        assert_same(&f, &format!("SELECT l.a, r.c FROM part l {join} {nulls} r ON {on}"), false);
+        let none = "(SELECT * FROM part WHERE a < 0 OR a > 990)";
+        assert_same(&f, &format!("SELECT l.a, r.c FROM part l {join} {none} r ON {on}"), false);
+        assert_same(&f, &format!("SELECT l.a, r.c FROM {none} l {join} part r ON {on}"), false);
+    }
+}
+
+fn sorted(mut rows: Vec<String>) -> Vec<String> {
+    rows.sort();
+    rows
+}
