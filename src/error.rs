@@ -335,11 +335,23 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// A row, a key or a transaction over the size limit.
+    /// A row or a key over the size limit.
     #[error("{what} has {bytes} bytes, over the limit of {maximum}; split it into smaller ones")]
     RowTooLarge {
         /// What is too large.
         what: String,
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        maximum: usize,
+    },
+    /// A transaction takes more memory than one may until it commits.
+    #[error(
+        "a transaction's {what} takes {bytes} bytes, over the limit of {maximum}; write less in each transaction"
+    )]
+    TransactionTooLarge {
+        /// What is too large: its write set, or its redo.
+        what: &'static str,
         /// How large it is.
         bytes: usize,
         /// How large it may be.

@@ -42,6 +42,7 @@ impl Error {
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
             Error::ThreadRefused { .. } | Error::TooManyFiles { .. } => "53000",
             Error::MemoryFull { .. } | Error::OutOfMemory { .. } => "53200",
+            Error::TransactionTooLarge { .. } => "53200",
             Error::SnapshotTooOld { .. } | Error::FeedTooOld { .. } => "72000",
             Error::FeedExists { .. } => "42710",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",

@@ -20,6 +20,8 @@ mod load;
 mod reservations;
 mod schema;
 mod statement;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use std::future::poll_fn;

@@ -157,6 +157,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         }
         let value = ran?;
         let writes = attempt.written(access);
+        access.buffer.check_size(&writes)?;
         if let Some(wanted) = unreserved(access, &touched, &writes) {
             return stop(&mut self.stop, Stop::Reserved(wanted));
         }

@@ -18,10 +18,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::key_order::KeyOrder;
+use crate::error::Result;
 use crate::storage::read_set::Part;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::Stamp;
-use crate::storage::write_set::CarriedWrite;
+use crate::storage::write_set::{CarriedWrite, check_bytes};
 
 /// An encoded key that is shared between the places which name it.
 pub(crate) type Key = Arc<[u8]>;
@@ -222,6 +223,8 @@ const RECENT_RANGES: usize = 8;
 pub(crate) struct SessionBuffer {
     tables: Vec<TableBuffer>,
     log: Vec<LoggedWrite>,
+    /// What the values of these writes take.
+    value_bytes: usize,
 }
 
 impl SessionBuffer {
@@ -261,6 +264,7 @@ impl SessionBuffer {
             tables.get(write.table as usize).is_some_and(|table| table.core.id() == id)
         };
         for write in self.log.iter_mut().filter(is_of_it) {
+            self.value_bytes -= write.write.bytes();
             (write.write, write.table) = (CarriedWrite::Delete, NONE);
         }
         for table in tables.iter_mut().filter(|table| table.core.id() == id) {
@@ -454,8 +458,19 @@ impl SessionBuffer {
                 entry.first = entry.last;
                 table.written += 1;
             }
+            self.value_bytes += write.bytes();
             self.log.push(LoggedWrite { write, table: number, entry: at, previous });
         }
+    }
+
+    /// Refuses to grow beyond what one transaction may hold, by what an access has written.
+    ///
+    /// # Errors
+    /// [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge).
+    pub(crate) fn check_size(&self, access: &AccessWrites) -> Result<()> {
+        let writes = self.log.len() + access.writes.len();
+        let values: usize = access.writes.iter().map(|(write, ..)| write.bytes()).sum();
+        check_bytes(writes * size_of::<LoggedWrite>() + self.value_bytes + values)
     }
 
     /// The point reached in the writes.
@@ -469,6 +484,7 @@ impl SessionBuffer {
             && let Some(undone) = self.log.pop()
         {
             let LoggedWrite { write, table, entry: number, previous } = undone;
+            self.value_bytes -= write.bytes();
             let Some(table) = self.tables.get_mut(table as usize) else { continue };
             table.entries[number as usize].last = previous;
             if previous == NONE {
@@ -484,7 +500,7 @@ impl SessionBuffer {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.tables.clear();
-        self.log = Vec::new();
+        (self.log, self.value_bytes) = (Vec::new(), 0);
     }
 }
 

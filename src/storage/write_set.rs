@@ -7,6 +7,8 @@
 mod append;
 mod carry;
 mod places;
+#[cfg(test)]
+mod tests;
 
 use bumpalo::Bump;
 
@@ -25,7 +27,7 @@ pub(crate) use word_updates::{NumberChange, WordChange};
 
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.
-const MAXIMAL_BYTES: usize = 1 << 30;
+const MAXIMAL_BYTES: usize = if cfg!(test) { 16 << 20 } else { 1 << 30 };
 /// What the result of an operation has at most beside the bytes of value and operand.
 const OPERATION_BYTES: usize = 64;
 /// At most this many records, looking through all of them is as fast as a table.
@@ -84,6 +86,14 @@ enum Kind {
     Operate { column: u16, operation: Operation, operand: Stored },
 }
 
+/// A transaction has one for each write.
+const _: () = assert!(size_of::<Write>() <= 64);
+
+/// The number that a [`Stored::Decimal`] is.
+fn decimal([upper, lower]: [u64; 2], scale: u8) -> Decimal {
+    Decimal::from_stored((u128::from(upper) << 64 | u128::from(lower)) as i128, scale)
+}
+
 /// A value whose bytes, if it has any, lie in the set's buffer.
 #[derive(Clone, Copy)]
 enum Stored {
@@ -91,7 +101,8 @@ enum Stored {
     Bool(bool),
     Int(i64),
     Float(f64),
-    Decimal(Decimal),
+    /// Its unscaled digits, upper and lower half, and its scale: as an `i128` it would make each write twice as long.
+    Decimal([u64; 2], u8),
     Date(Date),
     Timestamp(Timestamp),
     Uuid(Uuid),
@@ -188,12 +199,12 @@ impl WriteSet {
     /// Refuses to grow beyond what one transaction may hold.
     ///
     /// # Errors
-    /// The transaction is too large; split it.
+    /// [`Error::TransactionTooLarge`].
     #[inline]
     pub(crate) fn check_size(&self) -> Result<()> {
         let bytes =
             self.bytes.len() + self.words.len() * size_of::<u64>() + self.writes.len() * size_of::<Write>();
-        if bytes > MAXIMAL_BYTES { too_large(bytes) } else { Ok(()) }
+        check_bytes(bytes)
     }
 
     /// Makes room for a statement that writes to one record, which brings words and bytes of this number.
@@ -483,7 +494,10 @@ impl WriteSet {
             ValueRef::Bool(value) => Stored::Bool(value),
             ValueRef::Int(value) => Stored::Int(value),
             ValueRef::Float(value) => Stored::Float(value),
-            ValueRef::Decimal(value) => Stored::Decimal(value),
+            ValueRef::Decimal(value) => {
+                let unscaled = value.unscaled() as u128;
+                Stored::Decimal([(unscaled >> 64) as u64, unscaled as u64], value.scale())
+            }
             ValueRef::Date(value) => Stored::Date(value),
             ValueRef::Timestamp(value) => Stored::Timestamp(value),
             ValueRef::Uuid(value) => Stored::Uuid(value),
@@ -507,7 +521,7 @@ impl WriteSet {
             Stored::Bool(value) => ValueRef::Bool(value),
             Stored::Int(value) => ValueRef::Int(value),
             Stored::Float(value) => ValueRef::Float(value),
-            Stored::Decimal(value) => ValueRef::Decimal(value),
+            Stored::Decimal(halves, scale) => ValueRef::Decimal(decimal(halves, scale)),
             Stored::Date(value) => ValueRef::Date(value),
             Stored::Timestamp(value) => ValueRef::Timestamp(value),
             Stored::Uuid(value) => ValueRef::Uuid(value),
@@ -676,10 +690,18 @@ impl Touched {
     }
 }
 
+/// Refuses writes that take more bytes than those of one transaction may.
+///
+/// # Errors
+/// [`Error::TransactionTooLarge`].
+#[inline]
+pub(crate) fn check_bytes(bytes: usize) -> Result<()> {
+    if bytes > MAXIMAL_BYTES { too_large(bytes) } else { Ok(()) }
+}
+
 #[cold]
 fn too_large(bytes: usize) -> Result<()> {
-    let what = "one transaction's writes".to_string();
-    Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES })
+    Err(Error::TransactionTooLarge { what: "write set", bytes, maximum: MAXIMAL_BYTES })
 }
 
 fn operate(
@@ -713,82 +735,4 @@ fn operate(
         changed => layout.put(row, column, changed.value(current, &buffer), arena).map_err(Refused::error)?,
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::definition::TableDefinition;
-    use crate::types::DataType;
-
-    fn table() -> TableCore {
-        let definition = TableDefinition::new("t")
-            .column("id", DataType::Int64)
-            .column("text", DataType::Text)
-            .primary_key(["id"]);
-        TableCore::new(1, &std::sync::Arc::default(), 16, definition)
-    }
-
-    fn records(count: usize) -> Vec<RecordPointer> {
-        (0..count).map(|_| RecordPointer::allocate(0, b"key", 0)).collect()
-    }
-
-    fn free(records: Vec<RecordPointer>) {
-        for record in records {
-            // SAFETY: made by `records`, and used no more.
-            unsafe { record.free() };
-        }
-    }
-
-    #[test]
-    fn what_is_taken_back_leaves_nothing_behind() {
-        let (table, records, mut set) = (table(), records(20), WriteSet::default());
-        let text = ValueRef::Text("longer than a word");
-        set.set(&table, records[0], 1, text);
-        let mark = set.mark();
-        for _ in 0..3 {
-            for &record in &records {
-                set.insert(&table, record, [ValueRef::Int(1), text].into_iter());
-                set.delete(&table, record);
-            }
-            assert!(set.truncate(mark));
-            assert_eq!((set.words.len(), set.bytes.len(), set.touched.len()), (0, 18, 1));
-            assert_eq!(set.position(records[0]), Some(0));
-            assert_eq!(set.position(records[19]), None);
-            assert_eq!(set.value(Stored::Text(0, 18)), text);
-        }
-        free(records);
-    }
-
-    #[test]
-    fn presence_follows_the_last_insert_or_delete_and_comes_back_with_a_mark() {
-        let (table, records, mut set) = (table(), records(1), WriteSet::default());
-        set.set(&table, records[0], 1, ValueRef::Null);
-        assert!(set.presence(0, true) && !set.presence(0, false));
-        let mark = set.mark();
-        set.delete(&table, records[0]);
-        assert!(!set.presence(0, true));
-        set.insert(&table, records[0], [ValueRef::Int(1), ValueRef::Null].into_iter());
-        set.set(&table, records[0], 1, ValueRef::Null);
-        assert!(set.presence(0, false));
-        assert!(set.truncate(mark));
-        assert!(set.presence(0, true) && !set.presence(0, false));
-        free(records);
-    }
-
-    #[test]
-    fn a_mark_whose_writes_are_gone_takes_nothing_back() {
-        let (table, records, mut set) = (table(), records(1), WriteSet::default());
-        let first = set.mark();
-        set.delete(&table, records[0]);
-        let void = set.mark();
-        assert!(set.truncate(first));
-        assert!(!set.truncate(void), "fewer writes than it has seen");
-        set.set(&table, records[0], 1, ValueRef::Null);
-        set.delete(&table, records[0]);
-        assert!(!set.truncate(void), "other writes than it has seen");
-        assert_eq!(set.writes.len(), 2);
-        assert!(set.truncate(first) && set.is_empty());
-        free(records);
-    }
 }

@@ -682,8 +682,8 @@ impl<'a> Attempt<'a> {
                 record
             };
             self.buffer_carried(table, record, &writes)?;
+            self.workspace.borrow().writes.check_size()?;
         }
-        self.workspace.borrow().writes.check_size()?;
         Ok(true)
     }
 

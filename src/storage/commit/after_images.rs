@@ -94,8 +94,8 @@ pub(super) fn after_images<'a, T: WriteLocking>(
     loaded::append_redo(schema, writes, pending, redo, guard)?;
     if redo.len() > MAXIMAL_REDO_BYTES {
         // Values that an operation leaves as they are may be far longer than its operand.
-        let what = "one transaction's redo".to_string();
-        return Err(Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES }.into());
+        let (what, bytes, maximum) = ("redo", redo.len(), MAXIMAL_REDO_BYTES);
+        return Err(Error::TransactionTooLarge { what, bytes, maximum }.into());
     }
     redo::finish(redo, start);
     Ok(())

@@ -1,7 +1,7 @@
 //! What the usual writes to a record come to, for commits that need no copy of the row: numbers that change, times that are
 //! set, and a row that comes in. What that gains is stated where it is used (`commit::one_word`, `commit::simple_writes`).
 
-use super::{IntChange, Kind, Stored, WriteSet};
+use super::{IntChange, Kind, Stored, WriteSet, decimal};
 use crate::operation::Operation;
 
 /// What is written to a column that holds a number in one word. Decimals are unscaled.
@@ -30,9 +30,9 @@ impl WordChange {
             (Stored::Int(number), _) => {
                 Some(WordChange::Number(NumberChange { operation, number, scale: None }))
             }
-            (Stored::Decimal(decimal), _) => {
-                let number = i64::try_from(decimal.unscaled()).ok()?;
-                Some(WordChange::Number(NumberChange { operation, number, scale: Some(decimal.scale()) }))
+            (Stored::Decimal(halves, scale), _) => {
+                let number = i64::try_from(decimal(halves, scale).unscaled()).ok()?;
+                Some(WordChange::Number(NumberChange { operation, number, scale: Some(scale) }))
             }
             (Stored::Timestamp(time), None) => Some(WordChange::Time(time.microseconds())),
             (Stored::Date(date), None) => Some(WordChange::Time(i64::from(date.days()))),
