@@ -1,6 +1,6 @@
 //! Foreign keys: what they refer to is looked up when they are declared.
 
-use crate::catalog::{Catalog, Column, ForeignKey, KeyAction, Relation};
+use crate::catalog::{Catalog, Column, ForeignKey, KeyAction, Persistence, Relation, Table};
 use crate::ddl::create_table::{TableDraft, free_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Reference, ReferenceAction};
@@ -44,6 +44,7 @@ impl Connection {
             } else {
                 match self.find_relation(&reference.table)? {
                     Relation::Table(table) if table.stored_query.is_none() => {
+                        check_lifetimes(draft, &table)?;
                         self.check_references(&Relation::Table(table.clone()), reference)?;
                         (table.oid, table.columns.clone(), table.key.clone(), unique_keys(&table.indexes))
                     }
@@ -83,6 +84,37 @@ impl Connection {
         }
         Ok(keys)
     }
+}
+
+/// Checks that the rows of a referenced table live as long as those that refer to them.
+///
+/// # Errors
+/// 42P16: the tables are of different persistence. 0A000: a commit empties the referenced table alone; PostgreSQL reports
+/// this at the commit.
+fn check_lifetimes(draft: &TableDraft, referenced: &Table) -> Result<()> {
+    let (own, other) = (draft.persistence, referenced.persistence);
+    let message = match own {
+        own if own.is_temporary() && !other.is_temporary() => {
+            "constraints on temporary tables may reference only temporary tables"
+        }
+        Persistence::Permanent if other != Persistence::Permanent => {
+            "constraints on permanent tables may reference only permanent tables"
+        }
+        Persistence::Unlogged if other.is_temporary() => {
+            "constraints on unlogged tables may reference only permanent or unlogged tables"
+        }
+        Persistence::EmptiedAtCommit => return Ok(()),
+        _ if other == Persistence::EmptiedAtCommit => {
+            let message = "unsupported ON COMMIT and foreign key combination";
+            let detail = format!(
+                "Tables \"{}\" and \"{}\" do not have the same ON COMMIT setting.",
+                draft.name, referenced.name
+            );
+            return Err(SqlError::unsupported(message).with_detail(detail));
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
 }
 
 fn unique_keys(indexes: &[crate::catalog::Index]) -> Vec<Vec<usize>> {

@@ -379,7 +379,7 @@ fn make_plan(
         bind_inside(context, environment, statement, frame).map_err(SqlError::without_position)?;
     fold_statement(&mut bound)?;
     let shared = environment.shared.clone();
-    let now = KnownNow { shared: &shared, catalog: &catalog, fires_triggers: true };
+    let now = KnownNow { shared: &shared, catalog: &catalog, has_consequences: true };
     let known = KnownInside { now, uncounted: RefCell::default() };
     let planned = plan(&bound, &known)?;
     environment.routines.uncounted.extend(known.uncounted.into_inner());

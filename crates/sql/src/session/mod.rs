@@ -259,8 +259,9 @@ impl Sql {
 pub(crate) struct KnownNow<'s> {
     pub shared: &'s Shared,
     pub catalog: &'s Catalog,
-    /// False for statements of our own, which fill, empty and check tables.
-    pub fires_triggers: bool,
+    /// Whether triggers fire, and rows that refer to written ones are looked for. False for statements of our own, which
+    /// fill, empty and check tables.
+    pub has_consequences: bool,
 }
 
 impl Known for KnownNow<'_> {
@@ -269,6 +270,9 @@ impl Known for KnownNow<'_> {
     }
 
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
+        if !self.has_consequences {
+            return Vec::new();
+        }
         let refers = |table: &&Arc<Table>| table.foreign_keys.iter().any(|key| key.table == oid);
         let mut tables: Vec<Arc<Table>> = self.catalog.tables().filter(refers).cloned().collect();
         // Of several violated foreign keys the oldest is reported.
@@ -277,7 +281,7 @@ impl Known for KnownNow<'_> {
     }
 
     fn triggers(&self, oid: u32) -> Vec<Arc<Trigger>> {
-        if self.fires_triggers { self.catalog.triggers_of(oid).to_vec() } else { Vec::new() }
+        if self.has_consequences { self.catalog.triggers_of(oid).to_vec() } else { Vec::new() }
     }
 
     fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {

@@ -82,14 +82,14 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
         checks: Checks,
-        fires_triggers: bool,
+        has_consequences: bool,
     ) -> Result<Arc<Plan>> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
         let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
         fold_statement(&mut bound)?;
-        let known = KnownNow { shared: &self.shared, catalog: &catalog, fires_triggers };
+        let known = KnownNow { shared: &self.shared, catalog: &catalog, has_consequences };
         let planned = plan(&bound, &known)?;
         let kind = match &bound.kind {
             StatementKind::Query(_) if matches!(statement, Statement::Call(_)) => "CALL",

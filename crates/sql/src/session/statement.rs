@@ -331,7 +331,7 @@ impl Connection {
         let kind = StatementKind::Query(Box::new(query));
         let statement = BoundStatement { kind, parameters: Vec::new(), columns: vec![column] };
         let catalog = self.environment.catalog.clone();
-        let known = KnownNow { shared: &self.shared, catalog: &catalog, fires_triggers: true };
+        let known = KnownNow { shared: &self.shared, catalog: &catalog, has_consequences: true };
         let planned = crate::plan::plan(&statement, &known)?;
         let mut result = Value::Null;
         let environment = &mut self.environment;
