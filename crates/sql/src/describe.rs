@@ -161,6 +161,7 @@ fn describe_table(catalog: &Catalog, table: &Table, into: &mut RelationDescripti
     }
     for index in &table.indexes {
         let kind = match (index.unique, index.constraint) {
+            _ if index.primary => "PRIMARY KEY",
             (true, true) => "UNIQUE CONSTRAINT",
             (true, false) => "UNIQUE",
             _ => "btree",

@@ -61,6 +61,7 @@ fn catalog() -> Catalog {
             included: Vec::new(),
             deferral: None,
             nulls_equal: false,
+            primary: false,
         }],
         checks: vec![Check { name: "positive".to_string(), condition: "n > 0".to_string(), comment: None }],
         foreign_keys: Vec::new(),

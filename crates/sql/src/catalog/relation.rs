@@ -144,6 +144,9 @@ pub(crate) struct Index {
     /// NULLS NOT DISTINCT. The engine's index is then not a unique one.
     #[serde(default)]
     pub nulls_equal: bool,
+    /// Whether it is a deferrable primary key. The table's rows lie under a hidden key then.
+    #[serde(default)]
+    pub primary: bool,
 }
 
 /// When a deferrable unique constraint is checked, unless SET CONSTRAINTS says otherwise.
@@ -314,6 +317,18 @@ impl Column {
 }
 
 impl Table {
+    /// Whether a column belongs to the primary key, deferrable or not.
+    pub fn is_in_key(&self, column: usize) -> bool {
+        let mut deferrable = self.indexes.iter().filter(|index| index.primary);
+        self.key.contains(&column)
+            || deferrable.any(|index| index.columns.iter().any(|key| key.column == column))
+    }
+
+    /// Whether there is a primary key, deferrable or not.
+    pub fn has_primary_key(&self) -> bool {
+        !self.key.is_empty() || self.indexes.iter().any(|index| index.primary)
+    }
+
     /// Whether unique constraints are checked when statements or transactions end.
     pub fn has_late_keys(&self) -> bool {
         self.indexes.iter().any(Index::is_looked_up)

@@ -404,6 +404,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         included: Vec::new(),
         deferral: None,
         nulls_equal: false,
+        primary: false,
     });
     let indexes: Vec<Index> = indexes.collect();
     Some(Table {

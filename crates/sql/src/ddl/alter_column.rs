@@ -106,7 +106,7 @@ impl Connection {
         if table.columns[position].not_null == not_null {
             return Ok(());
         }
-        if !not_null && table.key.contains(&position) {
+        if !not_null && table.is_in_key(position) {
             let message = format!("column \"{name}\" is in a primary key");
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }

@@ -9,9 +9,10 @@ use heddledb::TableChange;
 use crate::bind::Checks;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
-use crate::catalog::{ColumnOrigin, Deferral, Index, IndexColumn, Persistence, Relation, Table};
-use crate::ddl::create_table::{TableDraft, check_key_column, deferral, free_name, refuse_deferrable};
+use crate::catalog::{ColumnOrigin, Index, Persistence, Relation, Table};
+use crate::ddl::create_table::{TableDraft, deferral, free_name};
 use crate::ddl::drop::names_relation;
+use crate::ddl::keys::{UniqueRules, refuse_second_key};
 use crate::ddl::materialized::check_materialized;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
@@ -23,7 +24,6 @@ use crate::types::Value;
 
 const TAG: &str = "ALTER TABLE";
 
-/// A table's name as it stands in SQL text.
 pub(crate) fn qualified(table: &Table) -> String {
     format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name))
 }
@@ -219,7 +219,8 @@ impl Connection {
         for index in draft.indexes.iter().filter(|index| index.oid == 0) {
             let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
             let name = (!index.name.is_empty()).then(|| index.name.clone());
-            let rules = (index.nulls_equal, index.deferral);
+            let Index { deferral, primary, nulls_equal, .. } = *index;
+            let rules = UniqueRules { deferral, primary, nulls_equal };
             self.add_unique(&self.current(table.oid)?, name, &columns, rules)?;
         }
         for declared in &draft.foreign_keys {
@@ -234,7 +235,6 @@ impl Connection {
         found.ok_or_else(|| crate::catalog::no_relation(&oid.to_string()))
     }
 
-    /// An error if a column holds NULLs.
     pub(crate) fn refuse_nulls(&mut self, table: &Table, column: &str) -> Result<()> {
         let sql =
             format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(column));
@@ -380,12 +380,19 @@ impl Connection {
             }
             TableConstraintKind::Unique { columns, nulls_equal, timing, .. } => {
                 let columns = draft.positions(columns)?;
-                self.add_unique(table, name, &columns, (*nulls_equal, deferral(*timing)))
+                let rules =
+                    UniqueRules { deferral: deferral(*timing), primary: false, nulls_equal: *nulls_equal };
+                self.add_unique(table, name, &columns, rules)
             }
             TableConstraintKind::PrimaryKey { columns, timing, .. } => {
-                refuse_deferrable(*timing)?;
                 let columns = draft.positions(columns)?;
-                self.add_primary_key(table, name, columns)
+                if deferral(*timing).is_none() {
+                    return self.add_primary_key(table, name, columns);
+                }
+                refuse_second_key(table)?;
+                let rules = UniqueRules { deferral: deferral(*timing), primary: true, nulls_equal: false };
+                self.add_unique(table, name, &columns, rules)?;
+                columns.iter().try_for_each(|&column| self.forbid_nulls(&self.current(table.oid)?, column))
             }
             TableConstraintKind::UsingIndex { timing, .. } if deferral(*timing).is_some() => {
                 Err(SqlError::unsupported("deferrable constraints over an existing index are not supported"))
@@ -437,95 +444,6 @@ impl Connection {
         }
         self.redefine(table, |table| {
             table.checks.push(crate::catalog::Check { name, condition, comment: None })
-        })
-    }
-
-    fn add_unique(
-        &mut self,
-        table: &Arc<Table>,
-        name: Option<String>,
-        columns: &[usize],
-        (nulls_equal, deferral): (bool, Option<Deferral>),
-    ) -> Result<()> {
-        for &column in columns {
-            check_key_column(&table.columns[column], "unique index")?;
-        }
-        let mut catalog = self.catalog_to_change();
-        let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
-        let name = name.unwrap_or_else(|| {
-            let base = format!("{}_{}_key", table.name, names.join("_"));
-            free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
-        });
-        self.is_free(&table.schema.clone(), &name, false)?;
-        let mut index = Index {
-            oid: 0,
-            name,
-            columns: columns.iter().map(|&column| IndexColumn::ascending(column)).collect(),
-            unique: true,
-            constraint: true,
-            included: Vec::new(),
-            deferral,
-            nulls_equal,
-        };
-        self.add_index_to_engine(table, &index)?;
-        index.oid = catalog.new_oid();
-        self.redefine(table, |table| table.indexes.push(index))
-    }
-
-    /// An error if rows are equal in a unique index.
-    pub(crate) fn refuse_duplicates(&mut self, table: &Table, index: &Index) -> Result<()> {
-        let keys: Vec<String> =
-            table.index_keys(index).iter().map(|key| table.column_text(key.column)).collect();
-        let mut given: Vec<String> =
-            table.predicate(index).map(|text| format!("({text})")).into_iter().collect();
-        if !index.nulls_equal {
-            given.extend(keys.iter().map(|key| format!("{key} is not null")));
-        }
-        let given = if given.is_empty() { String::new() } else { format!("where {}", given.join(" and ")) };
-        let sql = format!(
-            "select 1 from {} {given} group by {} having count(*) > 1 limit 1",
-            qualified(table),
-            keys.join(", ")
-        );
-        if self.run_internal(&sql)?.is_empty() {
-            return Ok(());
-        }
-        let constraint = &index.name;
-        let message = format!("could not create unique index \"{constraint}\"");
-        Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
-            .with_detail("Rows with equal values were found.")
-            .with_table(table.schema.clone(), table.name.clone())
-            .with_constraint(constraint))
-    }
-
-    fn add_primary_key(&mut self, table: &Arc<Table>, name: Option<String>, key: Vec<usize>) -> Result<()> {
-        if !table.key.is_empty() {
-            let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
-            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
-        }
-        let mut catalog = self.catalog_to_change();
-        let mut change = TableChange::new();
-        for &column in &key {
-            let column = &table.columns[column];
-            check_key_column(column, "primary key")?;
-            self.refuse_nulls(table, &column.name)?;
-            change = change.not_null(column.name.as_str());
-        }
-        let name = name.unwrap_or_else(|| {
-            free_name(&format!("{}_pkey", table.name), |name| catalog.relation(&table.schema, name).is_some())
-        });
-        self.is_free(&table.schema.clone(), &name, false)?;
-        let names: Vec<&str> = key.iter().map(|&column| table.columns[column].name.as_str()).collect();
-        let hidden = table.engine.definition().columns()[0].name.clone();
-        change = change.primary_key(names).drop_column(hidden);
-        self.change_engine(table, change, &name)?;
-        let oid = catalog.new_oid();
-        self.redefine(table, |table| {
-            for column in &mut table.columns {
-                column.engine -= 1;
-            }
-            key.iter().for_each(|&column| table.columns[column].not_null = true);
-            (table.key, table.key_name, table.key_oid) = (key, Some(name), Some(oid));
         })
     }
 

@@ -105,15 +105,30 @@ impl TableDraft {
         Ok(positions)
     }
 
-    fn primary_key(&mut self, name: Option<&Name>, key: Vec<usize>) -> Result<()> {
-        if !self.key.is_empty() {
+    /// Whether there is a primary key, deferrable or not.
+    pub fn has_primary_key(&self) -> bool {
+        !self.key.is_empty() || self.indexes.iter().any(|index| index.primary)
+    }
+
+    fn refuse_second_key(&self) -> Result<()> {
+        if self.has_primary_key() {
             return Err(invalid(format!(
                 "multiple primary keys for table \"{}\" are not allowed",
                 self.name
             )));
         }
+        Ok(())
+    }
+
+    fn primary_key(&mut self, name: Option<&Name>, key: Vec<usize>, timing: Timing) -> Result<()> {
+        self.refuse_second_key()?;
         for &position in &key {
             self.columns[position].not_null = true;
+        }
+        if deferral(timing).is_some() {
+            self.unique(name, key, false, timing);
+            self.indexes.iter_mut().rev().take(1).for_each(|index| index.primary = true);
+            return Ok(());
         }
         self.key_name = name.map(|name| name.text.clone());
         self.key = key;
@@ -131,6 +146,7 @@ impl TableDraft {
             included: Vec::new(),
             deferral: deferral(timing),
             nulls_equal,
+            primary: false,
         });
     }
 
@@ -183,7 +199,10 @@ impl TableDraft {
                 });
                 let columns = columns.collect::<Vec<_>>().join("_");
                 let suffix = if index.constraint { "key" } else { "idx" };
-                let base = format!("{}_{columns}_{suffix}", self.name);
+                let base = match index.primary {
+                    true => format!("{}_pkey", self.name),
+                    false => format!("{}_{columns}_{suffix}", self.name),
+                };
                 let taken = |name: &str| catalog.relation(&schema, name).is_some() || self.has_name(name);
                 self.indexes[position].name = free_name(&base, taken);
             }
@@ -262,15 +281,6 @@ pub(crate) fn deferral(timing: Timing) -> Option<Deferral> {
         Timing { initially_deferred: true, .. } => Some(Deferral::InitiallyDeferred),
         Timing { deferrable: true, .. } => Some(Deferral::InitiallyImmediate),
         _ => None,
-    }
-}
-
-/// A table's rows lie under their primary keys, so no two rows have the same one for a while.
-pub(crate) fn refuse_deferrable(timing: Timing) -> Result<()> {
-    match deferral(timing) {
-        None => Ok(()),
-        Some(_) => Err(SqlError::unsupported("deferrable primary keys are not supported")
-            .with_hint("Declare a deferrable unique constraint.")),
     }
 }
 
@@ -489,8 +499,7 @@ impl Connection {
                     draft.unique(constraint.name.as_ref(), vec![position], *nulls_equal, *timing);
                 }
                 ColumnConstraintKind::PrimaryKey(timing) => {
-                    refuse_deferrable(*timing)?;
-                    draft.primary_key(constraint.name.as_ref(), vec![position])?
+                    draft.primary_key(constraint.name.as_ref(), vec![position], *timing)?
                 }
                 ColumnConstraintKind::References(reference) => {
                     let name = constraint.name.as_ref().map(|name| name.text.clone());
@@ -577,9 +586,14 @@ impl Connection {
         }
         if includes("indexes") {
             if !source.key.is_empty() {
-                draft.primary_key(None, source.key.iter().map(|column| column + first).collect())?;
+                let key = source.key.iter().map(|column| column + first).collect();
+                draft.primary_key(None, key, Timing::default())?;
             }
             for index in &source.indexes {
+                if index.primary {
+                    draft.refuse_second_key()?;
+                    index.columns.iter().for_each(|key| draft.columns[key.column + first].not_null = true);
+                }
                 let hidden = source.hidden_columns(index);
                 let columns = index.columns.iter().map(|it| {
                     let place = hidden.iter().position(|&column| column == it.column);
@@ -604,9 +618,8 @@ impl Connection {
                     draft.unique(name, columns, *nulls_equal, *timing);
                 }
                 TableConstraintKind::PrimaryKey { columns, timing, .. } => {
-                    refuse_deferrable(*timing)?;
                     let columns = draft.positions(columns)?;
-                    draft.primary_key(name, columns)?;
+                    draft.primary_key(name, columns, *timing)?;
                 }
                 TableConstraintKind::ForeignKey { columns, reference } => {
                     let columns = draft.positions(columns)?;

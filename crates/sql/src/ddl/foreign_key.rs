@@ -1,6 +1,6 @@
 //! Foreign keys: what they refer to is looked up when they are declared.
 
-use crate::catalog::{Catalog, Column, ForeignKey, KeyAction, Persistence, Relation, Table};
+use crate::catalog::{Catalog, Column, ForeignKey, Index, KeyAction, Persistence, Relation, Table};
 use crate::ddl::create_table::{TableDraft, free_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Reference, ReferenceAction};
@@ -38,15 +38,14 @@ impl Connection {
                 && catalog
                     .relation(&draft.schema, &draft.name)
                     .is_none_or(|relation| relation.oid() == draft.oid);
-            let (oid, target_columns, key, unique) = if own {
-                let unique: Vec<Vec<usize>> = unique_keys(&draft.indexes);
-                (draft.oid, draft.columns.clone(), draft.key.clone(), unique)
+            let (oid, target_columns, key, indexes) = if own {
+                (draft.oid, draft.columns.clone(), draft.key.clone(), draft.indexes.clone())
             } else {
                 match self.find_relation(&reference.table)? {
                     Relation::Table(table) if table.stored_query.is_none() => {
                         check_lifetimes(draft, &table)?;
                         self.check_references(&Relation::Table(table.clone()), reference)?;
-                        (table.oid, table.columns.clone(), table.key.clone(), unique_keys(&table.indexes))
+                        (table.oid, table.columns.clone(), table.key.clone(), table.indexes.clone())
                     }
                     _ => {
                         let message = format!("referenced relation \"{}\" is not a table", reference.table);
@@ -54,7 +53,7 @@ impl Connection {
                     }
                 }
             };
-            let references = referenced(reference, &target_columns, &key, &unique)?;
+            let references = referenced(reference, &target_columns, &key, &indexes)?;
             if references.len() != columns.len() {
                 return Err(invalid("number of referencing and referenced columns for foreign key disagree"));
             }
@@ -117,19 +116,17 @@ fn check_lifetimes(draft: &TableDraft, referenced: &Table) -> Result<()> {
     Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
 }
 
-fn unique_keys(indexes: &[crate::catalog::Index]) -> Vec<Vec<usize>> {
-    let unique = indexes.iter().filter(|index| index.is_unique_always());
-    unique.map(|index| index.columns.iter().map(|column| column.column).collect()).collect()
-}
-
 /// The columns referred to: those named, or the primary key.
 fn referenced(
     reference: &Reference,
     columns: &[Column],
     key: &[usize],
-    unique: &[Vec<usize>],
+    indexes: &[Index],
 ) -> Result<Vec<usize>> {
     if reference.columns.is_empty() {
+        if indexes.iter().any(|index| index.primary) {
+            return Err(deferrable("primary key", reference));
+        }
         if key.is_empty() {
             let message = format!("there is no primary key for referenced table \"{}\"", reference.table);
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
@@ -148,13 +145,25 @@ fn referenced(
     let same = |known: &[usize]| {
         known.len() == positions.len() && known.iter().all(|column| positions.contains(column))
     };
-    if same(key) || unique.iter().any(|columns| same(columns)) {
+    let is_over =
+        |index: &&Index| same(&index.columns.iter().map(|column| column.column).collect::<Vec<usize>>());
+    let mut unique = indexes.iter().filter(|index| index.unique).filter(is_over).peekable();
+    let has_deferrable = unique.peek().is_some();
+    if same(key) || unique.any(Index::is_unique_always) {
         return Ok(positions);
+    }
+    if has_deferrable {
+        return Err(deferrable("unique constraint", reference));
     }
     Err(invalid(format!(
         "there is no unique constraint matching given keys for referenced table \"{}\"",
         reference.table
     )))
+}
+
+fn deferrable(kind: &str, reference: &Reference) -> SqlError {
+    let message = format!("cannot use a deferrable {kind} for referenced table \"{}\"", reference.table);
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
 fn check_types(column: &Column, other: &Column) -> Result<()> {

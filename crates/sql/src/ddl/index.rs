@@ -63,6 +63,7 @@ impl Connection {
             included,
             deferral: None,
             nulls_equal: create.unique && create.nulls_equal,
+            primary: false,
         };
         let engine = self.add_index_to_engine(&table, &index)?;
         let mut catalog = self.catalog_to_change();

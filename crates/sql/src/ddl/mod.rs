@@ -32,6 +32,7 @@ mod drop;
 mod foreign_key;
 mod index;
 mod index_expressions;
+mod keys;
 mod materialized;
 mod objects;
 mod on_commit;

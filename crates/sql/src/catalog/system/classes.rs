@@ -69,7 +69,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         included: &index.included,
         predicate: table.predicate(index),
         unique: index.unique,
-        primary: false,
+        primary: index.primary,
         constraint: index.constraint,
         deferral: index.deferral,
         nulls_equal: index.nulls_equal,

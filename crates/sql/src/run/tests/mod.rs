@@ -112,6 +112,7 @@ impl Fixture {
                 included: Vec::new(),
                 deferral: None,
                 nulls_equal: false,
+                primary: false,
             });
         }
         let engine = self.database.create_table(definition).unwrap();

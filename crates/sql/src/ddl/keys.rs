@@ -1,0 +1,142 @@
+//! Primary keys and unique constraints that ALTER TABLE adds.
+//!
+//! # Invariants
+//! - A table with a primary key lies under it in the engine; one with a deferrable primary key, or with none, under a hidden
+//!   key.
+
+use std::sync::Arc;
+
+use heddledb::TableChange;
+
+use crate::catalog::{Deferral, Index, IndexColumn, Table};
+use crate::ddl::alter_table::qualified;
+use crate::ddl::create_table::{check_key_column, free_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::session::Connection;
+
+/// A table's name as it stands in SQL text.
+/// What a unique constraint says beside its columns.
+pub(super) struct UniqueRules {
+    pub deferral: Option<Deferral>,
+    /// Whether it is a deferrable primary key.
+    pub primary: bool,
+    /// NULLS NOT DISTINCT.
+    pub nulls_equal: bool,
+}
+
+pub(super) fn refuse_second_key(table: &Table) -> Result<()> {
+    if !table.has_primary_key() {
+        return Ok(());
+    }
+    let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+    Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
+}
+
+impl Connection {
+    /// An error if a column holds NULLs.
+    /// Makes a column NOT NULL.
+    pub(super) fn forbid_nulls(&mut self, table: &Arc<Table>, position: usize) -> Result<()> {
+        let column = &table.columns[position];
+        if column.not_null {
+            return Ok(());
+        }
+        self.refuse_nulls(table, &column.name)?;
+        self.change_engine(table, TableChange::new().not_null(column.name.as_str()), &column.name)?;
+        self.redefine(table, |table| table.columns[position].not_null = true)
+    }
+
+    pub(super) fn add_unique(
+        &mut self,
+        table: &Arc<Table>,
+        name: Option<String>,
+        columns: &[usize],
+        rules: UniqueRules,
+    ) -> Result<()> {
+        for &column in columns {
+            check_key_column(&table.columns[column], "unique index")?;
+        }
+        let mut catalog = self.catalog_to_change();
+        let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+        let name = name.unwrap_or_else(|| {
+            let base = match rules.primary {
+                true => format!("{}_pkey", table.name),
+                false => format!("{}_{}_key", table.name, names.join("_")),
+            };
+            free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
+        });
+        self.is_free(&table.schema.clone(), &name, false)?;
+        let mut index = Index {
+            oid: 0,
+            name,
+            columns: columns.iter().map(|&column| IndexColumn::ascending(column)).collect(),
+            unique: true,
+            constraint: true,
+            included: Vec::new(),
+            deferral: rules.deferral,
+            nulls_equal: rules.nulls_equal,
+            primary: rules.primary,
+        };
+        self.add_index_to_engine(table, &index)?;
+        index.oid = catalog.new_oid();
+        self.redefine(table, |table| table.indexes.push(index))
+    }
+
+    /// An error if rows are equal in a unique index.
+    pub(crate) fn refuse_duplicates(&mut self, table: &Table, index: &Index) -> Result<()> {
+        let keys: Vec<String> =
+            table.index_keys(index).iter().map(|key| table.column_text(key.column)).collect();
+        let mut given: Vec<String> =
+            table.predicate(index).map(|text| format!("({text})")).into_iter().collect();
+        if !index.nulls_equal {
+            given.extend(keys.iter().map(|key| format!("{key} is not null")));
+        }
+        let given = if given.is_empty() { String::new() } else { format!("where {}", given.join(" and ")) };
+        let sql = format!(
+            "select 1 from {} {given} group by {} having count(*) > 1 limit 1",
+            qualified(table),
+            keys.join(", ")
+        );
+        if self.run_internal(&sql)?.is_empty() {
+            return Ok(());
+        }
+        let constraint = &index.name;
+        let message = format!("could not create unique index \"{constraint}\"");
+        Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
+            .with_detail("Rows with equal values were found.")
+            .with_table(table.schema.clone(), table.name.clone())
+            .with_constraint(constraint))
+    }
+
+    pub(super) fn add_primary_key(
+        &mut self,
+        table: &Arc<Table>,
+        name: Option<String>,
+        key: Vec<usize>,
+    ) -> Result<()> {
+        refuse_second_key(table)?;
+        let mut catalog = self.catalog_to_change();
+        let mut change = TableChange::new();
+        for &column in &key {
+            let column = &table.columns[column];
+            check_key_column(column, "primary key")?;
+            self.refuse_nulls(table, &column.name)?;
+            change = change.not_null(column.name.as_str());
+        }
+        let name = name.unwrap_or_else(|| {
+            free_name(&format!("{}_pkey", table.name), |name| catalog.relation(&table.schema, name).is_some())
+        });
+        self.is_free(&table.schema.clone(), &name, false)?;
+        let names: Vec<&str> = key.iter().map(|&column| table.columns[column].name.as_str()).collect();
+        let hidden = table.engine.definition().columns()[0].name.clone();
+        change = change.primary_key(names).drop_column(hidden);
+        self.change_engine(table, change, &name)?;
+        let oid = catalog.new_oid();
+        self.redefine(table, |table| {
+            for column in &mut table.columns {
+                column.engine -= 1;
+            }
+            key.iter().for_each(|&column| table.columns[column].not_null = true);
+            (table.key, table.key_name, table.key_oid) = (key, Some(name), Some(oid));
+        })
+    }
+}
