@@ -109,6 +109,8 @@ pub(crate) struct Scope {
     pub column_positions: HashMap<(RelationId, usize), At>,
     /// The arguments of GROUPING calls: until the grouping is known, a call is the number of its entry here.
     pub groupings: Vec<(Vec<BoundExpr>, At)>,
+    /// The direct arguments of aggregates WITHIN GROUP: they must be grouped.
+    pub direct_arguments: Vec<(BoundExpr, At)>,
     /// Whether a set-returning function was met.
     pub set_returning: bool,
     /// The view that the statement writes, if it writes one.
@@ -133,6 +135,7 @@ impl Scope {
             outer_columns: Vec::new(),
             column_positions: HashMap::new(),
             groupings: Vec::new(),
+            direct_arguments: Vec::new(),
             set_returning: false,
             written: None,
         }

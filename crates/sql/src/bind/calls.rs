@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_func.c`, `parse_agg.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::hypothetical::is_hypothetical;
 use crate::bind::json_rows::makes_records;
 use crate::bind::scope::Clause;
 use crate::bind::tree::walk;
@@ -44,6 +45,9 @@ impl Binder<'_> {
         let is_window = functions_named(name).any(|it| matches!(it.kind, FunctionKind::Window(_)));
         if call.over.is_some() {
             return self.window_call(call, at);
+        }
+        if call.within_group && is_hypothetical(name) {
+            return self.hypothetical_call(call, at);
         }
         if is_aggregate && (call.star || !is_window || call.within_group) {
             return self.aggregate_call(call, at);
@@ -109,7 +113,7 @@ impl Binder<'_> {
     }
 
     /// The entry that a call means, with its arguments converted; or the cast that it stands for.
-    fn resolve(
+    pub(super) fn resolve(
         &mut self,
         name: &str,
         args: Vec<BoundExpr>,
@@ -247,7 +251,19 @@ impl Binder<'_> {
         let aggregate = self.aggregate(call, at);
         self.scopes[level].in_aggregate = nested;
         let (aggregate, owner) = aggregate?;
-        let level = owner.unwrap_or(level);
+        self.place_aggregate(aggregate, owner, nested, at)
+    }
+
+    /// Puts an aggregate into the list of the query at a level, the innermost one unless its arguments say otherwise.
+    /// `nested`: whether the call stands in the arguments of another aggregate.
+    pub(super) fn place_aggregate(
+        &mut self,
+        aggregate: BoundAggregate,
+        owner: Option<usize>,
+        nested: bool,
+        at: At,
+    ) -> Result<BoundExpr> {
+        let level = owner.unwrap_or(self.scopes.len().saturating_sub(1));
         let scope = &self.scopes[level];
         if scope.in_aggregate || (level == self.scopes.len() - 1 && nested) {
             return Err(self.error(
@@ -296,6 +312,7 @@ impl Binder<'_> {
         self.check_aggregate_kind(&resolved, call, at)?;
         if call.within_group {
             let sorted = resolved.args.split_off(direct.min(resolved.args.len()));
+            self.note_direct(&resolved.args, at);
             for (key, expr) in order_by.iter_mut().zip(sorted) {
                 key.expr = expr;
             }
@@ -318,6 +335,11 @@ impl Binder<'_> {
         };
         let owner = self.owner_of(&aggregate);
         Ok((aggregate, owner))
+    }
+
+    /// Notes direct arguments, for the check that they are grouped.
+    pub(super) fn note_direct(&mut self, args: &[BoundExpr], at: At) {
+        self.scope().direct_arguments.extend(args.iter().map(|arg| (arg.clone(), at)));
     }
 
     fn check_aggregate_kind(&self, resolved: &ResolvedCall, call: &Call, at: At) -> Result<()> {
@@ -350,7 +372,7 @@ impl Binder<'_> {
     }
 
     /// The level of the innermost query whose columns an aggregate's arguments name; none for constants.
-    fn owner_of(&self, aggregate: &BoundAggregate) -> Option<usize> {
+    pub(super) fn owner_of(&self, aggregate: &BoundAggregate) -> Option<usize> {
         let mut relations: Vec<RelationId> = Vec::new();
         let mut note = |expr: &BoundExpr| relations.extend(walk::relations_of(expr));
         aggregate.args.iter().for_each(&mut note);

@@ -7,7 +7,7 @@ use crate::bind::scope::Clause;
 use crate::bind::select::Target;
 use crate::bind::tree::walk::children_mut;
 use crate::bind::tree::{BoundExpr, FrameBound, RelationId, RelationKind};
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{At, Expr, ExprKind, GroupItem, Select};
 
 /// More grouping sets than this are refused, as in PostgreSQL.
@@ -215,6 +215,9 @@ impl Binder<'_> {
             }
         }
         self.scope().windows = windows;
+        for (mut direct, at) in std::mem::take(&mut self.scope().direct_arguments) {
+            self.raise(&mut direct, &mut grouping, at).map_err(of_direct_argument)?;
+        }
         for (relation, column, at) in std::mem::take(&mut self.scope().outer_columns) {
             self.check_outer(relation, column, &mut grouping, at)?;
         }
@@ -306,7 +309,7 @@ impl Binder<'_> {
             && grouping.sets.iter().all(|set| table.key.iter().all(|&key| grouped(set, key)))
     }
 
-    fn ungrouped(&mut self, relation: RelationId, column: usize, at: At) -> crate::error::SqlError {
+    fn ungrouped(&mut self, relation: RelationId, column: usize, at: At) -> SqlError {
         let name = self.column_text(relation, column);
         let at = self.scope().column_positions.get(&(relation, column)).copied().unwrap_or(at);
         let message = format!(
@@ -358,4 +361,8 @@ pub(crate) fn contains(expr: &BoundExpr, is_such: &dyn Fn(&BoundExpr) -> bool) -
     let mut found = is_such(expr);
     crate::bind::tree::walk::children(expr, &mut |child| found = found || contains(child, is_such));
     found
+}
+
+fn of_direct_argument(error: SqlError) -> SqlError {
+    error.with_detail("Direct arguments of an ordered-set aggregate must use only grouped columns.")
 }

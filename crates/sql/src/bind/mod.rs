@@ -19,6 +19,7 @@ mod domains;
 mod expression;
 mod from;
 mod grouping;
+mod hypothetical;
 mod insert;
 mod json_rows;
 mod operators;

@@ -158,7 +158,7 @@ impl Binder<'_> {
         }
     }
 
-    fn distinct_values(
+    pub(super) fn distinct_values(
         &mut self,
         left: BoundExpr,
         right: BoundExpr,
