@@ -145,6 +145,12 @@ fn rows_that_sessions_hold_and_wait_for_are_listed_in_order() {
         });
         let waits = process.recv().expect("it has started");
         wait_for(&mut watcher, locks, &[&["tuple", "t", &held, "t"], &["tuple", "t", &waits, "f"]]);
+        let blocked = format!(
+            "SELECT wait_event_type, wait_event, pg_blocking_pids(pid) FROM pg_stat_activity WHERE pid = {waits}"
+        );
+        wait_for(&mut watcher, &blocked, &[&["Lock", "tuple", &format!("{{{held}}}")]]);
+        let unblocked = format!("SELECT pg_blocking_pids({held})");
+        assert_eq!(rows(&mut watcher, &unblocked), [["{}"]]);
         let treatment = "SELECT table_name, waiting_sessions, treatment FROM heddle_hot_records";
         assert_eq!(rows(&mut watcher, treatment), [["t", "1", "queue"]]);
         holder.query("COMMIT").expect("released");
@@ -155,6 +161,83 @@ fn rows_that_sessions_hold_and_wait_for_are_listed_in_order() {
     let schema = "SELECT locktype, pid, granted FROM pg_locks WHERE locktype = 'object'";
     assert_eq!(rows(&mut watcher, schema), [["object", held.as_str(), "t"]]);
     holder.query("ROLLBACK").expect("rolled back");
+}
+
+#[test]
+fn sessions_that_wait_for_advisory_locks_are_listed_with_their_blockers() {
+    let sql = open(Options::default());
+    let (mut watcher, mut first, mut second) = (admin(&sql), admin(&sql), admin(&sql));
+    let [one, other] = [&mut first, &mut second].map(|holder| {
+        holder.query("SELECT pg_advisory_lock_shared(7)").expect("free");
+        number(holder, "SELECT pg_backend_pid()")
+    });
+    let (sender, process) = channel();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut waiter = admin(&sql);
+            let _ = sender.send(number(&mut waiter, "SELECT pg_backend_pid()"));
+            waiter.query("SELECT pg_advisory_lock(7)").map(drop)
+        });
+        let waits = process.recv().expect("it has started");
+        let (low, high) = (one.min(other), one.max(other));
+        let blocked = format!("SELECT pg_blocking_pids({waits})");
+        wait_for(&mut watcher, &blocked, &[&[&format!("{{{low},{high}}}")]]);
+        let locks = "SELECT mode, granted, count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 \
+                     GROUP BY mode, granted ORDER BY granted";
+        assert_eq!(rows(&mut watcher, locks), [["ExclusiveLock", "f", "1"], ["ShareLock", "t", "2"]]);
+        first.query("SELECT pg_advisory_unlock_shared(7)").expect("held");
+        wait_for(&mut watcher, &blocked, &[&[&format!("{{{other}}}")]]);
+        watcher.query(&format!("SELECT pg_cancel_backend({waits})")).expect("it is there");
+        let error = waiting.join().expect("no panic").expect_err("canceled");
+        assert_eq!(error.state().as_str(), "57014");
+    });
+    let waiters = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    assert_eq!(number(&mut watcher, waiters), 0, "a canceled waiter is not listed any more");
+}
+
+#[test]
+fn statistics_of_tables_follow_their_rows() {
+    let sql = open(Options::default());
+    let mut connection = admin(&sql);
+    connection
+        .query(
+            "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int); CREATE VIEW v AS SELECT 1 AS one",
+        )
+        .expect("made");
+    connection
+        .query("INSERT INTO t SELECT generate_series(1, 100); DELETE FROM t WHERE id > 60")
+        .expect("run");
+    let counted = "SELECT relname, n_live_tup, idx_scan, seq_scan FROM pg_stat_user_tables ORDER BY relname";
+    assert_eq!(rows(&mut connection, counted), [["t", "60", "0", "0"], ["u", "0", "", "0"]]);
+    let listed = "SELECT count(*) FROM pg_stat_all_tables WHERE relname IN ('t', 'pg_class', 'v')";
+    assert_eq!(number(&mut connection, listed), 2, "tables, and no views");
+    assert_eq!(number(&mut connection, "SELECT count(*) FROM pg_stat_sys_tables WHERE relname = 't'"), 0);
+    let committed = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+    let before = number(&mut connection, committed);
+    connection.query("INSERT INTO t VALUES (1000)").expect("run");
+    assert!(number(&mut connection, committed) > before);
+    let error = connection.query("SELECT pg_is_wal_replay_paused()").expect_err("nothing is replayed");
+    assert_eq!(error.state().as_str(), "55000");
+}
+
+#[test]
+fn a_superuser_resets_the_statistics_of_statements() {
+    let sql = open(Options::default());
+    let (mut ada, mut superuser) = (connect(&sql, "ada", false), admin(&sql));
+    let error = ada.query("SELECT pg_stat_statements_reset()").expect_err("refused");
+    assert_eq!(error.state().as_str(), "42501");
+    for connection in [&mut ada, &mut superuser] {
+        connection.query("SELECT 41 + 1").expect("run");
+    }
+    let calls = "SELECT r.rolname, calls FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid \
+                 WHERE query = 'SELECT $1 + $2' ORDER BY 1";
+    assert_eq!(rows(&mut superuser, calls), [["ada", "1"], ["admin", "1"]]);
+    superuser.query("SELECT pg_stat_statements_reset('ada'::regrole, 0, 0)").expect("may");
+    assert_eq!(rows(&mut superuser, calls), [["admin", "1"]]);
+    ada.query("SELECT 41 + 1").expect("run");
+    assert_eq!(rows(&mut superuser, calls), [["ada", "1"], ["admin", "1"]]);
+    superuser.query("SELECT pg_stat_statements_reset()").expect("may");
+    assert!(rows(&mut superuser, calls).is_empty());
 }
 
 #[test]

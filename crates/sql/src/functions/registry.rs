@@ -14,7 +14,12 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     super::moments::FUNCTIONS,
     super::json::FUNCTIONS,
     &[super::arrays::FUNCTIONS, super::array_parts::FUNCTIONS],
-    &[system::OBJECTS, system::SESSION, crate::catalog::system::privileges::PRIVILEGES],
+    &[
+        system::OBJECTS,
+        system::SESSION,
+        crate::catalog::system::monitoring::MONITORING,
+        crate::catalog::system::privileges::PRIVILEGES,
+    ],
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,

@@ -98,6 +98,11 @@ pub(crate) fn names_column(text: &str, name: &str) -> bool {
     with_renamed(text, name, "#") != text
 }
 
+/// Which of these columns a text of the catalog's names, in the order in which they come in it.
+pub(crate) fn named_columns(text: &str, columns: &[&str]) -> Vec<usize> {
+    Parser::new(text).map_or(Vec::new(), |parser| parser.named_columns(columns))
+}
+
 /// The names in a query that may be relations': those behind FROM, JOIN and commas. Names of common table expressions and
 /// of columns may be among them.
 pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {

@@ -102,19 +102,27 @@ impl<'t> Parser<'t> {
         self.tokens[self.at].start
     }
 
-    /// The text with every name that is `from`, and no function's, replaced.
+    /// The name that a token is, unless it is a function's, or a type's in a cast.
+    fn name_of_column(&self, position: usize) -> Option<&str> {
+        let name = match &self.tokens[position].kind {
+            TokenKind::Word(word) => word,
+            TokenKind::Quoted(name) => name.as_str(),
+            _ => return None,
+        };
+        let is_mark = |at: Option<usize>, mark| {
+            at.and_then(|at| self.tokens.get(at)).is_some_and(|token| token.kind == TokenKind::Mark(mark))
+        };
+        let is_called = is_mark(Some(position + 1), "(");
+        let is_type = is_mark(position.checked_sub(1), "::");
+        (!is_called && !is_type).then_some(name)
+    }
+
+    /// The text with every name that is `from`, and no function's or type's, replaced.
     pub fn with_renamed(&self, from: &str, to: &str) -> String {
         let mut text = String::new();
         let mut end = 0;
         for (position, token) in self.tokens.iter().enumerate() {
-            let is_name = match &token.kind {
-                TokenKind::Word(word) => word == from,
-                TokenKind::Quoted(name) => name == from,
-                _ => false,
-            };
-            let called =
-                matches!(self.tokens.get(position + 1), Some(Token { kind: TokenKind::Mark("("), .. }));
-            if is_name && !called {
+            if self.name_of_column(position) == Some(from) {
                 text += &self.text[end..token.start as usize];
                 text += to;
                 end = token.end as usize;
@@ -143,6 +151,18 @@ impl<'t> Parser<'t> {
             end = self.tokens[last].end as usize;
         }
         text + &self.text[end..]
+    }
+
+    /// Which of these columns the text names, in the order in which they come in it.
+    pub fn named_columns(&self, columns: &[&str]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let names = (0..self.tokens.len()).filter_map(|position| self.name_of_column(position));
+        for at in names.filter_map(|name| columns.iter().position(|column| *column == name)) {
+            if !found.contains(&at) {
+                found.push(at);
+            }
+        }
+        found
     }
 
     /// The names that parentheses follow.

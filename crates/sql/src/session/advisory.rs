@@ -28,8 +28,38 @@ struct Holder {
 /// All advisory locks of a database.
 #[derive(Default)]
 pub(crate) struct AdvisoryLocks {
-    holders: Mutex<HashMap<(bool, i64), Vec<Holder>>>,
+    keys: Mutex<Keys>,
     released: Condvar,
+}
+
+#[derive(Default)]
+struct Keys {
+    holders: HashMap<(bool, i64), Vec<Holder>>,
+    /// The connections that wait, each once for each of its waiting calls.
+    waiters: Vec<(i32, AdvisoryLock)>,
+}
+
+impl Keys {
+    /// Whether no other connection holds the key in a way that excludes this one.
+    fn is_free(&self, connection: i32, lock: AdvisoryLock) -> bool {
+        self.blockers(connection, lock).next().is_none()
+    }
+
+    fn blockers(&self, connection: i32, lock: AdvisoryLock) -> impl Iterator<Item = i32> {
+        let of_key = self.holders.get(&lock.key).into_iter().flatten();
+        let excludes = move |holder: &&Holder| {
+            holder.connection != connection && (holder.lock.exclusive || lock.exclusive)
+        };
+        of_key.filter(excludes).map(|holder| holder.connection)
+    }
+
+    fn hold(&mut self, connection: i32, lock: AdvisoryLock) {
+        let of_key = self.holders.entry(lock.key).or_default();
+        match of_key.iter_mut().find(|holder| holder.connection == connection && holder.lock == lock) {
+            Some(holder) => holder.count += 1,
+            None => of_key.push(Holder { connection, lock, count: 1 }),
+        }
+    }
 }
 
 impl AdvisoryLocks {
@@ -44,40 +74,46 @@ impl AdvisoryLocks {
         wait: bool,
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<bool> {
-        let mut holders = self.holders.lock();
-        loop {
-            let of_key = holders.entry(lock.key).or_default();
-            let free = of_key
-                .iter()
-                .all(|holder| holder.connection == connection || !(holder.lock.exclusive || lock.exclusive));
-            if free {
-                match of_key.iter_mut().find(|holder| holder.connection == connection && holder.lock == lock)
-                {
-                    Some(holder) => holder.count += 1,
-                    None => of_key.push(Holder { connection, lock, count: 1 }),
-                }
-                return Ok(true);
-            }
+        let mut keys = self.keys.lock();
+        if !keys.is_free(connection, lock) {
             if !wait {
                 return Ok(false);
             }
-            self.released.wait_for(&mut holders, LOOK_AGAIN);
-            check()?;
+            keys.waiters.push((connection, lock));
+            let mut ended = Ok(());
+            while ended.is_ok() && !keys.is_free(connection, lock) {
+                self.released.wait_for(&mut keys, LOOK_AGAIN);
+                ended = check();
+            }
+            let place = keys.waiters.iter().position(|waiter| *waiter == (connection, lock));
+            place.map(|place| keys.waiters.remove(place));
+            ended?;
         }
+        keys.hold(connection, lock);
+        Ok(true)
     }
 
     /// What is held: connections, keys, and whether exclusively.
     pub fn held(&self) -> Vec<(i32, (bool, i64), bool)> {
-        let holders = self.holders.lock();
+        let keys = self.keys.lock();
         let of_key = |(key, held): (&(bool, i64), &Vec<Holder>)| -> Vec<_> {
             held.iter().map(|it| (it.connection, *key, it.lock.exclusive)).collect()
         };
-        holders.iter().flat_map(of_key).collect()
+        keys.holders.iter().flat_map(of_key).collect()
+    }
+
+    /// The connections that wait, each with what it waits for and the connections that hold it.
+    pub fn waiting(&self) -> Vec<(i32, AdvisoryLock, Vec<i32>)> {
+        let keys = self.keys.lock();
+        let waiters = keys.waiters.iter();
+        waiters
+            .map(|(connection, lock)| (*connection, *lock, keys.blockers(*connection, *lock).collect()))
+            .collect()
     }
 
     /// Unlocks a key once. Whether the connection held it so.
     pub fn release(&self, connection: i32, lock: AdvisoryLock) -> bool {
-        let mut holders = self.holders.lock();
+        let holders = &mut self.keys.lock().holders;
         let Some(of_key) = holders.get_mut(&lock.key) else { return false };
         let Some(place) = of_key.iter().position(|it| it.connection == connection && it.lock == lock) else {
             return false;
@@ -95,7 +131,7 @@ impl AdvisoryLocks {
 
     /// Unlocks what a connection's transaction holds, or what its session holds.
     pub fn release_all(&self, connection: i32, of_transaction: bool) {
-        let mut holders = self.holders.lock();
+        let holders = &mut self.keys.lock().holders;
         for of_key in holders.values_mut() {
             of_key.retain(|it| it.connection != connection || it.lock.of_transaction != of_transaction);
         }

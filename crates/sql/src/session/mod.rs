@@ -23,6 +23,7 @@ mod connection;
 mod copy;
 mod cursor;
 mod deferred;
+mod described_settings;
 mod environment;
 mod explain;
 mod identity;

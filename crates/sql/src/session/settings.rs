@@ -37,7 +37,7 @@ pub(super) enum Kind {
 /// reported to clients.
 const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("application_name", "", Kind::Text, true),
-    ("bytea_output", "hex", Kind::Words(&["hex", "escape"]), false),
+    ("bytea_output", "hex", Kind::Words(&["escape", "hex"]), false),
     ("check_function_bodies", "on", Kind::Bool, false),
     ("client_encoding", "UTF8", Kind::Words(&["utf8", "unicode"]), true),
     (
@@ -155,7 +155,7 @@ pub(crate) fn is_role(name: &str) -> bool {
     name.eq_ignore_ascii_case("role") || name.eq_ignore_ascii_case("session_authorization")
 }
 
-fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
+pub(super) fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
     all_settings().find(|(known, ..)| known.eq_ignore_ascii_case(name))
 }
 
@@ -268,6 +268,11 @@ impl Settings {
     pub fn all(&self) -> Vec<(String, String)> {
         let spelled = |name: &str| known(name).map_or(name.to_string(), |(name, ..)| name.to_string());
         self.values.iter().map(|(name, value)| (spelled(name), value.clone())).collect()
+    }
+
+    /// What RESET restores.
+    pub fn default_of(&self, name: &str) -> Option<&str> {
+        self.defaults.get(&name.to_lowercase()).map(String::as_str)
     }
 
     /// SET: a value, or the default. `in_block`: it is taken back when the transaction is rolled back.
@@ -492,7 +497,7 @@ fn parse_bool(value: &str) -> Option<bool> {
 }
 
 /// Milliseconds: a number with a unit, or without one.
-fn parse_duration(value: &str) -> Option<u64> {
+pub(super) fn parse_duration(value: &str) -> Option<u64> {
     let value = value.trim();
     let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
     let number: u64 = value[..digits].parse().ok()?;
@@ -525,7 +530,7 @@ const WORK_MEM_BYTES_MAX: usize = (i32::MAX as usize) << 10;
 const SIZES: [(&str, usize); 4] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
 
 /// Bytes: a number with a unit, or of kilobytes.
-fn parse_size(value: &str) -> Option<usize> {
+pub(super) fn parse_size(value: &str) -> Option<usize> {
     let value = value.trim();
     let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
     let number: usize = value[..digits].parse().ok()?;

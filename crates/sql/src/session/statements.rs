@@ -6,7 +6,8 @@
 //!
 //! # Concurrency
 //! Each connection counts in [`Counters`] of its own, which only its thread writes. A mutex guards the list of texts;
-//! a connection takes it once for each text that is new to it, and a reader takes it to add up.
+//! a connection takes it once for each text that is new to it, and a reader takes it to add up. A reset raises a text's
+//! number of resets: counters with an older number count as empty, and their thread clears them with its next call.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,6 +58,8 @@ pub(crate) struct Counters {
     nanoseconds: AtomicU64,
     least: AtomicU64,
     most: AtomicU64,
+    /// As of which reset of the entry these counters count.
+    resets: AtomicU64,
     entry: Arc<Entry>,
 }
 
@@ -64,6 +67,7 @@ impl Counters {
     /// Counts a call.
     fn add(&self, time: Duration, rows: u64) {
         let nanoseconds = time.as_nanos() as u64;
+        self.clear_if_reset();
         // Relaxed, and no read-modify-write: one thread writes, readers want recent values. The count of calls comes
         // last, so that who has seen a first call finds a least time.
         let change = |of: &AtomicU64, to: &dyn Fn(u64) -> u64| {
@@ -76,7 +80,27 @@ impl Counters {
         change(&self.calls, &|calls| calls + 1);
     }
 
+    /// Begins at zero again after a reset.
+    fn clear_if_reset(&self) {
+        // Relaxed: which of a call and a reset beside it comes first does not matter.
+        let resets = self.entry.resets.load(Ordering::Relaxed);
+        if self.resets.load(Ordering::Relaxed) == resets {
+            return;
+        }
+        for counter in [&self.calls, &self.rows, &self.nanoseconds, &self.most] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.least.store(u64::MAX, Ordering::Relaxed);
+        // Release pairs with the acquire in `totals`: what is read there is of this reset or later.
+        self.resets.store(resets, Ordering::Release);
+    }
+
     fn totals(&self) -> Totals {
+        // Acquire pairs with the release in `clear_if_reset`. The entry's number may be older than the counters'.
+        let counted = self.resets.load(Ordering::Acquire);
+        if counted < self.entry.resets.load(Ordering::Relaxed) {
+            return Totals::default();
+        }
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Totals {
             calls: of(&self.calls),
@@ -98,6 +122,8 @@ impl Drop for Counters {
 pub(crate) struct Entry {
     user: String,
     text: String,
+    /// How often its statistics were reset.
+    resets: AtomicU64,
     counts: Mutex<Counts>,
 }
 
@@ -109,6 +135,13 @@ struct Counts {
 }
 
 impl Entry {
+    fn reset(&self) {
+        let mut counts = self.counts.lock();
+        counts.ended = Totals::default();
+        // Relaxed: counters compare the number only.
+        self.resets.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn totals(&self) -> Totals {
         // Upgraded outside of the lock: dropping the last reference takes it.
         let (mut totals, counting) = {
@@ -145,6 +178,7 @@ impl StatementStatistics {
             nanoseconds: AtomicU64::new(0),
             least: AtomicU64::new(u64::MAX),
             most: AtomicU64::new(0),
+            resets: AtomicU64::new(entry.resets.load(Ordering::Relaxed)),
             entry: entry.clone(),
         });
         let mut counts = entry.counts.lock();
@@ -167,9 +201,16 @@ impl StatementStatistics {
             calls.iter().take(EVICTED).for_each(|(_, key)| drop(entries.remove(key)));
         }
         let (user, text) = key.clone();
-        let entry = Arc::new(Entry { user, text, counts: Mutex::default() });
+        let entry = Arc::new(Entry { user, text, resets: AtomicU64::new(0), counts: Mutex::default() });
         entries.insert(key, entry.clone());
         entry
+    }
+
+    /// Forgets what was counted of the texts that `which` names, by user and number.
+    pub fn reset(&self, which: impl Fn(&str, i64) -> bool) {
+        let entries: Vec<Arc<Entry>> = self.entries.lock().values().cloned().collect();
+        let named = entries.iter().filter(|entry| which(&entry.user, id_of(&entry.user, &entry.text)));
+        named.for_each(|entry| entry.reset());
     }
 
     /// All texts that were called.
@@ -257,6 +298,34 @@ mod tests {
         drop((first, second));
         assert_eq!(totals("ada"), expected);
         assert_eq!(totals("bob").calls, 1);
+    }
+
+    #[test]
+    fn a_reset_forgets_what_open_and_ended_connections_have_counted() {
+        let statistics = StatementStatistics::default();
+        let open = statistics.counters("ada", "SELECT 1");
+        open.add(Duration::from_micros(30), 1);
+        statistics.counters("ada", "SELECT 1").add(Duration::from_micros(90), 1);
+        statistics.counters("bob", "SELECT 1").add(Duration::from_micros(1), 1);
+        let users = || {
+            let mut users: Vec<_> =
+                statistics.report().into_iter().map(|it| (it.user, it.totals.calls)).collect();
+            users.sort();
+            users
+        };
+        statistics.reset(|user, _| user == "ada");
+        assert_eq!(users(), [("bob".to_string(), 1)]);
+        open.add(Duration::from_micros(20), 3);
+        assert_eq!(users(), [("ada".to_string(), 1), ("bob".to_string(), 1)]);
+        let report = statistics.report();
+        let of_ada = report.iter().find(|it| it.user == "ada").unwrap();
+        let expected = Totals { calls: 1, rows: 3, nanoseconds: 20_000, least: 20_000, most: 20_000 };
+        assert_eq!(of_ada.totals, expected);
+        let id = of_ada.id;
+        statistics.reset(|_, of| of == id);
+        assert_eq!(users(), [("bob".to_string(), 1)]);
+        drop(open);
+        assert_eq!(users(), [("bob".to_string(), 1)]);
     }
 
     #[test]

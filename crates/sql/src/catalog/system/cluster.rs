@@ -1,9 +1,11 @@
 //! What is outside of the database's objects: roles, databases, tablespaces, settings, sessions.
 
+use super::monitoring::wait_events;
 use super::privileges::{acl_of, acl_value};
 use super::row::{Output, list, row};
 use super::{DATABASE, OWNER, SystemCatalog};
 use crate::catalog::role::Role;
+use crate::session::sessions::Doing;
 use crate::types::{Type, Value};
 
 /// The oids of the database under names other than the session's.
@@ -161,24 +163,24 @@ pub(super) fn tablespaces(_: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
-    for (name, value) in system.session.settings.all() {
-        let kind = match value.as_str() {
-            "on" | "off" => "bool",
-            text if text.parse::<i64>().is_ok() => "integer",
-            _ => "string",
-        };
-        let category = if name.contains('.') { "Customized Options" } else { "Settings" };
+    for setting in system.session.settings.described() {
+        let words = setting.words.map(|words| list(Type::Text, words.iter().copied()));
+        let is_default = setting.boot_value.as_deref() == Some(setting.value.as_str());
         row!(
             out,
-            name = &name,
-            setting = &value,
-            category = category,
+            name = setting.name,
+            setting = setting.value,
+            unit = setting.unit,
+            category = if setting.vartype.is_some() { "Settings" } else { "Customized Options" },
             short_desc = "",
-            context = "user",
-            vartype = kind,
-            source = "session",
-            boot_val = Value::Null,
-            reset_val = &value,
+            context = if setting.is_fixed { "internal" } else { "user" },
+            vartype = setting.vartype.unwrap_or("string"),
+            source = if is_default { "default" } else { "session" },
+            min_val = setting.least,
+            max_val = setting.most,
+            enumvals = words,
+            boot_val = setting.boot_value,
+            reset_val = setting.reset_value,
             pending_restart = false,
         );
     }
@@ -189,12 +191,19 @@ pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
     let role = session.role_oid();
     let sees_all = session.sees_all();
+    let waits = wait_events(system);
     for activity in session.sessions.list() {
         let (query, application) = activity.texts();
         // What other users do is for superusers and the members of pg_read_all_stats, as in PostgreSQL.
         let user = session.oid_of(&activity.user).unwrap_or(OWNER);
         let is_visible = sees_all || catalog.has_privileges_of(role, user);
         let query = if is_visible { query.as_str() } else { "<insufficient privilege>" };
+        let lock = waits.iter().find(|(process, _)| *process == activity.process_id());
+        let wait = match (lock, activity.doing()) {
+            (Some((_, event)), Doing::Running) => Some(("Lock", *event)),
+            (_, Doing::Resting(_)) => Some(("Client", "ClientRead")),
+            (None, Doing::Running) => None,
+        };
         row!(
             out,
             datid = DATABASE,
@@ -206,6 +215,8 @@ pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
             backend_start = is_visible.then_some(Value::Timestamptz(activity.started)),
             query_start = is_visible.then_some(Value::Timestamptz(activity.statement_start())),
             state_change = is_visible.then_some(Value::Timestamptz(activity.state_change())),
+            wait_event_type = wait.filter(|_| is_visible).map(|(kind, _)| kind),
+            wait_event = wait.filter(|_| is_visible).map(|(_, event)| event),
             state = is_visible.then(|| activity.doing().name()),
             query = query,
             backend_type = is_visible.then_some("client backend"),
@@ -217,7 +228,11 @@ pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
 /// sessions that wait for it. Statements outside of blocks lock nothing that could be shown here.
 pub(super) fn locks(system: &SystemCatalog<'_>, out: &mut Output) {
     let sessions = system.session.sessions.list();
-    for (connection, (in_halves, key), is_exclusive) in system.session.advisory.held() {
+    let advisory = &system.session.advisory;
+    let held = advisory.held().into_iter().map(|held| (held, true));
+    let waiting = advisory.waiting().into_iter();
+    let waiting = waiting.map(|(connection, lock, _)| ((connection, lock.key, lock.exclusive), false));
+    for ((connection, (in_halves, key), is_exclusive), granted) in held.chain(waiting) {
         let process = sessions.iter().find(|it| it.number == connection).map(|it| it.process_id());
         row!(
             out,
@@ -229,7 +244,7 @@ pub(super) fn locks(system: &SystemCatalog<'_>, out: &mut Output) {
             virtualtransaction = format!("{connection}/0"),
             pid = process,
             mode = if is_exclusive { "ExclusiveLock" } else { "ShareLock" },
-            granted = true,
+            granted = granted,
             fastpath = false,
         );
     }

@@ -6,6 +6,7 @@ use super::classes::{IndexOf, indexes_of, numbers, schema_oid, tables};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
 use crate::catalog::{Catalog, Deferral, Domain, ForeignKey, KeyAction, Table, UserType};
+use crate::parse::named_columns;
 use crate::types::Value;
 
 /// A constraint of a table or a domain.
@@ -56,12 +57,25 @@ impl Rule<'_> {
         }
     }
 
-    /// The table's columns that it names. A CHECK's are not known.
-    pub fn columns(&self) -> Vec<usize> {
+    /// The columns of the key that it is; none of a CHECK.
+    pub fn key_columns(&self) -> Vec<usize> {
         match self {
             Rule::Key(index) => index.columns.iter().map(|column| column.column).collect(),
             Rule::Check(_) => Vec::new(),
             Rule::Foreign(key) => key.columns.clone(),
+        }
+    }
+}
+
+impl Constraint<'_> {
+    /// The columns of its table that it names: those of a CHECK in the order in which they come in its condition.
+    pub fn columns(&self) -> Vec<usize> {
+        match (&self.rule, self.owner) {
+            (Rule::Check(condition), Owner::Table(table)) => {
+                let columns: Vec<&str> = table.visible().iter().map(|column| column.name.as_str()).collect();
+                named_columns(condition, &columns)
+            }
+            (rule, _) => rule.key_columns(),
         }
     }
 }
@@ -158,7 +172,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             Rule::Check(_) => 0,
         };
         let (deferrable, deferred) = constraint.rule.timing();
-        let columns = constraint.rule.columns();
+        let columns = constraint.columns();
         row!(
             out,
             oid = constraint.oid,

@@ -165,7 +165,7 @@ pub(super) fn constraint_definition(system: &SystemCatalog<'_>, oid: u32, pretty
 }
 
 /// A condition without the parentheses around it: one that was printed and read again is the same.
-fn check_text(system: &SystemCatalog<'_>, condition: &str) -> String {
+pub(super) fn check_text(system: &SystemCatalog<'_>, condition: &str) -> String {
     let inner = condition.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     match inner.filter(|inner| parse_expression(inner).is_ok()) {
         Some(inner) => check_text(system, inner),
@@ -188,7 +188,7 @@ fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bo
                 included => format!(" INCLUDE ({})", names(table, included)),
             };
             let timing = timing(constraint.rule.timing());
-            format!("{word} ({}){included}{timing}", names(table, &constraint.rule.columns()))
+            format!("{word} ({}){included}{timing}", names(table, &constraint.rule.key_columns()))
         }
         (Rule::Foreign(key), Owner::Table(table)) => {
             let referenced = system.objects().table_by_oid(key.table);

@@ -1,9 +1,11 @@
 //! `pg_depend` and `pg_rewrite`: which objects need which. `pg_dump` orders by them what it writes.
 
-use super::classes::{schema_oid, sequences as all_sequences, stored_queries, tables as all_tables};
+use super::classes::{
+    indexes_of, schema_oid, sequences as all_sequences, stored_queries, tables as all_tables,
+};
 use super::constraints::{Rule, constraints_of};
 use super::definitions::{relations_of, sequences_of};
-use super::listings::{PG_CLASS, PG_NAMESPACE};
+use super::listings::{PG_CLASS, PG_NAMESPACE, PG_PROC, PG_TRIGGER};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
 use crate::catalog::ColumnOrigin;
@@ -42,13 +44,28 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             }
         }
         for constraint in constraints_of(table) {
-            for column in constraint.rule.columns() {
+            for column in constraint.columns() {
                 depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, table.oid, column as i32 + 1), 'a');
             }
-            if let Rule::Key(index) = &constraint.rule {
-                depend((PG_CLASS, index.oid), (PG_CONSTRAINT, constraint.oid, 0), 'i');
+            match &constraint.rule {
+                Rule::Key(index) => depend((PG_CLASS, index.oid), (PG_CONSTRAINT, constraint.oid, 0), 'i'),
+                Rule::Foreign(key) => key.references.iter().for_each(|column| {
+                    depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, key.table, *column as i32 + 1), 'n');
+                }),
+                Rule::Check(_) => constraint.columns().iter().for_each(|column| {
+                    depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, table.oid, *column as i32 + 1), 'n');
+                }),
             }
         }
+        for index in indexes_of(table).into_iter().filter(|index| !index.constraint) {
+            for column in index.columns.iter().map(|it| it.column).filter(|it| *it < table.visible().len()) {
+                depend((PG_CLASS, index.oid), (PG_CLASS, table.oid, column as i32 + 1), 'a');
+            }
+        }
+    }
+    for trigger in catalog.triggers() {
+        depend((PG_TRIGGER, trigger.oid), (PG_CLASS, trigger.table, 0), 'a');
+        depend((PG_TRIGGER, trigger.oid), (PG_PROC, trigger.function, 0), 'n');
     }
     for sequence in all_sequences(catalog) {
         let Some((table, column)) = sequence.owner else { continue };

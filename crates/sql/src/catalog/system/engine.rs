@@ -118,7 +118,7 @@ pub(super) fn statements(system: &SystemCatalog<'_>, out: &mut Output) {
         let totals = statement.totals;
         row!(
             out,
-            userid = OWNER,
+            userid = session.oid_of(&statement.user).unwrap_or(OWNER),
             usename = &statement.user,
             dbid = DATABASE,
             queryid = is_visible.then_some(statement.id),

@@ -1,4 +1,4 @@
-//! `information_schema`: tables, columns, views, schemas, sequences, domains, routines.
+//! `information_schema`: tables, columns, views, schemas, sequences, domains.
 //!
 //! Source: PostgreSQL 15, `information_schema.sql`.
 
@@ -14,10 +14,9 @@ use super::row::{Cell, Output, row};
 use super::types::type_name;
 use crate::bind::writable_columns;
 use crate::catalog::{Catalog, Column, ColumnOrigin, Sequence, Table, UserType, View};
-use crate::functions::{FunctionKind, all_functions};
 use crate::types::{Modifier, Type, Value};
 
-fn yes_or_no(yes: bool) -> &'static str {
+pub(super) fn yes_or_no(yes: bool) -> &'static str {
     if yes { "YES" } else { "NO" }
 }
 
@@ -95,7 +94,7 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 /// A type's name as the standard has it: arrays and users' types by what they are.
-fn data_type(ty: Type) -> String {
+pub(super) fn data_type(ty: Type) -> String {
     match ty {
         Type::Array(_) => "ARRAY".to_string(),
         Type::Enum(_) => "USER-DEFINED".to_string(),
@@ -316,30 +315,5 @@ pub(super) fn domains(system: &SystemCatalog<'_>, out: &mut Output) {
         cells.push(("domain_default", default.value()));
         cells.extend(type_names(system, domain.ty.oid(), 1));
         out.row(cells);
-    }
-}
-
-pub(super) fn routines(system: &SystemCatalog<'_>, out: &mut Output) {
-    let database = &system.session.database;
-    let functions = all_functions().iter().enumerate().filter(|(_, it)| it.name != super::ROWS);
-    for (number, function) in functions {
-        // The standard knows functions only, neither aggregates nor window functions.
-        if !matches!(function.kind, FunctionKind::Scalar(_) | FunctionKind::Set(_)) {
-            continue;
-        }
-        row!(
-            out,
-            specific_catalog = database,
-            specific_schema = super::PG_CATALOG,
-            specific_name = format!("{}_{number}", function.name),
-            routine_catalog = database,
-            routine_schema = super::PG_CATALOG,
-            routine_name = function.name,
-            routine_type = "FUNCTION",
-            data_type = data_type(function.result),
-            routine_body = "EXTERNAL",
-            external_language = "INTERNAL",
-            security_type = "INVOKER",
-        );
     }
 }

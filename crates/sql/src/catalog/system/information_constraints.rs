@@ -91,7 +91,7 @@ pub(super) fn checks(system: &SystemCatalog<'_>, out: &mut Output) {
 pub(super) fn key_columns(system: &SystemCatalog<'_>, out: &mut Output) {
     for constraint in all_constraints(system.objects()) {
         let Owner::Table(table) = constraint.owner else { continue };
-        for (number, &column) in constraint.rule.columns().iter().enumerate() {
+        for (number, &column) in constraint.rule.key_columns().iter().enumerate() {
             let position = position_in_key(system, &constraint, number);
             let mut cells = named(system, constraint.schema, constraint.name);
             cells.extend(of_table(system, table));
@@ -116,7 +116,7 @@ fn position_in_key(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, numb
 fn used<'c>(system: &SystemCatalog<'c>, constraint: &Constraint<'c>) -> Option<(&'c Table, Vec<usize>)> {
     match (&constraint.rule, constraint.owner) {
         (Rule::Foreign(key), _) => Some((system.objects().table_by_oid(key.table)?, key.references.clone())),
-        (rule, Owner::Table(table)) => Some((table, rule.columns())),
+        (_, Owner::Table(table)) => Some((table, constraint.columns())),
         (_, Owner::Domain(_)) => None,
     }
 }

@@ -1,10 +1,10 @@
 //! `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`, `pg_description`.
 
-use super::SystemCatalog;
 use super::classes::{indexes_of, sequences as all_sequences, tables as all_tables, views as all_views};
 use super::constraints::{constraints, key_comment};
 use super::definitions::{index_definition, view_text};
 use super::row::{Output, row};
+use super::{PG_CATALOG_OID, SystemCatalog};
 use crate::catalog::{Catalog, UserType};
 
 /// The oids of the catalogs that dependencies and comments name.
@@ -14,7 +14,8 @@ pub(super) const PG_TYPE: u32 = 1247;
 pub(super) const PG_PROC: u32 = 1255;
 pub(super) const PG_NAMESPACE: u32 = 2615;
 const PG_CONSTRAINT: u32 = 2606;
-const PG_TRIGGER: u32 = 2620;
+/// The oid of `pg_trigger`.
+pub(super) const PG_TRIGGER: u32 = 2620;
 
 /// The oid of a catalog that comments name.
 pub(super) fn commented_catalog(name: &str) -> Option<u32> {
@@ -130,6 +131,7 @@ pub(super) fn sequence_list(system: &SystemCatalog<'_>, out: &mut Output) {
 /// Every comment: the catalog that its object is in, the object, the column (0: the object itself).
 pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
     let mut comments = comments_of_tables(catalog);
+    comments.push((PG_NAMESPACE, PG_CATALOG_OID, 0, Some("system catalog schema")));
     for schema in catalog.schemas() {
         comments.push((PG_NAMESPACE, schema.oid, 0, schema.comment.as_deref()));
     }

@@ -6,7 +6,7 @@
 //! types          pg_type, pg_enum, …                            cluster      roles, databases, settings, activity
 //! procedures     pg_proc                                        listings     pg_tables, pg_views, pg_indexes, …
 //! information    information_schema                             definitions  objects as statements of SQL
-//! engine         heddle_*, pg_stat_statements
+//! engine         heddle_*, pg_stat_statements                   monitoring   pg_stat_database, pg_stat_all_tables, …
 //! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
 //! privileges     has_table_privilege, …
 //! ```
@@ -29,7 +29,10 @@ mod engine;
 pub(crate) mod functions;
 mod information;
 mod information_constraints;
+mod information_privileges;
+mod information_routines;
 mod listings;
+pub(crate) mod monitoring;
 mod names;
 pub(crate) mod privileges;
 mod procedures;
@@ -109,6 +112,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("heddle_schedule", engine::schedule),
     ("heddle_splits", engine::splits),
     ("heddle_stats", engine::statistics),
+    ("pg_aggregate", procedures::aggregates),
     ("pg_am", types::access_methods),
     ("pg_attrdef", classes::defaults),
     ("pg_attribute", classes::attributes),
@@ -142,7 +146,21 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_settings", cluster::settings),
     ("pg_shadow", cluster::shadow),
     ("pg_stat_activity", cluster::activity),
+    ("pg_stat_all_indexes", monitoring::index_rows),
+    ("pg_stat_all_tables", monitoring::all_table_rows),
+    ("pg_stat_database", monitoring::databases),
+    ("pg_stat_gssapi", monitoring::gssapi),
     ("pg_stat_statements", engine::statements),
+    ("pg_stat_sys_tables", monitoring::system_table_rows),
+    ("pg_stat_user_indexes", monitoring::index_rows),
+    ("pg_stat_user_tables", monitoring::user_table_rows),
+    ("pg_statio_all_indexes", monitoring::index_rows),
+    ("pg_statio_all_sequences", monitoring::sequence_blocks),
+    ("pg_statio_all_tables", monitoring::all_table_blocks),
+    ("pg_statio_sys_tables", monitoring::system_table_blocks),
+    ("pg_statio_user_indexes", monitoring::index_rows),
+    ("pg_statio_user_sequences", monitoring::sequence_blocks),
+    ("pg_statio_user_tables", monitoring::user_table_blocks),
     ("pg_tables", listings::tables),
     ("pg_tablespace", cluster::tablespaces),
     ("pg_trigger", triggers::rows),
@@ -150,18 +168,29 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_user", cluster::users),
     ("pg_views", listings::views),
     ("check_constraints", information_constraints::checks),
+    ("column_privileges", information_privileges::columns),
     ("columns", information::columns),
     ("constraint_column_usage", information_constraints::column_usage),
     ("constraint_table_usage", information_constraints::table_usage),
     ("domains", information::domains),
     ("enabled_roles", information::enabled_roles),
     ("key_column_usage", information_constraints::key_columns),
+    ("parameters", information_routines::parameters),
     ("referential_constraints", information_constraints::foreign_keys),
-    ("routines", information::routines),
+    ("role_column_grants", information_privileges::columns_of_roles),
+    ("role_routine_grants", information_privileges::routines_of_roles),
+    ("role_table_grants", information_privileges::tables_of_roles),
+    ("role_usage_grants", information_privileges::usage_of_roles),
+    ("routine_privileges", information_privileges::routines),
+    ("routines", information_routines::routines),
     ("schemata", information::schemata),
     ("sequences", information::sequences),
     ("table_constraints", information_constraints::constraints),
+    ("table_privileges", information_privileges::tables),
     ("tables", information::tables),
+    ("triggered_update_columns", information_routines::triggered_columns),
+    ("triggers", information_routines::triggers),
+    ("usage_privileges", information_privileges::usage),
     ("views", information::views),
 ];
 

@@ -8,7 +8,8 @@ use super::classes::schema_oid;
 use super::privileges::acl_of;
 use super::row::{Output, list, row, vector};
 use super::types::TYPE_FUNCTIONS;
-use super::{OWNER, PG_CATALOG_OID, SystemCatalog};
+use super::{OWNER, PG_CATALOG, PG_CATALOG_OID, SystemCatalog};
+use crate::catalog::rights::Rights;
 use crate::catalog::{ArgumentMode, Routine};
 use crate::functions::{Function, FunctionKind, Volatility, all_functions, all_operators};
 use crate::types::cast::{CastContext, all_casts, is_relabel};
@@ -16,6 +17,8 @@ use crate::types::{Type, Value};
 
 /// The oid of the first function of the tables.
 const FIRST: u32 = 11_000;
+/// The most bytes of a name.
+const NAME_BYTES_MAX: usize = 63;
 
 /// Functions that SQL text cannot call.
 fn is_hidden(function: &Function) -> bool {
@@ -47,6 +50,48 @@ pub(super) fn is_function(oid: u32) -> bool {
 pub(super) fn function_oid(name: &str) -> Option<u32> {
     let of_type = TYPE_FUNCTIONS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid);
     of_type.or_else(|| functions().find(|(_, function)| function.name == name).map(|(oid, _)| oid))
+}
+
+/// Where a listed routine comes from.
+pub(super) enum Origin<'c> {
+    User(&'c Routine),
+    BuiltIn(&'static Function),
+}
+
+/// A function or procedure as `information_schema` lists it.
+pub(super) struct Listed<'c> {
+    pub oid: u32,
+    pub schema: &'c str,
+    pub name: &'c str,
+    pub rights: Rights,
+    pub origin: Origin<'c>,
+}
+
+impl Listed<'_> {
+    /// The name with the oid behind it, which no other routine has: at most 63 bytes.
+    pub fn specific_name(&self) -> String {
+        let suffix = format!("_{}", self.oid);
+        let end = self.name.floor_char_boundary(NAME_BYTES_MAX - suffix.len());
+        format!("{}{suffix}", &self.name[..end])
+    }
+}
+
+/// Visits the routines of users, then the functions of the tables. Functions that read and write values of types are
+/// left out: SQL cannot call them here.
+pub(super) fn each_routine<'c>(system: &SystemCatalog<'c>, mut visit: impl FnMut(Listed<'c>)) {
+    for routine in system.objects().routines() {
+        visit(Listed {
+            oid: routine.oid,
+            schema: &routine.schema,
+            name: &routine.name,
+            rights: routine.rights.clone(),
+            origin: Origin::User(routine),
+        });
+    }
+    for (oid, function) in functions() {
+        let origin = Origin::BuiltIn(function);
+        visit(Listed { oid, schema: PG_CATALOG, name: function.name, rights: Rights::default(), origin });
+    }
 }
 
 pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
@@ -149,6 +194,14 @@ fn function_row(out: &mut Output, oid: u32, function: &Function) {
         proargnames = if has_names { names() } else { Value::Null },
         prosrc = function.name,
     );
+}
+
+/// The aggregates of the tables. How they work is not shown: their code is no function of SQL's.
+pub(super) fn aggregates(_: &SystemCatalog<'_>, out: &mut Output) {
+    for (oid, function) in functions() {
+        let FunctionKind::Aggregate { .. } = function.kind else { continue };
+        row!(out, aggfnoid = oid, aggkind = 'n', aggfinalmodify = 'r', aggmfinalmodify = 'r');
+    }
 }
 
 pub(super) fn operators(_: &SystemCatalog<'_>, out: &mut Output) {

@@ -1,10 +1,10 @@
 //! `pg_trigger`, and triggers as statements of SQL: what `pg_get_triggerdef` prints.
 
 use super::SystemCatalog;
-use super::definitions::shown_relation;
+use super::definitions::{check_text, shown_relation};
 use super::row::{Output, row, vector};
 use crate::catalog::{Trigger, TriggerTime};
-use crate::parse::quote_identifier;
+use crate::parse::{is_call, quote_identifier};
 use crate::types::{Type, Value};
 
 /// The bits of `pg_trigger.tgtype`.
@@ -52,7 +52,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// `pg_get_triggerdef`; `is_short`: the table's schema is left out where it is visible.
+/// `pg_get_triggerdef`; `is_short`: the table's schema is left out where it is visible, and parentheses that nothing needs.
 pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -> Option<String> {
     let catalog = system.objects();
     let trigger = catalog.triggers().find(|trigger| trigger.oid == oid)?;
@@ -72,7 +72,25 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -
         _ => format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name)),
     };
     let each = if trigger.for_each_row { "ROW" } else { "STATEMENT" };
-    let condition = trigger.condition.as_ref().map_or_else(String::new, |text| format!(" WHEN ({text})"));
+    let condition =
+        condition(system, trigger, is_short).map_or_else(String::new, |text| format!(" WHEN ({text})"));
+    Some(format!(
+        "CREATE TRIGGER {} {time} {} ON {on} FOR EACH {each}{condition} {}",
+        quote_identifier(&trigger.name),
+        events.join(" OR "),
+        execution(system, trigger)?,
+    ))
+}
+
+/// The condition of WHEN without the parentheses that the statement demands; `is_short`: and without any other ones.
+pub(super) fn condition(system: &SystemCatalog<'_>, trigger: &Trigger, is_short: bool) -> Option<String> {
+    let text = check_text(system, trigger.condition.as_deref()?);
+    Some(if is_short || is_call(&text) { text } else { format!("({text})") })
+}
+
+/// `EXECUTE FUNCTION f('argument')`
+pub(super) fn execution(system: &SystemCatalog<'_>, trigger: &Trigger) -> Option<String> {
+    let catalog = system.objects();
     let routine = catalog.routine_by_oid(trigger.function)?;
     let is_visible = catalog
         .find_routines(None, &routine.name, &system.session.path())
@@ -81,11 +99,5 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -
     let schema = if is_visible { String::new() } else { format!("{}.", quote_identifier(&routine.schema)) };
     let quoted = |argument: &String| format!("'{}'", argument.replace('\'', "''"));
     let arguments: Vec<_> = trigger.arguments.iter().map(quoted).collect();
-    Some(format!(
-        "CREATE TRIGGER {} {time} {} ON {on} FOR EACH {each}{condition} EXECUTE FUNCTION {schema}{}({})",
-        quote_identifier(&trigger.name),
-        events.join(" OR "),
-        quote_identifier(&routine.name),
-        arguments.join(", "),
-    ))
+    Some(format!("EXECUTE FUNCTION {schema}{}({})", quote_identifier(&routine.name), arguments.join(", ")))
 }

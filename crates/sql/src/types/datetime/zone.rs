@@ -165,6 +165,9 @@ pub fn zone_by_name(name: &str) -> Result<TimeZone> {
     if let Some(seconds) = posix_offset(trimmed) {
         return Ok(fixed(seconds));
     }
+    if let Some(seconds) = quoted_posix_offset(trimmed) {
+        return Ok(fixed(seconds));
+    }
     if let Ok(zone) = TimeZone::posix(trimmed) {
         return Ok(zone);
     }
@@ -179,6 +182,12 @@ fn posix_offset(text: &str) -> Option<i32> {
         return None;
     }
     offset_from_text(&text[at..]).map(|seconds| -seconds)
+}
+
+/// `<+05:30>-05:30`: a name of any characters and an offset, west positive.
+fn quoted_posix_offset(text: &str) -> Option<i32> {
+    let (_, offset) = text.strip_prefix('<')?.split_once('>')?;
+    offset_from_text(offset).map(|seconds| -seconds)
 }
 
 /// `+05:30`, `-8`, `+0530`, `05:30:15`: seconds, with the sign as written.
@@ -220,18 +229,20 @@ pub fn zone_name(zone: &TimeZone) -> String {
             let seconds = zone.to_fixed_offset().map_or(0, Offset::seconds);
             let sign = if seconds < 0 { '-' } else { '+' };
             let posix = if seconds < 0 { '+' } else { '-' };
-            let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
-            format!(
-                "<{sign}{hours:02}{}>{posix}{hours:02}{}",
-                minutes_text(minutes, ""),
-                minutes_text(minutes, ":")
-            )
+            let offset = clock_text(seconds.unsigned_abs());
+            format!("<{sign}{offset}>{posix}{offset}")
         }
     }
 }
 
-fn minutes_text(minutes: i32, before: &str) -> String {
-    if minutes == 0 { String::new() } else { format!("{before}{minutes:02}") }
+/// `05`, `05:30`, `05:07:22`: no more than the offset needs.
+fn clock_text(seconds: u32) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (minutes, seconds) {
+        (0, 0) => format!("{hours:02}"),
+        (_, 0) => format!("{hours:02}:{minutes:02}"),
+        _ => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +252,21 @@ mod tests {
 
     fn local(year: i32, month: i32, day: i32, hour: i32, minute: i32) -> i64 {
         make_timestamp(&Fields { year, month, day, hour, minute, ..Fields::default() }).unwrap()
+    }
+
+    #[test]
+    fn names_of_fixed_offsets_are_read_back() {
+        for (seconds, name) in [
+            (19_800, "<+05:30>-05:30"),
+            (-25_200, "<-07>+07"),
+            (18_442, "<+05:07:22>-05:07:22"),
+            (-1_800, "<-00:30>+00:30"),
+        ] {
+            assert_eq!(zone_name(&fixed(seconds)), name);
+            assert_eq!(zone_name(&zone_by_name(name).unwrap()), name);
+        }
+        assert!(zone_by_name("<+05:30").is_err());
+        assert!(zone_by_name("<+05:30>").is_err());
     }
 
     #[test]
