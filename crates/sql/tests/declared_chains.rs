@@ -188,7 +188,12 @@ fn what_nested_bodies_triggers_and_cascades_do_is_declared() {
              [Some(\"3\"), Some(\"2\"), Some(\"changed\"), Some(\"50\"), Some(\"46\")], \
              [Some(\"4\"), Some(\"1\"), Some(\"changed\"), Some(\"50\"), Some(\"48\")], \
              [Some(\"5\"), Some(\"9\"), Some(\"came\"), None, Some(\"10\")], \
-             [Some(\"6\"), Some(\"2\"), Some(\"gone\"), Some(\"50\"), None]])",
+             [Some(\"6\"), Some(\"2\"), Some(\"gone\"), Some(\"50\"), None], \
+             [Some(\"7\"), Some(\"0\"), Some(\"gone\"), Some(\"50\"), None], \
+             [Some(\"7\"), Some(\"1\"), Some(\"gone\"), Some(\"50\"), None], \
+             [Some(\"7\"), Some(\"2\"), Some(\"gone\"), Some(\"50\"), None], \
+             [Some(\"7\"), Some(\"3\"), Some(\"gone\"), Some(\"50\"), None], \
+             [Some(\"7\"), Some(\"4\"), Some(\"gone\"), Some(\"50\"), None]])",
             "{protocol}"
         );
     }
@@ -233,6 +238,7 @@ fn explain_function_names_the_way_to_each_access() {
                 "write shop (id = s)",
                 "write goods (shop = s), for foreign key goods_shop_fkey",
                 "write mark (shop = s), for foreign key mark_shop_number_fkey",
+                "in trigger kept, line 9: write journal (shop = old.shop)",
                 "read chief (shop = s), for foreign key chief_shop_fkey",
             ],
         ),

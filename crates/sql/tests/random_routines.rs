@@ -1,10 +1,14 @@
 //! Random routines compared with PostgreSQL 15, under each protocol, with and without derived footprints: answers, messages of
-//! errors, and what all tables hold after each call.
+//! errors, and what all tables hold after each call. And several at once under each protocol: as one after another.
 //!
-//! `HEDDLE_FUNCTIONS` says how many are generated, `HEDDLE_SEED` repeats a run.
+//! `HEDDLE_FUNCTIONS` says how many are generated, `HEDDLE_SEED` repeats a run; `HEDDLE_GROUPS` and `HEDDLE_ROUNDS` say how many
+//! groups of routines, and how many rounds of calls each, run at once.
 
 mod bodies;
 mod support;
+
+use std::sync::Barrier;
+use std::thread;
 
 use bodies::Generator;
 use bodies::tables::SHOWN;
@@ -15,6 +19,8 @@ use support::oracle::{Oracle, Session};
 
 /// How many routines share tables and call each other.
 const GROUP: u64 = 6;
+/// How many call at once.
+const THREADS: usize = 4;
 /// With how many differences a run ends.
 const DIFFERENCES_MAX: usize = 5;
 
@@ -106,4 +112,122 @@ fn random_routines_behave_as_on_postgres_under_each_protocol() {
     }
     println!("{calls} statements, of which {failed} failed as expected");
     assert!(differences.is_empty(), "seed {seed}: {}", differences.join("\n\n"));
+}
+
+/// A database of a protocol with the routines of a script, as far as they can be created.
+fn prepared(protocol: ProtocolKind, script: &[String]) -> Sql {
+    let sql = Sql::new(&database(protocol)).expect("SQL");
+    let mut connection = connect(&sql, true);
+    for statement in script {
+        let _ = ours(&mut connection, statement);
+    }
+    sql
+}
+
+/// All orders of so many things.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let shorter = orders(count - 1).into_iter();
+    let longer = |order: Vec<usize>| {
+        (0..count).map(move |at| {
+            let mut order = order.clone();
+            order.insert(at, count - 1);
+            order
+        })
+    };
+    shorter.flat_map(longer).collect()
+}
+
+/// What calls answer one after another in this order, and what the tables hold then.
+fn in_order(connection: &mut Connection, calls: &[String], order: &[usize]) -> (Vec<Shown>, Shown) {
+    let mut answers = vec![Ok(Vec::new()); calls.len()];
+    for &call in order {
+        ours(connection, "savepoint s").expect("a savepoint");
+        answers[call] = ours(connection, &calls[call]);
+        if answers[call].is_err() {
+            ours(connection, "rollback to s").expect("back");
+        }
+    }
+    (answers, ours(connection, SHOWN))
+}
+
+/// Runs calls at once, and finds an order in which they answer the same one after another.
+fn run_at_once(
+    connections: &mut [Connection],
+    reference: &mut Connection,
+    calls: &[String],
+) -> Result<(), String> {
+    let start = Barrier::new(calls.len());
+    let run = |connection: &mut Connection, call: &str| {
+        start.wait();
+        ours(connection, call)
+    };
+    let run = &run;
+    let answers: Vec<Shown> = thread::scope(|scope| {
+        let each = connections.iter_mut().zip(calls);
+        let threads: Vec<_> =
+            each.map(|(connection, call)| scope.spawn(move || run(connection, call))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    });
+    let tables = ours(&mut connections[0], SHOWN);
+    for order in orders(calls.len()) {
+        ours(reference, "begin").expect("a block");
+        let found = in_order(reference, calls, &order);
+        let is_same = found == (answers.clone(), tables.clone());
+        ours(reference, if is_same { "commit" } else { "rollback" }).expect("an end");
+        if is_same {
+            return Ok(());
+        }
+    }
+    Err(format!("no order gives {answers:?} and {tables:?}"))
+}
+
+#[test]
+fn random_routines_at_once_behave_as_in_some_order_under_each_protocol() {
+    let seed = setting("HEDDLE_SEED", 4);
+    let (groups, rounds) = (setting("HEDDLE_GROUPS", 2), setting("HEDDLE_ROUNDS", 12));
+    for group in 0..groups {
+        let mut generator = Generator::new(seed + 1_000 * group);
+        let mut script = generator.group();
+        script.extend((0..GROUP).map(|_| generator.routine()));
+        let calls: Vec<Vec<String>> =
+            (0..rounds).map(|_| (0..THREADS).map(|_| generator.call()).collect()).collect();
+        for &protocol in ProtocolKind::ALL {
+            let sql = prepared(protocol, &script);
+            let mut connections: Vec<Connection> = (0..THREADS).map(|_| connect(&sql, true)).collect();
+            let alone = prepared(ProtocolKind::Optimistic, &script);
+            let mut reference = connect(&alone, false);
+            for connection in connections.iter_mut().chain([&mut reference]) {
+                ours(connection, "set search_path = g").expect("a setting");
+            }
+            for calls in &calls {
+                run_at_once(&mut connections, &mut reference, calls).unwrap_or_else(|error| {
+                    panic!("seed {seed}, {protocol}: {error}\nof {calls:#?}\nin\n{};", script.join(";\n"))
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_that_no_order_explains_are_noticed() {
+    let tables = ["create schema g", "set search_path = g", "create table log (k int primary key, v int)"];
+    let others = ["part (k int, n int, w int, note text)", "pair (id int, code text, ref int)"];
+    let more = ["seen (what text, k int, v int, times int)", "heap (k int, v int)"];
+    let mut script: Vec<String> = tables.map(str::to_string).into();
+    script.extend(others.iter().chain(&more).map(|table| format!("create table {table}")));
+    script.push("insert into log values (1, 0)".to_string());
+    let (sql, alone) = [(); 2].map(|()| prepared(ProtocolKind::Optimistic, &script)).into();
+    let mut connections = [connect(&sql, true), connect(&sql, true)];
+    let mut reference = connect(&alone, false);
+    for connection in connections.iter_mut().chain([&mut reference]) {
+        ours(connection, "set search_path = g").expect("a setting");
+    }
+    let calls = ["update log set v = v * 2 + 1 returning v", "update log set v = v * 3 returning v"];
+    let calls = calls.map(str::to_string);
+    run_at_once(&mut connections, &mut reference, &calls).expect("an order");
+    ours(&mut reference, "update log set v = v + 1").expect("a difference");
+    run_at_once(&mut connections, &mut reference, &calls).expect_err("no order");
 }

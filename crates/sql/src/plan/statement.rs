@@ -27,14 +27,28 @@ use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::has_subquery;
 use crate::run::Sizes;
 
+/// A table's generated columns, those of its indexes included, and its checks, over the rows of the relation.
+pub(crate) struct BoundRowRules {
+    pub(crate) relation: RelationId,
+    pub(crate) generated: Vec<(usize, BoundExpr)>,
+    pub(crate) checks: Vec<BoundCheck>,
+}
+
+impl BoundRowRules {
+    /// Of a table without any.
+    pub(crate) fn none() -> BoundRowRules {
+        BoundRowRules { relation: RelationId(0), generated: Vec::new(), checks: Vec::new() }
+    }
+}
+
 /// What a planner asks about the database.
 pub(crate) trait Known {
     /// The table with this oid.
     fn table(&self, oid: u32) -> Option<Arc<Table>>;
     /// The tables with a foreign key to this one.
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>>;
-    /// The generated columns of a table, those of its indexes included, over the rows of the relation.
-    fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)>;
+    /// What is computed and checked of rows of a table that another table's foreign key changes.
+    fn row_rules(&self, table: &Arc<Table>) -> Result<BoundRowRules>;
     /// The table's triggers.
     fn triggers(&self, _oid: u32) -> Vec<Arc<Trigger>> {
         Vec::new()
@@ -133,13 +147,12 @@ pub(crate) struct KeyGraph {
 /// A table's foreign keys, and those that refer to it.
 #[derive(Debug)]
 pub(crate) struct KeyedTable {
-    pub(crate) table: Arc<Table>,
+    /// What other tables' changes of its rows meet; without the graph itself.
+    pub(crate) rules: RowRules,
     /// Each with the table that it refers to.
     pub(crate) foreign_keys: Vec<(ForeignKey, Arc<Table>)>,
     /// Each with the table that it is of.
     pub(crate) referencing: Vec<(ForeignKey, Arc<Table>)>,
-    /// The generated columns of a table that other tables' changes can reach.
-    pub(crate) generated: Vec<(usize, Expr)>,
 }
 
 #[derive(Debug)]
@@ -307,12 +320,24 @@ impl Planner<'_> {
         generated: &[(usize, BoundExpr)],
         checks: &[BoundCheck],
     ) -> Result<RowRules> {
+        let keys = self.key_graph(table)?;
+        Ok(RowRules { keys, ..self.own_rules(table, target, generated, checks)? })
+    }
+
+    /// The rules without foreign keys.
+    fn own_rules(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+        generated: &[(usize, BoundExpr)],
+        checks: &[BoundCheck],
+    ) -> Result<RowRules> {
         let layout = Self::row_layout(table, target);
         let generated = self.assignments(generated, &layout)?;
         let check = |check: &BoundCheck| Ok((check.name.clone(), self.expr(&check.condition, &layout)?));
         let checks = checks.iter().map(check).collect::<Result<_>>()?;
         let triggers = self.known.triggers(table.oid);
-        Ok(RowRules { table: table.clone(), generated, checks, keys: self.key_graph(table)?, triggers })
+        Ok(RowRules { table: table.clone(), generated, checks, keys: KeyGraph::default(), triggers })
     }
 
     /// The foreign keys of a table, and of those that refer to it, and so on.
@@ -332,14 +357,12 @@ impl Planner<'_> {
                 referencing.extend(keys.map(|key| (key.clone(), other.clone())));
                 waiting.push(other);
             }
-            let generated = match table.foreign_keys.is_empty() {
-                true => Vec::new(),
-                false => {
-                    let (relation, generated) = self.known.generated(&table)?;
-                    self.assignments(&generated, &Self::row_layout(&table, relation))?
-                }
+            let bound = match table.foreign_keys.is_empty() {
+                true => BoundRowRules::none(),
+                false => self.known.row_rules(&table)?,
             };
-            graph.tables.insert(table.oid, KeyedTable { table, foreign_keys, referencing, generated });
+            let rules = self.own_rules(&table, bound.relation, &bound.generated, &bound.checks)?;
+            graph.tables.insert(table.oid, KeyedTable { rules, foreign_keys, referencing });
         }
         Ok(graph)
     }

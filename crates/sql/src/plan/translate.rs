@@ -19,7 +19,7 @@ use crate::plan::expression::{
 use crate::plan::layout::{Key, Layout};
 use crate::plan::planner::Planner;
 use crate::plan::prune::prune;
-use crate::plan::statement::Known;
+use crate::plan::statement::{BoundRowRules, Known};
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{is_volatile_call, walk_query};
 use crate::types::cast::{CastContext, no_cast};
@@ -333,8 +333,8 @@ impl Known for NoTables {
         Vec::new()
     }
 
-    fn generated(&self, _: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
-        Ok((RelationId(0), Vec::new()))
+    fn row_rules(&self, _: &Arc<Table>) -> Result<BoundRowRules> {
+        Ok(BoundRowRules::none())
     }
 
     fn statistics(&self, _table: &Table) -> Arc<TableStatistics> {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::bind::routines::routine_of;
 use crate::bind::tree::walk::walk_statement;
 use crate::bind::tree::{
-    BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationId, RelationKind, StatementKind,
+    BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationKind, StatementKind,
 };
 use crate::bind::{BindContext, Names, VariableRef, bind_inside};
 use crate::catalog::{Argument, Catalog, Routine, Table, Trigger};
@@ -23,7 +23,7 @@ use crate::parse::syntax::{CallArg, Statement};
 use crate::plan::expression::Expr;
 use crate::plan::is_volatile_call;
 use crate::plan::node::FunctionItem;
-use crate::plan::statement::Action;
+use crate::plan::statement::{Action, BoundRowRules};
 use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, plan};
 use crate::rewrite::fold_statement;
@@ -379,7 +379,7 @@ fn make_plan(
         bind_inside(context, environment, statement, frame).map_err(SqlError::without_position)?;
     fold_statement(&mut bound)?;
     let shared = environment.shared.clone();
-    let now = KnownNow { shared: &shared, catalog: &catalog, has_consequences: true };
+    let now = KnownNow { shared: &shared, catalog: &catalog, path: &path, has_consequences: true };
     let known = KnownInside { now, uncounted: RefCell::default() };
     let planned = plan(&bound, &known)?;
     environment.routines.uncounted.extend(known.uncounted.into_inner());
@@ -515,8 +515,8 @@ impl Known for KnownInside<'_> {
         self.now.triggers(oid)
     }
 
-    fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
-        self.now.generated(table)
+    fn row_rules(&self, table: &Arc<Table>) -> Result<BoundRowRules> {
+        self.now.row_rules(table)
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {

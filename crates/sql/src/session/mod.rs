@@ -53,12 +53,12 @@ use std::sync::{Arc, OnceLock};
 use heddledb::Database;
 use parking_lot::RwLock;
 
-use crate::bind::tree::{BoundExpr, RelationId};
 use crate::bind::{BindContext, Binder};
 use crate::catalog::store::Store;
 use crate::catalog::{Catalog, CatalogEnvironment, Table, Trigger};
 use crate::error::Result;
 use crate::plan::Known;
+use crate::plan::statement::BoundRowRules;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
 use crate::session::row_rules::RowRules;
@@ -260,6 +260,8 @@ impl Sql {
 pub(crate) struct KnownNow<'s> {
     pub shared: &'s Shared,
     pub catalog: &'s Catalog,
+    /// Where unqualified names are looked up.
+    pub path: &'s [String],
     /// Whether triggers fire, and rows that refer to written ones are looked for. False for statements of our own, which
     /// fill, empty and check tables.
     pub has_consequences: bool,
@@ -285,13 +287,13 @@ impl Known for KnownNow<'_> {
         if self.has_consequences { self.catalog.triggers_of(oid).to_vec() } else { Vec::new() }
     }
 
-    fn generated(&self, table: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
-        let path = [crate::catalog::PUBLIC.to_string()];
-        let context = BindContext { catalog: self.catalog, path: &path, text: "" };
+    fn row_rules(&self, table: &Arc<Table>) -> Result<BoundRowRules> {
+        let context = BindContext { catalog: self.catalog, path: self.path, text: "" };
         let mut environment = CatalogEnvironment::new(self.catalog);
         let mut binder = Binder::new(context, &mut environment, &[]);
-        let target = binder.new_relation();
-        Ok((target, binder.generated(table, target, None)?))
+        let relation = binder.new_relation();
+        let generated = binder.generated(table, relation, None)?;
+        Ok(BoundRowRules { relation, generated, checks: binder.checks(table, relation, None)? })
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {

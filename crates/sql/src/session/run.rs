@@ -89,7 +89,7 @@ impl Connection {
         let context = BindContext { catalog: &catalog, path: &path, text };
         let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
         fold_statement(&mut bound)?;
-        let known = KnownNow { shared: &self.shared, catalog: &catalog, has_consequences };
+        let known = KnownNow { shared: &self.shared, catalog: &catalog, path: &path, has_consequences };
         let planned = plan(&bound, &known)?;
         let kind = match &bound.kind {
             StatementKind::Query(_) if matches!(statement, Statement::Call(_)) => "CALL",

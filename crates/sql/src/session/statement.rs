@@ -331,7 +331,8 @@ impl Connection {
         let kind = StatementKind::Query(Box::new(query));
         let statement = BoundStatement { kind, parameters: Vec::new(), columns: vec![column] };
         let catalog = self.environment.catalog.clone();
-        let known = KnownNow { shared: &self.shared, catalog: &catalog, has_consequences: true };
+        let path = self.environment.path();
+        let known = KnownNow { shared: &self.shared, catalog: &catalog, path: &path, has_consequences: true };
         let planned = crate::plan::plan(&statement, &known)?;
         let mut result = Value::Null;
         let environment = &mut self.environment;

@@ -79,7 +79,7 @@ impl<'p> Accesses<'p> {
         self.change_of(rules, event, (old, new), Vec::new());
     }
 
-    fn change_of(
+    pub(super) fn change_of(
         &mut self,
         rules: &'p RowRules,
         event: Event,
@@ -295,7 +295,7 @@ fn updated_row<'p>(
         into.all.push(Access::new(table, Mode::Write, key));
     }
     referenced(rules, &new, &|column| columns.contains(&column), &mut into.all)?;
-    referencing(rules, &old, Touch::Update(&columns), &mut into.all)?;
+    referencing(rules, &old, Touch::Update(&columns), into)?;
     into.change_of(rules, Event::Update, (Some(old), Some(new)), columns);
     Ok(())
 }
@@ -305,7 +305,7 @@ fn delete<'p>(plan: &'p DeletePlan, into: &mut Accesses<'p>) -> Result<(), Reaso
     let before = into.all.len();
     scans(&plan.input, Some(&rules.table), &mut into.all);
     let old = row_found(&rules.table, &into.all[before..]);
-    referencing(rules, &old, Touch::Delete, &mut into.all)?;
+    referencing(rules, &old, Touch::Delete, into)?;
     into.change(rules, Event::Delete, (Some(old), None));
     Ok(())
 }

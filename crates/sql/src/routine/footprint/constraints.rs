@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{KeyAction, Table};
+use crate::catalog::{Event, ForeignKey, KeyAction, Table};
 use crate::plan::expression::Expr;
 use crate::plan::path::has_key_order;
 use crate::plan::scan::key_columns;
 use crate::plan::statement::{KeyGraph, RowRules};
-use crate::routine::footprint::accesses::{Access, Mode, Reason, Row};
+use crate::routine::footprint::accesses::{Access, Accesses, Mode, Reason, Row};
+use crate::routine::footprint::expressions::calls_of;
 
 /// What happens to a row that others may refer to.
 #[derive(Clone, Copy)]
@@ -56,7 +57,7 @@ pub(super) fn referencing<'p>(
     rules: &'p RowRules,
     row: &Row<'p>,
     touch: Touch<'_>,
-    into: &mut Vec<Access<'p>>,
+    into: &mut Accesses<'p>,
 ) -> Result<(), Reason> {
     let follow = Follow { graph: &rules.keys, depth: 0 };
     follow.referencing(&rules.table, row, touch, into)
@@ -74,7 +75,7 @@ impl<'p> Follow<'p> {
         table: &Table,
         row: &Row<'p>,
         touch: Touch<'_>,
-        into: &mut Vec<Access<'p>>,
+        into: &mut Accesses<'p>,
     ) -> Result<(), Reason> {
         let Some(keyed) = self.graph.tables.get(&table.oid) else { return Ok(()) };
         for (key, child) in &keyed.referencing {
@@ -94,7 +95,10 @@ impl<'p> Follow<'p> {
                 KeyAction::Cascade | KeyAction::SetNull | KeyAction::SetDefault => Mode::Write,
             };
             let access = self.found_by(child, &found, mode, &key.name)?;
-            into.push(access);
+            into.all.push(access);
+            if let (Mode::Write, Some(keyed)) = (mode, self.graph.tables.get(&child.oid)) {
+                self.fires(&keyed.rules, key, action, &found, touch, into)?;
+            }
             match (action, touch) {
                 (KeyAction::NoAction | KeyAction::Restrict, _) => {}
                 (KeyAction::Cascade, Touch::Delete) => {
@@ -106,13 +110,47 @@ impl<'p> Follow<'p> {
         Ok(())
     }
 
+    /// Notes the triggers that a foreign key's change of a row fires.
+    fn fires(
+        self,
+        rules: &'p RowRules,
+        key: &ForeignKey,
+        action: KeyAction,
+        old: &Row<'p>,
+        touch: Touch<'_>,
+        into: &mut Accesses<'p>,
+    ) -> Result<(), Reason> {
+        if let (KeyAction::Cascade, Touch::Delete) = (action, touch) {
+            into.change_of(rules, Event::Delete, (Some(old.clone()), None), Vec::new());
+            return Ok(());
+        }
+        self.check_routines(rules)?;
+        let mut new = old.clone();
+        key.columns.iter().for_each(|&column| new[column] = None);
+        into.change_of(rules, Event::Update, (Some(old.clone()), Some(new)), key.columns.clone());
+        Ok(())
+    }
+
+    /// Refuses tables of which routines check or compute the rows that a foreign key changes.
+    fn check_routines(self, rules: &RowRules) -> Result<(), Reason> {
+        let generated = rules.generated.iter().map(|(_, value)| value);
+        let mut calls = false;
+        for value in generated.chain(rules.checks.iter().map(|(_, check)| check)) {
+            calls_of(value, &mut |_| calls = true);
+        }
+        match calls {
+            true => Err(format!("routines check rows of {} that a foreign key changes", rules.table.name)),
+            false => Ok(()),
+        }
+    }
+
     /// The columns of a foreign key change: of what refers to them, that is derived which stays within the same rows.
     fn changed(
         self,
         child: &Table,
         columns: &[usize],
         found: &Row<'p>,
-        into: &mut Vec<Access<'p>>,
+        into: &mut Accesses<'p>,
     ) -> Result<(), Reason> {
         if columns.iter().any(|column| child.key.contains(column)) {
             return Err(format!("the primary key of {} is changed by a foreign key", child.name));

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use heddledb::{Database, Options, TableDefinition};
 
-use crate::bind::tree::{BoundExpr, RelationId};
 use crate::bind::{BindContext, bind};
 use crate::catalog::{
     Catalog, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Table,
 };
 use crate::error::{Result, SqlError};
 use crate::parse::parse;
+use crate::plan::statement::BoundRowRules;
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::plan::{Known, Planned, plan};
 use crate::storage::engine_type;
@@ -39,8 +39,8 @@ impl Known for Fixture {
         self.catalog.tables().filter(refers).cloned().collect()
     }
 
-    fn generated(&self, _: &Arc<Table>) -> Result<(RelationId, Vec<(usize, BoundExpr)>)> {
-        Ok((RelationId(0), Vec::new()))
+    fn row_rules(&self, _: &Arc<Table>) -> Result<BoundRowRules> {
+        Ok(BoundRowRules::none())
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {

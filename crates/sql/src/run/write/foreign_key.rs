@@ -4,17 +4,18 @@
 //! - A key with a NULL in it refers to nothing.
 //! - Everything is looked at when the statement's rows have been written; what cascades is looked at in turn, until nothing
 //!   is left.
+//! - A row that an action changes meets the checks and triggers of its table, as a row of a statement does.
 
 use std::collections::VecDeque;
 
-use crate::catalog::{ColumnOrigin, ForeignKey, KeyAction, Table};
+use crate::catalog::{ColumnOrigin, Event as WriteEvent, ForeignKey, KeyAction, Table};
 use crate::error::{Result, SqlError, SqlState};
-use crate::plan::expression::Expr;
 use crate::plan::path::has_key_order;
 use crate::plan::statement::{KeyedTable, RowRules};
 use crate::run::Run;
 use crate::run::memory::row_bytes;
-use crate::run::write::checks::generate;
+use crate::run::write::cascades::Cascades;
+use crate::run::write::checks::{check, generate};
 use crate::run::write::deferrable::Unsure;
 use crate::run::write::rows::{
     change, each_by_index, each_by_key, each_row, find_by_index, key_text, refs, remove, stored_key,
@@ -23,17 +24,13 @@ use crate::types::{DeferrableKey, KeySide, Value};
 
 /// Rows that a statement has written, as far as foreign keys care.
 #[derive(Default)]
-pub(super) struct Touched {
+pub(super) struct Touched<'e> {
     /// Whether no foreign key, and no constraint that the statement's end checks, concerns the table: no row is kept.
     is_unconcerned: bool,
     events: VecDeque<Event>,
     charged: usize,
-}
-
-/// A table with rows that refer to others.
-struct Child<'e> {
-    table: &'e Table,
-    generated: &'e [(usize, Expr)],
+    /// The triggers around rows that are changed here.
+    pub(super) cascades: Cascades<'e>,
 }
 
 struct Event {
@@ -42,9 +39,9 @@ struct Event {
     new: Option<Vec<Value>>,
 }
 
-impl Touched {
+impl<'e> Touched<'e> {
     /// Rows of a table with these rules.
-    pub(super) fn of(rules: &RowRules) -> Touched {
+    pub(super) fn of(rules: &RowRules) -> Touched<'e> {
         let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
         let is_concerned = rules.keys.tables.get(&rules.table.oid).is_some_and(concerns);
         Touched { is_unconcerned: !is_concerned && !rules.table.has_late_keys(), ..Touched::default() }
@@ -72,7 +69,7 @@ impl Touched {
 
     /// Looks at all foreign keys of rows that were written.
     /// Deferrable unique constraints follow, when all has cascaded.
-    pub(super) fn check<'e>(&mut self, run: &mut Run<'e>, rules: &'e RowRules) -> Result<()> {
+    pub(super) fn check(&mut self, run: &mut Run<'e>, rules: &'e RowRules) -> Result<()> {
         let graph = &rules.keys.tables;
         if self.is_unconcerned {
             return Ok(());
@@ -80,17 +77,19 @@ impl Touched {
         let mut unsure = Unsure::default();
         while let Some(event) = self.events.pop_front() {
             let keyed = graph.get(&event.table);
-            let table =
-                if event.table == rules.table.oid { Some(&rules.table) } else { keyed.map(|it| &it.table) };
+            let table = if event.table == rules.table.oid {
+                Some(&rules.table)
+            } else {
+                keyed.map(|it| &it.rules.table)
+            };
             if let (Some(table), Some(new)) = (table, &event.new) {
                 unsure.note(table, event.old.as_deref(), new);
             }
             let Some(keyed) = keyed else { continue };
             if let Some(old) = &event.old {
                 for (key, child) in &keyed.referencing {
-                    let generated = graph.get(&child.oid).map_or(&[][..], |child| &child.generated);
-                    let child = Child { table: child, generated };
-                    self.left(run, keyed, key, &child, old, event.new.as_deref())?;
+                    let Some(child) = graph.get(&child.oid) else { continue };
+                    self.left(run, &keyed.rules.table, key, &child.rules, old, event.new.as_deref())?;
                 }
             }
             if let Some(new) = &event.new {
@@ -100,7 +99,7 @@ impl Touched {
                         .as_ref()
                         .is_some_and(|old| key.columns.iter().all(|&column| old[column] == new[column]));
                     if !unchanged {
-                        refers(run, &keyed.table, key, parent, new)?;
+                        refers(run, &keyed.rules.table, key, parent, new)?;
                     }
                 }
             }
@@ -110,13 +109,13 @@ impl Touched {
         unsure.check(run)
     }
 
-    /// Deals with the rows that refer to a row that is gone, or has another key now.
-    fn left<'e>(
+    /// Deals with the rows that refer to a row of a table that is gone, or has another key now.
+    fn left(
         &mut self,
         run: &mut Run<'e>,
-        keyed: &KeyedTable,
+        table: &Table,
         key: &ForeignKey,
-        child: &Child<'e>,
+        child: &'e RowRules,
         old: &[Value],
         new: Option<&[Value]>,
     ) -> Result<()> {
@@ -127,74 +126,86 @@ impl Touched {
             return Ok(());
         }
         let action = if new.is_some() { key.on_update } else { key.on_delete };
-        let rows = referring(run, child.table, key, &values)?;
-        if rows.is_empty() {
-            return Ok(());
-        }
         if matches!(action, KeyAction::NoAction | KeyAction::Restrict) {
+            let is_referred_to = !referring(run, &child.table, key, &values)?.is_empty();
             // Another row may have taken the key meanwhile.
-            if action == KeyAction::NoAction
-                && (is_there(run, &keyed.table, &key.references, &values)?
-                    || waits(run, child.table, key, &values, KeySide::Referenced))
-            {
-                return Ok(());
-            }
-            return Err(still_referenced(run, keyed, key, child.table, old));
+            let is_well = !is_referred_to
+                || action == KeyAction::NoAction
+                    && (is_there(run, table, &key.references, &values)?
+                        || waits(run, &child.table, key, &values, KeySide::Referenced));
+            return if is_well { Ok(()) } else { Err(still_referenced(run, table, key, &child.table, old)) };
         }
+        let event = match (action, new) {
+            (KeyAction::Cascade, None) => WriteEvent::Delete,
+            _ => WriteEvent::Update,
+        };
+        let cascade = self.cascades.enter(run, child, event, &key.columns)?;
+        let rows = referring(run, &child.table, key, &values)?;
         let bytes: usize = rows.iter().map(|(_, row)| row_bytes(row)).sum();
         run.memory.charge(bytes)?;
         self.charged += bytes;
         for (child_key, row) in rows {
-            self.follow(run, child, key, action, (&child_key, row), new)?;
+            match event {
+                WriteEvent::Delete => self.delete(run, child, cascade, (&child_key, row))?,
+                _ => self.update(run, (child, key, action), cascade, (&child_key, row), new)?,
+            }
+        }
+        self.cascades.leave(cascade);
+        Ok(())
+    }
+
+    /// Deletes a row that refers to one that is gone.
+    fn delete(
+        &mut self,
+        run: &mut Run<'e>,
+        child: &'e RowRules,
+        cascade: usize,
+        (child_key, row): (&[Value], Vec<Value>),
+    ) -> Result<()> {
+        if self.cascades.triggers(cascade).before_delete(run, &row)? && remove(run, &child.table, child_key)?
+        {
+            self.removed(&child.table, &row);
+            self.cascades.wrote(run, cascade, &row, None)?;
         }
         Ok(())
     }
 
-    /// Does to one referring row what its key says.
-    fn follow<'e>(
+    /// Gives the columns of a foreign key the values that its action says.
+    fn update(
         &mut self,
         run: &mut Run<'e>,
-        Child { table: child, generated }: &Child<'e>,
-        key: &ForeignKey,
-        action: KeyAction,
+        (child, key, action): (&'e RowRules, &ForeignKey, KeyAction),
+        cascade: usize,
         (child_key, row): (&[Value], Vec<Value>),
         new: Option<&[Value]>,
     ) -> Result<()> {
-        if action == KeyAction::Cascade && new.is_none() {
-            if remove(run, child, child_key)? {
-                self.removed(child, &row);
-            }
-            return Ok(());
-        }
+        let table = &*child.table;
         let mut changed = row.clone();
         for (&column, &referenced) in key.columns.iter().zip(&key.references) {
             changed[column] = match (action, new) {
                 (KeyAction::Cascade, Some(new)) => new[referenced].clone(),
-                (KeyAction::SetDefault, _) if child.columns[column].origin != ColumnOrigin::Nothing => {
+                (KeyAction::SetDefault, _) if table.columns[column].origin != ColumnOrigin::Nothing => {
                     return Err(SqlError::unsupported(
                         "ON DELETE SET DEFAULT is supported for columns without a default only",
                     ));
                 }
                 _ => Value::Null,
             };
-            if changed[column].is_null() && child.columns[column].not_null {
-                return Err(SqlError::new(
-                    SqlState::NOT_NULL_VIOLATION,
-                    format!(
-                        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                        child.columns[column].name, child.name
-                    ),
-                )
-                .with_table(&child.schema, &child.name)
-                .with_column(&child.columns[column].name));
-            }
         }
-        generate(run, generated, &mut changed)?;
-        let generated = generated.iter().map(|(column, _)| *column);
-        let columns: Vec<usize> = key.columns.iter().copied().chain(generated).collect();
-        change(run, child, child_key, &row, &changed, &columns)?;
-        self.stored(child, &changed, Some(&row));
-        Ok(())
+        let triggers = self.cascades.triggers(cascade);
+        let Some(mut changed) = triggers.before_write(run, Some(&row), changed)? else { return Ok(()) };
+        let columns: Vec<usize> = match triggers.is_empty() {
+            true => {
+                key.columns.iter().copied().chain(child.generated.iter().map(|(column, _)| *column)).collect()
+            }
+            // A trigger may change any column.
+            false => (0..table.columns.len()).collect(),
+        };
+        generate(run, &child.generated, &mut changed)?;
+        check(run, child, &changed)?;
+        change(run, table, child_key, &row, &changed, &columns)?;
+        self.stored(table, &changed, Some(&row));
+        self.cascades.wrote(run, cascade, &row, Some(&changed))
     }
 }
 
@@ -285,12 +296,11 @@ fn refers(run: &mut Run<'_>, table: &Table, key: &ForeignKey, parent: &Table, ro
 
 fn still_referenced(
     run: &Run<'_>,
-    keyed: &KeyedTable,
+    table: &Table,
     key: &ForeignKey,
     child: &Table,
     old: &[Value],
 ) -> SqlError {
-    let table = &keyed.table;
     let message = format!(
         "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
         table.name, key.name, child.name

@@ -3,7 +3,7 @@
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
-//! triggers                        around statements and rows
+//! triggers                        around statements and rows    cascades   around rows that foreign keys change
 //! postponed                       writes of statements in WITH
 //! ```
 //!
@@ -11,6 +11,7 @@
 //! - A statement that reads tables reads to its end before it writes: it never meets its own rows.
 //! - Foreign keys are looked at when all rows of the statement have been written.
 
+mod cascades;
 mod checks;
 mod deferrable;
 mod delete;
@@ -56,7 +57,7 @@ struct Writing<'e> {
     rules: &'e RowRules,
     returning: &'e [Expr],
     written: Written,
-    touched: Touched,
+    touched: Touched<'e>,
     triggers: Triggers<'e>,
     /// The keys of rows that were written, where none may be written twice.
     keys: HashSet<Vec<Value>>,
@@ -105,6 +106,7 @@ impl<'e> Writing<'e> {
         for event in events {
             self.triggers.statement(run, TriggerTime::After, *event)?;
         }
+        self.touched.cascades.after(run)?;
         Ok(self.written)
     }
 }

@@ -122,11 +122,19 @@ impl<'e> Triggers<'e> {
         Ok(())
     }
 
+    /// Takes the rows that were written.
+    pub(super) fn take_rows(&mut self) -> Vec<WrittenRow> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// The triggers after a row that was written.
+    pub(super) fn after_row(&self, run: &mut Run<'e>, row: WrittenRow) -> Result<()> {
+        self.fire(run, (TriggerTime::After, true, row.event), row.old.as_deref(), row.new)?;
+        Ok(())
+    }
+
     /// The triggers after the rows that were written.
     pub(super) fn after_rows(&mut self, run: &mut Run<'e>) -> Result<()> {
-        for row in std::mem::take(&mut self.rows) {
-            self.fire(run, (TriggerTime::After, true, row.event), row.old.as_deref(), row.new)?;
-        }
-        Ok(())
+        self.take_rows().into_iter().try_for_each(|row| self.after_row(run, row))
     }
 }
