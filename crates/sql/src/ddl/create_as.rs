@@ -129,7 +129,7 @@ impl Connection {
     /// All rows of a query.
     fn rows_of(&mut self, query: &Statement, text: &str) -> Result<KeptRows> {
         let plan = self.plan(query, text, &[])?;
-        let mut rows = KeptRows::new(self.environment().memory());
+        let mut rows = KeptRows::new(self.environment().memory()).packed();
         self.run_plan(&plan, &[], &mut |row| rows.push(row))?;
         Ok(rows)
     }

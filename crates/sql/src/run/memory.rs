@@ -2,8 +2,10 @@
 //!
 //! # Invariants
 //! - What is charged is an estimate: the values themselves and what they own on the heap.
-//! - An operator that can write rows to a temporary file asks [`Memory::admits`] and writes them; everyone else
+//! - An operator that can write rows to a temporary file asks [`Held::admit`] and writes them; everyone else
 //!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
+//! - What an operator holds is given back when it is dropped, also before its end: below a LIMIT that is reached, in a
+//!   subquery that has its answer, after an error.
 //! - An operator that can write rows to a temporary file may always hold [`LEAST_BYTES`], so that it makes progress
 //!   however much the statement's other operators hold.
 //! - What all statements of a database take together stays below their common limit, apart from
@@ -79,7 +81,10 @@ pub(crate) struct SessionMemory(pub(crate) Arc<WorkMemory>);
 /// A statement's memory.
 #[derive(Debug)]
 pub struct Memory {
-    used: usize,
+    /// What was charged by itself.
+    charged: usize,
+    /// What operators hold; none before the first one does.
+    held: Option<Arc<AtomicUsize>>,
     limit: usize,
     /// How much of it may be used without asking again.
     leased: usize,
@@ -89,17 +94,27 @@ pub struct Memory {
 impl Memory {
     /// Memory of its own, shared with no other statement.
     pub(crate) fn new(limit: usize) -> Memory {
-        Memory { used: 0, limit, leased: limit, session: None }
+        Memory { charged: 0, held: None, limit, leased: limit, session: None }
     }
 
     /// Memory that counts among a session's.
     pub(crate) fn of_session(limit: usize, session: Arc<SessionMemory>) -> Memory {
-        Memory { used: 0, limit, leased: FREE_BYTES.min(limit), session: Some(session) }
+        Memory { charged: 0, held: None, limit, leased: FREE_BYTES.min(limit), session: Some(session) }
+    }
+
+    /// How much is used.
+    pub(crate) fn used(&self) -> usize {
+        self.charged + self.held.as_ref().map_or(0, |held| held.load(Ordering::Relaxed))
+    }
+
+    /// How much the statement may use.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Memory for a part of the statement that runs on a thread of its own: an equal share of what is left.
     pub(crate) fn share(&self, parts: usize) -> Memory {
-        let limit = self.limit.saturating_sub(self.used) / parts.max(1);
+        let limit = self.limit.saturating_sub(self.used()) / parts.max(1);
         match &self.session {
             Some(session) => Memory::of_session(limit, session.clone()),
             None => Memory::new(limit),
@@ -108,7 +123,7 @@ impl Memory {
 
     /// Whether this much more is within the limits.
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
-        let needed = self.used.saturating_add(bytes);
+        let needed = self.used().saturating_add(bytes);
         needed <= self.leased || needed <= self.limit && self.lease(needed)
     }
 
@@ -117,15 +132,10 @@ impl Memory {
         held.saturating_add(bytes) <= LEAST_BYTES || self.has_room(bytes)
     }
 
-    /// Counts memory that was [admitted](Self::admits).
-    pub(crate) fn take(&mut self, bytes: usize) {
-        self.used += bytes;
-    }
-
     /// Whether this much more is within the limits and leaves the statement's other operators at least three times as much:
     /// for what is faster with more memory, and works without.
     pub(crate) fn can_spare(&mut self, bytes: usize) -> bool {
-        let with_others = bytes.saturating_mul(SPARED_PARTS).saturating_add(self.used);
+        let with_others = bytes.saturating_mul(SPARED_PARTS).saturating_add(self.used());
         with_others <= self.limit && self.has_room(bytes)
     }
 
@@ -140,13 +150,23 @@ impl Memory {
         leased
     }
 
-    /// Counts memory that is taken.
+    /// Counts memory that is used until the statement ends, or until it is [released](Self::release).
     ///
     /// # Errors
-    /// 53200: it is more than the statement may take.
+    /// 53200: it is more than the statement may use.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.require(bytes)?;
+        self.charged += bytes;
+        Ok(())
+    }
+
+    /// Checks that this much more is within the limits.
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    fn require(&mut self, bytes: usize) -> Result<()> {
         if !self.has_room(bytes) {
-            let alone = self.used.saturating_add(bytes) > self.limit;
+            let alone = self.used().saturating_add(bytes) > self.limit;
             let (message, hint) = if alone {
                 ("the statement needs more memory than it may take", "raise work_mem, or ask for fewer rows")
             } else {
@@ -157,13 +177,81 @@ impl Memory {
             };
             return Err(SqlError::new(SqlState::OUT_OF_MEMORY, message).with_hint(hint));
         }
-        self.used += bytes;
         Ok(())
     }
 
-    /// Counts memory that is given back.
+    /// Counts memory that was charged and is given back.
     pub(crate) fn release(&mut self, bytes: usize) {
-        self.used = self.used.saturating_sub(bytes);
+        self.charged = self.charged.saturating_sub(bytes);
+    }
+}
+
+/// What a part of a statement holds of its memory, such as an operator: given back when it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: usize,
+    /// What all parts of the statement hold; none before this one does.
+    all: Option<Arc<AtomicUsize>>,
+}
+
+impl Held {
+    /// How much it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Holds more.
+    ///
+    /// # Errors
+    /// As [`Memory::charge`].
+    pub(crate) fn charge(&mut self, memory: &mut Memory, bytes: usize) -> Result<()> {
+        memory.require(bytes)?;
+        self.take(memory, bytes);
+        Ok(())
+    }
+
+    /// Holds more for an operator that spills, if the memory admits it. Whether it does.
+    pub(crate) fn admit(&mut self, memory: &mut Memory, bytes: usize) -> bool {
+        let is_admitted = memory.admits(self.bytes, bytes);
+        if is_admitted {
+            self.take(memory, bytes);
+        }
+        is_admitted
+    }
+
+    /// Holds more whatever the limits are: rows that are in memory already, and are about to be written to a file.
+    pub(crate) fn take(&mut self, memory: &mut Memory, bytes: usize) {
+        let all = self.all.get_or_insert_with(|| memory.held.get_or_insert_default().clone());
+        // Relaxed: a statement's memory is used by one thread at a time, and the count guards no other data.
+        all.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+
+    /// Takes over what another part of the same statement holds.
+    pub(crate) fn absorb(&mut self, other: &mut Held) {
+        self.bytes += std::mem::take(&mut other.bytes);
+        self.all = self.all.take().or_else(|| other.all.take());
+    }
+
+    /// Gives back all but this much.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let released = self.bytes.saturating_sub(bytes);
+        if let (Some(all), 1..) = (&self.all, released) {
+            // Relaxed: as in `take`.
+            all.fetch_sub(released, Ordering::Relaxed);
+            self.bytes -= released;
+        }
+    }
+
+    /// Gives everything back.
+    pub(crate) fn clear(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -228,10 +316,10 @@ mod tests {
     #[test]
     fn an_operator_that_spills_is_admitted_a_little_beyond_the_limit() {
         let mut memory = Memory::of_session(10, Arc::default());
-        assert!(memory.admits(0, LEAST_BYTES) && !memory.admits(1, LEAST_BYTES));
-        memory.take(LEAST_BYTES);
+        let mut held = Held::default();
+        assert!(held.admit(&mut memory, LEAST_BYTES) && !held.admit(&mut memory, 1));
         assert!(memory.charge(1).is_err());
-        memory.release(LEAST_BYTES);
+        held.clear();
         assert!(memory.charge(10).is_ok());
     }
 
@@ -245,6 +333,27 @@ mod tests {
         shared.set_limit(LEASE_BYTES);
         let mut memory = Memory::of_session(100 * LEASE_BYTES, Arc::new(SessionMemory(shared)));
         assert!(memory.can_spare(LEASE_BYTES) && !memory.can_spare(2 * LEASE_BYTES));
+    }
+
+    #[test]
+    fn what_is_held_is_given_back_when_it_is_dropped() {
+        let mut memory = Memory::new(100);
+        let (mut first, mut second) = (Held::default(), Held::default());
+        assert!(first.charge(&mut memory, 60).is_ok() && second.charge(&mut memory, 41).is_err());
+        assert!(second.charge(&mut memory, 40).is_ok() && memory.charge(1).is_err());
+        assert_eq!((memory.used(), first.bytes(), second.bytes()), (100, 60, 40));
+        first.shrink_to(70);
+        first.shrink_to(10);
+        assert_eq!(memory.used(), 50);
+        drop(second);
+        assert!(memory.charge(90).is_ok());
+        first.clear();
+        memory.release(90);
+        assert_eq!(memory.used(), 0);
+        // It may outlive the statement.
+        first.take(&mut memory, 5);
+        drop(memory);
+        drop(first);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::plan::node::Plan;
 use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
 use crate::run::large_values::LARGE_BYTES;
-use crate::run::memory::Memory;
+use crate::run::memory::{Held, Memory};
 use crate::run::operator::Build;
 use crate::run::order::Hashing;
 use crate::run::parameters::Parameters;
@@ -78,10 +78,14 @@ struct Numbered<'e> {
     /// The values of outer rows that correlated subqueries refer to.
     outer: Vec<Value>,
     ctes: Vec<Option<Rc<Vec<Batch>>>>,
+    /// What the rows of common table expressions and work tables take.
+    cte_memory: Vec<Held>,
     cte_plans: Vec<Option<&'e Plan>>,
     /// Common table expressions that have been asked for some of their rows.
     pulled: Vec<Option<Pulled<'e>>>,
     cached: Vec<Option<Cached>>,
+    /// What these results take.
+    cached_memory: Held,
 }
 
 impl Numbered<'_> {
@@ -89,9 +93,11 @@ impl Numbered<'_> {
         Numbered {
             outer: filled(sizes.outers, || Value::Null),
             ctes: filled(sizes.kept, || None),
+            cte_memory: filled(sizes.kept, Held::default),
             cte_plans: filled(sizes.kept, || None),
             pulled: filled(sizes.kept, || None),
             cached: filled(sizes.caches, || None),
+            cached_memory: Held::default(),
         }
     }
 }
@@ -165,6 +171,7 @@ impl<'e> Run<'e> {
         numbered.cte_plans[number] = Some(plan);
         numbered.ctes[number] = None;
         numbered.pulled[number] = None;
+        numbered.cte_memory[number].clear();
     }
 
     /// A batch of a common table expression, which is evaluated as far as its references ask for rows: a recursion
@@ -188,7 +195,11 @@ impl<'e> Run<'e> {
                 let rows = self.numbered().ctes[number].insert(Rc::new(pulled.batches));
                 return Ok(rows.get(at).cloned());
             };
-            self.memory.charge(batch.rows().map(memory::row_bytes).sum())?;
+            let bytes = batch.rows().map(memory::row_bytes).sum();
+            let mut held = std::mem::take(&mut self.numbered().cte_memory[number]);
+            let charged = held.charge(&mut self.memory, bytes);
+            self.numbered().cte_memory[number] = held;
+            charged?;
             pulled.batches.push(batch);
         }
         let batch = pulled.batches.get(at).cloned();
@@ -196,9 +207,12 @@ impl<'e> Run<'e> {
         Ok(batch)
     }
 
-    /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned.
-    pub(crate) fn set_work_table(&mut self, number: usize, rows: Rc<Vec<Batch>>) {
-        self.numbered().ctes[number] = Some(rows);
+    /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned; `held`: what they
+    /// take.
+    pub(crate) fn set_work_table(&mut self, number: usize, rows: Vec<Batch>, held: Held) {
+        let numbered = self.numbered();
+        numbered.ctes[number] = Some(Rc::new(rows));
+        numbered.cte_memory[number] = held;
     }
 
     pub(crate) fn work_table(&mut self, number: usize) -> Rc<Vec<Batch>> {
@@ -364,7 +378,8 @@ pub(crate) fn execute_with<'p>(
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     for (number, action) in &planned.first {
         let written = run.act(action)?;
-        run.set_work_table(*number, Rc::new(written.returned));
+        // They are charged by themselves.
+        run.set_work_table(*number, written.returned, Held::default());
         postponed.iter().for_each(Postponed::take_back);
     }
     let count = match &planned.action {

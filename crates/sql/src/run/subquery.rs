@@ -12,13 +12,15 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::{SubPlan, SubPlanKind};
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::operator;
 use crate::types::Value;
 use crate::types::array::ArrayValue;
 
 /// How many results of a subquery are kept.
 const KEPT_MAX: usize = 100_000;
+/// They take at most the statement's memory divided by this.
+const CACHED_PART: usize = 4;
 
 /// Results of a subquery by what it saw.
 pub(crate) type Cached = HashMap<Vec<Value>, Answer>;
@@ -66,15 +68,16 @@ impl<'e> Run<'e> {
             }
             false => None,
         };
+        let mut held = Held::default();
         let answer = match kept {
             Some(answer) => answer,
             None => {
                 for (binding, value) in subquery.bindings.iter().zip(&seen) {
                     self.set_outer(binding.outer, value.clone());
                 }
-                let answer = self.answer(subquery)?;
+                let answer = self.answer(subquery, &mut held)?;
                 if is_cached {
-                    self.keep(subquery, seen, &answer);
+                    self.keep(subquery, seen, &answer, &mut held);
                 }
                 answer
             }
@@ -92,18 +95,29 @@ impl<'e> Run<'e> {
             .insert(Vec::new(), Answer::Value(value));
     }
 
-    fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer) {
-        let bytes = row_bytes(&seen) + 64;
-        if !self.memory.has_room(bytes) {
-            return;
-        }
-        let cached = self.numbered().cached[subquery.cache].get_or_insert_with(HashMap::new);
-        if cached.len() < KEPT_MAX {
+    /// Keeps an answer whose rows are held by `held`. The only answer of a subquery that sees nothing of the row is kept in
+    /// any case: it would be computed for each row.
+    fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer, held: &mut Held) {
+        let value = match answer {
+            Answer::Value(value) => value.heap_size(),
+            Answer::Rows(_) => 0,
+        };
+        let bytes = row_bytes(&seen) + 64 + value;
+        let numbered = self.numbered();
+        let part = numbered.cached_memory.bytes() + bytes + held.bytes();
+        let count = numbered.cached[subquery.cache].as_ref().map_or(0, HashMap::len);
+        let is_small = part <= self.memory.limit() / CACHED_PART && self.memory.has_room(bytes);
+        if seen.is_empty() || count < KEPT_MAX && is_small {
+            held.take(&mut self.memory, bytes);
+            let numbered = self.numbered();
+            numbered.cached_memory.absorb(held);
+            let cached = numbered.cached[subquery.cache].get_or_insert_with(HashMap::new);
             cached.insert(seen, answer.clone());
         }
     }
 
-    fn answer(&mut self, subquery: &'e SubPlan) -> Result<Answer> {
+    /// Runs a subquery; `held` holds the rows of its answer.
+    fn answer(&mut self, subquery: &'e SubPlan, held: &mut Held) -> Result<Answer> {
         let mut rows = operator(&subquery.plan, self)?;
         match &subquery.kind {
             SubPlanKind::Exists => {
@@ -125,9 +139,9 @@ impl<'e> Run<'e> {
                 Ok(Answer::Value(found.unwrap_or_default()))
             }
             SubPlanKind::Array(element) => {
-                let mut values = Vec::new();
+                let (mut values, mut held) = (Vec::new(), Held::default());
                 while let Some(batch) = rows.next(self)? {
-                    self.memory.charge(batch.rows().map(row_bytes).sum())?;
+                    held.charge(&mut self.memory, batch.rows().map(row_bytes).sum())?;
                     values.extend(batch.rows().map(|row| row[0].clone()));
                 }
                 let is_nested = values.iter().any(|value| matches!(value, Value::Array(_)));
@@ -140,7 +154,7 @@ impl<'e> Run<'e> {
             SubPlanKind::Quantified { operators, quantifier, .. } => {
                 let mut batches = Vec::new();
                 while let Some(batch) = rows.next(self)? {
-                    self.memory.charge(batch.rows().map(row_bytes).sum())?;
+                    held.charge(&mut self.memory, batch.rows().map(row_bytes).sum())?;
                     batches.push(batch);
                 }
                 let by_value = operators.len() == 1

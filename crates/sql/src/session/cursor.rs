@@ -109,7 +109,7 @@ impl Connection {
         }
         // Positions in the query's tree count from the beginning of the whole text, which is not at hand here.
         let plan = self.plan(&declare.query, "", &given.known_types()).map_err(SqlError::without_position)?;
-        let mut rows = KeptRows::new(self.environment.memory());
+        let mut rows = KeptRows::new(self.environment.memory()).packed();
         self.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {

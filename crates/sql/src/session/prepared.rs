@@ -467,7 +467,7 @@ impl Connection {
 
     /// Runs a portal's plan, and keeps its rows in the portal.
     fn keep_rows(&mut self, portal: &mut Portal, plan: Arc<Plan>) -> Result<()> {
-        let mut rows = KeptRows::new(self.environment.memory());
+        let mut rows = KeptRows::new(self.environment.memory()).packed();
         self.run_plan(&plan, &portal.parameters, &mut |row| rows.push(row))?;
         let rows = Arc::new(parking_lot::Mutex::new(rows));
         portal.state = PortalState::Suspended { rows, plan, given: 0 };

@@ -13,7 +13,7 @@ use crate::functions::{Accumulator, FunctionContext, FunctionKind};
 use crate::plan::node::{AggregateCall, SortKey};
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::sorted_rows::Sorted;
 use crate::run::operator::spilled_states::GroupRows;
 use crate::types::Value;
@@ -106,8 +106,8 @@ impl State {
         }
     }
 
-    /// Takes in what another state has accumulated of other rows.
-    pub(crate) fn merge(&mut self, run: &mut Run<'_>, other: State) -> Result<()> {
+    /// Takes in what another state has accumulated of other rows; `held` holds what is kept of it.
+    pub(crate) fn merge(&mut self, run: &mut Run<'_>, held: &mut Held, other: State) -> Result<()> {
         match (self, other) {
             (State::Count(mine), State::Count(theirs)) => {
                 *mine += theirs;
@@ -117,7 +117,7 @@ impl State {
             (State::Distinct(_, mine), State::Distinct(_, theirs)) => {
                 for arguments in *theirs {
                     if !mine.contains(&arguments) {
-                        run.memory.charge(row_bytes(&arguments) + 32)?;
+                        held.charge(&mut run.memory, row_bytes(&arguments) + 32)?;
                         mine.insert(arguments);
                     }
                 }

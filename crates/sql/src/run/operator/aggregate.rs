@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::plan::node::AggregateNode;
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::accumulate::State;
 use crate::run::operator::parallel::groups_in_parallel;
 use crate::run::operator::spilled_states::SpilledStates;
@@ -50,7 +50,7 @@ pub(crate) struct Groups {
     keys: Batch,
     states: Vec<Option<State>>,
     table: HashTable<u32>,
-    bytes: usize,
+    held: Held,
 }
 
 /// What happens beyond the memory limit.
@@ -95,7 +95,12 @@ fn set_of(group: &[Value]) -> usize {
 
 impl Groups {
     pub(crate) fn new(keys: usize) -> Groups {
-        Groups { keys: Batch::new(keys + 1), states: Vec::new(), table: HashTable::new(), bytes: 0 }
+        Groups {
+            keys: Batch::new(keys + 1),
+            states: Vec::new(),
+            table: HashTable::new(),
+            held: Held::default(),
+        }
     }
 
     /// The group with these keys.
@@ -141,14 +146,13 @@ impl Groups {
                     let mine = &mut self.states[number * count..(number + 1) * count];
                     for (mine, theirs) in mine.iter_mut().zip(theirs) {
                         if let (Some(mine), Some(theirs)) = (mine, theirs) {
-                            mine.merge(run, theirs)?;
+                            mine.merge(run, &mut self.held, theirs)?;
                         }
                     }
                 }
                 None => {
                     let bytes = row_bytes(group) + 24 + count * STATE_BYTES;
-                    run.memory.charge(bytes)?;
-                    self.bytes += bytes;
+                    self.held.charge(&mut run.memory, bytes)?;
                     self.add(node, &run.hashing, hash, group.to_vec());
                     self.states.extend(theirs);
                 }
@@ -212,14 +216,13 @@ impl<'e> Aggregate<'e> {
         let keys: Vec<Value> = std::iter::once(Value::Int4(set as i32)).chain(keys).collect();
         let bytes = row_bytes(&keys) + 24 + node.calls.len() * STATE_BYTES;
         match beyond {
-            Beyond::Fails => run.memory.charge(bytes)?,
-            Beyond::Spills if run.memory.admits(self.groups.bytes, bytes) => run.memory.take(bytes),
+            Beyond::Fails => self.groups.held.charge(&mut run.memory, bytes)?,
+            Beyond::Spills if self.groups.held.admit(&mut run.memory, bytes) => {}
             Beyond::Spills => {
                 self.put_aside(hash, row, set)?;
                 return Ok(None);
             }
         }
-        self.groups.bytes += bytes;
         let number = self.groups.add(node, &run.hashing, hash, keys);
         for call in &node.calls {
             self.groups.states.push(Some(State::new(call, run)?));
@@ -238,7 +241,7 @@ impl<'e> Aggregate<'e> {
                     continue;
                 }
                 match beyond {
-                    Beyond::Fails => run.memory.charge(bytes)?,
+                    Beyond::Fails => self.groups.held.charge(&mut run.memory, bytes)?,
                     Beyond::Spills if self.spilled.add(run, bytes) => {
                         self.spilled.write(run, &self.node.calls, &mut self.groups.states)?;
                     }
@@ -314,16 +317,15 @@ impl<'e> Aggregate<'e> {
         Ok(())
     }
 
-    fn release(&mut self, run: &mut Run<'e>) {
-        run.memory.release(self.groups.bytes);
+    fn release(&mut self) {
         self.groups = Groups::new(self.node.keys.len());
-        self.spilled.clear(run);
+        self.spilled.clear();
     }
 
     /// Groups the next part on disk. Whether there is one.
     fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
         let Some(part) = self.parts.pop() else { return Ok(false) };
-        self.release(run);
+        self.release();
         self.given = 0;
         let ([mut reader], level) = part.read()?;
         self.level = level;
@@ -371,7 +373,7 @@ impl<'e> Operator<'e> for Aggregate<'e> {
                 return Ok(Some(batch));
             }
             if !self.next_part(run)? {
-                self.release(run);
+                self.release();
                 return Ok(None);
             }
         }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::plan::node::{SetOperation, SetOperationNode, SortKey};
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::{Operator, Running};
 use crate::run::order::{hash_slots, same_slots};
 use crate::run::spill::{Division, Merging, Part, Reader, SortedRuns, Writer};
@@ -22,7 +22,7 @@ pub(crate) struct RowSet {
     rows: Batch,
     slots: Vec<usize>,
     table: HashTable<u32>,
-    bytes: usize,
+    held: Held,
 }
 
 /// What became of a row that was to be added to a [`RowSet`].
@@ -37,7 +37,7 @@ enum Added {
 
 impl RowSet {
     pub(crate) fn new(width: usize, slots: Vec<usize>) -> RowSet {
-        RowSet { rows: Batch::new(width), slots, table: HashTable::new(), bytes: 0 }
+        RowSet { rows: Batch::new(width), slots, table: HashTable::new(), held: Held::default() }
     }
 
     /// Adds a row unless an equal one is there. Whether it is new.
@@ -45,7 +45,7 @@ impl RowSet {
     /// # Errors
     /// 53200: there is no room for it.
     pub(crate) fn add(&mut self, run: &mut Run<'_>, row: &[Value]) -> Result<bool> {
-        match self.add_if(run, row, |run, _, bytes| run.memory.charge(bytes).map(|()| true))? {
+        match self.add_if(run, row, |run, held, bytes| held.charge(&mut run.memory, bytes).map(|()| true))? {
             Added::New => Ok(true),
             _ => Ok(false),
         }
@@ -53,20 +53,14 @@ impl RowSet {
 
     /// Adds a row unless an equal one is there, or others are in files already, or there is no room.
     fn add_or_spill(&mut self, run: &mut Run<'_>, row: &[Value], has_files: bool) -> Result<Added> {
-        self.add_if(run, row, |run, held, bytes| {
-            let admits = !has_files && run.memory.admits(held, bytes);
-            if admits {
-                run.memory.take(bytes);
-            }
-            Ok(admits)
-        })
+        self.add_if(run, row, |run, held, bytes| Ok(!has_files && held.admit(&mut run.memory, bytes)))
     }
 
     fn add_if(
         &mut self,
         run: &mut Run<'_>,
         row: &[Value],
-        charge: impl FnOnce(&mut Run<'_>, usize, usize) -> Result<bool>,
+        charge: impl FnOnce(&mut Run<'_>, &mut Held, usize) -> Result<bool>,
     ) -> Result<Added> {
         let (rows, slots) = (&self.rows, &self.slots);
         let hash = hash_slots(&run.hashing, row, slots);
@@ -79,10 +73,9 @@ impl RowSet {
             hashbrown::hash_table::Entry::Occupied(found) => Ok(Added::Found(*found.get() as usize)),
             hashbrown::hash_table::Entry::Vacant(vacant) => {
                 let bytes = row_bytes(row) + 8;
-                if !charge(run, self.bytes, bytes)? {
+                if !charge(run, &mut self.held, bytes)? {
                     return Ok(Added::NoRoom(hash));
                 }
-                self.bytes += bytes;
                 vacant.insert(rows.len() as u32);
                 self.rows.push_row(row);
                 Ok(Added::New)
@@ -97,8 +90,7 @@ impl RowSet {
         self.table.find(hash, same).map(|position| *position as usize)
     }
 
-    fn forget(&mut self, run: &mut Run<'_>) {
-        run.memory.release(std::mem::take(&mut self.bytes));
+    fn forget(&mut self) {
         *self = RowSet::new(self.rows.width(), std::mem::take(&mut self.slots));
     }
 }
@@ -167,7 +159,7 @@ impl<'e> DistinctRows<'e> {
             // Rows are in a part in the order of their numbers.
             let mut writer = Writer::new()?;
             writer.write(&seen.rows)?;
-            seen.forget(run);
+            seen.forget();
             runs.push(writer, &order)?;
         }
         runs.merge()
@@ -184,7 +176,7 @@ impl<'e> Operator<'e> for DistinctRows<'e> {
                 }
                 run.check_interrupt()?;
             }
-            self.seen.forget(run);
+            self.seen.forget();
             let Some(division) = self.division.take() else { return Ok(None) };
             self.rest = Some(self.look_at_files(run, division)?);
         }
@@ -323,8 +315,8 @@ impl<'e> SetRows<'e> {
     }
 
     /// Goes to the next part on disk. Whether there is one.
-    fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
-        self.rows.forget(run);
+    fn next_part(&mut self) -> Result<bool> {
+        self.rows.forget();
         self.counts.clear();
         self.parts.extend(self.division.take().into_iter().flat_map(Division::into_parts));
         let Some(part) = self.parts.pop() else { return Ok(false) };
@@ -347,7 +339,7 @@ impl<'e> Operator<'e> for SetRows<'e> {
                 }
                 run.check_interrupt()?;
             }
-            if !self.next_part(run)? {
+            if !self.next_part()? {
                 return Ok(None);
             }
         }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::plan::node::{HashNode, JoinKind};
 use crate::run::Run;
 use crate::run::batch::{Batch, Side};
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::join_index::{BYTES_PER_ROW, END, JoinIndex};
 use crate::run::operator::parallel::rows_in_parallel;
 use crate::run::operator::spilled_join::Parts;
@@ -26,7 +26,6 @@ pub(crate) struct HashJoin<'e> {
     build: Arc<Build>,
     /// Which rows of the right side have had a partner, if that is asked.
     matched: Vec<bool>,
-    bytes: usize,
     /// The left side's batch and how far it has been joined.
     probe: Option<(Batch, usize)>,
     /// What is left to join on disk.
@@ -40,8 +39,8 @@ pub(crate) struct HashJoin<'e> {
 pub(crate) struct Build {
     rows: Batch,
     index: JoinIndex,
-    /// What was charged for a right side that parallel runs share.
-    pub(crate) bytes: usize,
+    /// What both take, until no join and no filter uses them.
+    held: Held,
 }
 
 impl Build {
@@ -64,25 +63,21 @@ impl Build {
             None => operator(&node.right, run)?,
         };
         while let Some(batch) = right.next(run)? {
-            let bytes = batch_bytes(&batch);
-            run.memory.charge(bytes)?;
-            self.bytes += bytes;
+            self.held.charge(&mut run.memory, batch_bytes(&batch))?;
             self.add(batch);
         }
-        self.bytes += self.index(node, run)?;
-        Ok(())
+        self.index(node, run)
     }
 
-    /// Makes the keys of all rows known. How many bytes that takes besides what was charged with the rows.
-    fn index(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<usize> {
+    /// Makes the keys of all rows known.
+    fn index(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<()> {
         let memory = &mut run.memory;
         let can_spare = |bytes: usize| memory.can_spare(bytes);
         self.index = JoinIndex::new(&self.rows, &node.right_keys, &run.hashing, can_spare);
-        let bytes = self.index.bytes_beyond_rows();
-        if bytes > 0 {
-            run.memory.charge(bytes)?;
+        match self.index.bytes_beyond_rows() {
+            0 => Ok(()),
+            bytes => self.held.charge(&mut run.memory, bytes),
         }
-        Ok(bytes)
     }
 
     /// The first row of the right side whose keys equal those in these slots of a row; [`END`] if there is none.
@@ -150,7 +145,6 @@ impl<'e> HashJoin<'e> {
             right: Some(right),
             build: Arc::default(),
             matched: Vec::new(),
-            bytes: 0,
             probe: None,
             parts: None,
             unmatched: None,
@@ -165,7 +159,6 @@ impl<'e> HashJoin<'e> {
             right: None,
             build,
             matched: Vec::new(),
-            bytes: 0,
             probe: None,
             parts: None,
             unmatched: None,
@@ -182,16 +175,11 @@ impl<'e> HashJoin<'e> {
         }
     }
 
-    /// Reads a right side as a whole. What does not fit is not charged any longer.
+    /// Reads a right side as a whole.
     pub(crate) fn read_build(node: &'e HashNode, run: &mut Run<'e>) -> Result<Arc<Build>> {
         let mut build = Build::new(node);
-        match build.read(node, run) {
-            Ok(()) => Ok(Arc::new(build)),
-            Err(error) => {
-                run.memory.release(build.bytes);
-                Err(error)
-            }
-        }
+        build.read(node, run)?;
+        Ok(Arc::new(build))
     }
 
     /// Whether the left side has rows, if that decides whether the right side is to be read.
@@ -221,19 +209,16 @@ impl<'e> HashJoin<'e> {
         let mut build = Build::new(self.node);
         while let Some(batch) = right.next(run)? {
             let bytes = batch_bytes(&batch);
-            if !run.memory.admits(self.bytes, bytes) && !self.node.null_aware {
-                let read = (&mut build.rows, &mut self.bytes);
+            if self.node.null_aware {
+                build.held.charge(&mut run.memory, bytes)?;
+            } else if !build.held.admit(&mut run.memory, bytes) {
+                let read = (&mut build.rows, &mut build.held);
                 self.parts = Some(Parts::divide(self.node, run, read, batch, &mut right, &mut self.left)?);
                 return self.next_part(run).map(|_| ());
             }
-            match self.node.null_aware {
-                true => run.memory.charge(bytes)?,
-                false => run.memory.take(bytes),
-            }
-            self.bytes += bytes;
             build.add(batch);
         }
-        self.bytes += build.index(self.node, run)?;
+        build.index(self.node, run)?;
         self.start_probing(build);
         self.filter_left();
         Ok(())
@@ -248,20 +233,17 @@ impl<'e> HashJoin<'e> {
 
     /// Goes to the next part on disk. Whether there is one.
     fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
-        run.memory.release(std::mem::take(&mut self.bytes));
         self.build = Arc::default();
         self.unmatched = None;
         let Some(parts) = &mut self.parts else { return Ok(false) };
         let Some(rows) = parts.next_right(self.node, run)? else { return Ok(false) };
         let bytes = batch_bytes(&rows);
-        match run.memory.admits(0, bytes) {
-            true => run.memory.take(bytes),
-            false => run.memory.charge(bytes)?,
-        }
-        self.bytes = bytes;
         let mut build = Build::new(self.node);
+        if !build.held.admit(&mut run.memory, bytes) {
+            build.held.charge(&mut run.memory, bytes)?;
+        }
         build.add(rows);
-        self.bytes += build.index(self.node, run)?;
+        build.index(self.node, run)?;
         self.start_probing(build);
         Ok(true)
     }

@@ -47,7 +47,8 @@ fn number<'e>(
 }
 
 pub(crate) struct LimitRows<'e> {
-    input: Running<'e>,
+    /// None once no more rows of it are wanted: what it holds is given back.
+    input: Option<Running<'e>>,
     limit: &'e Limit,
     counts: Option<Counts>,
     /// How many rows may be wanted.
@@ -58,20 +59,23 @@ pub(crate) struct LimitRows<'e> {
 
 impl<'e> LimitRows<'e> {
     pub(crate) fn new(input: Running<'e>, limit: &'e Limit) -> LimitRows<'e> {
-        LimitRows { input, limit, counts: None, expected: None, tie: None }
+        LimitRows { input: Some(input), limit, counts: None, expected: None, tie: None }
     }
 
-    /// Whether rows that equal the last one in the order follow it.
-    fn ties(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let (Some(slots), Some(last)) = (&self.limit.ties, &self.tie) else { return Ok(None) };
-        let Some(mut batch) = self.input.next(run)? else {
-            self.tie = None;
-            return Ok(None);
-        };
-        let equal = batch.rows().take_while(|row| slots.iter().all(|&slot| row[slot] == last[slot])).count();
-        if equal < batch.len() {
-            self.tie = None;
+    /// The next rows of the input.
+    fn read(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        match &mut self.input {
+            Some(input) => input.next(run),
+            None => Ok(None),
         }
+    }
+
+    /// The rows that equal the last one in the order and follow it.
+    fn ties(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let (Some(slots), Some(last)) = (&self.limit.ties, self.tie.take()) else { return Ok(None) };
+        let Some(mut batch) = self.read(run)? else { return Ok(None) };
+        let equal = batch.rows().take_while(|row| slots.iter().all(|&slot| row[slot] == last[slot])).count();
+        self.tie = (equal == batch.len()).then_some(last);
         batch.truncate(equal);
         Ok((!batch.is_empty()).then_some(batch))
     }
@@ -103,7 +107,8 @@ impl<'e> Operator<'e> for LimitRows<'e> {
                 let expected = self.expected.map(|rows| counts.offset.saturating_add(rows as u64));
                 let needed = counts.needed().into_iter().chain(expected).min();
                 if let Some(needed) = needed.filter(|_| self.limit.ties.is_none()) {
-                    self.input.expect_few(usize::try_from(needed).unwrap_or(usize::MAX));
+                    let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+                    self.input.iter_mut().for_each(|input| input.expect_few(needed));
                 }
                 counts
             }
@@ -111,9 +116,13 @@ impl<'e> Operator<'e> for LimitRows<'e> {
         loop {
             if counts.count == Some(0) {
                 self.counts = Some(counts);
-                return self.ties(run);
+                let ties = self.ties(run)?;
+                if ties.is_none() {
+                    self.input = None;
+                }
+                return Ok(ties);
             }
-            let Some(mut batch) = self.input.next(run)? else { return Ok(None) };
+            let Some(mut batch) = self.read(run)? else { return Ok(None) };
             let skipped = usize::try_from(counts.offset).unwrap_or(usize::MAX).min(batch.len());
             batch.skip(skipped);
             counts.offset -= skipped as u64;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::plan::node::{JoinKind, LoopNode};
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::{Operator, Running, operator};
 use crate::types::Value;
 
@@ -19,7 +19,7 @@ pub(crate) struct LoopJoin<'e> {
     matched: Vec<bool>,
     probe: Option<Probe<'e>>,
     unmatched: Option<usize>,
-    bytes: usize,
+    held: Held,
 }
 
 /// Where the join stands: in the left side's batch, and within the right side for its current row.
@@ -34,7 +34,8 @@ struct Probe<'e> {
 
 impl<'e> LoopJoin<'e> {
     pub(crate) fn new(node: &'e LoopNode, left: Running<'e>) -> LoopJoin<'e> {
-        LoopJoin { node, left, kept: None, matched: Vec::new(), probe: None, unmatched: None, bytes: 0 }
+        let (matched, held) = (Vec::new(), Held::default());
+        LoopJoin { node, left, kept: None, matched, probe: None, unmatched: None, held }
     }
 
     fn width(&self) -> usize {
@@ -46,9 +47,7 @@ impl<'e> LoopJoin<'e> {
         let mut right = operator(&self.node.right, run)?;
         let mut kept = Batch::new(self.node.right.width);
         while let Some(batch) = right.next(run)? {
-            let bytes: usize = batch.rows().map(row_bytes).sum();
-            run.memory.charge(bytes)?;
-            self.bytes += bytes;
+            self.held.charge(&mut run.memory, batch.rows().map(row_bytes).sum())?;
             kept.append(batch);
         }
         if matches!(self.node.kind, JoinKind::Right | JoinKind::Full) {
@@ -206,7 +205,8 @@ impl<'e> Operator<'e> for LoopJoin<'e> {
                         return Ok(self.rest(0));
                     }
                     None => {
-                        run.memory.release(std::mem::take(&mut self.bytes));
+                        self.kept = Some(Batch::new(self.node.right.width));
+                        self.held.clear();
                         return Ok(None);
                     }
                 },

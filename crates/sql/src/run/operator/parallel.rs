@@ -20,8 +20,7 @@ use crate::plan::node::{AggregateCall, AggregateNode, HashNode, JoinKind, Node, 
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::large_values::LargeValues;
-use crate::run::memory::Memory;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Memory, row_bytes};
 use crate::run::operator::aggregate::{Aggregate, Groups};
 use crate::run::operator::hash_join::HashJoin;
 use crate::run::operator::operator;
@@ -169,9 +168,7 @@ fn read_builds<'e>(joins: &[(usize, &'e HashNode)], run: &mut Run<'e>) -> Result
 /// Gives back the memory of right sides.
 fn forget_builds(joins: &[(usize, &HashNode)], run: &mut Run<'_>) {
     for (id, _) in joins {
-        if let Some(build) = run.builds.remove(id) {
-            run.memory.release(build.bytes);
-        }
+        run.builds.remove(id);
     }
 }
 

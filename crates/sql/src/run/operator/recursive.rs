@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::plan::node::RecursiveNode;
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::distinct::RowSet;
 use crate::run::operator::{Operator, Running, operator};
 
@@ -60,7 +60,7 @@ pub(crate) struct Recursion<'e> {
     round: Option<Running<'e>>,
     /// What the round under way has added.
     added: Vec<Batch>,
-    bytes: usize,
+    held: Held,
     seen: Option<RowSet>,
 }
 
@@ -68,7 +68,7 @@ impl<'e> Recursion<'e> {
     pub(crate) fn new(node: &'e RecursiveNode, first: Running<'e>) -> Recursion<'e> {
         let width = node.first.width;
         let seen = node.distinct.then(|| RowSet::new(width, (0..width).collect()));
-        Recursion { node, round: Some(first), added: Vec::new(), bytes: 0, seen }
+        Recursion { node, round: Some(first), added: Vec::new(), held: Held::default(), seen }
     }
 }
 
@@ -84,19 +84,16 @@ impl<'e> Operator<'e> for Recursion<'e> {
                 if batch.is_empty() {
                     continue;
                 }
-                let bytes: usize = batch.rows().map(row_bytes).sum();
-                run.memory.charge(bytes)?;
-                self.bytes += bytes;
+                self.held.charge(&mut run.memory, batch.rows().map(row_bytes).sum())?;
                 self.added.push(batch.clone());
                 return Ok(Some(batch));
             }
-            let added = std::mem::take(&mut self.added);
-            run.memory.release(std::mem::take(&mut self.bytes));
+            let (added, held) = (std::mem::take(&mut self.added), std::mem::take(&mut self.held));
             if added.is_empty() {
                 self.round = None;
                 return Ok(None);
             }
-            run.set_work_table(self.node.work_table, Rc::new(added));
+            run.set_work_table(self.node.work_table, added, held);
             self.round = Some(operator(&self.node.again, run)?);
         }
     }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::plan::node::{Limit, Plan, SortKey};
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::limit::Counts;
 use crate::run::operator::parallel::{PartWork, in_parallel};
 use crate::run::operator::sorted_rows::{Sorted, merge_sorted};
@@ -35,8 +35,8 @@ pub(crate) struct Sort<'e> {
 
 enum State {
     Collecting,
-    /// Sorted parts, and what they are charged.
-    Memory(Vec<Sorted>, usize),
+    /// Sorted parts, and what they take.
+    Memory(Vec<Sorted>, Held),
     Merging(Merging),
 }
 
@@ -44,7 +44,7 @@ enum State {
 #[derive(Default)]
 struct Collected {
     rows: Batch,
-    bytes: usize,
+    held: Held,
     /// The last of the first rows that are wanted, once there are that many: rows that come later must be before it.
     cutoff: Option<Vec<Value>>,
 }
@@ -59,8 +59,7 @@ impl Collected {
         batch.rows().map(row_bytes).sum()
     }
 
-    fn append(&mut self, batch: Batch, bytes: usize) {
-        self.bytes += bytes;
+    fn append(&mut self, batch: Batch) {
         if self.rows.is_empty() {
             self.rows = batch;
         } else {
@@ -69,23 +68,15 @@ impl Collected {
     }
 
     /// Adds a batch that was admitted and is charged.
-    fn add(
-        &mut self,
-        run: &mut Run<'_>,
-        batch: Batch,
-        bytes: usize,
-        (keys, needed): (&[SortKey], Option<u64>),
-    ) {
-        self.append(batch, bytes);
+    fn add(&mut self, batch: Batch, keys: &[SortKey], needed: Option<u64>) {
+        self.append(batch);
         let Some(needed) = needed else { return };
         if self.rows.len() as u64 > 2 * needed + BATCH_ROWS as u64 {
             let (width, needed) = (self.rows.width(), needed as usize);
             let first = Sorted::new(std::mem::take(&mut self.rows), keys).next(needed);
             self.rows = first.unwrap_or_else(|| Batch::new(width));
             self.cutoff = needed.checked_sub(1).map(|last| self.rows.row(last).to_vec());
-            let kept: usize = self.rows.rows().map(row_bytes).sum();
-            run.memory.release(self.bytes - kept.min(self.bytes));
-            self.bytes = kept;
+            self.held.shrink_to(self.rows.rows().map(row_bytes).sum());
         }
     }
 }
@@ -108,10 +99,10 @@ impl<'e> PartWork<'e> for SortedPart<'e, '_> {
         let mut collected = Collected::default();
         while let Some(mut batch) = input.next(run)? {
             let bytes = collected.admit(&mut batch, self.keys);
-            run.memory.charge(bytes)?;
-            collected.add(run, batch, bytes, (self.keys, self.needed));
+            collected.held.charge(&mut run.memory, bytes)?;
+            collected.add(batch, self.keys, self.needed);
         }
-        Ok((Sorted::new(collected.rows, self.keys), collected.bytes))
+        Ok((Sorted::new(collected.rows, self.keys), collected.held.bytes()))
     }
 }
 
@@ -133,9 +124,9 @@ impl<'e> Sort<'e> {
         let work = SortedPart { input: self.input, keys: &self.keys, needed };
         if let Some(parts) = in_parallel(self.input, run, &work)? {
             let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
-            if run.memory.has_room(bytes) {
-                run.memory.charge(bytes)?;
-                return Ok(State::Memory(parts.into_iter().map(|(sorted, _)| sorted).collect(), bytes));
+            let mut held = Held::default();
+            if held.charge(&mut run.memory, bytes).is_ok() {
+                return Ok(State::Memory(parts.into_iter().map(|(sorted, _)| sorted).collect(), held));
             }
         }
         self.collect_alone(run, needed)
@@ -148,22 +139,20 @@ impl<'e> Sort<'e> {
         let mut runs = SortedRuns::default();
         while let Some(mut batch) = input.next(run)? {
             let bytes = collected.admit(&mut batch, &self.keys);
-            if !run.memory.admits(collected.bytes, bytes) {
+            if !collected.held.admit(&mut run.memory, bytes) {
                 // The batch, which is in memory anyway, goes with them.
-                run.memory.take(bytes);
-                collected.append(batch, bytes);
+                collected.held.take(&mut run.memory, bytes);
+                collected.append(batch);
                 runs.sort(std::mem::take(&mut collected.rows), &self.keys)?;
-                run.memory.release(std::mem::take(&mut collected.bytes));
+                collected.held.clear();
                 continue;
             }
-            run.memory.take(bytes);
-            collected.add(run, batch, bytes, (&self.keys, needed));
+            collected.add(batch, &self.keys, needed);
         }
         if runs.is_empty() {
-            return Ok(State::Memory(vec![Sorted::new(collected.rows, &self.keys)], collected.bytes));
+            return Ok(State::Memory(vec![Sorted::new(collected.rows, &self.keys)], collected.held));
         }
         runs.sort(collected.rows, &self.keys)?;
-        run.memory.release(collected.bytes);
         Ok(State::Merging(runs.merge()?))
     }
 }
@@ -174,11 +163,11 @@ impl<'e> Operator<'e> for Sort<'e> {
             self.state = self.collect(run)?;
         }
         match &mut self.state {
-            State::Memory(parts, bytes) => {
+            State::Memory(parts, held) => {
                 let batch = merge_sorted(parts, &self.keys, BATCH_ROWS);
                 if batch.is_none() {
                     parts.clear();
-                    run.memory.release(std::mem::take(bytes));
+                    held.clear();
                 }
                 Ok(batch)
             }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::plan::node::{HashNode, JoinKind};
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::row_bytes;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::Running;
 use crate::run::operator::join_index::BYTES_PER_ROW;
 use crate::run::order::hash_slots;
@@ -86,7 +86,7 @@ impl Parts {
     pub(crate) fn divide<'e>(
         node: &HashNode,
         run: &mut Run<'e>,
-        (read, charged): (&mut Batch, &mut usize),
+        (read, held): (&mut Batch, &mut Held),
         batch: Batch,
         right: &mut Running<'e>,
         left: &mut Running<'e>,
@@ -95,7 +95,7 @@ impl Parts {
         scatter(node, run, &mut parts, read, 0, true)?;
         // The sides need the memory for their own operators.
         *read = Batch::default();
-        run.memory.release(std::mem::take(charged));
+        held.clear();
         scatter(node, run, &mut parts, &batch, 0, true)?;
         while let Some(batch) = right.next(run)? {
             scatter(node, run, &mut parts, &batch, 0, true)?;

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::plan::node::{AggregateCall, SortKey};
 use crate::run::Run;
 use crate::run::batch::Batch;
+use crate::run::memory::Held;
 use crate::run::operator::accumulate::{State, feeding_order, keeps_rows};
 use crate::run::operator::sorted_rows::Sorted;
 use crate::run::spill::{Merging, SortedRuns, Writer};
@@ -17,8 +18,8 @@ use crate::types::Value;
 /// The kept rows of all calls: how much they take in memory, and those in files.
 #[derive(Default)]
 pub(crate) struct SpilledStates {
-    /// What the rows in memory are charged.
-    bytes: usize,
+    /// What the rows in memory take.
+    held: Held,
     /// By the calls' positions; empty as long as nothing was written.
     calls: Vec<Option<SpilledCall>>,
 }
@@ -36,9 +37,10 @@ struct SpilledCall {
 impl SpilledStates {
     /// Counts rows that the states keep. Whether they are to be written.
     pub(crate) fn add(&mut self, run: &mut Run<'_>, bytes: usize) -> bool {
-        let is_full = !run.memory.admits(self.bytes, bytes);
-        run.memory.take(bytes);
-        self.bytes += bytes;
+        let is_full = !self.held.admit(&mut run.memory, bytes);
+        if is_full {
+            self.held.take(&mut run.memory, bytes);
+        }
         is_full
     }
 
@@ -66,7 +68,7 @@ impl SpilledStates {
             spilled.runs.push(writer, &spilled.keys)?;
             run.check_interrupt()?;
         }
-        run.memory.release(std::mem::take(&mut self.bytes));
+        self.held.clear();
         Ok(())
     }
 
@@ -94,8 +96,8 @@ impl SpilledStates {
     }
 
     /// Forgets all rows.
-    pub(crate) fn clear(&mut self, run: &mut Run<'_>) {
-        run.memory.release(std::mem::take(&mut self.bytes));
+    pub(crate) fn clear(&mut self) {
+        self.held.clear();
         self.calls.clear();
     }
 }

@@ -24,6 +24,8 @@ const READ_MAX: usize = 4;
 /// Where a full batch is.
 enum BatchLocation {
     Memory(Batch),
+    /// In memory, as it would be in the file.
+    Packed(Box<[u8]>),
     /// Its offset in the file, and its length there.
     File(u64, usize),
 }
@@ -35,6 +37,8 @@ pub(crate) struct KeptRows {
     /// What is in memory, and for how much of it there is room.
     bytes: usize,
     memory: Memory,
+    /// Whether batches in memory are packed.
+    is_packed: bool,
     file: Option<File>,
     /// What the rows take where they are stored, about.
     stored: u64,
@@ -53,12 +57,18 @@ impl KeptRows {
             last: Batch::new(0),
             bytes: 0,
             memory,
+            is_packed: false,
             file: None,
             stored: 0,
             end: 0,
             read: Vec::new(),
             buffer: Vec::new(),
         }
+    }
+
+    /// Packs the rows in memory: they take less of it, and each reading unpacks them, a batch at a time.
+    pub(crate) fn packed(self) -> KeptRows {
+        KeptRows { is_packed: true, ..self }
     }
 
     /// How many rows there are.
@@ -119,13 +129,24 @@ impl KeptRows {
 
     fn close_batch(&mut self) -> Result<()> {
         let batch = std::mem::replace(&mut self.last, Batch::new(0));
-        let bytes: usize = batch.rows().map(row_bytes).sum();
+        if self.is_packed {
+            encode(&batch, &mut self.buffer);
+        }
+        let bytes = match self.is_packed {
+            true => self.buffer.len(),
+            false => batch.rows().map(row_bytes).sum(),
+        };
         if self.memory.charge(bytes).is_ok() {
             self.bytes += bytes;
-            self.full.push(BatchLocation::Memory(batch));
+            self.full.push(match self.is_packed {
+                true => BatchLocation::Packed(self.buffer.as_slice().into()),
+                false => BatchLocation::Memory(batch),
+            });
             return Ok(());
         }
-        encode(&batch, &mut self.buffer);
+        if !self.is_packed {
+            encode(&batch, &mut self.buffer);
+        }
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(tempfile::tempfile().map_err(failed)?),
@@ -159,24 +180,30 @@ impl KeptRows {
         if number == self.full.len() {
             return Ok(&self.last);
         }
-        match self.full.get(number).ok_or_else(no_row)? {
-            BatchLocation::Memory(batch) => Ok(batch),
-            &BatchLocation::File(offset, length) => {
-                match self.read.iter().position(|(known, _)| *known == number) {
-                    Some(0) => {}
-                    Some(place) => self.read[..=place].rotate_right(1),
-                    None => {
+        let location = self.full.get(number).ok_or_else(no_row)?;
+        if let BatchLocation::Memory(batch) = location {
+            return Ok(batch);
+        }
+        match self.read.iter().position(|(known, _)| *known == number) {
+            Some(0) => {}
+            Some(place) => self.read[..=place].rotate_right(1),
+            None => {
+                let batch = match location {
+                    BatchLocation::Packed(bytes) => decode(bytes)?,
+                    &BatchLocation::File(offset, length) => {
                         let file = self.file.as_mut().ok_or_else(no_row)?;
                         self.buffer.resize(length, 0);
                         file.seek(SeekFrom::Start(offset)).map_err(failed)?;
                         file.read_exact(&mut self.buffer).map_err(failed)?;
-                        self.read.truncate(READ_MAX - 1);
-                        self.read.insert(0, (number, decode(&self.buffer)?));
+                        decode(&self.buffer)?
                     }
-                }
-                Ok(&self.read[0].1)
+                    BatchLocation::Memory(_) => return Err(no_row()),
+                };
+                self.read.truncate(READ_MAX - 1);
+                self.read.insert(0, (number, batch));
             }
         }
+        Ok(&self.read[0].1)
     }
 
     /// Lends all rows, in order.
@@ -205,8 +232,10 @@ mod tests {
 
     #[test]
     fn rows_are_there_in_any_order_in_memory_and_in_a_file() {
-        for limit in [0, 100_000, usize::MAX] {
-            let mut kept = KeptRows::new(Memory::new(limit));
+        for (limit, is_packed) in
+            [0, 100_000, usize::MAX].into_iter().flat_map(|limit| [(limit, false), (limit, true)])
+        {
+            let mut kept = KeptRows { is_packed, ..KeptRows::new(Memory::new(limit)) };
             let count = 3 * BATCH_ROWS + 7;
             for round in 0..2 {
                 (0..count).for_each(|number| kept.push(&row(number)).expect("a temporary file"));

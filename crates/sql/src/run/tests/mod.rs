@@ -15,9 +15,12 @@ use crate::catalog::{
 };
 use crate::error::{Result, SqlError};
 use crate::parse::parse;
-use crate::plan::statement::BoundRowRules;
+use crate::plan::statement::{Action, BoundRowRules};
 use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::plan::{Known, Planned, plan};
+use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
+use crate::run::parameters::Parameters;
+use crate::run::{Run, operator};
 use crate::storage::engine_type;
 use crate::types::text::to_text;
 use crate::types::{Environment, Modifier, PlainEnvironment, Type, Value};
@@ -178,6 +181,28 @@ impl Fixture {
     /// Runs a statement in a transaction: the rows that it returns, as text, or how many it has written.
     pub(super) fn try_run(&self, text: &str) -> Result<Vec<String>> {
         self.run_with(text, &[], crate::run::memory::MEMORY_BYTES_DEFAULT)
+    }
+
+    /// How much of the memory a query's operators hold when they are dropped after at most this many batches.
+    pub(super) fn left_of_memory(&self, text: &str, batches: usize) -> usize {
+        let planned = plan(&self.bound(text).unwrap(), self).unwrap();
+        let Action::Query(query) = &planned.action else { panic!("{text} is no query") };
+        let (snapshot, mut environment) = (self.database.snapshot().unwrap(), PlainEnvironment::new(0));
+        let memory = Memory::new(MEMORY_BYTES_DEFAULT);
+        let parameters = Parameters::Values(&[]);
+        let mut run = Run::new(&snapshot, None, &mut environment, parameters, planned.sizes, memory);
+        planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
+        let mut rows = operator::operator(query, &mut run).unwrap();
+        for _ in 0..batches {
+            if rows.next(&mut run).unwrap().is_none() {
+                break;
+            }
+        }
+        drop(rows);
+        // What the statement keeps until its end: results of subqueries, common table expressions, shared right sides.
+        run.numbered = None;
+        run.builds.clear();
+        run.memory.used()
     }
 
     pub(super) fn run_with(&self, text: &str, parameters: &[Value], memory: usize) -> Result<Vec<String>> {

@@ -210,3 +210,56 @@ fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows.sort();
     rows
 }
+
+/// Statements whose operators are left before their end, or keep rows for a part of the statement.
+const LEFT_EARLY: [&str; 12] = [
+    "SELECT a, (SELECT i.c FROM big i WHERE i.a > o.a ORDER BY i.c, i.a LIMIT 1) FROM big o",
+    "SELECT a, (SELECT q.a > 0 FROM (SELECT DISTINCT c, a FROM big WHERE a > o.a) q LIMIT 1 OFFSET 50) FROM big o",
+    "SELECT a, (SELECT count(DISTINCT i.d) FROM big i WHERE i.a > o.a GROUP BY i.c ORDER BY 1 LIMIT 1) FROM big o",
+    "SELECT o.a, q.a > 0 FROM big o, LATERAL (SELECT l.a FROM big l JOIN big r ON l.c = r.c WHERE l.a > o.a LIMIT 1) q",
+    "SELECT o.a, q.a > 0 FROM big o, LATERAL (SELECT l.a FROM big l JOIN big r ON l.b + r.b < o.a LIMIT 1) q",
+    "SELECT a, cardinality(ARRAY(SELECT i.c FROM big i WHERE i.a BETWEEN o.a AND o.a + 1000)) FROM big o",
+    "SELECT a, o.c IN (SELECT i.c FROM big i WHERE i.a BETWEEN o.a + 1 AND o.a + 1000 AND random() >= 0) FROM big o",
+    "SELECT a, (WITH q AS MATERIALIZED (SELECT c FROM big i WHERE i.a BETWEEN o.a AND o.a + 1000) \
+     SELECT count(*) FROM q AS x) FROM big o",
+    "SELECT a, (WITH RECURSIVE q AS (SELECT o.a AS n UNION SELECT n + 1 FROM q) SELECT n FROM q LIMIT 1 OFFSET 500) \
+     FROM big o",
+    "SELECT o.a, q.a > 0 FROM big o, LATERAL (SELECT a FROM big i WHERE i.a BETWEEN o.a AND o.a + 1000 \
+     EXCEPT SELECT o.a + 1 LIMIT 1) q",
+    "SELECT o.a, q.n FROM big o, LATERAL (SELECT sum(i.a) OVER (ORDER BY i.c, i.a) AS n FROM big i \
+     WHERE i.a BETWEEN o.a AND o.a + 1000 LIMIT 1) q",
+    "SELECT a, d NOT IN (SELECT i.d FROM big i WHERE i.d IS NOT NULL AND i.a > 1000) FROM big o",
+];
+
+#[test]
+fn operators_that_are_left_before_their_end_give_their_memory_back() {
+    let f = fixture();
+    for text in LEFT_EARLY {
+        let text = text.replace("FROM big o", "FROM (SELECT * FROM big WHERE a <= 12) o");
+        for batches in [0, 1, usize::MAX] {
+            assert_eq!(f.left_of_memory(&text, batches), 0, "{text} after {batches} batches");
+        }
+        let (mut wanted, mut found) = (f.run(&text), f.run_with(&text, &[], 500_000).expect("it is enough"));
+        wanted.sort();
+        found.sort();
+        assert_eq!(found, wanted, "{text}");
+    }
+}
+
+#[test]
+fn whole_statements_hold_nothing_when_they_are_left() {
+    let f = fixture();
+    for text in [
+        "SELECT l.a, r.a FROM big l LEFT JOIN big r ON l.c = r.c ORDER BY l.a + r.a",
+        "SELECT c, count(DISTINCT d), array_agg(a ORDER BY d) FROM big GROUP BY ROLLUP (c)",
+        "SELECT a, rank() OVER (PARTITION BY b ORDER BY c) FROM big",
+        "SELECT c, d FROM big INTERSECT ALL SELECT c, d FROM big WHERE b < 5",
+        "SELECT DISTINCT c, d FROM big UNION SELECT c, a FROM big LIMIT 2000",
+        "SELECT a FROM big WHERE d NOT IN (SELECT b FROM big)",
+        "(SELECT c FROM big ORDER BY a LIMIT 10) UNION ALL (SELECT c FROM big ORDER BY d LIMIT 2000)",
+    ] {
+        for batches in [0, 1, 2, usize::MAX] {
+            assert_eq!(f.left_of_memory(text, batches), 0, "{text} after {batches} batches");
+        }
+    }
+}

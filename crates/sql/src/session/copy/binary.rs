@@ -123,7 +123,7 @@ impl Connection {
         table: &str,
         columns: &[CopyColumn],
     ) -> Result<KeptRows> {
-        let mut rows = KeptRows::new(self.environment.memory());
+        let mut rows = KeptRows::new(self.environment.memory()).packed();
         let mut incoming = Rows::default();
         let mut data = Vec::new();
         loop {

@@ -139,7 +139,7 @@ impl Connection {
     ) -> Result<KeptRows> {
         let is_csv = options.format == CopyFormat::Csv;
         let mut lines = if is_csv { Lines::of_csv(&options.dialect) } else { Lines::of_text() };
-        let mut rows = KeptRows::new(self.environment.memory());
+        let mut rows = KeptRows::new(self.environment.memory()).packed();
         let mut data = Vec::new();
         loop {
             data.clear();

@@ -1,0 +1,149 @@
+//! Memory of statements as a whole database counts it: however a statement ends, it gives back what it has leased.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use heddle_sql::{Connection, ResultSink, Sql, SqlError, SqlState};
+use heddledb::{Database, Durability, Options};
+
+fn with_rows() -> (Sql, Connection) {
+    let database = Database::in_memory_with(Options::default().durability(Durability::None));
+    let sql = Sql::new(&database.expect("a database in memory")).expect("SQL on an empty database");
+    let mut connection = sql.connect(Default::default()).expect("a connection");
+    connection
+        .query(
+            "create table t (a int primary key, b int, c text); \
+             insert into t select g, g % 100, repeat('c', 20) || g from generate_series(1, 30000) g",
+        )
+        .expect("rows");
+    (sql, connection)
+}
+
+/// What holds several megabytes at its end, and what ends early.
+const LARGE: [&str; 8] = [
+    "select * from t order by c, a limit 20000 offset 5",
+    "select l.a from t l join t r on l.c = r.c limit 3",
+    "select c, count(*), count(distinct a) from t group by c limit 1",
+    "select a, sum(a) over (order by c) from t limit 1",
+    "select distinct c, a from t limit 29000",
+    "select c from t intersect select c from t limit 3",
+    "with q as materialized (select * from t) select * from q limit 1",
+    "select * from t where a in (select b from t order by c) limit 1",
+];
+
+#[track_caller]
+fn assert_free(sql: &Sql, after: &str) {
+    let statistics = sql.statistics();
+    let counter = statistics.iter().find(|it| it.name == "work_memory_bytes").expect("a statistic");
+    assert_eq!(counter.value, 0, "after {after}");
+}
+
+#[test]
+fn a_statement_that_ends_has_given_back_its_memory() {
+    let (sql, mut connection) = with_rows();
+    for _ in 0..3 {
+        for text in LARGE {
+            connection.query(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_free(&sql, text);
+            let failing = format!("select 1 / (q.* is null)::int from ({text}) q");
+            let error = connection.query(&failing).expect_err(&failing);
+            assert_eq!(error.state().as_str(), "22012");
+            assert_free(&sql, &failing);
+        }
+        connection.query("set work_mem = '64kB'").expect("a setting");
+        let error = connection.query("with q as materialized (select * from t) select count(*) from q");
+        assert_eq!(error.expect_err("it does not fit").state(), SqlState::OUT_OF_MEMORY);
+        assert_free(&sql, "53200");
+        connection.query("reset work_mem").expect("a setting");
+    }
+}
+
+#[test]
+fn cursors_give_back_their_memory_when_they_are_closed() {
+    let (sql, mut connection) = with_rows();
+    for end in ["close all", "close c", "rollback", "commit", "savepoint s; rollback to s; close c"] {
+        for text in LARGE {
+            connection
+                .query(&format!("begin; declare c cursor for {text}; fetch 1 from c"))
+                .expect("a cursor");
+            connection.query(end).unwrap_or_else(|error| panic!("{end}: {error}"));
+            if end.contains("close") {
+                assert_free(&sql, &format!("{end} of {text}"));
+                connection.query("commit").expect("committed");
+            }
+            assert_free(&sql, &format!("{end} of {text}"));
+        }
+    }
+    connection.query("begin; declare c cursor with hold for select * from t; commit").expect("it is held");
+    connection.query("fetch 100 from c; close c").expect("rows");
+    assert_free(&sql, "a held cursor");
+}
+
+/// Takes the rows of a portal.
+struct Count(usize);
+
+impl ResultSink for Count {
+    fn row(
+        &mut self,
+        _values: &[heddle_sql::Value],
+        _environment: &dyn heddle_sql::Environment,
+    ) -> Result<(), SqlError> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn portals_give_back_their_memory_when_they_are_left() {
+    let (sql, mut connection) = with_rows();
+    for text in LARGE {
+        connection.prepare("s", text, &[]).expect("prepared");
+        connection.bind("p", "s", Vec::new()).expect("bound");
+        let mut count = Count(0);
+        connection.execute("p", 1, &mut count).expect("a row");
+        assert_eq!(count.0, 1);
+        connection.close_portal("p");
+        assert_free(&sql, text);
+        connection.bind("p", "s", Vec::new()).expect("bound");
+        connection.execute("p", 1, &mut count).expect("a row");
+        connection.sync().expect("the portal ends with its transaction");
+        assert_free(&sql, text);
+        connection.close_statement("s");
+    }
+}
+
+#[test]
+fn a_canceled_statement_gives_back_its_memory() {
+    let (sql, mut connection) = with_rows();
+    let canceller = connection.canceller();
+    for text in LARGE {
+        // Without an end before it is canceled.
+        let endless = format!("select count(*) from ({text}) q, generate_series(1, 1000000000) order by 1");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The statement may not have begun when it is first canceled: it is canceled until it has ended.
+                while !stop.load(Ordering::Relaxed) {
+                    if sql.work_memory_used() > 0 {
+                        canceller.cancel();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            let ended = connection.query(&endless);
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(ended.expect_err(&endless).state(), SqlState::QUERY_CANCELED);
+        });
+        assert_free(&sql, &endless);
+    }
+}
+
+#[test]
+fn large_values_are_given_back_by_the_next_statement() {
+    let (sql, mut connection) = with_rows();
+    for _ in 0..3 {
+        connection.query("select length(repeat('x', 20000000))").expect("a length");
+        connection.query("select repeat('x', 30000000) from t where a < 3").expect("long texts");
+        connection.query("select 1").expect("another statement");
+        assert_free(&sql, "large values");
+    }
+}
