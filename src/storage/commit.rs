@@ -33,7 +33,7 @@ use self::after_images::{Unfeasible, after_images};
 pub(super) use self::install::install_row;
 use self::install::{install, preserve};
 pub(crate) use self::lock_writes::{Excluded, InOrder, WriteLocking};
-use self::lock_writes::{lock_writes, unlock};
+use self::lock_writes::{lock_order, lock_writes, unlock};
 use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::simple_writes::ChangedWord;
@@ -213,13 +213,15 @@ fn commit_any<T: WriteLocking>(
 ) -> Result<Stamp, CommitFailure> {
     let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
-    let mut pending = room_for_pending(&workspace.writes, arena)?;
+    // What takes no lock is done before the section, for which others may wait.
+    let mut pending = nothing_pending(&workspace.writes, (arena, guard))?;
+    let order = lock_order::<T>(&workspace.writes);
     let published = worker_context.published();
     let closes = enter(store, published, alone, workspace);
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::default();
     let context = (store, worker_context, guard, arena);
-    let locked = lock_writes(locking, context, &workspace.writes, &mut pending, &mut staged);
+    let locked = lock_writes(locking, context, (&workspace.writes, &order), &mut pending, &mut staged);
     let stamp = locked.and_then(|highest| {
         let floor = highest.max(workspace.last_stamp).max(store.epochs().schema_stamp());
         let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made, guard);
@@ -271,19 +273,27 @@ fn commit_any<T: WriteLocking>(
     stamp.map(|(stamp, _)| stamp)
 }
 
-/// Room for what becomes of each record that is written.
-fn room_for_pending<'a>(
+/// An entry for each record of the write set, in its order, of which nothing is known yet.
+fn nothing_pending<'a>(
     writes: &WriteSet,
-    arena: &'a Bump,
+    (arena, _pinned): (&'a Bump, &'a Guard),
 ) -> Result<ArenaVec<'a, Pending<'a>>, CommitFailure> {
     let (mut pending, records) = (ArenaVec::new_in(arena), writes.touched().len());
-    match pending.try_reserve_exact(records) {
-        Ok(()) => Ok(pending),
-        Err(_) => {
-            let refused = Refused::of(records * size_of::<Pending<'_>>());
-            Err(CommitFailure::Refused(refused.error(), Stamp::ZERO))
-        }
+    if pending.try_reserve_exact(records).is_err() {
+        let refused = Refused::of(records * size_of::<Pending<'_>>());
+        return Err(CommitFailure::Refused(refused.error(), Stamp::ZERO));
     }
+    pending.extend(writes.touched().iter().map(|touched| Pending {
+        // SAFETY: the call is pinned, so every record that it touched is alive.
+        record: unsafe { touched.record.as_record() },
+        word: 0,
+        locked: false,
+        has_blocks: false,
+        sliced: &[],
+        room_of_slices: None,
+        change: Change::Nothing,
+    }));
+    Ok(pending)
 }
 
 /// Installs what each record becomes. Nothing here can fail. Whether an index that is being built must catch up with it.

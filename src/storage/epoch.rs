@@ -17,6 +17,8 @@
 //! thread that set it. The gate is closed for microseconds (a phase change), or for as long as one transaction runs
 //! exclusively after too many aborted attempts.
 
+use std::time::Duration;
+
 use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Condvar, Mutex, RawMutex};
@@ -34,6 +36,10 @@ pub(crate) const FIRST: u64 = 1;
 const CLOSED: u64 = u64::MAX;
 /// Set in the global epoch's word while the gate is closed.
 const GATE: u64 = 1 << 63;
+
+/// A thread that waits for a commit section yields this many times before it sleeps, for as long at a time.
+const MAX_YIELDS: u32 = 64;
+const NAP: Duration = Duration::from_micros(20);
 
 /// The global epoch, and the gate.
 pub(crate) struct Epochs {
@@ -309,13 +315,17 @@ impl Epochs {
         let _latch = at(Activity::Latch);
         self.barrier.heavy();
         for published in worker_contexts {
-            let backoff = Backoff::new();
+            let (backoff, mut yields) = (Backoff::new(), 0);
             while published.shows_at_most(epoch) {
-                if backoff.is_completed() {
+                if !backoff.is_completed() {
+                    backoff.snooze();
+                } else if yields < MAX_YIELDS {
                     // The worker's thread may have been preempted in its commit section: yield to it.
                     std::thread::yield_now();
+                    yields += 1;
                 } else {
-                    backoff.snooze();
+                    // A commit of very many writes takes milliseconds: others need the processor.
+                    std::thread::sleep(NAP);
                 }
             }
         }

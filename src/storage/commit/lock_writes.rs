@@ -10,9 +10,9 @@ use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
 
 use super::slice_operations::{Plan, Staged};
-use super::{Change, CommitFailure, Pending};
+use super::{CommitFailure, Pending};
 use crate::base::atomics::Ordering;
-use crate::storage::record::{Record, RecordPointer};
+use crate::storage::record::RecordPointer;
 use crate::storage::split_columns::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::table::wait_a_little;
@@ -49,7 +49,24 @@ impl WriteLocking for InOrder {
     const EXCLUDED: bool = false;
 }
 
-/// Locks every record of the write set and adds an entry for each to `pending`, in the order of the write set.
+/// The records of a write set in the order in which they are locked, each with its position in the write set. The addresses are
+/// stored in the sorted array itself, so that a comparison does not touch the write set. Empty: the order of the write set.
+pub(super) type LockOrder = SmallVec<[(RecordPointer, u32); 32]>;
+
+/// In which order a commit locks its records: that of their addresses, unless the protocol excludes rivals.
+#[inline]
+pub(super) fn lock_order<T: WriteLocking>(writes: &WriteSet) -> LockOrder {
+    if T::EXCLUDED || writes.touched().len() == 1 {
+        return LockOrder::new();
+    }
+    let touched = writes.touched().iter();
+    let mut order: LockOrder =
+        touched.zip(0..).map(|(touched, position)| (touched.record, position)).collect();
+    order.sort_unstable_by_key(|&(record, _)| record);
+    order
+}
+
+/// Locks every record of the write set, of each of which `pending` has an entry, in the order of the write set.
 /// Operations on slices are staged instead. Returns the highest stamp that will be overwritten.
 ///
 /// # Errors
@@ -58,23 +75,10 @@ impl WriteLocking for InOrder {
 pub(super) fn lock_writes<'a, T: WriteLocking>(
     locking: &T,
     context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
-    writes: &WriteSet,
+    (writes, order): (&WriteSet, &LockOrder),
     pending: &mut ArenaVec<'a, Pending<'a>>,
     staged: &mut Staged<'a>,
 ) -> Result<Stamp, CommitFailure> {
-    for touched in writes.touched() {
-        // SAFETY: the call is pinned, so every record that it touched is alive.
-        let record: Record<'a> = unsafe { touched.record.as_record() };
-        pending.push(Pending {
-            record,
-            word: 0,
-            locked: false,
-            has_blocks: false,
-            sliced: &[],
-            room_of_slices: None,
-            change: Change::Nothing,
-        });
-    }
     let mut highest = Stamp::ZERO;
     let mut lock_one = |position: usize| {
         let entry = &mut pending[position];
@@ -86,12 +90,12 @@ pub(super) fn lock_writes<'a, T: WriteLocking>(
         highest = highest.max(Stamp::of(entry.word));
         Ok(())
     };
-    let all_locked = if T::EXCLUDED || writes.touched().len() == 1 {
+    let all_locked = if T::EXCLUDED || order.is_empty() {
         (0..writes.touched().len()).try_for_each(&mut lock_one)
     } else {
         // All commits lock in one order, so there is no deadlock: a thread that waits for a record holds only earlier
         // ones.
-        in_order(writes).into_iter().try_for_each(|(_, position)| lock_one(position as usize))
+        order.iter().try_for_each(|&(_, position)| lock_one(position as usize))
     };
     match all_locked {
         Ok(()) => Ok(highest),
@@ -192,14 +196,4 @@ pub(super) fn unlock(pending: &[Pending<'_>]) {
         // Release: pairs with the thread that reads or locks the word next; nothing was written in between.
         entry.record.word().store(entry.word, Ordering::Release);
     }
-}
-
-/// The records of the write set, sorted by address, each with its position in the write set. The addresses are stored in
-/// the sorted array itself, so that a comparison does not touch the write set.
-fn in_order(writes: &WriteSet) -> SmallVec<[(RecordPointer, u32); 32]> {
-    let touched = writes.touched().iter();
-    let mut order: SmallVec<[(RecordPointer, u32); 32]> =
-        touched.zip(0..).map(|(touched, position)| (touched.record, position)).collect();
-    order.sort_unstable_by_key(|&(record, _)| record);
-    order
 }
