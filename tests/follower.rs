@@ -6,6 +6,8 @@ mod added_columns;
 mod companion;
 #[path = "follower/copies.rs"]
 mod copies;
+#[path = "follower/dropped_tables.rs"]
+mod dropped_tables;
 #[path = "follower/faults.rs"]
 mod faults;
 #[path = "checkpoint/journal.rs"]

@@ -302,19 +302,8 @@ impl Store {
     /// # Errors
     /// The catalog is damaged.
     pub(crate) fn settle_schema(&self, guard: &Guard) -> Result<()> {
+        self.free_dropped(guard)?;
         for table in self.user_tables() {
-            if table.is_gone() {
-                self.tables.write().remove(&table.id());
-                self.retired.free_now(&table);
-                let definition = self.definition_in_catalog(table.id(), guard)?;
-                if definition.row_version() != table.row_version() {
-                    // A feed may still ask for what it was at its end.
-                    let (extended, _) = table.redefined(definition);
-                    extended.drop_table(1);
-                    self.retired.keep(Arc::new(extended));
-                }
-                continue;
-            }
             let definition = self.definition_in_catalog(table.id(), guard)?;
             let sequences = (&definition.identity_sequence.0, &table.definition().identity_sequence.0);
             let is_of_version = definition.row_version() == table.row_version();
@@ -323,6 +312,26 @@ impl Store {
             }
         }
         self.resolve_foreign_keys(guard)
+    }
+
+    /// Takes tables that were dropped out of the schema, and frees their memory at once. No other thread uses the store, and
+    /// what the epochs of the drops have changed is replayed.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn free_dropped(&self, guard: &Guard) -> Result<()> {
+        for table in self.user_tables().into_iter().filter(|table| table.is_gone()) {
+            self.tables.write().remove(&table.id());
+            self.retired.free_now(&table);
+            let definition = self.definition_in_catalog(table.id(), guard)?;
+            if definition.row_version() != table.row_version() {
+                // A feed may still ask for what it was at its end.
+                let (extended, _) = table.redefined(definition);
+                extended.drop_table(1);
+                self.retired.keep(Arc::new(extended));
+            }
+        }
+        Ok(())
     }
 
     /// Adds a table whose catalog rows have been committed.

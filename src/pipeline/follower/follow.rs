@@ -35,6 +35,8 @@ pub struct FollowerReport {
     pub checkpoints: u64,
     /// For how long it has worked, and not waited.
     pub busy: Duration,
+    /// Bytes of memory that the rows of its copy take.
+    pub memory_bytes: u64,
 }
 
 /// What the follower's two threads share.
@@ -183,6 +185,7 @@ impl Follower<'_, '_> {
                 ToFollower::End => break,
                 ToFollower::Begin { .. } => return Err(out_of_turn()),
             }
+            self.report.memory_bytes = replica.memory_bytes();
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::storage::reclaim::collect_all;
 use crate::storage::restore::{Overlap, Tools, apply_share, scatter};
 use crate::storage::store::Store;
 
-/// Deleted records are collected each time this much redo was replayed.
+/// Deleted records are collected, and dropped tables freed, each time this much redo was replayed.
 const SWEEP_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 256 << 20 };
 
 /// See the [module](self).
@@ -84,7 +84,7 @@ impl Replica {
         self.epoch = epoch;
         self.unswept += bytes;
         if self.unswept >= SWEEP_BYTES {
-            self.sweep();
+            self.sweep()?;
         }
         Ok(bytes)
     }
@@ -100,14 +100,27 @@ impl Replica {
         }
         self.tools.iter_mut().try_for_each(|tools| tools.begin_epoch(None))?;
         self.epoch = epoch;
-        self.sweep();
+        self.sweep()
+    }
+
+    /// Collects deleted records, and frees tables that were dropped. A record that is re-inserted has a later stamp than its deletion
+    /// had, so none is missed.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    fn sweep(&mut self) -> Result<()> {
+        // In the middle of a group, the rest of it may change a table that the group drops.
+        if self.chain.is_between_groups() {
+            self.store.free_dropped(&pin())?;
+        }
+        self.store.all_tables().iter().for_each(|table| collect_all(table, &pin()));
+        self.unswept = 0;
         Ok(())
     }
 
-    /// Collects deleted records. A record that is re-inserted has a later stamp than its deletion had, so none is missed.
-    fn sweep(&mut self) {
-        self.store.all_tables().iter().for_each(|table| collect_all(table, &pin()));
-        self.unswept = 0;
+    /// Bytes of memory that its rows take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.store.slabs().budget().used()
     }
 
     /// What is in it.
