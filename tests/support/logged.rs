@@ -205,9 +205,9 @@ pub fn segment(number: u32) -> std::path::PathBuf {
 pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = std::sync::mpsc::channel();
     let worker = thread::spawn(move || drop(done.send(work())));
-    match wait.recv_timeout(Duration::from_secs(20)) {
+    match wait.recv_timeout(Duration::from_secs(120)) {
         Ok(value) => value,
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: no end after twenty seconds"),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: no end after two minutes"),
         Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
             Err(panic) => std::panic::resume_unwind(panic),
             Ok(()) => unreachable!("the worker sends before it ends"),
