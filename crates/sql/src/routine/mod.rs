@@ -60,9 +60,12 @@ pub(crate) struct Routines {
     /// The conditions of triggers, by the triggers' oids.
     conditions: HashMap<u32, Arc<Query>>,
     depth: usize,
-    /// How many of the calls from the outermost one on are CALLs of bodies that may end transactions.
+    /// How many of the calls from the outermost one on are CALLs of bodies that may change the schema.
     direct: usize,
-    /// Whether a body has reached a COMMIT or ROLLBACK inside of an attempt, and must run as a chain of transactions.
+    /// Whether these may also end transactions: no block is open.
+    may_end: bool,
+    /// Whether a body has reached a COMMIT, a ROLLBACK or a schema change inside of an attempt, and must run beside the engine's
+    /// transactions.
     wants_chain: bool,
     /// Procedures that have ended transactions before.
     chains: HashSet<u32>,
@@ -110,14 +113,24 @@ impl Routines {
         procedure.is_some_and(|oid| self.chains.contains(&oid))
     }
 
-    /// Lets the body that is called next end transactions.
-    pub(crate) fn offer_chain(&mut self) {
-        (self.direct, self.wants_chain) = (1, false);
+    /// Lets the body that is called next change the schema and, if no block is open, end transactions.
+    pub(crate) fn offer_chain(&mut self, may_end: bool) {
+        (self.direct, self.may_end, self.wants_chain) = (1, may_end, false);
+    }
+
+    /// Lets the procedure that is called next end transactions, unless it has a definer's rights.
+    pub(crate) fn begin_chain(&mut self) {
+        (self.direct, self.may_end, self.wants_chain) = (0, true, false);
+    }
+
+    /// Whether a body has asked to be run as a chain: its attempt is given up.
+    fn is_given_up(&self) -> bool {
+        self.wants_chain
     }
 
     /// Whether that body has asked to be run as a chain of transactions; the offer ends.
     pub(crate) fn take_wish_for_chain(&mut self, procedure: Option<u32>) -> bool {
-        self.direct = 0;
+        (self.direct, self.may_end) = (0, false);
         let wants_chain = std::mem::take(&mut self.wants_chain);
         if wants_chain {
             self.chains.extend(procedure);
@@ -127,6 +140,11 @@ impl Routines {
 
     /// Whether the innermost body may end transactions.
     fn may_end_transactions(&self) -> bool {
+        self.may_end && self.may_change_schema()
+    }
+
+    /// Whether the innermost body may change the schema.
+    fn may_change_schema(&self) -> bool {
         self.depth > 0 && self.direct == self.depth
     }
 }

@@ -32,7 +32,7 @@ use crate::routine::footprint::accesses::row_functions;
 use crate::routine::footprint::expressions::calls_of;
 use crate::run::parameters::Parameters;
 use crate::run::{Access, KeptRows, evaluate_alone, execute, execute_compiled};
-use crate::session::{KnownNow, SessionEnvironment, Transaction};
+use crate::session::{BodyPoint, Connection, KnownNow, SessionEnvironment};
 use crate::types::record::RecordField;
 use crate::types::{Environment, Type, Value};
 
@@ -57,15 +57,15 @@ pub(crate) struct Execution<'a> {
 pub(crate) enum Door<'a> {
     /// The attempt of the statement that called the body.
     Attempt(Access<'a>),
-    /// The session's transaction, which the body may end: each statement is an access of its own.
-    Chain(&'a mut Transaction),
+    /// The session's transaction, which the body may end: each statement is an access of its own, or a schema change.
+    Chain(&'a mut Connection),
 }
 
 /// A point to which a block with handlers goes back.
 pub(crate) enum BodySavepoint {
     /// None: nothing can be written.
     Attempt(Option<heddledb::Savepoint>),
-    Chain(heddledb::SessionSavepoint),
+    Chain(BodyPoint),
 }
 
 impl Execution<'_> {
@@ -76,7 +76,7 @@ impl Execution<'_> {
     ) -> Result<T> {
         match &mut self.door {
             Door::Attempt(access) => body(*access, self.environment),
-            Door::Chain(transaction) => transaction.run_statement(self.environment, body),
+            Door::Chain(connection) => connection.transaction.run_statement(self.environment, body),
         }
     }
 
@@ -84,7 +84,9 @@ impl Execution<'_> {
     pub(crate) fn savepoint(&mut self) -> Result<BodySavepoint> {
         Ok(match &mut self.door {
             Door::Attempt(access) => BodySavepoint::Attempt(access.savepoint()),
-            Door::Chain(transaction) => BodySavepoint::Chain(transaction.body_savepoint()?),
+            Door::Chain(connection) => {
+                BodySavepoint::Chain(connection.transaction.body_savepoint(self.environment)?)
+            }
         })
     }
 
@@ -95,8 +97,8 @@ impl Execution<'_> {
                 access.rollback_to(savepoint.as_ref());
                 Ok(())
             }
-            (Door::Chain(transaction), BodySavepoint::Chain(savepoint)) => {
-                transaction.rollback_body_to(savepoint)
+            (Door::Chain(connection), BodySavepoint::Chain(savepoint)) => {
+                connection.transaction.rollback_body_to(self.environment, savepoint)
             }
             _ => Err(SqlError::internal("a savepoint is of another kind of transaction")),
         }
@@ -105,8 +107,8 @@ impl Execution<'_> {
     /// Forgets a savepoint; what was written since then stays.
     pub(crate) fn release(&mut self, savepoint: &BodySavepoint) -> Result<()> {
         match (&mut self.door, savepoint) {
-            (Door::Chain(transaction), BodySavepoint::Chain(savepoint)) => {
-                transaction.release_of_body(savepoint)
+            (Door::Chain(connection), BodySavepoint::Chain(savepoint)) => {
+                connection.transaction.release_of_body(savepoint)
             }
             _ => Ok(()),
         }
@@ -155,6 +157,26 @@ impl Query {
 
     pub(crate) fn statement(&self) -> &Statement {
         &self.statement
+    }
+
+    /// Runs a schema change: as a statement of the session, where the body runs beside the engine's transactions; else the body
+    /// is to be retried so. Whether the statement is one.
+    ///
+    /// # Errors
+    /// The statement's; 0A000 in a body in which no schema may be changed.
+    pub(crate) fn change_schema(&self, execution: &mut Execution<'_>) -> Result<bool> {
+        if !self.statement.changes_schema() {
+            return Ok(false);
+        }
+        let routines = &mut execution.environment.routines;
+        let may_change_schema = routines.may_change_schema();
+        if let (Door::Chain(connection), true) = (&mut execution.door, may_change_schema) {
+            connection.change_schema_in_body(execution.environment, &self.statement, &self.text)?;
+            return Ok(true);
+        }
+        routines.wants_chain |= may_change_schema;
+        Err(SqlError::unsupported("schema changes are not supported in functions")
+            .with_hint("DO runs them, and a procedure that CALL runs outside of a block."))
     }
 
     /// The plan for the session's catalog and the variables as they are.

@@ -1,25 +1,28 @@
-//! The transactions of a body that ends them: COMMIT and ROLLBACK in a procedure or a DO block, run outside of a block.
+//! The transactions of a body that ends them or changes the schema: COMMIT, ROLLBACK and schema changes in a procedure that CALL
+//! runs outside of a block, and in DO.
 //!
 //! Such a body runs beside the engine's transactions, not inside of one: each of its statements is an access of the
-//! session's open transaction, and COMMIT and ROLLBACK end that one and begin the next. A body is first run as any other,
-//! inside of one attempt; when it reaches its first COMMIT or ROLLBACK, the attempt is given up and the body is
-//! retried from its beginning, as a chain. From then on the connection runs it so at once.
+//! session's open transaction, a schema change is a statement of the session, and COMMIT and ROLLBACK end the transaction
+//! and begin the next. A body is first run as any other, inside of one attempt; when it reaches its first such statement,
+//! the attempt is given up and the body is retried from its beginning, as a chain. From then on the connection runs a
+//! procedure so at once. DO in a block of the client's runs so in the block's transaction, which it cannot end.
 //!
 //! # Invariants
 //! - A transaction is open whenever a statement of the body runs.
-//! - Nothing is retried once a transaction of the body has been committed.
-//! - Deferrable constraints are checked with each statement: no block of the client's waits for its end.
-
-use heddledb::SessionSavepoint;
+//! - Nothing is retried once a transaction of the body has been committed, nor in a block of the client's.
+//! - Deferrable constraints are checked with each statement, unless a block of the client's waits for its end.
+//! - While a body runs, the environment is lent to it, and the connection has a substitute, which has it back for each
+//!   schema change.
 
 use crate::access;
 use crate::error::Result;
-use crate::parse::syntax::Do;
+use crate::parse::syntax::{Do, Statement};
 use crate::routine::call::{Inline, procedure};
 use crate::routine::query::{Door, Execution};
 use crate::run::Access;
 use crate::session::SessionEnvironment;
-use crate::session::connection::Connection;
+use crate::session::connection::{ConnectOptions, Connection};
+use crate::session::result::Collected;
 use crate::session::run::{PLANNED_AGAIN_MAX, Plan};
 use crate::session::sequences::SHORTAGE;
 use crate::session::transaction::Transaction;
@@ -57,30 +60,6 @@ impl Transaction {
         }
     }
 
-    /// A point in the open transaction to which a block with handlers goes back.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub(crate) fn body_savepoint(&mut self) -> Result<SessionSavepoint> {
-        Ok(self.session.savepoint()?)
-    }
-
-    /// Goes back to a savepoint.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub(crate) fn rollback_body_to(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
-        Ok(self.session.rollback_to(savepoint)?)
-    }
-
-    /// Forgets a savepoint.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub(crate) fn release_of_body(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
-        Ok(self.session.release(savepoint)?)
-    }
-
     /// COMMIT or ROLLBACK in the body: ends the open transaction, and begins the next one.
     ///
     /// # Errors
@@ -116,16 +95,19 @@ impl Connection {
     ) -> Result<u64> {
         let oid = plan.planned.called_procedure();
         if !self.environment.routines.is_chain(oid) {
-            self.environment.routines.offer_chain();
+            self.environment.routines.offer_chain(true);
             let done = self.run_attempts(&mut |connection| connection.attempt(plan, parameters, each));
             if !self.environment.routines.take_wish_for_chain(oid) {
                 return done;
             }
         }
         let mut row = Vec::new();
-        self.run_chain(&mut |environment, transaction| {
-            let mut execution = Execution { environment, door: Door::Chain(transaction), may_write: true };
-            row = procedure(&mut execution, &plan.planned, parameters.into(), plan.fields.len())?;
+        self.run_chain(&mut |environment, connection| {
+            environment.routines.begin_chain();
+            let mut execution = Execution { environment, door: Door::Chain(connection), may_write: true };
+            let done = procedure(&mut execution, &plan.planned, parameters.into(), plan.fields.len());
+            environment.routines.take_wish_for_chain(None);
+            row = done?;
             Ok(())
         })?;
         if plan.returns {
@@ -151,9 +133,8 @@ impl Connection {
     }
 
     fn run_inline(&mut self, body: &Inline) -> Result<()> {
-        if self.transaction.is_idle() {
-            self.environment.routines.offer_chain();
-        }
+        let is_alone = self.transaction.is_idle();
+        self.environment.routines.offer_chain(is_alone);
         let done = self.run_attempts(&mut |connection| {
             let in_session =
                 !connection.transaction.is_idle() || connection.shared.database.has_reservations();
@@ -170,18 +151,58 @@ impl Connection {
         if !self.environment.routines.take_wish_for_chain(None) {
             return done.map(|_| ());
         }
-        self.run_chain(&mut |environment, transaction| {
-            environment.routines.offer_chain();
-            let done = body.run(environment, Door::Chain(transaction));
+        let mut run = |environment: &mut SessionEnvironment, connection: &mut Connection| {
+            environment.routines.offer_chain(is_alone);
+            let done = body.run(environment, Door::Chain(connection));
             environment.routines.take_wish_for_chain(None);
             done
-        })
+        };
+        if is_alone {
+            return self.run_chain(&mut run);
+        }
+        self.environment.notices.truncate(self.environment.notices_before);
+        self.lend_environment(&mut run)
+    }
+
+    /// Runs a body that has the connection's environment and the connection itself, each for its own.
+    fn lend_environment(
+        &mut self,
+        body: &mut dyn FnMut(&mut SessionEnvironment, &mut Connection) -> Result<()>,
+    ) -> Result<()> {
+        let own = &self.environment;
+        let options = ConnectOptions {
+            user: own.user.clone(),
+            is_superuser: own.is_bootstrap,
+            database: own.database.clone(),
+        };
+        let session = (self.transaction.session.number(), self.transaction.canceler());
+        let mut lent = SessionEnvironment::new(self.shared.clone(), options, own.number, session)?;
+        std::mem::swap(&mut lent, &mut self.environment);
+        let done = body(&mut lent, self);
+        std::mem::swap(&mut lent, &mut self.environment);
+        done
+    }
+
+    /// Runs a schema change of a body, which has the environment.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub(crate) fn change_schema_in_body(
+        &mut self,
+        environment: &mut SessionEnvironment,
+        statement: &Statement,
+        text: &str,
+    ) -> Result<()> {
+        std::mem::swap(environment, &mut self.environment);
+        let done = self.statement(statement, text, &mut Collected::default());
+        std::mem::swap(environment, &mut self.environment);
+        done
     }
 
     /// Runs a body as a chain of transactions: again after a conflict, as long as none of them has been committed.
     fn run_chain(
         &mut self,
-        body: &mut dyn FnMut(&mut SessionEnvironment, &mut Transaction) -> Result<()>,
+        body: &mut dyn FnMut(&mut SessionEnvironment, &mut Connection) -> Result<()>,
     ) -> Result<()> {
         self.apply_lock_timeout()?;
         self.environment.deferred.set_in_block(false);
@@ -191,7 +212,7 @@ impl Connection {
             self.environment.notices.truncate(notices);
             self.transaction.begin_implicit()?;
             self.transaction.has_committed = false;
-            let done = body(&mut self.environment, &mut self.transaction);
+            let done = self.lend_environment(body);
             let has_committed = self.transaction.has_committed;
             let ended = match done {
                 Ok(()) => self.close_implicit_block(),

@@ -79,7 +79,7 @@ pub struct Connection {
     /// Registered with the engine as long as there is a connection.
     _rules: Arc<RowRules>,
     pub(super) environment: SessionEnvironment,
-    pub(super) transaction: Transaction,
+    pub(crate) transaction: Transaction,
     pub(super) prepared: PreparedStatements,
     pub(super) pipeline: Pipeline,
     pub(super) portals: Portals,

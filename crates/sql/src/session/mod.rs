@@ -77,7 +77,7 @@ pub use result::{
 pub(crate) use sequences::SHORTAGE;
 pub use sessions::{Notification, Signals};
 pub use slow::SlowStatement;
-pub(crate) use transaction::{SequenceChange, Transaction};
+pub(crate) use transaction::{BodyPoint, SequenceChange};
 
 /// What all connections to a database share.
 pub(crate) struct Shared {

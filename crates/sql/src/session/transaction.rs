@@ -16,10 +16,10 @@ use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
 use crate::catalog::Catalog;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, Statement, TransactionModes};
-use crate::session::Shared;
 use crate::session::connection::Connection;
 use crate::session::result::{Severity, TransactionStatus};
 use crate::session::sequences::Standing;
+use crate::session::{SessionEnvironment, Shared};
 
 /// What kind of transaction block a session is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,13 @@ struct Savepoint {
     engine: SessionSavepoint,
     changes: Changes,
     /// Where the sequences stood that the transaction had restarted.
+    restarted: HashMap<u32, Standing>,
+}
+
+/// A point in the open transaction to which a block with handlers goes back.
+pub(crate) struct BodyPoint {
+    engine: SessionSavepoint,
+    changes: Changes,
     restarted: HashMap<u32, Standing>,
 }
 
@@ -169,6 +176,40 @@ impl Transaction {
             self.session.rollback()?;
         }
         committed
+    }
+
+    /// A point in the open transaction to which a block with handlers goes back.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn body_savepoint(&mut self, environment: &SessionEnvironment) -> Result<BodyPoint> {
+        let (changes, restarted) = (self.changes.clone(), environment.restarted.clone());
+        Ok(BodyPoint { engine: self.session.savepoint()?, changes, restarted })
+    }
+
+    /// Goes back to such a point.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn rollback_body_to(
+        &mut self,
+        environment: &mut SessionEnvironment,
+        point: &BodyPoint,
+    ) -> Result<()> {
+        self.session.rollback_to(&point.engine)?;
+        self.changes = point.changes.clone();
+        environment.restarted = point.restarted.clone();
+        let private = self.changes.catalog.clone();
+        environment.catalog = private.unwrap_or_else(|| environment.shared.catalog());
+        Ok(())
+    }
+
+    /// Forgets such a point.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn release_of_body(&mut self, point: &BodyPoint) -> Result<()> {
+        Ok(self.session.release(&point.engine)?)
     }
 
     /// The index of the most recent savepoint of this name.
@@ -477,7 +518,7 @@ impl Statement {
     }
 
     /// Whether the statement changes the schema.
-    pub(super) fn changes_schema(&self) -> bool {
+    pub(crate) fn changes_schema(&self) -> bool {
         match self {
             Statement::CreateIndex(create) => !create.concurrently,
             Statement::CreateTable(_)

@@ -232,7 +232,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         let done = self.statements(&block.body);
         self.protected -= 1;
         match done {
-            Err(error) if may_be_caught(&error) => {
+            Err(error) if may_be_caught(&error) && !self.execution.environment.routines.is_given_up() => {
                 let Some(handler) = block
                     .handlers
                     .iter()
@@ -268,7 +268,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             return refused(format!("cannot {what} while a subtransaction is active"));
         }
         match &mut self.execution.door {
-            Door::Chain(transaction) => transaction.end_in_body(environment, commits),
+            Door::Chain(connection) => connection.transaction.end_in_body(environment, commits),
             Door::Attempt(_) => {
                 environment.routines.wants_chain = true;
                 refused("the body is retried as a chain of transactions".to_string())

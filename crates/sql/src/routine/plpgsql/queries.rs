@@ -86,6 +86,14 @@ impl Interpreter<'_, '_> {
     }
 
     pub(super) fn run_query(&mut self, query: &Fragment, into: Option<&Into>) -> Result<()> {
+        if into.is_none()
+            && query
+                .query
+                .change_schema(self.execution)
+                .map_err(|error| in_statement(error, &query.query.text))?
+        {
+            return Ok(());
+        }
         let Some(into) = into else {
             let check = |plan: &QueryPlan| match plan.columns.is_empty() {
                 true => Ok(()),
@@ -192,7 +200,7 @@ impl Interpreter<'_, '_> {
     /// Calls a procedure: its plan, and the row of its output arguments.
     fn called(&mut self, query: &Fragment) -> Result<(Arc<QueryPlan>, Vec<Value>)> {
         let mut row = Vec::new();
-        if self.protected > 0 || !self.execution.environment.routines.may_end_transactions() {
+        if self.protected > 0 || !self.execution.environment.routines.may_change_schema() {
             let (plan, _) = self.run_fragment(query, |_| Ok(()), &mut |found| {
                 row = found.to_vec();
                 Ok(true)
@@ -213,8 +221,18 @@ impl Interpreter<'_, '_> {
 
     pub(super) fn execute(&mut self, source: &Source, into: Option<&Into>) -> Result<()> {
         let Some(into) = into else {
-            let (_, rows) = self.rows_of(source, Several::Last)?;
-            self.row_count = self.row_count.max(rows.len() as u64);
+            let mut rows = KeptRows::new(self.execution.environment.memory());
+            let counted = match source {
+                Source::Dynamic { text, using } => {
+                    let last = self.run_dynamic(text, using, Several::Last, &mut rows)?;
+                    last.map_or(0, |(_, count)| count)
+                }
+                Source::Query(query) => {
+                    rows = self.rows_of_query(query)?.1;
+                    self.row_count
+                }
+            };
+            self.row_count = counted.max(rows.len() as u64);
             return Ok(());
         };
         let found = self.values[self.program.found].clone();
@@ -239,25 +257,36 @@ impl Interpreter<'_, '_> {
         let (plan, count) = match source {
             Source::Query(query) => return self.rows_of_query(query),
             Source::Dynamic { text, using } => {
-                let text = match self.evaluate_as(text, Type::Text)? {
-                    Value::Null => {
-                        let message = "query string argument of EXECUTE is null";
-                        return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
-                    }
-                    text => text.str().to_string(),
-                };
-                let mut given = Using { values: Vec::new(), types: Vec::new() };
-                for value in using {
-                    let (value, ty) = self.evaluate(value)?;
-                    given.values.push(value);
-                    given.types.push(ty);
-                }
-                self.run_text(&text, &given, several, &mut rows)
-                    .map_err(|error| in_statement(error, &text))?
+                let last = self.run_dynamic(text, using, several, &mut rows)?;
+                last.ok_or_else(|| SqlError::unsupported("EXECUTE needs a statement with rows in its text"))?
             }
         };
         self.row_count = count;
         Ok((plan, rows))
+    }
+
+    /// Runs the text of an EXECUTE: the plan and the count of its last statement; none after a schema change.
+    fn run_dynamic(
+        &mut self,
+        text: &Fragment,
+        using: &[Fragment],
+        several: Several,
+        rows: &mut KeptRows,
+    ) -> Result<Option<(Arc<QueryPlan>, u64)>> {
+        let text = match self.evaluate_as(text, Type::Text)? {
+            Value::Null => {
+                let message = "query string argument of EXECUTE is null";
+                return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+            }
+            text => text.str().to_string(),
+        };
+        let mut given = Using { values: Vec::new(), types: Vec::new() };
+        for value in using {
+            let (value, ty) = self.evaluate(value)?;
+            given.values.push(value);
+            given.types.push(ty);
+        }
+        self.run_text(&text, &given, several, rows).map_err(|error| in_statement(error, &text))
     }
 
     pub(super) fn rows_of_query(&mut self, query: &Fragment) -> Result<(Arc<QueryPlan>, KeptRows)> {
@@ -277,7 +306,7 @@ impl Interpreter<'_, '_> {
         using: &Using,
         several: Several,
         rows: &mut KeptRows,
-    ) -> Result<(Arc<QueryPlan>, u64)> {
+    ) -> Result<Option<(Arc<QueryPlan>, u64)>> {
         let statements = parse(text)?;
         if several == Several::Refused && statements.len() > 1 {
             let message = "cannot open multi-query plan as cursor";
@@ -289,6 +318,10 @@ impl Interpreter<'_, '_> {
                 rows.clear();
             }
             let query = Query::new(statement.statement, text);
+            if query.change_schema(self.execution)? {
+                last = None;
+                continue;
+            }
             let plan = query.plan(self.execution.environment, using)?;
             let count = plan.run(self.execution, using, &mut |row| {
                 rows.push(row)?;
@@ -296,7 +329,7 @@ impl Interpreter<'_, '_> {
             })?;
             last = Some((plan, count));
         }
-        last.ok_or_else(|| SqlError::unsupported("EXECUTE needs a statement in its text"))
+        Ok(last)
     }
 
     /// RETURN: the value of the routine.
