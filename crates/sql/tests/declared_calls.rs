@@ -147,6 +147,75 @@ fn a_lookup_that_finds_another_row_by_then_runs_the_call_as_a_closure() {
     }
 }
 
+/// Functions whose keys depend on rows that they read.
+const THROUGH: &str = "
+    create function through(p int) returns int language plpgsql as $$
+    declare
+        a int;
+    begin
+        select account into a from person where id = p;
+        update account set n = n + 1 where id = a;
+        return a;
+    end $$;
+    create function moved_through(p int, to_account int) returns int language plpgsql as $$
+    declare
+        a int;
+    begin
+        update person set account = to_account where id = p;
+        select account into a from person where id = p;
+        update account set n = n + 1 where id = a;
+        return a;
+    end $$;
+";
+
+#[test]
+fn a_row_that_a_key_depends_on_is_read_ahead() {
+    for &protocol in ProtocolKind::ALL {
+        let database = database(protocol);
+        let sql = Sql::new(&database).expect("SQL");
+        let mut connection = connect(&sql, true);
+        run(&mut connection, BANK);
+        run(&mut connection, THROUGH);
+        let declared = u64::from(database.uses_footprints());
+        let counts = counted(&database, &mut connection, "select through(3)");
+        assert_eq!((counts.failed, counts.committed), (0, 1 + declared), "{protocol}");
+        // What is read ahead is another row when the body reads it.
+        let counts = counted(&database, &mut connection, "select moved_through(3, 7)");
+        assert_eq!((counts.failed, counts.committed), (declared, 1 + declared), "{protocol}");
+        let found = answer(&mut connection, "select id, n from account where n > 100 order by id");
+        assert_eq!(found, "Some([[Some(\"3\"), Some(\"101\")], [Some(\"7\"), Some(\"101\")]])", "{protocol}");
+        assert_eq!(answer(&mut connection, "select through(99)"), "Some([[None]])", "{protocol}");
+    }
+}
+
+#[test]
+fn rows_read_ahead_may_change_before_the_call() {
+    const CALLS: i32 = 60;
+    for &protocol in ProtocolKind::ALL {
+        let sql = Sql::new(&database(protocol)).expect("SQL");
+        let mut connection = connect(&sql, true);
+        run(&mut connection, BANK);
+        run(&mut connection, THROUGH);
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let mut connection = connect(&sql, true);
+                scope.spawn(move || {
+                    for call in 0..CALLS {
+                        run(&mut connection, &format!("select through({})", call % 2));
+                        let to = (call + number) % 16;
+                        run(
+                            &mut connection,
+                            &format!("update person set account = {to} where id = {}", call % 2),
+                        );
+                    }
+                });
+            }
+        });
+        let total = answer(&mut connection, "select sum(n) from account");
+        assert_eq!(total, format!("Some([[Some(\"{}\")]])", 1_600 + 4 * CALLS), "{protocol}");
+    }
+}
+
 #[test]
 fn a_call_whose_check_reads_what_is_not_derived_runs_as_a_closure() {
     for &protocol in ProtocolKind::ALL {

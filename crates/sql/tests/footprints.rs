@@ -152,8 +152,16 @@ fn what_cannot_be_derived_is_shown_with_its_reason() {
             "the key of parent depends on a column of another row",
         ),
         (
-            "declare b int; begin select n into b from parent where id = a; update parent set n = 0 where id = b; end;",
+            "declare b int; begin update parent set n = n where id = a returning n into b; update parent set n = 0 where id = b; end;",
             "the key of parent depends on the result of line 1",
+        ),
+        (
+            "declare b int; begin b := (select n from parent where id = a); update parent set n = 0 where id = b; end;",
+            "the key of parent depends on the result of line 1",
+        ),
+        (
+            "declare r record; begin for r in select n from parent where id = a loop update parent set n = 0 where id = r.n; end loop; end;",
+            "the key of parent depends on the rows of line 1",
         ),
         (
             "declare b int := a; begin while b < 9 loop update parent set n = 0 where id = b; b := b + 1; end loop; end;",
@@ -189,7 +197,12 @@ fn what_cannot_be_derived_is_shown_with_its_reason() {
 fn keys_follow_assignments_branches_loops_and_constraints() {
     let mut connection = connect(&in_memory());
     run(&mut connection, SCHEMA);
-    let cases: [(&str, &str, &[&str]); 6] = [
+    let cases: [(&str, &str, &[&str]); 7] = [
+        (
+            "a int, b int",
+            "declare c int; begin select n into c from parent where id = a; update parent set n = b where id = c; end",
+            &["line 1: read parent (id = a), read ahead", "Phase 2", "line 1: write parent (id = c)"],
+        ),
         (
             "a int, b int",
             "declare c int := a + 1; begin c := c * 2; update parent set n = n + 1 where id = c; end",

@@ -231,3 +231,37 @@ fn calls_that_no_order_explains_are_noticed() {
     ours(&mut reference, "update log set v = v + 1").expect("a difference");
     run_at_once(&mut connections, &mut reference, &calls).expect_err("no order");
 }
+
+/// The calls of random routines, alone on a database of a protocol: how many routines are derived, and each call that met what
+/// it had not declared. A duplicate in a unique index is described by a row that no key names.
+fn misses(protocol: ProtocolKind, seed: u64, routines: u64) -> (usize, Vec<String>) {
+    let database = database(protocol);
+    let mut connection = connect(&Sql::new(&database).expect("SQL"), true);
+    let (mut generator, mut derived, mut missed) = (Generator::new(seed), 0, Vec::new());
+    for number in 0..routines {
+        for statement in script(&mut generator, number) {
+            let before = database.statistics();
+            let found = ours(&mut connection, &statement);
+            let counts = database.statistics() - before;
+            let is_duplicate = matches!(&found, Err((state, _)) if state == "23505");
+            let is_call = ["select", "call"].iter().any(|word| statement.starts_with(word));
+            if is_call && !is_duplicate && counts.failed > u64::from(found.is_err()) {
+                missed.push(format!("{statement}: {found:?}"));
+            }
+        }
+        let Some(last) = generator.routines.last() else { continue };
+        let x = if last.takes_text { "text" } else { "int" };
+        let shown = ours(&mut connection, &format!("explain routine {}({x}, int, int)", last.name));
+        let lines = shown.unwrap_or_default().into_iter().flatten().flatten();
+        derived += usize::from(lines.into_iter().any(|line| line.contains("Footprint: derived")));
+    }
+    (derived, missed)
+}
+
+#[test]
+fn derived_footprints_of_random_routines_miss_no_access() {
+    let (seed, routines) = (setting("HEDDLE_SEED", 21), setting("HEDDLE_FUNCTIONS", 48));
+    let (derived, missed) = misses(ProtocolKind::Serial, seed, routines);
+    println!("{derived} of {routines} routines are derived");
+    assert!(derived > 0 && missed.is_empty(), "seed {seed}: {missed:#?}");
+}

@@ -48,6 +48,7 @@ struct Derived {
     procedure: Procedure,
     /// The table and the mode of each action.
     actions: Vec<(u32, Mode)>,
+    reads_ahead: bool,
 }
 
 /// A call that declares its keys.
@@ -74,7 +75,7 @@ pub(crate) fn declared_call(
     if routine.is_strict && arguments.iter().any(Value::is_null) {
         return None;
     }
-    let mut collector = Collector::of_call();
+    let mut collector = Collector { reads_ahead: derived.reads_ahead, ..Collector::of_call() };
     walk(environment, &routine, &Start { arguments: &arguments, ..Start::default() }, &mut collector).ok()?;
     let args = args_of(&derived.actions, collector.call?)?;
     Some(DeclaredCall { routine: oid, procedure: derived.procedure.clone(), args })
@@ -198,7 +199,7 @@ fn register(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Opt
     let definition = ProcedureDefinition::new(routine.name.clone()).any_arguments().phase(declared);
     // Each connection derives its own, and functions may share a name.
     let procedure = environment.shared.database.register_anonymous(definition).ok()?;
-    Some(Derived { procedure, actions })
+    Some(Derived { procedure, actions, reads_ahead: graph.reads_ahead })
 }
 
 /// The arguments of a call with these keys: for each action how many keys it has; for each key, in the order of the actions, where

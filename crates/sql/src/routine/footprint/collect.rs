@@ -86,6 +86,8 @@ pub(crate) struct Collector {
     pub graph: FlowGraph,
     /// The keys, where they are those of a call.
     pub call: Option<Vec<Declared>>,
+    /// Whether rows that are found by whole primary keys are read ahead.
+    pub reads_ahead: bool,
     /// The last phase so far.
     pub phases: u32,
     /// The routines whose bodies are around, and the places of their calls.
@@ -108,6 +110,7 @@ impl Collector {
         Collector {
             graph: FlowGraph::default(),
             call: None,
+            reads_ahead: false,
             phases: 0,
             around: Vec::new(),
             new_fields: NewFields::default(),
@@ -172,9 +175,12 @@ impl Collector {
             });
         }
         self.phases = self.phases.max(phase);
-        let is_lookup = is_lookup(plan, &accesses.all) && depends.is_known();
+        let is_lookup = is_lookup(plan, &accesses.all, self.reads_ahead) && depends.is_known();
         for access in &accesses.all {
             self.access(plan, access, phase, site, execution)?;
+        }
+        if let (true, true, Some(action)) = (is_lookup, self.reads_ahead, self.graph.actions.last_mut()) {
+            action.is_ahead = true;
         }
         for change in accesses.changes {
             self.triggers(plan, change, phase, site, execution)?;
@@ -242,6 +248,7 @@ impl Collector {
             is_repeated: site.is_repeated || each.is_some(),
             commutes: access.commutes.clone(),
             foreign_key: access.foreign_key.map(str::to_string),
+            is_ahead: false,
         });
         Ok(())
     }
@@ -305,17 +312,22 @@ fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> 
     origin_of(plan, value, site).open.map(|what| what.to_string())
 }
 
-/// Whether a statement looks up one row in a secondary index: a call does that before it declares the keys that the row tells.
-fn is_lookup(plan: &QueryPlan, accesses: &[Access<'_>]) -> bool {
+/// Whether a statement looks up one row in a unique index, or by its primary key where that is read ahead: a call does that
+/// before it declares the keys that the row tells.
+fn is_lookup(plan: &QueryPlan, accesses: &[Access<'_>], reads_ahead: bool) -> bool {
     let [access] = accesses else { return false };
     let has_all = |(name, values): (&str, &[Expr])| {
         let mut indexes = access.table.indexes.iter();
-        indexes.any(|index| {
-            index.name == name && index.is_unique_in_engine() && index.columns.len() == values.len()
-        })
+        indexes.any(|index| index.name == name && index.unique && index.columns.len() == values.len())
     };
-    !plan.is_volatile
+    let is_one_row = match access.index {
+        Some(index) => has_all(index),
+        None => reads_ahead && access.each.is_none() && access.key.len() == access.table.key.len(),
+    };
+    // A subquery of an expression is evaluated with it, when the call runs.
+    is_one_row
+        && !plan.is_volatile
         && access.mode == Mode::Read
         && plan.command == "SELECT"
-        && access.index.is_some_and(has_all)
+        && plan.expression().is_none()
 }

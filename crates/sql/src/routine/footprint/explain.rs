@@ -57,6 +57,9 @@ fn action_line(action: &GraphAction) -> String {
     if action.is_repeated {
         line.push_str(", repeated");
     }
+    if action.is_ahead {
+        line.push_str(", read ahead");
+    }
     if let Some(name) = &action.foreign_key {
         line.push_str(&format!(", for foreign key {name}"));
     }

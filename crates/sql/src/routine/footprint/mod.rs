@@ -48,6 +48,8 @@ pub(crate) struct FlowGraph {
     /// In the order of the body.
     pub actions: Vec<GraphAction>,
     pub gaps: Vec<Gap>,
+    /// Whether a call reads single rows ahead, because keys depend on them.
+    pub reads_ahead: bool,
 }
 
 impl FlowGraph {
@@ -77,6 +79,8 @@ pub(crate) struct GraphAction {
     pub commutes: Vec<usize>,
     /// The foreign key that is the reason for it.
     pub foreign_key: Option<String>,
+    /// Whether a call reads it ahead.
+    pub is_ahead: bool,
 }
 
 /// What is not derived.
@@ -128,9 +132,23 @@ pub(crate) enum RowOrigin {
 /// # Errors
 /// The body does not compile.
 pub(crate) fn flow_graph(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<FlowGraph> {
-    let mut collector = Collector::of_graph();
+    let graph = graph_with(environment, routine, false)?;
+    if graph.gaps.is_empty() {
+        return Ok(graph);
+    }
+    // What is read ahead is read twice: only where it closes all gaps.
+    let ahead = graph_with(environment, routine, true)?;
+    Ok(if ahead.is_derived() { ahead } else { graph })
+}
+
+fn graph_with(
+    environment: &mut SessionEnvironment,
+    routine: &Arc<Routine>,
+    reads_ahead: bool,
+) -> Result<FlowGraph> {
+    let mut collector = Collector { reads_ahead, ..Collector::of_graph() };
     walk(environment, routine, &Start::default(), &mut collector)?;
-    Ok(collector.graph)
+    Ok(FlowGraph { reads_ahead, ..collector.graph })
 }
 
 /// Walks a routine's body with these arguments, with the privileges that it has.

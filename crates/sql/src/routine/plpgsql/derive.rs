@@ -484,6 +484,8 @@ impl<'a> Walk<'a, '_, '_> {
             return self.gap("EXECUTE makes its statement when it runs");
         };
         let (plan, origin) = self.collect(query)?;
+        let origin =
+            origin.and(Origin::open(self.collector.phases, &format!("the rows of line {}", self.line)));
         if let Some(plan) = plan {
             self.put_row(into, &plan, &origin);
         }
