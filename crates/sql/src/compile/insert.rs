@@ -44,7 +44,7 @@ impl OneInsert {
 
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>, into: &mut Vec<Value>) -> Result<Option<u64>> {
         let (Some(writes), table) = (run.writes, &*self.rules.table) else { return Ok(None) };
-        let mut row = SmallVec::<[Value; 8]>::new();
+        let mut row = SmallVec::<[Value; 12]>::new();
         for value in &self.values {
             row.push(run.evaluate(value, &[])?);
         }
@@ -52,8 +52,8 @@ impl OneInsert {
         if is_incomplete || !holds_all(run, &self.rules.checks, &row)? {
             return Ok(None);
         }
-        let mut scratch: SmallVec<[Vec<u8>; 8]> = row.iter().map(|_| Vec::new()).collect();
-        let mut stored = SmallVec::<[ValueRef<'_>; 8]>::new();
+        let mut scratch: SmallVec<[Vec<u8>; 12]> = row.iter().map(|_| Vec::new()).collect();
+        let mut stored = SmallVec::<[ValueRef<'_>; 12]>::new();
         for ((column, value), scratch) in table.columns.iter().zip(&row).zip(&mut scratch) {
             stored.push(encode_ref(column.ty, column.modifier, value, scratch)?);
         }

@@ -18,8 +18,9 @@ use crate::types::{Type, Value};
 #[derive(Debug)]
 pub(crate) struct PointKey {
     pub(crate) table: Arc<Table>,
-    /// The columns in the key's order, each with its type and its value.
-    parts: Vec<(usize, Type, Expr)>,
+    /// The columns in the key's order, with their types.
+    columns: Vec<(usize, Type)>,
+    values: Vec<Expr>,
 }
 
 /// A part of a key.
@@ -71,9 +72,7 @@ impl PointKey {
         columns: impl Iterator<Item = usize>,
         values: &[Expr],
     ) -> PointKey {
-        let ty = |column: usize| table.columns.get(column).map_or(Type::Int8, |column| column.ty);
-        let parts = columns.zip(values).map(|(column, value)| (column, ty(column), value.clone())).collect();
-        PointKey { table: table.clone(), parts }
+        PointKey { table: table.clone(), columns: typed(table, columns), values: values.to_vec() }
     }
 
     /// Gives the key to a step. None: a value is one that no key has.
@@ -82,21 +81,39 @@ impl PointKey {
         run: &mut Run<'e>,
         step: impl FnOnce(&mut Run<'e>, &[ValueRef<'_>]) -> Result<T>,
     ) -> Result<Option<T>> {
-        if let [(column, ty, value)] = &self.parts[..] {
-            let value = run.operand(value, &[])?;
-            let Some(part) = Part::of(&self.table, (*column, *ty), value) else { return Ok(None) };
-            return step(run, &[part.as_ref(*ty)]).map(Some);
-        }
-        let mut parts = SmallVec::<[Part<'_>; 4]>::new();
-        for (column, ty, value) in &self.parts {
-            let value = run.operand(value, &[])?;
-            let Some(part) = Part::of(&self.table, (*column, *ty), value) else { return Ok(None) };
-            parts.push(part);
-        }
-        let mut key = SmallVec::<[ValueRef<'_>; 4]>::new();
-        for ((_, ty, _), part) in self.parts.iter().zip(&parts) {
-            key.push(part.as_ref(*ty));
-        }
-        step(run, &key).map(Some)
+        with_key(run, &self.table, (&self.columns, &self.values), &[], step)
     }
+}
+
+/// Columns with their types.
+pub(crate) fn typed(table: &Table, columns: impl Iterator<Item = usize>) -> Vec<(usize, Type)> {
+    let ty = |column: usize| table.columns.get(column).map_or(Type::Int8, |column| column.ty);
+    columns.map(|column| (column, ty(column))).collect()
+}
+
+/// Gives the key of these columns to a step, with the values that they have for a row. None: a value is one that no key
+/// has.
+pub(crate) fn with_key<'e, T>(
+    run: &mut Run<'e>,
+    table: &Table,
+    (columns, values): (&[(usize, Type)], &'e [Expr]),
+    row: &[Value],
+    step: impl FnOnce(&mut Run<'e>, &[ValueRef<'_>]) -> Result<T>,
+) -> Result<Option<T>> {
+    if let ([column], [value]) = (columns, values) {
+        let value = run.operand(value, row)?;
+        let Some(part) = Part::of(table, *column, value) else { return Ok(None) };
+        return step(run, &[part.as_ref(column.1)]).map(Some);
+    }
+    let mut parts = SmallVec::<[Part<'_>; 4]>::new();
+    for (column, value) in columns.iter().zip(values) {
+        let value = run.operand(value, row)?;
+        let Some(part) = Part::of(table, *column, value) else { return Ok(None) };
+        parts.push(part);
+    }
+    let mut key = SmallVec::<[ValueRef<'_>; 4]>::new();
+    for ((_, ty), part) in columns.iter().zip(&parts) {
+        key.push(part.as_ref(*ty));
+    }
+    step(run, &key).map(Some)
 }

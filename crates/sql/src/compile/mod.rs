@@ -33,7 +33,7 @@ use crate::plan::statement::{Action, RowRules};
 use crate::run::Run;
 use crate::types::Value;
 
-pub(crate) use key::PointKey;
+pub(crate) use key::{PointKey, typed, with_key};
 
 /// A compiled statement.
 #[derive(Debug)]

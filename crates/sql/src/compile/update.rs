@@ -112,7 +112,7 @@ impl PointUpdate {
         into: &mut Vec<Value>,
     ) -> Result<Option<u64>> {
         let table = &*self.table;
-        let mut row = SmallVec::<[Value; 12]>::new();
+        let mut row = SmallVec::<[Value; 16]>::new();
         row.resize(self.width, Value::Null);
         if let Some((slots, decoder)) = &self.reads {
             let found =

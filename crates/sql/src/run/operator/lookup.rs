@@ -1,11 +1,15 @@
 //! Joins by looking up: the values of each row of the left side name rows of a table.
 
+use crate::compile::{typed, with_key};
 use crate::error::Result;
-use crate::plan::node::{JoinKind, LookupNode};
+use crate::plan::expression::Expr;
+use crate::plan::node::{JoinKind, LookupNode, Path};
+use crate::plan::scan::key_columns;
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch, Side};
 use crate::run::operator::scan::{Found, Request, open, requests};
 use crate::run::operator::{Operator, Running};
+use crate::types::{Type, Value};
 
 /// How many rows are read at a time where one that meets the condition is enough.
 const FIRST_PARTNERS: usize = 4;
@@ -13,10 +17,22 @@ const FIRST_PARTNERS: usize = 4;
 pub(crate) struct LookupJoin<'e> {
     node: &'e LookupNode,
     left: Running<'e>,
+    /// Where each left row names one row by its primary key: that.
+    key: Option<Key<'e>>,
     probe: Option<Probe<'e>>,
 }
 
-/// Where the join stands.
+/// A lookup of one row, and where the join stands.
+struct Key<'e> {
+    columns: Vec<(usize, Type)>,
+    values: &'e [Expr],
+    /// A left batch with rows from this position on that are not joined yet.
+    waiting: Option<(Batch, usize)>,
+    /// The row that was looked up; a buffer, reused to avoid allocations.
+    partner: Vec<Value>,
+}
+
+/// Where a join of several rows for each left row stands.
 struct Probe<'e> {
     batch: Batch,
     position: usize,
@@ -29,7 +45,7 @@ struct Probe<'e> {
 
 impl<'e> LookupJoin<'e> {
     pub(crate) fn new(node: &'e LookupNode, left: Running<'e>) -> LookupJoin<'e> {
-        LookupJoin { node, left, probe: None }
+        LookupJoin { node, left, key: Key::of(node), probe: None }
     }
 
     fn start(&self, run: &mut Run<'e>, batch: Batch, position: usize) -> Result<Probe<'e>> {
@@ -73,28 +89,93 @@ impl<'e> LookupJoin<'e> {
         }
     }
 
-    fn finish_row(&self, probe: &Probe<'e>, result: &mut Batch) {
-        let row = Side::Row(probe.batch.row(probe.position));
-        let missing = match (self.node.kind, probe.has_partner) {
-            (JoinKind::Semi, true) | (JoinKind::Anti, false) => 0,
-            (JoinKind::Left, false) => self.node.scan.decoder.len(),
-            _ => return,
-        };
-        result.push_picked(self.node.output.as_ref(), row, Side::Missing(missing));
+    /// Joins left rows that name one row each.
+    fn next_by_key(&mut self, run: &mut Run<'e>, key: &mut Key<'e>) -> Result<Option<Batch>> {
+        let mut result = Batch::new(width(self.node));
+        loop {
+            let (batch, first) = match key.waiting.take() {
+                Some(waiting) => waiting,
+                None => match self.left.next(run)? {
+                    Some(batch) => (batch, 0),
+                    None => return Ok((!result.is_empty()).then_some(result)),
+                },
+            };
+            for position in first..batch.len() {
+                if result.is_full() {
+                    key.waiting = Some((batch, position));
+                    return Ok(Some(result));
+                }
+                run.check_interrupt()?;
+                let left = batch.row(position);
+                let has_partner = key.has_partner(run, self.node, left)?;
+                if has_partner && self.node.kind.shows_right() {
+                    let partner = Side::Row(&key.partner);
+                    result.push_picked(self.node.output.as_ref(), Side::Row(left), partner);
+                }
+                finish_row(self.node, left, has_partner, &mut result);
+            }
+        }
+    }
+}
+
+impl<'e> Key<'e> {
+    fn of(node: &'e LookupNode) -> Option<Key<'e>> {
+        let scan = &node.scan;
+        let Path::Point(values) = &scan.path else { return None };
+        let is_whole = scan.output.iter().copied().eq(0..scan.decoder.len());
+        let columns = typed(&scan.table, key_columns(&scan.table).into_iter());
+        is_whole.then(|| Key { columns, values, waiting: None, partner: Vec::new() })
     }
 
-    fn width(&self) -> usize {
-        match &self.node.output {
-            Some(output) => output.width(),
-            None if self.node.kind.shows_right() => self.node.left.width + self.node.scan.decoder.len(),
-            None => self.node.left.width,
+    /// Looks a left row's partner up. Whether there is one that meets the conditions.
+    fn has_partner(&mut self, run: &mut Run<'e>, node: &'e LookupNode, left: &[Value]) -> Result<bool> {
+        let (scan, partner) = (&node.scan, &mut self.partner);
+        partner.clear();
+        let found = with_key(run, &scan.table, (&self.columns, self.values), left, |run, key| {
+            run.rows
+                .get(&scan.table.engine, key, &mut |row| scan.decoder.each(row, |value| partner.push(value)))
+        })?;
+        if found != Some(true) {
+            return Ok(false);
         }
+        if let Some(filter) = &scan.filter
+            && !run.holds(filter, partner)?
+        {
+            return Ok(false);
+        }
+        match &node.condition {
+            Some(condition) => run.holds_joined(condition, node.seen.as_ref(), left, partner),
+            None => Ok(true),
+        }
+    }
+}
+
+/// Adds a left row whose partners have been joined, if the kind of join shows it alone.
+fn finish_row(node: &LookupNode, left: &[Value], has_partner: bool, result: &mut Batch) {
+    let missing = match (node.kind, has_partner) {
+        (JoinKind::Semi, true) | (JoinKind::Anti, false) => 0,
+        (JoinKind::Left, false) => node.scan.decoder.len(),
+        _ => return,
+    };
+    result.push_picked(node.output.as_ref(), Side::Row(left), Side::Missing(missing));
+}
+
+fn width(node: &LookupNode) -> usize {
+    match &node.output {
+        Some(output) => output.width(),
+        None if node.kind.shows_right() => node.left.width + node.scan.decoder.len(),
+        None => node.left.width,
     }
 }
 
 impl<'e> Operator<'e> for LookupJoin<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let mut result = Batch::new(self.width());
+        if let Some(mut key) = self.key.take() {
+            let joined = self.next_by_key(run, &mut key);
+            self.key = Some(key);
+            return joined;
+        }
+        let mut result = Batch::new(width(self.node));
         loop {
             let mut probe = match self.probe.take() {
                 Some(probe) => probe,
@@ -107,7 +188,7 @@ impl<'e> Operator<'e> for LookupJoin<'e> {
                 self.probe = Some(probe);
                 return Ok(Some(result));
             }
-            self.finish_row(&probe, &mut result);
+            finish_row(self.node, probe.batch.row(probe.position), probe.has_partner, &mut result);
             if probe.position + 1 < probe.batch.len() {
                 self.probe = Some(self.start(run, probe.batch, probe.position + 1)?);
             }
