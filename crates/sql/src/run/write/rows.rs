@@ -1,6 +1,7 @@
 //! Rows of SQL as rows of the engine: storing, changing and removing them, and their errors in SQL's words.
 
-use heddledb::{Value as Stored, ValueRef};
+use heddledb::{Column, Value as Stored, ValueRef};
+use smallvec::SmallVec;
 
 use crate::access::Writes;
 use crate::catalog::{ColumnOrigin, Table};
@@ -33,6 +34,26 @@ pub(super) fn stored_key(table: &Table, key: &[Value]) -> Result<Vec<Stored>> {
         }
     };
     key_columns(table).into_iter().zip(key).map(stored).collect()
+}
+
+/// Gives the values of a row's key to a step, as they are stored.
+fn with_stored_key<T>(
+    table: &Table,
+    key: &[Value],
+    step: impl FnOnce(&[ValueRef<'_>]) -> Result<T>,
+) -> Result<T> {
+    if table.key.is_empty() {
+        let numbers: SmallVec<[ValueRef<'_>; 4]> =
+            key.iter().map(|value| ValueRef::Int(value.any_int())).collect();
+        return step(&numbers);
+    }
+    let mut scratch = SmallVec::<[Vec<u8>; 4]>::from_elem(Vec::new(), key.len());
+    let mut stored = SmallVec::<[ValueRef<'_>; 4]>::new();
+    for ((&column, value), scratch) in table.key.iter().zip(key).zip(&mut scratch) {
+        let column = &table.columns[column];
+        stored.push(encode_ref(column.ty, column.modifier, value, scratch)?);
+    }
+    step(&stored)
 }
 
 pub(super) fn refs(values: &[Stored]) -> Vec<ValueRef<'_>> {
@@ -92,8 +113,8 @@ pub(super) fn change(
         store(run, table, new)?;
         return Ok(());
     }
-    let mut scratch = vec![Vec::new(); columns.len()];
-    let mut changes = Vec::with_capacity(columns.len());
+    let mut scratch = SmallVec::<[Vec<u8>; 4]>::from_elem(Vec::new(), columns.len());
+    let mut changes = SmallVec::<[(Column, ValueRef<'_>); 4]>::new();
     // A key that has not moved stays as it is written.
     for (&column, scratch) in
         columns.iter().zip(&mut scratch).filter(|(column, _)| !table.key.contains(column))
@@ -105,15 +126,14 @@ pub(super) fn change(
     if changes.is_empty() {
         return Ok(());
     }
-    let stored = stored_key(table, key)?;
-    let changed = writes.update(&table.engine, &refs(&stored), &changes);
+    let changed = with_stored_key(table, key, |key| writes.update(&table.engine, key, &changes));
     changed.map_err(|error| explained(run, table, new, Some(old), error))
 }
 
 /// Removes a row. Whether it was there.
 pub(super) fn remove(run: &mut Run<'_>, table: &Table, key: &[Value]) -> Result<bool> {
-    let stored = stored_key(table, key)?;
-    writes(run)?.delete(&table.engine, &refs(&stored))
+    let writes = writes(run)?;
+    with_stored_key(table, key, |key| writes.delete(&table.engine, key))
 }
 
 /// The row of a key: all columns.

@@ -1,5 +1,7 @@
 //! UPDATE.
 
+use std::borrow::Cow;
+
 use heddledb::{Value as Stored, ValueRef};
 use smallvec::SmallVec;
 
@@ -33,6 +35,8 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     };
     writing.triggers.sets(plan.sets.iter().map(|(column, _)| *column));
     writing.triggers.statement(run, TriggerTime::Before, Event::Update)?;
+    // Where the row is how what is read begins, it is not copied.
+    let is_prefix = plan.row.iter().copied().eq(0..plan.row.len());
     let mut rows = read_all(run, &plan.input)?;
     for number in 0..rows.batches() {
         let batch = rows.batch(number)?;
@@ -42,8 +46,11 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
             if plan.is_joined && !writing.is_first(run, &key)? {
                 continue;
             }
-            let old = pick(source, &plan.row);
-            let mut new = old.clone();
+            let old = match is_prefix {
+                true => Cow::Borrowed(&source[..plan.row.len()]),
+                false => Cow::Owned(pick(source, &plan.row)),
+            };
+            let mut new = old.to_vec();
             for (column, value) in &plan.sets {
                 new[*column] = run.evaluate(value, source)?;
             }
