@@ -425,3 +425,34 @@ fn cursors_move_over_many_rows_in_both_directions() {
     assert_eq!(connection.query("move forward all in c").expect("it moves")[0].tag, "MOVE 4999");
     assert_eq!(connection.query("move backward all in c").expect("it moves")[0].tag, "MOVE 5000");
 }
+
+#[test]
+fn comparisons_of_long_arrays_end_with_the_statement_timeout() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    let arrays = "create table arrays as select array(select generate_series(1, 300000)) as rising, \
+                  array(select generate_series(300000, 1, -1)) as falling, \
+                  array(select -n from generate_series(1, 300000) n) as negative";
+    connection.query(arrays).expect("made");
+    connection.query("set statement_timeout = '40ms'").expect("a setting");
+    // At least 4 * 10^10 comparisons, which no machine makes before the timeout.
+    for (name, text) in [
+        ("contains", "select rising @> falling from arrays"),
+        ("is contained", "select falling <@ rising from arrays"),
+        ("overlaps", "select rising && negative from arrays"),
+    ] {
+        let error = connection.query(text).expect_err(name);
+        assert_eq!(error.state().as_str(), "57014", "{name}");
+    }
+    connection.query("reset statement_timeout").expect("a setting");
+    for (text, expected) in [
+        ("select array[1, 2, 3] @> array[3, 1] and not array[1, 2] @> array[1, null]", "t"),
+        ("select '{}'::int[] <@ '{1}' and not '{1}'::int[] <@ '{}'", "t"),
+        ("select array[1, null] && array[2, null]", "f"),
+        ("select array[1, 2] && array[5, 2]", "t"),
+    ] {
+        let results = connection.query(text).expect(text);
+        let rows = connection.text_rows(&results[0]).expect("rows");
+        assert_eq!(rows[0][0].as_deref(), Some(expected), "{text}");
+    }
+}

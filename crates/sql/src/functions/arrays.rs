@@ -64,12 +64,9 @@ pub(super) const OPERATORS: &[Definition] = &[
     scalar("||(anycompatible, anycompatiblearray) anycompatiblearray", |c, v| append(c, &v[1], &v[0], true))
         .nullable(),
     scalar("||(anycompatiblearray, anycompatiblearray) anycompatiblearray", |_, v| concatenate(v)).nullable(),
-    scalar("@>(anyarray, anyarray) bool", |_, v| Ok(Value::Bool(contains(v[0].as_array(), v[1].as_array())))),
-    scalar("<@(anyarray, anyarray) bool", |_, v| Ok(Value::Bool(contains(v[1].as_array(), v[0].as_array())))),
-    scalar("&&(anyarray, anyarray) bool", |_, v| {
-        let (left, right) = (v[0].as_array(), v[1].as_array());
-        Ok(Value::Bool(left.values.iter().any(|value| !value.is_null() && right.values.contains(value))))
-    }),
+    scalar("@>(anyarray, anyarray) bool", |c, v| contains(c, v[0].as_array(), v[1].as_array())),
+    scalar("<@(anyarray, anyarray) bool", |c, v| contains(c, v[1].as_array(), v[0].as_array())),
+    scalar("&&(anyarray, anyarray) bool", |c, v| overlaps(c, v[0].as_array(), v[1].as_array())),
 ];
 
 fn dimension(v: &[Value]) -> Option<Dimension> {
@@ -276,7 +273,49 @@ fn trim_array(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Ok(Value::array(array.slice(&[(None, Some(upper))])))
 }
 
+/// How many elements are compared before the call asks whether its statement was canceled.
+const COMPARISONS_BETWEEN_CHECKS: usize = 1 << 16;
+
+/// Calls `look` for each element with whether the other array has it, until it answers false. NULL is in no array.
+///
+/// # Errors
+/// 57014: the statement was canceled, or its time is up.
+fn look_up_each(
+    context: &mut FunctionContext<'_>,
+    elements: &ArrayValue,
+    other: &ArrayValue,
+    mut look: impl FnMut(bool) -> bool,
+) -> Result<()> {
+    let mut compared = 0;
+    for value in &elements.values {
+        compared += other.values.len();
+        if compared >= COMPARISONS_BETWEEN_CHECKS {
+            compared = 0;
+            context.environment.check_interrupt()?;
+        }
+        if !look(!value.is_null() && other.values.contains(value)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Whether every element of the right array is one of the left's; NULL is never one.
-fn contains(left: &ArrayValue, right: &ArrayValue) -> bool {
-    right.values.iter().all(|value| !value.is_null() && left.values.contains(value))
+fn contains(context: &mut FunctionContext<'_>, left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
+    let mut has_all = true;
+    look_up_each(context, right, left, |found| {
+        has_all = found;
+        found
+    })?;
+    Ok(Value::Bool(has_all))
+}
+
+/// Whether some element of one array is one of the other's.
+fn overlaps(context: &mut FunctionContext<'_>, left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
+    let mut has_one = false;
+    look_up_each(context, left, right, |found| {
+        has_one = found;
+        !found
+    })?;
+    Ok(Value::Bool(has_one))
 }
