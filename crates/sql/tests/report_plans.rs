@@ -315,3 +315,105 @@ fn assigned_subqueries_do_not_see_what_the_statement_writes() {
     let wrong = "select count(*) from step where v <> id + 1 or u <> 1 or s <> id";
     assert_eq!(rows(&mut connection, wrong), [[Some("0".to_owned())]]);
 }
+
+/// The rows that a node of a plan has returned.
+fn actual_rows(line: &str) -> usize {
+    let rows = line.rsplit_once("actual rows=").expect("EXPLAIN ANALYZE").1;
+    rows.trim_end_matches(')').parse().expect("a number")
+}
+
+#[test]
+fn subqueries_over_the_columns_of_a_view_are_joined() {
+    let mut connection = connection();
+    connection
+        .query(
+            "create view sale as select o_key as key, o_customer + 0 as customer, c_nation as nation, o_day as day \
+             from orders join customer on c_key = o_customer where o_note is not null or c_phone is null",
+        )
+        .unwrap();
+    let all = "select key, customer from sale where key > 50";
+    let joined =
+        |on: &str| format!("select distinct key, customer from sale join line on {on} where key > 50");
+    let later = "l_item = customer and l_day > day";
+    for (condition, kind, same) in [
+        (
+            "exists (select 1 from line where l_item = sale.customer and l_day > sale.day)",
+            "Semi Join",
+            joined(later),
+        ),
+        (
+            "not exists (select 1 from line where l_item = sale.customer and l_day > sale.day)",
+            "Anti Join",
+            format!("{all} except {}", joined(later)),
+        ),
+        (
+            "(customer, day) in (select l_item, l_day from line)",
+            "Semi Join",
+            joined("l_item = customer and l_day = day"),
+        ),
+        (
+            "customer not in (select l_item from line where l_item > 3)",
+            "Anti Join",
+            format!("{all} except {}", joined("l_item = customer and l_item > 3")),
+        ),
+    ] {
+        let query = format!(
+            "with s as (select key, customer from sale where {condition}) select * from s where key > 50"
+        );
+        let found = plan(&mut connection, &query);
+        assert!(found.contains(kind), "{found}");
+        assert_same(&mut connection, &query, &same);
+    }
+}
+
+#[test]
+fn lateral_queries_run_once_for_the_same_values() {
+    let mut connection = connection();
+    let by_key = |query: &str| format!("select l_order, l_number, q.* from line {query}");
+    let scanned = |found: &str| actual_rows(lines_with(found, "on customer")[0]);
+    let newest = "(select c_key, c_balance from customer where c_nation = l_number + 1 \
+         order by c_balance desc, c_key limit 2) q";
+    for kind in ["cross join lateral", "left join lateral"] {
+        let on = if kind.starts_with("left") { "on true" } else { "" };
+        let query = by_key(&format!("{kind} {newest} {on}"));
+        let found = plan(&mut connection, &query);
+        assert!(found.contains("(memoized)"), "{found}");
+        assert_eq!(scanned(&found), 4 * 60, "each nation's customers are read once: {found}");
+        let ranked = by_key(
+            "join (select *, row_number() over (partition by c_nation order by c_balance desc, c_key) as n \
+             from customer) r on c_nation = l_number + 1 and n <= 2 \
+             cross join lateral (select r.c_key, r.c_balance) q",
+        );
+        assert_same(&mut connection, &query, &ranked);
+    }
+    // No row at all is kept, too, and values that differ in their scale alone keep it.
+    let scales = "select v, q.n, q.k from (values (1.5), (1.50), (1.5), (2), (null)) v(v) \
+         left join lateral (select v + c_balance as n, c_key as k from customer where c_balance = v * 2 order by c_key limit 1) q on true";
+    assert_eq!(rows(&mut connection, scales).iter().filter(|row| row[1].is_none()).count(), 1);
+    let shown: Vec<_> = rows(&mut connection, scales).into_iter().filter_map(|row| row[1].clone()).collect();
+    assert_eq!(shown, ["4.50", "4.50", "4.50", "6.00"]);
+    // What may differ each time is run each time.
+    let volatile = by_key(
+        "cross join lateral (select random() + c_key as x from customer where c_nation = l_item % 50 + 1 \
+         order by c_key limit 1) q where l_order <= 10",
+    );
+    let found = plan(&mut connection, &volatile);
+    assert!(!found.contains("(memoized)"), "{found}");
+    let different = format!("select count(distinct x) from ({volatile}) q");
+    assert_eq!(rows(&mut connection, &different), [[Some("40".to_owned())]]);
+}
+
+#[test]
+fn lateral_queries_are_kept_as_far_as_there_is_memory() {
+    let mut connection = connection();
+    let query = "select o_key, q.n from orders cross join lateral \
+         (select n_key as n from nation where n_key + 0 > o_key % 40 and n_key <> o_key order by n_key limit 1) q where o_key <= 5000";
+    let by_value = "select o_key, min(n_key) from orders join nation on n_key > o_key % 40 and n_key <> o_key \
+         where o_key <= 5000 group by o_key";
+    let found = plan(&mut connection, query);
+    assert!(found.contains("(memoized)"), "{found}");
+    assert_same(&mut connection, query, by_value);
+    let whole = rows(&mut connection, query);
+    connection.query("set work_mem = '64kB'").unwrap();
+    assert_eq!(rows(&mut connection, query), whole);
+}

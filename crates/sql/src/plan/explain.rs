@@ -79,6 +79,7 @@ fn name(plan: &Plan) -> String {
         Node::Project { .. } => "Project".to_string(),
         Node::ProjectSet { .. } => "ProjectSet".to_string(),
         Node::Lookup(node) => format!("{}: {}", join_name("Lookup", node.kind), scan_name(&node.scan)),
+        Node::Loop(node) if node.keeps => join_name("Nested Loop", node.kind) + " (memoized)",
         Node::Loop(node) => join_name("Nested Loop", node.kind),
         Node::Hash(node) => join_name("Hash Join", node.kind).replace("Join Left Join", "Left Join"),
         Node::Aggregate(node) if node.keys.is_empty() => "Aggregate".to_string(),

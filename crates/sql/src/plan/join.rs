@@ -11,9 +11,11 @@ use std::sync::Arc;
 use crate::bind::tree::{BoundExpr, BoundRelation};
 use crate::catalog::Table;
 use crate::error::{Result, SqlError};
+use crate::functions::Volatility;
+use crate::plan::explain::inputs;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::layout::{Layout, Stage};
-use crate::plan::node::{HashNode, JoinKind, LookupNode, LoopNode, Node};
+use crate::plan::node::{FunctionItem, HashNode, JoinKind, LookupNode, LoopNode, Node, Plan};
 use crate::plan::path::{self, Candidate, Restriction};
 use crate::plan::planner::{Frame, Planner};
 use crate::plan::statistics::TableStatistics;
@@ -34,6 +36,8 @@ const FIRST_ROW_COST: f64 = 6.0;
 const DROPPED_SHARE_MAX: f64 = 0.5;
 /// What a pair of rows costs in a nested loop.
 const PAIR_COST: f64 = 0.4;
+/// From which cost on a right side that sees the left side's row is worth keeping for rows with the same values.
+const KEPT_COST_MIN: f64 = 20.0;
 
 /// One side of a join, on its own.
 pub(crate) struct Side {
@@ -259,7 +263,7 @@ impl Planner<'_> {
             let (rows, cost) = (stage.plan.rows, stage.plan.cost);
             let expressions: Vec<Expr> = (0..width).map(Expr::Slot).chain(added).collect();
             let width = expressions.len();
-            let input = Box::new(std::mem::replace(&mut stage.plan, crate::plan::node::Plan::nothing()));
+            let input = Box::new(std::mem::replace(&mut stage.plan, Plan::nothing()));
             stage.plan = self.plan(Node::Project { input, expressions }, width, rows, cost);
         }
         slots
@@ -284,16 +288,35 @@ impl Planner<'_> {
         let layout = if shows_right { joined } else { left.layout };
         let order =
             if matches!(join.kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { left.order };
+        let keeps = !bindings.is_empty()
+            && !frame.changes
+            && right.plan.cost >= KEPT_COST_MIN
+            && gives_same_rows(&right.plan);
         let node = LoopNode {
             left: left.plan,
             right: right.plan,
             kind: join.kind,
             condition: Expr::all(condition),
             bindings,
+            keeps,
         };
         let plan = self.plan(Node::Loop(Box::new(node)), width, join.rows, cost);
         Ok(Stage { plan, layout, order })
     }
+}
+
+/// Whether a plan gives the same rows each time that it runs, as far as the functions in FROM and row locks are concerned.
+fn gives_same_rows(plan: &Plan) -> bool {
+    let is_same = |item: &FunctionItem| match item {
+        FunctionItem::Set { call, .. } => call.function.volatility != Volatility::Volatile,
+        FunctionItem::Scalar { .. } => true,
+    };
+    let is_same = match &plan.node {
+        Node::Lock(_) => false,
+        Node::Functions(node) => node.calls.iter().all(is_same),
+        _ => true,
+    };
+    is_same && inputs(plan).into_iter().all(gives_same_rows)
 }
 
 /// What it costs to look up the partners of this many rows, where the path to those of one has this cost.

@@ -309,6 +309,8 @@ pub(crate) struct LoopNode {
     pub(crate) condition: Option<Expr>,
     /// What the right side sees of the left side's row; if it sees nothing, it runs once.
     pub(crate) bindings: Vec<Binding>,
+    /// Whether the right side gives the same rows for the same values, and is worth keeping.
+    pub(crate) keeps: bool,
 }
 
 /// Gives an outer number its value, from a row.

@@ -19,7 +19,9 @@ use crate::plan::path;
 use crate::plan::planner::{Cte, Frame, Planner};
 use crate::plan::semi_join::SemiJoin;
 use crate::plan::statistics::TableStatistics;
-use crate::plan::walk::{implied_restriction, is_volatile, relations_of, walk, walk_relations};
+use crate::plan::walk::{
+    implied_restriction, is_volatile, is_volatile_call, relations_of, walk, walk_relations,
+};
 
 /// Which share of its rows a condition that is implied by others must let through at most, to be worth its evaluation
 /// (PostgreSQL's `extract_restriction_or_clauses` has the same bound).
@@ -95,13 +97,17 @@ impl Planner<'_> {
         let mut items: Vec<usize> = named.iter().filter_map(item_of).collect();
         items.sort_unstable();
         items.dedup();
+        // Also by the columns of a view that was merged into this query.
+        let sees_item = |relation: RelationId| {
+            self.all_relations(vec![relation]).iter().any(|relation| item_of(relation).is_some())
+        };
         if is_volatile(&condition) {
             parts.last.push(condition);
         } else if !items.is_empty()
             && self.has_correlated_aggregation(&condition, &|relation| item_of(relation).is_some())
         {
             parts.scalar.push(condition);
-        } else if let Some(semi) = SemiJoin::of(&condition, &|relation| item_of(&relation).is_some()) {
+        } else if let Some(semi) = SemiJoin::of(&condition, &sees_item) {
             parts.semi.push(semi);
         } else {
             match items[..] {
@@ -277,7 +283,9 @@ impl Planner<'_> {
             return Ok(self.table_side(relation.clone(), table.clone(), statistics, own));
         }
         if is_lateral {
-            let (stage, frame) = self.framed(|planner| planner.item(item, &own))?;
+            let changes = may_change(std::slice::from_ref(&item), &own);
+            let (stage, mut frame) = self.framed(|planner| planner.item(item, &own))?;
+            frame.changes |= changes;
             return Ok(side_of(stage, frame));
         }
         Ok(side_of(self.item(item, &own)?, Frame::default()))
@@ -392,7 +400,9 @@ impl Planner<'_> {
                 };
                 let right = JoinTree { items, conditions: right.conditions };
                 if is_lateral {
-                    let (stage, frame) = self.framed(|planner| planner.join(right, &[]))?;
+                    let changes = may_change(&right.items, &right.conditions);
+                    let (stage, mut frame) = self.framed(|planner| planner.join(right, &[]))?;
+                    frame.changes |= changes;
                     side_of(stage, frame)
                 } else {
                     side_of(self.join(right, &[])?, Frame::default())
@@ -436,6 +446,13 @@ impl Parts {
             last: Vec::new(),
         }
     }
+}
+
+/// Whether items or conditions may give other rows each time.
+fn may_change(items: &[Item], conditions: &[BoundExpr]) -> bool {
+    let mut found = conditions.iter().any(is_volatile);
+    items.iter().for_each(|item| visit_item(item, &mut |expr| found |= is_volatile_call(expr)));
+    found
 }
 
 /// The relations that an item names, its own among them.

@@ -42,7 +42,7 @@ pub(crate) struct Candidates {
 }
 
 /// Whether a value may be equal to one that is written otherwise.
-fn is_spelled(value: &Value) -> bool {
+pub(crate) fn is_spelled(value: &Value) -> bool {
     match value {
         Value::Numeric(value) => value.scale().is_some_and(|scale| scale > 0),
         Value::Float4(value) => *value == 0.0,

@@ -1,14 +1,17 @@
 //! Nested loops: each row of the left side with the right side's rows for which a condition holds.
 //!
 //! # Invariants
-//! - A right side that sees nothing of the left is run once and kept; one that does (LATERAL) is run for each row.
+//! - A right side that sees nothing of the left is run once and kept; one that does (LATERAL) is run for each row, or once for
+//!   equal values that it sees.
 
 use crate::error::Result;
 use crate::plan::node::{JoinKind, LoopNode};
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::{Held, row_bytes};
+use crate::run::operator::kept_sides::KeptSides;
 use crate::run::operator::{Operator, Running, operator};
+use crate::run::subquery::is_spelled;
 use crate::types::Value;
 
 pub(crate) struct LoopJoin<'e> {
@@ -16,6 +19,8 @@ pub(crate) struct LoopJoin<'e> {
     left: Running<'e>,
     /// The right side, if it is the same for all rows.
     kept: Option<Batch>,
+    /// The right sides by what they saw, if they are kept.
+    sides: Option<KeptSides>,
     matched: Vec<bool>,
     probe: Option<Probe<'e>>,
     unmatched: Option<usize>,
@@ -35,7 +40,7 @@ struct Probe<'e> {
 impl<'e> LoopJoin<'e> {
     pub(crate) fn new(node: &'e LoopNode, left: Running<'e>) -> LoopJoin<'e> {
         let (matched, held) = (Vec::new(), Held::default());
-        LoopJoin { node, left, kept: None, matched, probe: None, unmatched: None, held }
+        LoopJoin { node, left, kept: None, sides: None, matched, probe: None, unmatched: None, held }
     }
 
     fn width(&self) -> usize {
@@ -146,12 +151,28 @@ impl<'e> LoopJoin<'e> {
         if self.node.bindings.is_empty() {
             return Ok(());
         }
-        for binding in &self.node.bindings {
-            let value = run.evaluate(&binding.value, probe.batch.row(probe.position))?;
-            run.set_outer(binding.outer, value);
-        }
-        probe.right = Some((operator(&self.node.right, run)?, None));
+        let row = probe.batch.row(probe.position);
+        let seen = self.node.bindings.iter().map(|binding| run.evaluate(&binding.value, row));
+        let seen = seen.collect::<Result<Vec<Value>>>()?;
+        probe.right = Some((self.right_side(run, seen)?, None));
         Ok(())
+    }
+
+    /// The right side's rows for what it sees.
+    fn right_side(&mut self, run: &mut Run<'e>, seen: Vec<Value>) -> Result<Running<'e>> {
+        let keeps = self.node.keeps && !seen.iter().any(is_spelled);
+        let sides = keeps.then(|| self.sides.get_or_insert_with(|| KeptSides::new(run)).clone());
+        if let Some(kept) = sides.as_ref().and_then(|sides| sides.get(&seen)) {
+            return Ok(kept);
+        }
+        for (binding, value) in self.node.bindings.iter().zip(&seen) {
+            run.set_outer(binding.outer, value.clone());
+        }
+        let rows = operator(&self.node.right, run)?;
+        Ok(match sides {
+            Some(sides) => sides.keeping(seen, rows),
+            None => rows,
+        })
     }
 
     /// Rows of the right side that have had no partner.

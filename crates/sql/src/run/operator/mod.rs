@@ -11,6 +11,7 @@ mod distinct;
 mod functions;
 mod hash_join;
 mod join_index;
+mod kept_sides;
 mod limit;
 mod lock;
 mod lookup;
