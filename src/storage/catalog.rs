@@ -466,7 +466,7 @@ pub(crate) fn tables_made_before(epoch: u64, tables: &TableCore, guard: &Guard) 
     tables.for_each_record(guard, |record| {
         let word = record.read(tables.layout(), &mut row);
         if word & ABSENT == 0 && Stamp::of(word).epoch() < epoch {
-            ids.push(row[tables.layout().words_of(0).0.start] as TableId);
+            ids.extend(tables.layout().int(&row, 0).map(|id| id as TableId));
         }
     });
     ids

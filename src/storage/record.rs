@@ -6,7 +6,10 @@
 //! └────────────┴───────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! Invariants: a record never moves, its key never changes, and its row is read and written as atomic
+//! Where the row's columns are the key as it is encoded (see [`RowLayout`]), it lies there, behind the row's first word, and nothing
+//! lies between head and row. The highest bit of the key's length says so.
+//!
+//! Invariants: a record never moves, its key never changes (its words in the row are never stored again), and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then
 //! shows it) and never has undefined behavior. A record is freed only after it left every index and every
 //! thread that could have found it there has unpinned ([`crossbeam_epoch`]).
@@ -30,11 +33,67 @@ use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
 pub(crate) const ALIGNMENT: usize = 8;
 
+/// What a record makes room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowSize {
+    /// The words of its row.
+    pub(crate) words: usize,
+    /// How many of them, behind the first one, are its key; zero: the key is stored apart.
+    pub(crate) key_words: usize,
+}
+
+impl RowSize {
+    /// How a record of this size keeps a key of so many bytes.
+    fn key_bytes(self, bytes: usize) -> KeyBytes {
+        assert!(bytes < usize::from(IN_ROW), "a key of {bytes} bytes");
+        let in_row = self.key_words > 0 && bytes == self.key_words * 8;
+        KeyBytes(bytes as u16 | if in_row { IN_ROW } else { 0 })
+    }
+
+    /// How many bytes a record with a key of so many bytes takes.
+    pub(crate) fn record_bytes(self, key_bytes: usize) -> usize {
+        HEAD_BYTES + self.key_bytes(key_bytes).apart() + self.words * 8
+    }
+}
+
+impl From<usize> for RowSize {
+    /// That of a row with this many words, none of which is the key.
+    fn from(words: usize) -> RowSize {
+        RowSize { words, key_words: 0 }
+    }
+}
+
+/// How many bytes a record's key has, and where they lie.
+#[derive(Clone, Copy)]
+struct KeyBytes(u16);
+
+/// The key lies in the row.
+const IN_ROW: u16 = 1 << 15;
+
+impl KeyBytes {
+    #[inline(always)]
+    fn length(self) -> usize {
+        usize::from(self.0 & !IN_ROW)
+    }
+
+    /// Where the key begins, in the record's bytes.
+    #[inline(always)]
+    fn start(self) -> usize {
+        HEAD_BYTES + usize::from(self.0 >> 15) * 8
+    }
+
+    /// How many bytes the key takes between head and row.
+    #[inline(always)]
+    fn apart(self) -> usize {
+        if self.0 & IN_ROW == 0 { usize::from(self.0).next_multiple_of(8) } else { 0 }
+    }
+}
+
 /// The fixed head of a record; key and row follow it in the same allocation.
 #[repr(C)]
 struct Head {
     word: AtomicU64,
-    key_bytes: u16,
+    key_bytes: KeyBytes,
     row_words: u16,
     /// Where the words of columns lie that were added after the record was made (see `row::added`); zero: nowhere yet.
     extension: AtomicU32,
@@ -63,17 +122,12 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 const HEAD_BYTES: usize = size_of::<Head>();
-const _: () = assert!(MAXIMAL_KEY_BYTES <= u16::MAX as usize);
+const _: () = assert!(MAXIMAL_KEY_BYTES < IN_ROW as usize);
 const _: () = assert!(3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
 /// How many bytes the processor fetches at once.
 const LINE_BYTES: usize = 64;
 /// Of longer records only the beginning is fetched ahead.
 const PREFETCHED_LINES: usize = 6;
-
-/// How many bytes a record takes.
-pub(crate) fn record_bytes(key_bytes: usize, row_words: usize) -> usize {
-    HEAD_BYTES + key_bytes.next_multiple_of(8) + row_words * 8
-}
 
 /// Copies words one by one, four in a turn, then two, then one. They are looked at relaxed: the caller finds out what the
 /// copy is worth.
@@ -106,13 +160,12 @@ unsafe fn copy_words(from: &[AtomicU64], to: *mut u64) {
 }
 
 /// In how many lines a record lies that is fetched ahead; of a long one only the beginning is.
-pub(crate) fn record_lines(key_bytes: usize, row_words: usize) -> usize {
+pub(crate) fn record_lines(key_bytes: usize, size: RowSize) -> usize {
     // Records begin anywhere in a line.
-    (record_bytes(key_bytes, row_words) + LINE_BYTES - ALIGNMENT).div_ceil(LINE_BYTES).min(PREFETCHED_LINES)
+    (size.record_bytes(key_bytes) + LINE_BYTES - ALIGNMENT).div_ceil(LINE_BYTES).min(PREFETCHED_LINES)
 }
 
-fn layout(key_bytes: usize, row_words: usize) -> Layout {
-    let bytes = record_bytes(key_bytes, row_words);
+fn layout(bytes: usize) -> Layout {
     match Layout::from_size_align(bytes, ALIGNMENT) {
         Ok(layout) => layout,
         Err(_) => panic!("a record of {bytes} bytes is larger than the address space"),
@@ -130,10 +183,10 @@ impl<'g> Record<'g> {
     /// The encoded primary key.
     #[inline(always)]
     pub(crate) fn key(self) -> &'g [u8] {
-        // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and no thread writes them afterwards.
+        // SAFETY: `write` put `key_bytes` bytes there, and no thread writes them afterwards.
         unsafe {
-            let key_bytes = (*self.head.as_ptr()).key_bytes as usize;
-            slice::from_raw_parts(self.head.cast::<u8>().add(HEAD_BYTES).as_ptr(), key_bytes)
+            let key = (*self.head.as_ptr()).key_bytes;
+            slice::from_raw_parts(self.head.cast::<u8>().add(key.start()).as_ptr(), key.length())
         }
     }
 
@@ -151,12 +204,12 @@ impl<'g> Record<'g> {
     /// The row's fixed part, as atomic words.
     #[inline(always)]
     pub(crate) fn row(self) -> &'g [AtomicU64] {
-        // SAFETY: `allocate` put `row_words` words behind the padded key, eight-aligned; they are only ever used
-        // as atomics.
+        // SAFETY: `write` put `row_words` words behind what lies of the key apart, eight-aligned; they are only ever
+        // used as atomics, but for those of the key, which are only read.
         unsafe {
-            let key_bytes = (*self.head.as_ptr()).key_bytes as usize;
+            let key = (*self.head.as_ptr()).key_bytes;
             let row_words = (*self.head.as_ptr()).row_words as usize;
-            let start = self.head.cast::<u8>().add(HEAD_BYTES + key_bytes.next_multiple_of(8));
+            let start = self.head.cast::<u8>().add(HEAD_BYTES + key.apart());
             slice::from_raw_parts(start.cast::<AtomicU64>().as_ptr(), row_words)
         }
     }
@@ -318,38 +371,36 @@ impl<'g> Record<'g> {
 }
 
 impl RecordPointer {
-    /// Makes a record with this word and key; every row word is zero.
-    pub(crate) fn allocate(word: u64, key: &[u8], row_words: usize) -> RecordPointer {
-        let layout = layout(key.len(), row_words);
+    /// Makes a record with this word and key; every row word that is not the key's is zero.
+    pub(crate) fn allocate(word: u64, key: &[u8], size: impl Into<RowSize>) -> RecordPointer {
+        let size = size.into();
+        let layout = layout(size.record_bytes(key.len()));
         // SAFETY: the layout is never empty (it holds the head).
         let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: the memory was just made for this very record.
-        unsafe { RecordPointer::write(memory, word, key, row_words) }
+        unsafe { RecordPointer::write(memory, word, key, size) }
     }
 
     /// Makes a record in memory that is there already.
     ///
     /// # Safety
-    /// The memory has [`record_bytes`] bytes, is aligned to [`ALIGNMENT`], and no other thread has access to it.
-    pub(crate) unsafe fn write(
-        memory: NonNull<u8>,
-        word: u64,
-        key: &[u8],
-        row_words: usize,
-    ) -> RecordPointer {
+    /// The memory has [`RowSize::record_bytes`] bytes, is aligned to [`ALIGNMENT`], and no other thread has access to it.
+    pub(crate) unsafe fn write(memory: NonNull<u8>, word: u64, key: &[u8], size: RowSize) -> RecordPointer {
         let head = memory.cast::<Head>();
-        // SAFETY: the caller's promise: the three parts, head, key padded to eight, row words, lie inside it; each is
-        // written before the record is shared.
+        let key_bytes = size.key_bytes(key.len());
+        // SAFETY: the caller's promise: the three parts, head, key padded to eight, row words, lie inside it; so does a key in
+        // the row, which has a word before it. Each is written before the record is shared.
         unsafe {
             head.write(Head {
                 word: AtomicU64::new(word),
-                key_bytes: key.len() as u16,
-                row_words: row_words as u16,
+                key_bytes,
+                row_words: size.words as u16,
                 extension: AtomicU32::new(0),
             });
-            let key_start = memory.add(HEAD_BYTES);
+            let row_start = memory.add(HEAD_BYTES + key_bytes.apart());
+            row_start.cast::<u64>().write_bytes(0, size.words);
+            let key_start = memory.add(key_bytes.start());
             key_start.copy_from_nonoverlapping(NonNull::from(key).cast::<u8>(), key.len());
-            key_start.add(key.len().next_multiple_of(8)).cast::<u64>().write_bytes(0, row_words);
         }
         RecordPointer(head)
     }
@@ -370,7 +421,8 @@ impl RecordPointer {
     /// The record has not been freed.
     pub(crate) unsafe fn bytes(self) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { record_bytes((*self.0.as_ptr()).key_bytes as usize, (*self.0.as_ptr()).row_words as usize) }
+        let (key, row_words) = unsafe { ((*self.0.as_ptr()).key_bytes, (*self.0.as_ptr()).row_words) };
+        HEAD_BYTES + key.apart() + usize::from(row_words) * 8
     }
 
     /// The address as a number, for the indexes to store.
@@ -404,9 +456,77 @@ impl RecordPointer {
     pub(crate) unsafe fn free(self) {
         // SAFETY: the caller's promise; the layout is the one that `allocate` used.
         unsafe {
-            let key_bytes = (*self.0.as_ptr()).key_bytes as usize;
-            let row_words = (*self.0.as_ptr()).row_words as usize;
-            dealloc(self.0.as_ptr().cast(), layout(key_bytes, row_words));
+            dealloc(self.0.as_ptr().cast(), layout(self.bytes()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record, freed when it is dropped.
+    struct Owned(RecordPointer);
+
+    impl Owned {
+        fn new(key: &[u8], size: RowSize) -> Owned {
+            Owned(RecordPointer::allocate(7, key, size))
+        }
+
+        fn record(&self) -> Record<'_> {
+            // SAFETY: it is freed when it is dropped.
+            unsafe { self.0.as_record() }
+        }
+    }
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            // SAFETY: no other thread knows it.
+            unsafe { self.0.free() };
+        }
+    }
+
+    #[test]
+    fn a_key_lies_in_the_row_where_its_length_is_that_of_the_words() {
+        let size = RowSize { words: 4, key_words: 2 };
+        let made = Owned::new(b"0123456789abcdef", size);
+        let record = made.record();
+        let row: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        assert_eq!(row, [0, word(b"01234567"), word(b"89abcdef"), 0]);
+        // SAFETY: it is freed below.
+        assert_eq!(unsafe { made.0.bytes() }, HEAD_BYTES + 4 * 8);
+        assert_eq!(size.record_bytes(16), HEAD_BYTES + 4 * 8);
+        record.row()[0].store(1, Ordering::Relaxed);
+        record.row()[3].store(3, Ordering::Relaxed);
+        assert_eq!(record.key(), b"0123456789abcdef");
+        assert!(record.has_key(b"0123456789abcdef") && !record.has_key(b"01234567"));
+    }
+
+    #[test]
+    fn other_keys_lie_between_head_and_row() {
+        for (key, key_words) in [(&b"01234567"[..], 0), (b"01234567", 2), (b"0123", 1), (b"", 1)] {
+            let size = RowSize { words: 3, key_words };
+            let made = Owned::new(key, size);
+            let record = made.record();
+            assert_eq!(record.key(), key);
+            assert!(record.has_key(key) && !record.has_key(b"0123456!"));
+            assert_eq!(record.row().len(), 3);
+            assert!(record.row().iter().all(|word| word.load(Ordering::Relaxed) == 0));
+            // SAFETY: it is freed below.
+            assert_eq!(unsafe { made.0.bytes() }, HEAD_BYTES + key.len().next_multiple_of(8) + 3 * 8);
+            record.row().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+            assert_eq!(record.key(), key);
+        }
+    }
+
+    #[test]
+    fn a_key_of_one_word_in_the_row_is_found_by_its_bytes() {
+        let made = Owned::new(b"01234567", RowSize { words: 2, key_words: 1 });
+        let record = made.record();
+        assert_eq!((record.key(), record.row().len()), (&b"01234567"[..], 2));
+        for other in [&b"01234568"[..], b"0123456", b"012345670", b""] {
+            assert!(record.has_key(b"01234567") && !record.has_key(other));
         }
     }
 }

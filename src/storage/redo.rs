@@ -18,7 +18,7 @@ use bumpalo::Bump;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
-use crate::storage::table::TableCore;
+use crate::storage::table::{MAXIMAL_KEY_BYTES, TableCore};
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::memory::Refused;
@@ -276,7 +276,16 @@ impl<'a> Reader<'a> {
 
     /// Which record a change is of: its table's id, and its key.
     fn record(&mut self) -> Result<(u32, &'a [u8])> {
-        Ok((self.table()?, self.bytes()?))
+        Ok((self.table()?, self.key()?))
+    }
+
+    /// A record's key.
+    fn key(&mut self) -> Result<&'a [u8]> {
+        let key = self.bytes()?;
+        if key.len() > MAXIMAL_KEY_BYTES {
+            return Err(malformed(format!("a key of {} bytes", key.len())));
+        }
+        Ok(key)
     }
 
     /// A table's id, with a schema version that is known.

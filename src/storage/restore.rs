@@ -120,6 +120,11 @@ fn malformed(detail: String) -> Error {
     Error::Malformed { what: "redo of this database", detail }
 }
 
+#[cold]
+fn other_key(table: &TableCore) -> Error {
+    malformed(format!("a row of {:?} under another row's key", table.definition().name()))
+}
+
 fn apply_change(
     table: &TableCore,
     (stamp, hash): (Stamp, u64),
@@ -147,26 +152,38 @@ fn apply_change(
         // Relaxed throughout: recovery is alone.
         record.word().store(stamp.absent(), Ordering::Relaxed);
     } else {
-        install(table, record, stamp, image);
+        install(table, record, stamp, image)?;
     }
     Ok(())
 }
 
-fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64]) {
-    install_row(table, record, image);
+fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64]) -> Result<()> {
+    install_row(table, record, image)?;
     record.word().store(stamp.present(), Ordering::Relaxed);
+    Ok(())
 }
 
 /// Installs a row under the word that the record has.
-fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
+///
+/// # Errors
+/// It is a row of another key.
+fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) -> Result<()> {
     let layout = table.layout();
+    if !layout.fits_key(image, record.key()) {
+        return Err(other_key(table));
+    }
     if layout.is_short(record) {
         let room = layout.make_room(record, image, table.slabs().budget(), &crossbeam_epoch::pin());
         // As below.
         room.unwrap_or_else(|refused| refused.abort());
     } else if !layout.has_blocks() {
-        image.iter().zip(record.row()).for_each(|(new, row)| row.store(*new, Ordering::Relaxed));
-        return;
+        for (new, row) in image.iter().zip(record.row()) {
+            // A key is read without atomics, so that it is not stored again.
+            if row.load(Ordering::Relaxed) != *new {
+                row.store(*new, Ordering::Relaxed);
+            }
+        }
+        return Ok(());
     }
     let installed = layout.held_row(record);
     let mut made: SmallVec<[u64; 4]> = SmallVec::new();
@@ -191,6 +208,7 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
         layout.store_bits_of_short(record, image);
     }
     table.slabs().budget().note_blocks(change, record.pointer().to_bits() as usize);
+    Ok(())
 }
 
 /// Fills a table's secondary indexes from its rows.
@@ -263,7 +281,7 @@ pub(crate) fn put_index_record(
     }
     let image = arena.alloc_slice_fill_copy(index.layout().words(), 0);
     index.layout().put(image, 0, ValueRef::Bytes(key), arena).map_err(Refused::error)?;
-    install(index, entry, stamp, image);
+    install(index, entry, stamp, image)?;
     Ok(true)
 }
 

@@ -6,6 +6,9 @@
 //! └─────────────────────────┴────────────────────┘     else: the address of a block (length, bytes), 8-aligned
 //! ```
 //!
+//! The columns of a key of 64-bit integers come first, in the key's order, and each as its bytes in the encoded key: together they
+//! are the record's key, which is not stored apart ([`RowLayout::size`]).
+//!
 //! Words, not bytes: every column can be read and written alone as one atomic word (decimals of more than 18
 //! digits and UUIDs take two), which is what lets a reader race with an install without undefined behavior, and
 //! what an addition to one column touches is one word. The words of a column that is NULL are zero, but in a reader's copy
@@ -18,6 +21,8 @@ use smallvec::SmallVec;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::{ColumnLimit, TableDefinition};
+use crate::storage::record::RowSize;
+use crate::types::key::{KeyKind, int_of_key_word, key_word_of};
 use crate::types::memory::Refused;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
@@ -41,6 +46,8 @@ pub(crate) const INLINE_BYTES: usize = 7;
 pub(crate) struct RowLayout {
     columns: Box<[ColumnLayout]>,
     words: usize,
+    /// How many words behind the NULL bits are the record's key; zero: it is stored apart.
+    key_words: usize,
     has_blocks: bool,
     /// For each word, whether it belongs to a variable column.
     variable: Box<[bool]>,
@@ -70,9 +77,15 @@ pub(crate) struct ColumnLayout {
 enum Shape {
     Bool,
     Int,
+    /// An integer of the key, as in the encoded key.
+    KeyInt,
     Float,
-    Decimal { scale: u8 },
-    WideDecimal { scale: u8 },
+    Decimal {
+        scale: u8,
+    },
+    WideDecimal {
+        scale: u8,
+    },
     Text,
     Bytes,
     Date,
@@ -112,26 +125,29 @@ impl Shape {
 impl RowLayout {
     /// The layout of a table's rows.
     pub(crate) fn new(definition: &TableDefinition) -> RowLayout {
-        let mut word = definition.columns.len().div_ceil(64);
+        let (key, mut word) = (key_in_row(definition), definition.columns.len().div_ceil(64));
+        let key_at = word;
+        word += key.len();
         let columns: Box<[ColumnLayout]> = definition
             .columns
             .iter()
             .zip(definition.column_limits())
             .enumerate()
             .map(|(position, (column, limit))| {
-                let shape = Shape::of(&column.data_type);
+                let in_key = key.iter().position(|&of_key| of_key == position);
+                let shape = if in_key.is_some() { Shape::KeyInt } else { Shape::of(&column.data_type) };
                 let is_added = position + definition.added.values().len() >= definition.columns.len();
                 let layout = ColumnLayout {
                     data_type: column.data_type.clone(),
                     not_null: column.not_null,
                     name: format!("{}.{}", definition.name, column.name),
-                    word: word as u32,
+                    word: in_key.map_or(word, |place| key_at + place) as u32,
                     shape,
                     bounds: numeric_column::bounds(&column.data_type, limit),
                     // Its word need not be in the record: the ways that change one word in place leave it alone.
                     limit: if is_added { ColumnLimit::Checked } else { limit },
                 };
-                word += shape.words();
+                word += if in_key.is_some() { 0 } else { shape.words() };
                 layout
             })
             .collect();
@@ -142,7 +158,29 @@ impl RowLayout {
         for &at in &variable_words {
             variable[at as usize] = true;
         }
-        RowLayout { columns, words: word, has_blocks, variable, variable_words, added: None }
+        RowLayout {
+            columns,
+            words: word,
+            key_words: key.len(),
+            has_blocks,
+            variable,
+            variable_words,
+            added: None,
+        }
+    }
+
+    /// What a record makes room for.
+    #[inline]
+    pub(crate) fn size(&self) -> RowSize {
+        RowSize { words: self.words, key_words: self.key_words }
+    }
+
+    /// Whether the words of a row that are the record's key, if there are such, are those of this one.
+    pub(crate) fn fits_key(&self, row: &[u64], key: &[u8]) -> bool {
+        let Some(words) = row.get(1..=self.key_words).filter(|_| key.len() == self.key_words * 8) else {
+            return true;
+        };
+        words.iter().zip(key.as_chunks().0).all(|(word, bytes)| word.to_ne_bytes() == *bytes)
     }
 
     /// How many words a row has.
@@ -198,6 +236,7 @@ impl RowLayout {
         match column.shape {
             Shape::Bool => ValueRef::Bool(word != 0),
             Shape::Int => ValueRef::Int(word as i64),
+            Shape::KeyInt => ValueRef::Int(int_of_key_word(word)),
             Shape::Float => ValueRef::Float(f64::from_bits(word)),
             Shape::Decimal { scale } => {
                 ValueRef::Decimal(Decimal::from_stored(i128::from(word as i64), scale))
@@ -272,6 +311,7 @@ impl RowLayout {
                 words[at..at + column.shape.words()].fill(0);
             }
             ValueRef::Bool(value) => words[at] = u64::from(value),
+            ValueRef::Int(value) if column.shape == Shape::KeyInt => words[at] = key_word_of(value),
             ValueRef::Int(value) => words[at] = value as u64,
             ValueRef::Float(value) => words[at] = value.to_bits(),
             ValueRef::Decimal(value) => {
@@ -485,6 +525,17 @@ impl ColumnLayout {
     }
 }
 
+/// The columns of a key that lies in its rows: of 64-bit integers, behind one word of NULL bits. Such columns are encoded without a
+/// mark for NULL, in eight bytes each.
+fn key_in_row(definition: &TableDefinition) -> &[usize] {
+    let is_in_row = |&position: &usize| {
+        let column = &definition.columns[position];
+        column.not_null && KeyKind::of(&column.data_type) == KeyKind::Int64
+    };
+    let fits = definition.columns.len() <= 64 && definition.key.iter().all(is_in_row);
+    if fits { &definition.key } else { &[] }
+}
+
 /// How many bytes a value has that don't lie in words.
 pub(crate) fn byte_length(value: ValueRef<'_>) -> usize {
     match value {
@@ -497,6 +548,7 @@ pub(crate) fn byte_length(value: ValueRef<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::key::flip_64;
 
     fn layout() -> RowLayout {
         RowLayout::new(
@@ -535,6 +587,66 @@ mod tests {
         }
         layout.put(&mut words, 2, ValueRef::Null, &arena).expect("memory");
         assert!(layout.is_null(&words, 2) && !layout.is_null(&words, 1));
+    }
+
+    /// A table of these columns of integers, and a text, with this key.
+    fn keyed(types: &[DataType], key: &[&str]) -> TableDefinition {
+        let of = TableDefinition::new("t").column("text", DataType::Text);
+        let names = ["a", "b", "c"];
+        let columns = types.iter().zip(names);
+        columns
+            .fold(of, |of, (data_type, name)| of.column(name, data_type.clone()))
+            .primary_key(key.iter().copied())
+    }
+
+    #[test]
+    fn a_key_of_long_integers_lies_behind_the_null_bits_as_it_is_encoded() {
+        let arena = Bump::new();
+        let layout = RowLayout::new(&keyed(&[DataType::Int64, DataType::Int64], &["b", "a"]));
+        assert_eq!((layout.size().words, layout.size().key_words), (4, 2));
+        for (a, b) in [(0, 1), (-1, i64::MAX), (i64::MIN, -2)] {
+            let values = [ValueRef::Null, ValueRef::Int(a), ValueRef::Int(b)];
+            let (mut words, mut aside) = (vec![0; 4], Vec::new());
+            for (position, value) in values.iter().enumerate() {
+                layout.put(&mut words, position, *value, &arena).expect("memory");
+            }
+            let encoded = [flip_64(b), flip_64(a)].map(u64::from_ne_bytes);
+            assert_eq!(words[1..3], encoded);
+            let key = [flip_64(b), flip_64(a)].concat();
+            assert!(layout.fits_key(&words, &key) && layout.fits_key(&words, &key[1..]));
+            assert!(!layout.fits_key(&words, &[flip_64(a), flip_64(b)].concat()));
+            let mut usual = vec![0; 4];
+            assert!(layout.put_usual_row(&mut usual, &values, &mut aside));
+            assert_eq!(usual, words);
+            for (position, value) in values.iter().enumerate() {
+                // SAFETY: the row has no blocks.
+                assert_eq!(unsafe { layout.value(&words, position) }, *value);
+            }
+            assert_eq!([0, 1, 2].map(|position| layout.int(&words, position)), [None, Some(a), Some(b)]);
+            assert!((1..3).all(|position| layout.number(position).is_none()), "no operation changes a key");
+        }
+    }
+
+    #[test]
+    fn other_keys_are_stored_apart() {
+        let long = || keyed(&[DataType::Int64], &["a"]);
+        assert_eq!(RowLayout::new(&long()).size().key_words, 1);
+        let wide = (0..62).fold(long(), |of, at| of.column(&format!("c{at}"), DataType::Int64));
+        assert_eq!(RowLayout::new(&wide).size().key_words, 1);
+        let others = [
+            wide.column("one more", DataType::Int64),
+            keyed(&[DataType::Int32], &["a"]),
+            keyed(&[DataType::Int64, DataType::Int32], &["a", "b"]),
+            keyed(&[DataType::Int64], &["a", "text"]),
+            TableDefinition::new("t").column("a", DataType::Int64),
+        ];
+        for definition in others {
+            let layout = RowLayout::new(&definition);
+            assert_eq!(layout.size().key_words, 0, "{definition:?}");
+            let mut words = vec![0; layout.words()];
+            layout.put(&mut words, 1.min(layout.len() - 1), ValueRef::Int(7), &Bump::new()).expect("memory");
+            assert!(words.contains(&7));
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use self::spans::{Piece, Span, Spans, join};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::large_pages::{LARGE_PAGE_BYTES, give_pages_back, prefer_large_pages};
 use crate::storage::budget::Budget;
-use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
+use crate::storage::record::{ALIGNMENT, RecordPointer, RowSize};
 use crate::types::memory::{Refused, reserve};
 
 /// How large a chunk is.
@@ -174,19 +174,26 @@ impl Slabs {
         &self.budget
     }
 
-    /// Makes a record with this word and key; every row word is zero.
-    pub(crate) fn make(&self, cutter: &mut Cutter, word: u64, key: &[u8], row_words: usize) -> RecordPointer {
-        let bytes = record_bytes(key.len(), row_words);
+    /// Makes a record with this word and key; every row word that is not the key's is zero.
+    pub(crate) fn make(
+        &self,
+        cutter: &mut Cutter,
+        word: u64,
+        key: &[u8],
+        size: impl Into<RowSize>,
+    ) -> RecordPointer {
+        let size = size.into();
+        let bytes = size.record_bytes(key.len());
         if bytes > CHUNK_BYTES / 4 {
             self.budget.note_records(bytes as i64);
-            return RecordPointer::allocate(word, key, row_words);
+            return RecordPointer::allocate(word, key, size);
         }
         let memory = match self.reuse(bytes) {
             Some(record) => record.memory(),
             None => self.cut(cutter, bytes),
         };
         // SAFETY: the memory has room for the record, is aligned for it, and no other thread has access to it.
-        unsafe { RecordPointer::write(memory, word, key, row_words) }
+        unsafe { RecordPointer::write(memory, word, key, size) }
     }
 
     fn reuse(&self, bytes: usize) -> Option<RecordPointer> {

@@ -169,7 +169,7 @@ impl TableCore {
         TableCore {
             store,
             id,
-            usual_lines: record_lines(USUAL_KEY_BYTES, layout.words()),
+            usual_lines: record_lines(USUAL_KEY_BYTES, layout.size()),
             layout,
             slabs: slabs.clone(),
             hash: (kind != PrimaryIndex::Ordered).then(|| Arc::new(HashIndex::new())),
@@ -573,7 +573,7 @@ impl TableCore {
     ) -> Placed<'g> {
         let backoff = Backoff::new();
         loop {
-            let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
+            let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.size());
             // SAFETY: it was made above, and the index did not take it.
             let discard = |record| unsafe { self.slabs.free(record) };
             let placed = match (&self.hash, &self.ordered) {
@@ -614,7 +614,7 @@ impl TableCore {
         changes: &mut impl NodeChanges<'g>,
         guard: &'g Guard,
     ) -> Placed<'g> {
-        let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
+        let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.size());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
         let fresh_record = unsafe { fresh.as_record() };
         let insertion = index.insert_near(fresh_record, near, |split| changes.split(split), guard);

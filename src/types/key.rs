@@ -219,12 +219,25 @@ impl KeyKind {
     }
 }
 
+/// An integer of a key's eight bytes, as a word that lies in memory as they do.
+#[inline]
+pub(crate) fn key_word_of(int: i64) -> u64 {
+    u64::from_ne_bytes(flip_64(int))
+}
+
+/// The integer whose eight bytes in a key are this word.
+#[inline]
+pub(crate) fn int_of_key_word(word: u64) -> i64 {
+    unflip_64(word.to_ne_bytes())
+}
+
 /// An integer's eight bytes in a key.
 #[inline]
 pub(crate) fn flip_64(int: i64) -> [u8; 8] {
     ((int as u64) ^ (1 << 63)).to_be_bytes()
 }
 
+#[inline]
 fn unflip_64(bytes: [u8; 8]) -> i64 {
     (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
 }

@@ -104,15 +104,18 @@ fn make_busy(entry: &Pending<'_>) {
     fence(Ordering::Release);
 }
 
-/// Writes the words of a record's first row: it is held, marked as busy, and its words are still zero.
+/// Writes the words of a record's first row: it is held, marked as busy, and its words are still zero, but for its key's, which are
+/// there.
 fn install_first_row(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {
     let row = record.row();
     if row.len() != image.len() {
         return install_short(table, record, image, guard);
     }
     for (new, row) in image.iter().zip(row) {
-        // Relaxed: the record is held.
-        row.store(*new, Ordering::Relaxed);
+        // Relaxed, twice: the record is held. A key is read without atomics, so that it is not stored again.
+        if row.load(Ordering::Relaxed) != *new {
+            row.store(*new, Ordering::Relaxed);
+        }
     }
     let (layout, budget) = (table.layout(), table.slabs().budget());
     if layout.has_blocks() && budget.is_limited() {

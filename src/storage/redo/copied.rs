@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
         let table = self.table()?;
         let stamp = Stamp::from_bits(u64::from_le_bytes(self.array()?));
         let since = self.number()?;
-        Ok(Some(CopiedHead { table, stamp, since, key: self.bytes()? }))
+        Ok(Some(CopiedHead { table, stamp, since, key: self.key()? }))
     }
 
     /// Reads the values of the copy whose head was read last into a row of zeros. Long values get blocks of their own on the

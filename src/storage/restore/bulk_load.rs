@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crossbeam_epoch::pin;
 
 use super::overlap::RecordName;
-use super::{malformed, table_of};
+use super::{malformed, other_key, table_of};
 use crate::error::Result;
 use crate::storage::redo::{CopiedHead, Reader};
 use crate::storage::slab::Cutter;
@@ -83,6 +83,9 @@ impl<'s> Loader<'s> {
             self.check_epochs(&head)?;
             let mut row = FreshRow::new(table, &mut self.row);
             reader.row_in_heap(table, row.words())?;
+            if !table.layout().fits_key(row.words(), head.key) {
+                return Err(other_key(table));
+            }
             fresh.make(&mut self.cutter, head.key, head.stamp.present(), row.into_words(), &guard);
             if head.since > 0 {
                 self.loaded.split.push(((head.table, head.key.into()), head.since));

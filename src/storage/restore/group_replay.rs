@@ -158,7 +158,7 @@ fn apply_merged_change(
         }
     }
     if let Some(record) = record {
-        install_row(table, record, image);
+        install_row(table, record, image)?;
     }
     Ok(record.is_some())
 }

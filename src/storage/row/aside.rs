@@ -19,6 +19,7 @@ use super::value_block::{
 };
 use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape};
 use crate::types::ValueRef;
+use crate::types::key::key_word_of;
 use crate::types::memory::{Refused, reserve};
 
 /// How many bits the length takes: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
@@ -72,6 +73,7 @@ impl RowLayout {
         self.columns.iter().zip(values).enumerate().all(|(position, (column, &value))| {
             let word = match (value, column.shape) {
                 (ValueRef::Int(int), Shape::Int) if column.is_within(int) => int as u64,
+                (ValueRef::Int(int), Shape::KeyInt) if column.is_within(int) => key_word_of(int),
                 (ValueRef::Decimal(decimal), Shape::Decimal { scale }) if decimal.scale() == scale => {
                     match i64::try_from(decimal.unscaled()) {
                         Ok(unscaled) if column.is_within(unscaled) => unscaled as u64,

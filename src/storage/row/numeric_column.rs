@@ -5,12 +5,13 @@
 
 use super::{ColumnLayout, RowLayout, Shape};
 use crate::storage::definition::ColumnLimit;
+use crate::types::key::int_of_key_word;
 use crate::types::{DataType, ValueRef};
 
 /// Texts of at most this many bytes are checked here: no bound of theirs is lower.
 pub(super) const SHORT_TEXT: usize = 256;
 
-/// A column that holds an integer, or a decimal of at most 18 digits, in one word.
+/// A column outside of a key in the row that holds an integer, or a decimal of at most 18 digits, in one word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     /// Where its word stands.
@@ -66,10 +67,15 @@ impl RowLayout {
     #[inline]
     pub(crate) fn int(&self, words: &[u64], position: usize) -> Option<i64> {
         let column = &self.columns[position];
-        if column.shape != Shape::Int || self.is_null(words, position) {
+        if self.is_null(words, position) {
             return None;
         }
-        Some(words[column.word as usize] as i64)
+        let word = words[column.word as usize];
+        match column.shape {
+            Shape::Int => Some(word as i64),
+            Shape::KeyInt => Some(int_of_key_word(word)),
+            _ => None,
+        }
     }
 
     /// As [`number`](Self::number), if no check has to be evaluated when it changes.
@@ -112,7 +118,7 @@ impl ColumnLayout {
     pub(super) fn takes(&self, value: ValueRef<'_>) -> bool {
         let within = |number: i64| self.is_within(number);
         match (value, self.shape) {
-            (ValueRef::Int(int), Shape::Int) => within(int),
+            (ValueRef::Int(int), Shape::Int | Shape::KeyInt) => within(int),
             (ValueRef::Decimal(decimal), Shape::Decimal { scale }) => {
                 decimal.scale() == scale && i64::try_from(decimal.unscaled()).is_ok_and(within)
             }

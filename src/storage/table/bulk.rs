@@ -10,7 +10,7 @@ use super::{TableCore, free_record};
 use crate::base::atomics::Ordering;
 use crate::storage::index::Insertion;
 use crate::storage::index::ordered::Near;
-use crate::storage::record::RecordPointer;
+use crate::storage::record::{RecordPointer, RowSize};
 use crate::storage::row::{block_bytes, free_block};
 use crate::storage::slab::Cutter;
 
@@ -53,7 +53,8 @@ impl<'t> FreshRecords<'t> {
     ) -> RecordPointer {
         let (table, hash) = (self.table, self.table.hash(key));
         table.prefetch(hash, guard);
-        let pointer = table.slabs.make(cutter, word, key, row.len());
+        let size = RowSize { words: row.len(), ..table.layout.size() };
+        let pointer = table.slabs.make(cutter, word, key, size);
         // SAFETY: it was just made, and no other thread has access to it.
         let record = unsafe { pointer.as_record() };
         for (place, &word) in record.row().iter().zip(row) {

@@ -110,6 +110,7 @@ mod tests {
     use crate::storage::definition::TableDefinition;
     use crate::storage::record::RecordPointer;
     use crate::storage::table::TableCore;
+    use crate::types::key::key_word_of;
     use crate::types::{DataType, Decimal, Timestamp, ValueRef};
 
     fn table() -> TableCore {
@@ -206,7 +207,8 @@ mod tests {
             |set, table, record| set.insert(table, record, row.into_iter()),
             |set| {
                 let (words, aside) = set.only_insert(0).expect("a row");
-                assert_eq!((words[1], words[3], aside), (3, 1, &b"longer than a word"[..]));
+                let key = key_word_of(3);
+                assert_eq!((words[1], words[3], aside), (key, 1, &b"longer than a word"[..]));
             },
         );
         with_writes(

@@ -270,7 +270,7 @@ impl Engine {
                     apply(split.operation, &value, total, of).expect("it fits")
                 });
             table.layout().put(image, column, (&value).into(), &arena).expect("memory");
-            install_row(table, record, image);
+            install_row(table, record, image).expect("a row of this key");
             raise_to(record, highest);
         }
         assert_eq!(rows(&self.live), self.model, "the slices come to something else than the calls");
