@@ -631,7 +631,7 @@ mod tests {
     fn other_keys_are_stored_apart() {
         let long = || keyed(&[DataType::Int64], &["a"]);
         assert_eq!(RowLayout::new(&long()).size().key_words, 1);
-        let wide = (0..62).fold(long(), |of, at| of.column(&format!("c{at}"), DataType::Int64));
+        let wide = (0..62).fold(long(), |of, at| of.column(format!("c{at}"), DataType::Int64));
         assert_eq!(RowLayout::new(&wide).size().key_words, 1);
         let others = [
             wide.column("one more", DataType::Int64),

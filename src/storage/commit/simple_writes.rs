@@ -72,6 +72,10 @@ pub(super) fn changed_words<'a>(
         return None;
     }
     let (layout, record) = (writes.touched()[position].table().layout(), entry.record);
+    // The usual case, without a walk over the record's writes.
+    if let Some(only) = changed_word(writes, position, record, entry.word) {
+        return Some(std::slice::from_ref(arena.alloc(only)));
+    }
     let mut changed = ArenaVec::<ChangedWord>::with_capacity_in(USUAL_COLUMNS, arena);
     writes.word_changes(position, |column, change| {
         let known = changed.iter_mut().find(|other| other.column == column);
