@@ -218,7 +218,12 @@ impl RowLayout {
     /// The first word of a column's value; none: it is NULL.
     #[inline]
     pub(crate) fn first_word(&self, words: &[u64], position: usize) -> Option<i64> {
-        (!self.is_null(words, position)).then(|| words[self.columns[position].word as usize] as i64)
+        if self.is_null(words, position) {
+            return None;
+        }
+        let column = &self.columns[position];
+        let word = words[column.word as usize];
+        Some(if column.shape == Shape::KeyInt { int_of_key_word(word) } else { word as i64 })
     }
 
     /// A column's value.
@@ -623,6 +628,7 @@ mod tests {
                 assert_eq!(unsafe { layout.value(&words, position) }, *value);
             }
             assert_eq!([0, 1, 2].map(|position| layout.int(&words, position)), [None, Some(a), Some(b)]);
+            assert_eq!([1, 2].map(|position| layout.first_word(&words, position)), [Some(a), Some(b)]);
             assert!((1..3).all(|position| layout.number(position).is_none()), "no operation changes a key");
         }
     }
