@@ -1,6 +1,6 @@
 //! Kills the process with -9 at random moments of a benchmark, over and over on a directory, under one protocol after the
 //! other; every fifty rounds in a new directory, since the history in one grows without end. Whatever had been
-//! acknowledged has to be there, the books have to agree, and nothing may be half there. In most rounds checkpoints
+//! acknowledged has to be there, the books have to agree, nothing may be half there, and no stock may be oversold. In most rounds checkpoints
 //! are made all the time, so that many of the moments hit one; a third of the moments hit recovery. In every other
 //! round it is not the process that notes what it has acknowledged, but this test, at the other end of a pipe.
 //!
@@ -59,14 +59,27 @@ impl Notes {
     }
 }
 
+/// Debit-credit: two branches that all transactions change.
+const BANK: &[&str] =
+    &["bench", "debit-credit", "--accounts-per-branch=2000", "--branches=2", "--seconds=60"];
+/// A flash sale: one item, which is sold out within a second or two.
+const SALE: &[&str] = &[
+    "bench",
+    "flash-sale",
+    "--items=1",
+    "--stock=20000",
+    "--view-percent=10",
+    "--threads=8",
+    "--seconds=60",
+];
+
 /// Starts a benchmark that would last for a minute.
-fn start(round: u64, database: &Path, acks: &Path) -> Child {
+fn start(bench: &[&str], round: u64, database: &Path, acks: &Path) -> Child {
     let protocol = ProtocolKind::ALL[round as usize % ProtocolKind::ALL.len()].name();
     let clients = if round.is_multiple_of(2) { "--clients=0" } else { "--clients=8" };
     let checkpoints = if round % 4 == 3 { "--checkpoint=never" } else { "--checkpoint-seconds=0.05" };
-    let bench = ["bench", "debit-credit", "--accounts-per-branch=2000", "--branches=2", "--seconds=60"];
     let place = ["--dir", text(database), "--acks", text(acks), "--protocol", protocol, clients, checkpoints];
-    command(&[&bench[..], &place].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    command(&[bench, &place].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// This many rounds are about one database.
@@ -74,13 +87,14 @@ const ROUNDS_OF_A_DATABASE: u64 = 50;
 
 /// One database, which is killed over and over.
 struct Victim {
+    bench: &'static [&'static str],
     directory: tempfile::TempDir,
     acknowledged: usize,
 }
 
 impl Victim {
-    fn new() -> Victim {
-        let victim = Victim { directory: tempfile::tempdir().unwrap(), acknowledged: 0 };
+    fn new(bench: &'static [&'static str]) -> Victim {
+        let victim = Victim { bench, directory: tempfile::tempdir().unwrap(), acknowledged: 0 };
         std::fs::write(victim.path("acks"), "").unwrap();
         victim
     }
@@ -91,10 +105,10 @@ impl Victim {
 
     /// Works on it for this long, kills it, and looks at what is left.
     fn kill_after(&mut self, moment: Duration, round: u64, seed: u64) {
-        let [database, acks, pipe] = ["bank", "acks", "pipe"].map(|name| self.path(name));
+        let [database, acks, pipe] = ["database", "acks", "pipe"].map(|name| self.path(name));
         let notes = if round.is_multiple_of(2) { Notes::of_pipe(pipe.clone()) } else { Notes::Own };
         let reported = if let Notes::Pipe(pipe, _) = &notes { pipe } else { &acks };
-        let mut process = start(round, &database, reported);
+        let mut process = start(self.bench, round, &database, reported);
         thread::sleep(moment);
         // On Unix this is SIGKILL: no handler runs, no buffer is flushed.
         process.kill().unwrap();
@@ -113,19 +127,18 @@ impl Victim {
     }
 }
 
-#[test]
-fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+fn kill_over_and_over(bench: &'static [&'static str]) {
     let rounds = setting("HEDDLE_KILL_ROUNDS", 2 * ProtocolKind::ALL.len() as u64);
     let seed = setting("HEDDLE_KILL_SEED", fastrand::u64(..));
     println!("HEDDLE_KILL_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let (mut victim, mut before) = (Victim::new(), 0);
+    let (mut victim, mut before) = (Victim::new(bench), 0);
     for round in 0..4 * rounds {
         if round >= rounds && before + victim.acknowledged > 0 {
             break;
         }
         if round > 0 && round.is_multiple_of(ROUNDS_OF_A_DATABASE) {
-            before += std::mem::replace(&mut victim, Victim::new()).acknowledged;
+            before += std::mem::replace(&mut victim, Victim::new(bench)).acknowledged;
         }
         // Early moments hit the load and, in later rounds, recovery. Where the machine is so busy that nothing was
         // acknowledged in all of them, there are more rounds, and longer ones.
@@ -139,4 +152,14 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         acknowledged > 0,
         "{rounds} rounds and no acknowledgement: the test has seen nothing, seed {seed}"
     );
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    kill_over_and_over(BANK);
+}
+
+#[test]
+fn a_flash_sale_is_never_oversold_when_the_process_is_killed() {
+    kill_over_and_over(SALE);
 }
