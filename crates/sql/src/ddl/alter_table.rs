@@ -24,6 +24,7 @@ use crate::types::Value;
 
 const TAG: &str = "ALTER TABLE";
 
+/// A table's name as it stands in SQL text.
 pub(crate) fn qualified(table: &Table) -> String {
     format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name))
 }
@@ -235,6 +236,7 @@ impl Connection {
         found.ok_or_else(|| crate::catalog::no_relation(&oid.to_string()))
     }
 
+    /// An error if a column holds NULLs.
     pub(crate) fn refuse_nulls(&mut self, table: &Table, column: &str) -> Result<()> {
         let sql =
             format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(column));

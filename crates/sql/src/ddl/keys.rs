@@ -14,7 +14,6 @@ use crate::ddl::create_table::{check_key_column, free_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::Connection;
 
-/// A table's name as it stands in SQL text.
 /// What a unique constraint says beside its columns.
 pub(super) struct UniqueRules {
     pub deferral: Option<Deferral>,
@@ -33,7 +32,6 @@ pub(super) fn refuse_second_key(table: &Table) -> Result<()> {
 }
 
 impl Connection {
-    /// An error if a column holds NULLs.
     /// Makes a column NOT NULL.
     pub(super) fn forbid_nulls(&mut self, table: &Arc<Table>, position: usize) -> Result<()> {
         let column = &table.columns[position];

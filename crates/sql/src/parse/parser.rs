@@ -102,7 +102,7 @@ impl<'t> Parser<'t> {
         self.tokens[self.at].start
     }
 
-    /// The name that a token is, unless it is a function's, or a type's in a cast.
+    /// The name that a token is, unless it is a function's, or a type's behind `::`.
     fn name_of_column(&self, position: usize) -> Option<&str> {
         let name = match &self.tokens[position].kind {
             TokenKind::Word(word) => word,
