@@ -219,6 +219,16 @@ impl Held {
         is_admitted
     }
 
+    /// As [`admit`](Self::admit), but what is held first is admitted whatever the limits are: one row, however large, has to
+    /// be in memory while it is looked at.
+    pub(crate) fn admit_first(&mut self, memory: &mut Memory, bytes: usize) -> bool {
+        let is_first = self.bytes == 0;
+        if is_first {
+            self.take(memory, bytes);
+        }
+        is_first || self.admit(memory, bytes)
+    }
+
     /// Holds more whatever the limits are: rows that are in memory already, and are about to be written to a file.
     pub(crate) fn take(&mut self, memory: &mut Memory, bytes: usize) {
         let all = self.all.get_or_insert_with(|| memory.held.get_or_insert_default().clone());

@@ -6,6 +6,7 @@
 //! - Beyond the memory limit, rows of groups that are not there yet are written to files, divided by the hash of their keys, and
 //!   grouped part after part when the groups in memory have been given. From the first such row on, no group is added in memory,
 //!   even if the input releases some: rows of that group may be in a file.
+//! - At least one group is in memory before rows are written, so that each part has fewer groups than the whole.
 //! - With several grouping sets, a row in a file is there for one of them, whose number is in one more slot.
 
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -217,7 +218,9 @@ impl<'e> Aggregate<'e> {
         let bytes = row_bytes(&keys) + 24 + node.calls.len() * STATE_BYTES;
         match beyond {
             Beyond::Fails => self.groups.held.charge(&mut run.memory, bytes)?,
-            Beyond::Spills if self.groups.held.admit(&mut run.memory, bytes) => {}
+            // Sets without keys have one group each.
+            Beyond::Spills if node.sets[set].is_empty() => self.groups.held.take(&mut run.memory, bytes),
+            Beyond::Spills if self.groups.held.admit_first(&mut run.memory, bytes) => {}
             Beyond::Spills => {
                 self.put_aside(hash, row, set)?;
                 return Ok(None);

@@ -4,6 +4,7 @@
 //! - NULL equals NULL. Of equal rows the first one that comes in is kept, so that an order below DISTINCT survives.
 //! - Beyond the memory limit, rows that equal none in memory are written to files, divided by their hash, and looked at part
 //!   after part. From the first such row on no row is added in memory: an equal one may be in a file.
+//! - At least one row is in memory before others are written, so that each part has fewer different rows than the whole.
 
 use hashbrown::HashTable;
 
@@ -51,9 +52,10 @@ impl RowSet {
         }
     }
 
-    /// Adds a row unless an equal one is there, or others are in files already, or there is no room.
+    /// Adds a row unless an equal one is there, or others are in files already, or there is no room. The first row is added
+    /// however large it is: in a file, it would be as large when it is read again.
     fn add_or_spill(&mut self, run: &mut Run<'_>, row: &[Value], has_files: bool) -> Result<Added> {
-        self.add_if(run, row, |run, held, bytes| Ok(!has_files && held.admit(&mut run.memory, bytes)))
+        self.add_if(run, row, |run, held, bytes| Ok(!has_files && held.admit_first(&mut run.memory, bytes)))
     }
 
     fn add_if(

@@ -3,6 +3,7 @@
 mod joins;
 mod queries;
 mod spilling;
+mod wide_rows;
 mod writes;
 
 use std::sync::Arc;
