@@ -76,7 +76,7 @@ impl State {
             State::Distinct(_, seen) => {
                 let arguments = arguments(call, row);
                 if !seen.contains(&arguments) {
-                    let bytes = row_bytes(&arguments) + 32;
+                    let bytes = entry_bytes(&arguments);
                     seen.insert(arguments.into_iter().collect());
                     return Ok(bytes);
                 }
@@ -88,6 +88,14 @@ impl State {
             }
         }
         Ok(0)
+    }
+
+    /// What the rows take that are kept of a call without ORDER BY.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match self {
+            State::Distinct(_, seen) => seen.iter().map(|arguments| entry_bytes(arguments)).sum(),
+            State::Count(_) | State::Plain(_) | State::Ordered(..) => 0,
+        }
     }
 
     /// Moves out the rows that are kept: the arguments, then what they are ordered by.
@@ -117,7 +125,7 @@ impl State {
             (State::Distinct(_, mine), State::Distinct(_, theirs)) => {
                 for arguments in *theirs {
                     if !mine.contains(&arguments) {
-                        held.charge(&mut run.memory, row_bytes(&arguments) + 32)?;
+                        held.charge(&mut run.memory, entry_bytes(&arguments))?;
                         mine.insert(arguments);
                     }
                 }
@@ -143,9 +151,11 @@ impl State {
             State::Distinct(accumulator, _) | State::Ordered(accumulator, _) => accumulator,
         };
         let width = call.arguments.len();
+        // Rows in memory without an order are a set.
+        let may_repeat = call.distinct && (spilled.is_some() || !call.order.is_empty());
         let mut last: Option<SmallVec<[Value; 1]>> = None;
         let mut feed = |row: &[Value]| -> Result<()> {
-            if call.distinct {
+            if may_repeat {
                 if last.as_ref().is_some_and(|last| last[..] == row[..width]) {
                     return Ok(());
                 }
@@ -160,7 +170,7 @@ impl State {
                 rows.rows().try_for_each(&mut feed)?
             }
             None => {
-                let mut sorted = Sorted::new(rows, &feeding_order(call, 0));
+                let mut sorted = Sorted::new(rows, &feeding_order(call));
                 while let Some(batch) = sorted.next(usize::MAX) {
                     batch.rows().try_for_each(&mut feed)?;
                 }
@@ -170,19 +180,24 @@ impl State {
     }
 }
 
+/// What different arguments take in a set.
+fn entry_bytes(arguments: &[Value]) -> usize {
+    row_bytes(arguments) + 32
+}
+
 /// Whether a call's rows are kept.
 pub(crate) fn keeps_rows(call: &AggregateCall) -> bool {
     call.distinct || !call.order.is_empty()
 }
 
-/// The order in which rows of arguments and sort keys are fed; they begin at a slot.
-pub(crate) fn feeding_order(call: &AggregateCall, first: usize) -> Vec<SortKey> {
+/// The order in which rows of arguments and sort keys are fed.
+pub(crate) fn feeding_order(call: &AggregateCall) -> Vec<SortKey> {
     let width = call.arguments.len();
-    let place = |(at, key): (usize, &SortKey)| SortKey { slot: first + width + at, ..*key };
+    let place = |(at, key): (usize, &SortKey)| SortKey { slot: width + at, ..*key };
     let mut keys: Vec<SortKey> = call.order.iter().enumerate().map(place).collect();
     if call.distinct {
         // The order of ORDER BY without further words.
-        let argument = |at| SortKey { slot: first + at, descending: false, nulls_first: false };
+        let argument = |slot| SortKey { slot, descending: false, nulls_first: false };
         keys.extend((0..width).map(argument));
     }
     keys

@@ -152,10 +152,12 @@ impl Groups {
                     }
                 }
                 None => {
-                    let bytes = row_bytes(group) + 24 + count * STATE_BYTES;
+                    let first = self.states.len();
+                    self.states.extend(theirs);
+                    let kept: usize = self.states[first..].iter().flatten().map(State::kept_bytes).sum();
+                    let bytes = row_bytes(group) + 24 + count * STATE_BYTES + kept;
                     self.held.charge(&mut run.memory, bytes)?;
                     self.add(node, &run.hashing, hash, group.to_vec());
-                    self.states.extend(theirs);
                 }
             }
         }
@@ -282,7 +284,7 @@ impl<'e> Aggregate<'e> {
     fn put_aside(&mut self, hash: u64, row: &[Value], set: usize) -> Result<()> {
         let division = match &mut self.division {
             Some(division) => division,
-            None => self.division.insert(Division::new(self.level)?),
+            None => self.division.insert(Division::new(self.level)),
         };
         let row = &row[..self.node.input.width];
         match self.node.sets.len() {

@@ -127,7 +127,7 @@ impl<'e> DistinctRows<'e> {
             Added::NoRoom(hash) => {
                 let division = match &mut self.division {
                     Some(division) => division,
-                    None => self.division.insert(Division::new(0)?),
+                    None => self.division.insert(Division::new(0)),
                 };
                 division.push_with(0, hash, row, Value::Int8(self.numbered))?;
                 self.numbered += 1;
@@ -150,7 +150,7 @@ impl<'e> DistinctRows<'e> {
                     if let Added::NoRoom(hash) = seen.add_or_spill(run, row, division.is_some())? {
                         let division = match &mut division {
                             Some(division) => division,
-                            None => division.insert(Division::new(level)?),
+                            None => division.insert(Division::new(level)),
                         };
                         division.push(0, hash, row)?;
                     }
@@ -159,7 +159,7 @@ impl<'e> DistinctRows<'e> {
             }
             parts.extend(division.into_iter().flat_map(Division::into_parts));
             // Rows are in a part in the order of their numbers.
-            let mut writer = Writer::new()?;
+            let mut writer = Writer::new();
             writer.write(&seen.rows)?;
             seen.forget();
             runs.push(writer, &order)?;
@@ -271,7 +271,7 @@ impl<'e> SetRows<'e> {
     fn put_aside(&mut self, side: usize, hash: u64, row: &[Value]) -> Result<()> {
         let division = match &mut self.division {
             Some(division) => division,
-            None => self.division.insert(Division::new(self.level)?),
+            None => self.division.insert(Division::new(self.level)),
         };
         division.push(side, hash, row)
     }

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - A NULL key has no partner.
 //! - Beyond the memory limit both sides are divided by the hash of their keys into files, and the parts are joined one after
-//!   the other; a part that is still too large is divided again, by other bits, a few times at most.
+//!   the other; a part that is still too large is divided again, by other bits, a few times at most, then joined piece by piece.
 
 use std::sync::Arc;
 
@@ -133,7 +133,8 @@ impl<'e> Operator<'e> for Begun<'e> {
     }
 }
 
-fn batch_bytes(batch: &Batch) -> usize {
+/// What a batch of the right side takes.
+pub(super) fn batch_bytes(batch: &Batch) -> usize {
     batch.rows().map(row_bytes).sum::<usize>() + BYTES_PER_ROW * batch.len()
 }
 
@@ -236,13 +237,8 @@ impl<'e> HashJoin<'e> {
         self.build = Arc::default();
         self.unmatched = None;
         let Some(parts) = &mut self.parts else { return Ok(false) };
-        let Some(rows) = parts.next_right(self.node, run)? else { return Ok(false) };
-        let bytes = batch_bytes(&rows);
-        let mut build = Build::new(self.node);
-        if !build.held.admit(&mut run.memory, bytes) {
-            build.held.charge(&mut run.memory, bytes)?;
-        }
-        build.add(rows);
+        let Some((rows, held)) = parts.next_right(self.node, run)? else { return Ok(false) };
+        let mut build = Build { rows, held, ..Build::default() };
         build.index(self.node, run)?;
         self.start_probing(build);
         Ok(true)
@@ -251,7 +247,7 @@ impl<'e> HashJoin<'e> {
     /// The next batch of the left side.
     fn next_left(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
         match &mut self.parts {
-            Some(parts) => parts.next_left(),
+            Some(parts) => parts.next_left(run),
             None => self.left.next(run),
         }
     }
@@ -285,10 +281,12 @@ impl<'e> HashJoin<'e> {
                 *matched = true;
             }
         }
+        let (was_found, is_last) = self.parts.as_mut().map_or((false, true), |parts| parts.note(found));
+        let is_absent = is_last && !found && !was_found;
         let is_given = match node.kind {
-            JoinKind::Semi => found,
-            JoinKind::Anti => !found && self.may_be_absent(row),
-            JoinKind::Left | JoinKind::Full => !found,
+            JoinKind::Semi => found && !was_found,
+            JoinKind::Anti => is_absent && self.may_be_absent(row),
+            JoinKind::Left | JoinKind::Full => is_absent,
             JoinKind::Inner | JoinKind::Right => false,
         };
         if is_given {

@@ -1,8 +1,11 @@
 //! The two sides of a hash join on disk, divided by the hash of their keys.
 //!
 //! # Invariants
-//! - Rows with equal keys are in the same part, unless a key is NULL. A part's right side is read into memory as a whole; if it does not fit, it is
-//!   divided again by other bits of the hash, at most [`DIVISIONS_MAX`] times: then it fails with 53200.
+//! - Rows with equal keys are in the same part, unless a key is NULL.
+//! - A part whose right side does not fit into memory is divided again by other bits of the hash, at most [`DIVISIONS_MAX`] times,
+//!   and not if that has not divided it: most of its rows have the same key. Then its right side is joined piece by piece, each
+//!   with the whole left side.
+//! - A row of the left side knows whether it had a partner in an earlier piece.
 
 use crate::error::Result;
 use crate::plan::node::{HashNode, JoinKind};
@@ -10,6 +13,7 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::Running;
+use crate::run::operator::hash_join::batch_bytes;
 use crate::run::operator::join_index::BYTES_PER_ROW;
 use crate::run::order::hash_slots;
 use crate::run::spill::{Reader, Writer};
@@ -27,10 +31,23 @@ struct Part {
     divisions: u32,
 }
 
-/// The parts that are left, and the left side of the one that is being joined.
+/// The parts that are left, and the one that is being joined.
 pub(crate) struct Parts {
     waiting: Vec<Part>,
-    left: Option<Reader>,
+    current: Option<Current>,
+}
+
+/// The part that is being joined.
+struct Current {
+    left: Reader,
+    right: Reader,
+    /// What was read of the right side and belongs to the next piece.
+    ahead: Option<Batch>,
+    /// Of which rows of the left side a partner was found, if there are several pieces and the join asks for it.
+    found: Option<Vec<bool>>,
+    /// The number of the left side's row that is joined next.
+    position: usize,
+    held: Held,
 }
 
 fn part_of(hash: u64, division: u32) -> usize {
@@ -38,10 +55,14 @@ fn part_of(hash: u64, division: u32) -> usize {
     (hash >> (60 - 4 * division)) as usize % PARTS
 }
 
-fn empty_parts(divisions: u32) -> Result<Vec<Part>> {
-    (0..PARTS)
-        .map(|_| Ok(Part { left: Writer::new()?, right: Writer::new()?, right_bytes: 0, divisions }))
-        .collect()
+fn empty_parts(divisions: u32) -> Vec<Part> {
+    let part = || Part { left: Writer::new(), right: Writer::new(), right_bytes: 0, divisions };
+    (0..PARTS).map(|_| part()).collect()
+}
+
+/// Whether the join asks whether a row of the left side has a partner at all.
+fn tracks_left(node: &HashNode) -> bool {
+    matches!(node.kind, JoinKind::Left | JoinKind::Full | JoinKind::Semi | JoinKind::Anti)
 }
 
 /// Whether rows of the right side that have no partner are not in the result.
@@ -49,26 +70,24 @@ fn drops_nulls(node: &HashNode) -> bool {
     !matches!(node.kind, JoinKind::Right | JoinKind::Full)
 }
 
-/// Divides rows of a side. Those of the right side with a NULL key have no partner: they are left out, or shared out evenly if
-/// they are in the result.
+/// Divides rows of a side. Those of the right side with a NULL key have no partner: they are left out, or go to the smallest
+/// part if they are in the result.
 fn scatter(
     node: &HashNode,
-    run: &Run<'_>,
+    run: &mut Run<'_>,
     parts: &mut [Part],
     batch: &Batch,
     division: u32,
     is_right: bool,
 ) -> Result<()> {
     let keys = if is_right { &node.right_keys } else { &node.left_keys };
-    let mut nulls = 0;
     for row in batch.rows() {
         let mut part = part_of(hash_slots(&run.hashing, row, keys), division);
         if is_right && keys.iter().any(|&slot| row[slot].is_null()) {
             if drops_nulls(node) {
                 continue;
             }
-            part = nulls % PARTS;
-            nulls += 1;
+            part = (0..PARTS).min_by_key(|&part| parts[part].right_bytes).unwrap_or(part);
         }
         let part = &mut parts[part];
         if is_right {
@@ -78,7 +97,34 @@ fn scatter(
             part.left.push(row)?;
         }
     }
-    Ok(())
+    run.check_interrupt()
+}
+
+impl Current {
+    fn new(part: Part) -> Result<Current> {
+        let (left, right) = (part.left.into_reader()?, part.right.into_reader()?);
+        Ok(Current { left, right, ahead: None, found: None, position: 0, held: Held::default() })
+    }
+
+    /// As many rows of the right side as fit, at least a batch, and what they take.
+    fn next_piece(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<(Batch, Held)> {
+        let (mut rows, mut held) = (Batch::new(node.right.width), Held::default());
+        loop {
+            let next = match self.ahead.take() {
+                Some(batch) => Some(batch),
+                None => self.right.next()?,
+            };
+            let Some(batch) = next else { return Ok((rows, held)) };
+            if !held.admit_first(&mut run.memory, batch_bytes(&batch)) {
+                self.ahead = Some(batch);
+                if tracks_left(node) {
+                    self.found.get_or_insert_default();
+                }
+                return Ok((rows, held));
+            }
+            rows.append(batch);
+        }
+    }
 }
 
 impl Parts {
@@ -91,7 +137,7 @@ impl Parts {
         right: &mut Running<'e>,
         left: &mut Running<'e>,
     ) -> Result<Parts> {
-        let mut parts = empty_parts(1)?;
+        let mut parts = empty_parts(1);
         scatter(node, run, &mut parts, read, 0, true)?;
         // The sides need the memory for their own operators.
         *read = Batch::default();
@@ -103,44 +149,65 @@ impl Parts {
         while let Some(batch) = left.next(run)? {
             scatter(node, run, &mut parts, &batch, 0, false)?;
         }
-        Ok(Parts { waiting: parts, left: None })
+        Ok(Parts { waiting: parts, current: None })
     }
 
-    /// The right side of the next part; none if all are done.
-    pub(crate) fn next_right(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<Option<Batch>> {
+    /// The right side of the next part, or its next piece, and what it takes; none if all are done.
+    pub(crate) fn next_right(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<Option<(Batch, Held)>> {
+        if let Some(current) = &mut self.current
+            && current.ahead.is_some()
+        {
+            current.position = 0;
+            current.left.rewind()?;
+            return current.next_piece(node, run).map(Some);
+        }
+        self.current = None;
         while let Some(part) = self.waiting.pop() {
             if !run.memory.admits(0, part.right_bytes) && part.divisions < DIVISIONS_MAX {
                 self.divide_again(node, run, part)?;
                 continue;
             }
-            let mut rows = Batch::new(node.right.width);
-            let mut reader = part.right.into_reader()?;
-            while let Some(batch) = reader.next()? {
-                rows.append(batch);
-            }
-            self.left = Some(part.left.into_reader()?);
-            return Ok(Some(rows));
+            let current = self.current.insert(Current::new(part)?);
+            return current.next_piece(node, run).map(Some);
         }
         Ok(None)
     }
 
-    fn divide_again(&mut self, node: &HashNode, run: &Run<'_>, part: Part) -> Result<()> {
-        let mut parts = empty_parts(part.divisions + 1)?;
+    fn divide_again(&mut self, node: &HashNode, run: &mut Run<'_>, part: Part) -> Result<()> {
+        let mut parts = empty_parts(part.divisions + 1);
         for (writer, is_right) in [(part.right, true), (part.left, false)] {
             let mut reader = writer.into_reader()?;
             while let Some(batch) = reader.next()? {
                 scatter(node, run, &mut parts, &batch, part.divisions, is_right)?;
             }
         }
+        // Equal keys stay together: another division would write the same rows again.
+        let whole = parts.iter_mut().find(|divided| divided.right_bytes == part.right_bytes);
+        whole.into_iter().for_each(|whole| whole.divisions = DIVISIONS_MAX);
         self.waiting.append(&mut parts);
         Ok(())
     }
 
     /// The next rows of the left side of the part whose right side was given last.
-    pub(crate) fn next_left(&mut self) -> Result<Option<Batch>> {
-        match &mut self.left {
-            Some(reader) => reader.next(),
-            None => Ok(None),
+    pub(crate) fn next_left(&mut self, run: &mut Run<'_>) -> Result<Option<Batch>> {
+        let Some(current) = &mut self.current else { return Ok(None) };
+        let batch = current.left.next()?;
+        if let (Some(batch), Some(found)) = (&batch, &mut current.found)
+            && found.len() < current.position + batch.len()
+        {
+            current.held.take(&mut run.memory, batch.len());
+            found.resize(current.position + batch.len(), false);
         }
+        Ok(batch)
+    }
+
+    /// Goes to the next row of the left side, for which a partner was found or not. Whether one was found in an earlier piece,
+    /// and whether this piece is the last one.
+    pub(crate) fn note(&mut self, is_found: bool) -> (bool, bool) {
+        let Some(current) = &mut self.current else { return (false, true) };
+        let before = current.found.as_mut().and_then(|found| found.get_mut(current.position));
+        current.position += 1;
+        let was_found = before.is_some_and(|found| std::mem::replace(found, *found || is_found));
+        (was_found, current.ahead.is_none())
     }
 }

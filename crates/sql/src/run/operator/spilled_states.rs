@@ -56,8 +56,8 @@ impl SpilledStates {
         }
         for (at, (call, spilled)) in calls.iter().zip(&mut self.calls).enumerate() {
             let Some(spilled) = spilled else { continue };
-            let order = feeding_order(call, 0);
-            let mut writer = Writer::new()?;
+            let order = feeding_order(call);
+            let mut writer = Writer::new();
             for (group, states) in states.chunks_mut(calls.len()).enumerate() {
                 let Some(state) = &mut states[at] else { continue };
                 let mut sorted = Sorted::new(state.take_rows(), &order);
@@ -106,7 +106,7 @@ impl SpilledCall {
     fn new(call: &AggregateCall) -> SpilledCall {
         let group = call.arguments.len() + call.order.len();
         let mut keys = vec![SortKey { slot: group, descending: false, nulls_first: false }];
-        keys.extend(feeding_order(call, 0));
+        keys.extend(feeding_order(call));
         SpilledCall { keys, runs: SortedRuns::default(), merging: None, batch: Batch::default(), position: 0 }
     }
 }

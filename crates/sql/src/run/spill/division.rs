@@ -26,14 +26,9 @@ pub(crate) struct Part<const SIDES: usize> {
 
 impl<const SIDES: usize> Division<SIDES> {
     /// Divides rows that were not divided before, or those of a part.
-    pub(crate) fn new(level: u32) -> Result<Division<SIDES>> {
-        let files = || -> Result<[Writer; SIDES]> {
-            let writers: Vec<Writer> = (0..SIDES).map(|_| Writer::new()).collect::<Result<_>>()?;
-            writers
-                .try_into()
-                .map_err(|_| crate::error::SqlError::internal("a part has another number of sides"))
-        };
-        Ok(Division { files: (0..PARTS).map(|_| files()).collect::<Result<_>>()?, level })
+    pub(crate) fn new(level: u32) -> Division<SIDES> {
+        let files = || std::array::from_fn(|_| Writer::new());
+        Division { files: (0..PARTS).map(|_| files()).collect(), level }
     }
 
     fn file(&mut self, side: usize, hash: u64) -> &mut Writer {
@@ -87,7 +82,7 @@ mod tests {
     fn equal_values_are_in_the_same_part_at_each_level() {
         let hashing = hashing();
         for level in [0, 1, 14, 15, 40] {
-            let mut division = Division::<2>::new(level).unwrap();
+            let mut division = Division::<2>::new(level);
             for number in 0..2_000_i64 {
                 let row = [Value::Int8(number % 500)];
                 let hash = hash_slots(&hashing, &row, &[0]);

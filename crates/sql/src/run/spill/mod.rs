@@ -4,7 +4,7 @@
 //! The files have no names: they go with the process.
 //!
 //! # Invariants
-//! - A file is read by the process that wrote it, once: nothing in it is checked against damage.
+//! - A file is read by the process that wrote it: nothing in it is checked against damage.
 //! - A writer and a reader hold one batch, of at most [`BATCH_ROWS`] rows or about [`BATCH_BYTES`].
 
 mod division;
@@ -45,8 +45,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new() -> Result<Writer> {
-        Ok(Writer { file: None, rows: Batch::new(0), bytes: 0, buffer: Vec::new() })
+    pub(crate) fn new() -> Writer {
+        Writer { file: None, rows: Batch::new(0), bytes: 0, buffer: Vec::new() }
     }
 
     /// Adds a row.
@@ -111,15 +111,17 @@ impl Reader {
         let mut length = [0; 8];
         match file.read_exact(&mut length) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                self.file = None;
-                return Ok(None);
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
         self.buffer.resize(u64::from_le_bytes(length) as usize, 0);
         file.read_exact(&mut self.buffer).map_err(failed)?;
         decode(&self.buffer).map(Some)
+    }
+
+    /// Goes back to the first row.
+    pub(crate) fn rewind(&mut self) -> Result<()> {
+        self.file.iter_mut().try_for_each(|file| file.rewind()).map_err(failed)
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn rows_come_back_in_order_and_whole() {
-        let mut writer = Writer::new().unwrap();
+        let mut writer = Writer::new();
         let row = |number: i64| {
             vec![
                 Value::Int8(number),
@@ -171,17 +173,20 @@ mod tests {
             }
         }
         assert_eq!(number, 3_000);
+        assert!(reader.next().unwrap().is_none(), "the end stays the end");
+        reader.rewind().unwrap();
+        assert_eq!(reader.next().unwrap().map(|batch| batch.row(0).to_vec()), Some(row(0)));
     }
 
     #[test]
     fn rows_without_columns_are_counted() {
-        let mut writer = Writer::new().unwrap();
+        let mut writer = Writer::new();
         (0..5).for_each(|_| writer.push(&[]).unwrap());
         assert_eq!(writer.into_reader().unwrap().next().unwrap().map(|batch| batch.len()), Some(5));
     }
 
     #[test]
     fn nothing_written_is_nothing_read() {
-        assert!(Writer::new().unwrap().into_reader().unwrap().next().unwrap().is_none());
+        assert!(Writer::new().into_reader().unwrap().next().unwrap().is_none());
     }
 }

@@ -33,7 +33,7 @@ impl SortedRuns {
     /// # Errors
     /// Those of the temporary files.
     pub(crate) fn sort(&mut self, rows: Batch, keys: &[SortKey]) -> Result<()> {
-        let mut writer = Writer::new()?;
+        let mut writer = Writer::new();
         let mut sorted = Sorted::new(rows, keys);
         while let Some(batch) = sorted.next(BATCH_ROWS) {
             writer.write(&batch)?;
@@ -56,7 +56,7 @@ impl SortedRuns {
                 return Ok(());
             }
             let mut merging = Merging::of(std::mem::take(&mut self.levels[level]))?;
-            run = Writer::new()?;
+            run = Writer::new();
             while let Some(batch) = merging.next(keys)? {
                 run.write(&batch)?;
             }

@@ -206,6 +206,38 @@ fn chains_of_joins_by_integers_end_at_every_limit() {
     }
 }
 
+/// Rows with the same key cannot be divided: a part of them is joined piece by piece.
+#[test]
+fn joins_of_more_equal_keys_than_fit_are_made_in_pieces() {
+    let f = Fixture::new().table("one", "a int4!, b int4, c text", "a", &[]);
+    f.run(
+        "INSERT INTO one SELECT g, CASE WHEN g % 10 > 0 THEN 7 ELSE g END, repeat('c', 100) || g \
+         FROM generate_series(1, 1500) AS g",
+    );
+    // Rows of the left side with partners in some pieces, in all, in none, and without a key.
+    let left = "(SELECT a, CASE WHEN a % 4 > 0 THEN b + a % 2 END AS b FROM one WHERE a < 60)";
+    for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+        for on in
+            ["l.b = r.b AND l.a * 20 < r.a", "l.b = r.b AND l.a + r.a > 1400", "l.b = r.b AND r.c <> 'x'"]
+        {
+            let text = format!("SELECT l.a, r.a FROM {left} l {join} one r ON {on}");
+            assert!(f.explain(&text).contains("Hash"), "{}", f.explain(&text));
+            assert_same(&f, &text, false);
+        }
+        let text = format!(
+            "SELECT l.a, r.c FROM {left} l {join} (SELECT a, NULLIF(b, 7) AS b, c FROM one) r ON l.b = r.b"
+        );
+        assert_same(&f, &text, false);
+    }
+    for exists in ["EXISTS", "NOT EXISTS"] {
+        let text = format!(
+            "SELECT a FROM {left} l WHERE {exists} (SELECT 1 FROM one r WHERE l.b = r.b AND length(r.c) + l.a * 20 < r.a)"
+        );
+        assert!(f.explain(&text).contains("Hash"), "{}", f.explain(&text));
+        assert_same(&f, &text, false);
+    }
+}
+
 fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows.sort();
     rows

@@ -119,6 +119,25 @@ fn rows_of_aggregates_may_be_wider_than_the_memory() {
     }
 }
 
+#[test]
+fn sides_of_joins_may_be_wider_than_the_memory() {
+    let f = fixture();
+    let narrow = "(SELECT a, a % 9 + 1 AS c, b FROM wide)";
+    for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+        let on = "l.c = r.a + 0 AND l.b < 5";
+        assert_same(
+            &f,
+            "x, left(v, 9), length(v)",
+            &format!("SELECT l.a AS x, v FROM {narrow} l {join} wide r ON {on}"),
+        );
+        assert_same(
+            &f,
+            "x, left(v, 9), length(v)",
+            &format!("SELECT r.a AS x, v FROM wide l {join} wide r USING (v)"),
+        );
+    }
+}
+
 /// `WITH RECURSIVE` keeps its rows in memory: it ends, with its rows or without.
 #[test]
 fn recursion_over_rows_wider_than_the_memory_ends() {
