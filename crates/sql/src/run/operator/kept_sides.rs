@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A right side is kept when it was read to its end, and only where the same values give the same rows.
-//! - What is kept takes at most a share of the statement's memory, and beyond it right sides run each
+//! - What is kept takes at most a share of what the statement's memory has left at first, and beyond it right sides run each
 //!   time.
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use crate::error::Result;
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::{Memory, row_bytes};
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::{Operator, Running};
 use crate::types::Value;
 
@@ -28,13 +28,27 @@ pub(crate) struct KeptSides(Rc<RefCell<Sides>>);
 
 struct Sides {
     by_seen: HashMap<Vec<Value>, Rc<Vec<Batch>>>,
-    memory: Memory,
+    held: Held,
+    /// How much may be held.
+    limit: usize,
+}
+
+impl Sides {
+    /// Holds more, if it may. Whether it does.
+    fn hold(&mut self, run: &mut Run<'_>, bytes: usize) -> bool {
+        let is_admitted = self.held.bytes() + bytes <= self.limit && run.memory.has_room(bytes);
+        if is_admitted {
+            self.held.take(&mut run.memory, bytes);
+        }
+        is_admitted
+    }
 }
 
 impl KeptSides {
     pub(crate) fn new(run: &Run<'_>) -> KeptSides {
-        let memory = run.memory.share(MEMORY_PARTS);
-        KeptSides(Rc::new(RefCell::new(Sides { by_seen: HashMap::new(), memory })))
+        let limit = run.memory.limit().saturating_sub(run.memory.used()) / MEMORY_PARTS;
+        let sides = Sides { by_seen: HashMap::new(), held: Held::default(), limit };
+        KeptSides(Rc::new(RefCell::new(sides)))
     }
 
     /// The rows that these values gave.
@@ -44,11 +58,11 @@ impl KeptSides {
     }
 
     /// Lets a right side keep its rows when it ends.
-    pub(crate) fn keeping<'e>(&self, seen: Vec<Value>, rows: Running<'e>) -> Running<'e> {
+    pub(crate) fn keeping<'e>(&self, run: &mut Run<'e>, seen: Vec<Value>, rows: Running<'e>) -> Running<'e> {
         let bytes = row_bytes(&seen) + ENTRY_BYTES;
-        match self.0.borrow_mut().memory.charge(bytes) {
-            Ok(()) => Box::new(Keeping { sides: self.clone(), rows, read: Some((seen, Vec::new())), bytes }),
-            Err(_) => rows,
+        match self.0.borrow_mut().hold(run, bytes) {
+            true => Box::new(Keeping { sides: self.clone(), rows, read: Some((seen, Vec::new())), bytes }),
+            false => rows,
         }
     }
 }
@@ -82,7 +96,7 @@ impl<'e> Operator<'e> for Keeping<'e> {
         match (&batch, &mut self.read) {
             (Some(batch), Some((_, batches))) => {
                 let bytes = batch.rows().map(row_bytes).sum();
-                if sides.memory.charge(bytes).is_ok() {
+                if sides.hold(run, bytes) {
                     self.bytes += bytes;
                     batches.push(batch.clone());
                 } else {
@@ -104,6 +118,7 @@ impl<'e> Operator<'e> for Keeping<'e> {
 impl Drop for Keeping<'_> {
     fn drop(&mut self) {
         // What was not read to its end is not kept.
-        self.sides.0.borrow_mut().memory.release(self.bytes);
+        let held = &mut self.sides.0.borrow_mut().held;
+        held.shrink_to(held.bytes().saturating_sub(self.bytes));
     }
 }

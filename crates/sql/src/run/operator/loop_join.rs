@@ -170,7 +170,7 @@ impl<'e> LoopJoin<'e> {
         }
         let rows = operator(&self.node.right, run)?;
         Ok(match sides {
-            Some(sides) => sides.keeping(seen, rows),
+            Some(sides) => sides.keeping(run, seen, rows),
             None => rows,
         })
     }

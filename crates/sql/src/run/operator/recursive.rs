@@ -91,6 +91,8 @@ impl<'e> Operator<'e> for Recursion<'e> {
             let (added, held) = (std::mem::take(&mut self.added), std::mem::take(&mut self.held));
             if added.is_empty() {
                 self.round = None;
+                // No round reads the last one's rows.
+                run.set_work_table(self.node.work_table, added, held);
                 return Ok(None);
             }
             run.set_work_table(self.node.work_table, added, held);

@@ -53,10 +53,8 @@ impl<'e> Windows<'e> {
         let mut partition = match self.partition.take() {
             Some(partition) => partition,
             None => {
-                // The sort has its memory before the partition has what is left.
                 self.read_batch(run)?;
-                let groups = node.calls.iter().any(|call| counts_groups(&call.frame));
-                PartitionRows::new(&node.order, &run.memory, groups)
+                PartitionRows::new(&node.order, node.calls.iter().any(|call| counts_groups(&call.frame)))
             }
         };
         partition.clear();
@@ -68,14 +66,14 @@ impl<'e> Windows<'e> {
                 Some(_) => {}
                 None => keys = Some(node.partition.iter().map(|&slot| row[slot].clone()).collect()),
             }
-            partition.rows.push_moved(row)?;
+            partition.rows.push_moved(&mut run.memory, row)?;
             self.position += 1;
             run.check_interrupt()?;
         }
         self.calls.clear();
         self.given = 0;
         if partition.len() > 0 {
-            partition.start()?;
+            partition.start(&mut run.memory)?;
             for call in &node.calls {
                 self.calls.push(Call::new(call, Frames::new(run, &call.frame, &node.order)?));
             }

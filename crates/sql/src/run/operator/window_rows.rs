@@ -25,12 +25,11 @@ pub(crate) struct PartitionRows<'e> {
 }
 
 impl<'e> PartitionRows<'e> {
-    pub(crate) fn new(order: &'e [SortKey], memory: &Memory, counts_groups: bool) -> PartitionRows<'e> {
-        let shares = if counts_groups { 2 } else { 1 };
+    pub(crate) fn new(order: &'e [SortKey], counts_groups: bool) -> PartitionRows<'e> {
         PartitionRows {
             order,
-            rows: KeptRows::new(memory.share(shares)),
-            starts: counts_groups.then(|| KeptRows::new(memory.share(shares))),
+            rows: KeptRows::of_operator(),
+            starts: counts_groups.then(KeptRows::of_operator),
             peers: 0..0,
             group: 0,
         }
@@ -48,11 +47,11 @@ impl<'e> PartitionRows<'e> {
     }
 
     /// Gets ready for the first row, when all rows are there.
-    pub(crate) fn start(&mut self) -> Result<()> {
+    pub(crate) fn start(&mut self, memory: &mut Memory) -> Result<()> {
         let Some(mut starts) = self.starts.take() else { return Ok(()) };
         let mut start = 0;
         while start < self.len() {
-            starts.push(&[Value::Int8(start as i64)])?;
+            starts.push_moved(memory, &mut [Value::Int8(start as i64)])?;
             start = self.end_of_peers(start)?;
         }
         self.starts = Some(starts);

@@ -12,7 +12,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use super::{decode, encode, failed};
 use crate::error::{Result, SqlError};
 use crate::run::batch::{BATCH_ROWS, Batch};
-use crate::run::memory::{Memory, row_bytes};
+use crate::run::memory::{Held, Memory, row_bytes};
 use crate::types::Value;
 
 /// What a table's row takes beside its values, about.
@@ -37,6 +37,8 @@ pub(crate) struct KeptRows {
     /// What is in memory, and for how much of it there is room.
     bytes: usize,
     memory: Memory,
+    /// What an operator's rows hold of their statement's memory.
+    held: Held,
     /// Whether batches in memory are packed.
     is_packed: bool,
     file: Option<File>,
@@ -57,6 +59,7 @@ impl KeptRows {
             last: Batch::new(0),
             bytes: 0,
             memory,
+            held: Held::default(),
             is_packed: false,
             file: None,
             stored: 0,
@@ -64,6 +67,11 @@ impl KeptRows {
             read: Vec::new(),
             buffer: Vec::new(),
         }
+    }
+
+    /// Keeps an operator's rows, which [`push_moved`](Self::push_moved) adds, in the statement's memory.
+    pub(crate) fn of_operator() -> KeptRows {
+        KeptRows::new(Memory::new(0))
     }
 
     /// Packs the rows in memory: they take less of it, and each reading unpacks them, a batch at a time.
@@ -86,6 +94,7 @@ impl KeptRows {
         self.full.clear();
         self.last = Batch::new(0);
         self.memory.release(self.bytes);
+        self.held.clear();
         (self.bytes, self.stored, self.end) = (0, 0, 0);
         self.read.clear();
     }
@@ -100,19 +109,19 @@ impl KeptRows {
         }
         self.last.push_row(row);
         self.stored += row.iter().map(|value| 8 + value.heap_size() as u64).sum::<u64>() + ROW_BYTES;
-        if self.last.is_full() { self.close_batch() } else { Ok(()) }
+        if self.last.is_full() { self.close_batch(None) } else { Ok(()) }
     }
 
-    /// Adds a row whose values it moves out.
+    /// Adds an operator's row, whose values it moves out.
     ///
     /// # Errors
     /// As [`push`](Self::push).
-    pub(crate) fn push_moved(&mut self, row: &mut [Value]) -> Result<()> {
+    pub(crate) fn push_moved(&mut self, memory: &mut Memory, row: &mut [Value]) -> Result<()> {
         if self.last.is_empty() {
             self.last = Batch::new(row.len());
         }
         self.last.push(row.iter_mut().map(std::mem::take));
-        if self.last.is_full() { self.close_batch() } else { Ok(()) }
+        if self.last.is_full() { self.close_batch(Some(memory)) } else { Ok(()) }
     }
 
     /// Adds the rows of a batch.
@@ -124,10 +133,11 @@ impl KeptRows {
             return batch.rows().try_for_each(|row| self.push(row));
         }
         self.last = batch;
-        if self.last.is_full() { self.close_batch() } else { Ok(()) }
+        if self.last.is_full() { self.close_batch(None) } else { Ok(()) }
     }
 
-    fn close_batch(&mut self) -> Result<()> {
+    /// `statement`: the memory of which an operator holds what fits.
+    fn close_batch(&mut self, statement: Option<&mut Memory>) -> Result<()> {
         let batch = std::mem::replace(&mut self.last, Batch::new(0));
         if self.is_packed {
             encode(&batch, &mut self.buffer);
@@ -136,8 +146,15 @@ impl KeptRows {
             true => self.buffer.len(),
             false => batch.rows().map(row_bytes).sum(),
         };
-        if self.memory.charge(bytes).is_ok() {
-            self.bytes += bytes;
+        let fits = match statement {
+            Some(statement) => self.held.admit(statement, bytes),
+            None => {
+                let is_charged = self.memory.charge(bytes).is_ok();
+                self.bytes += if is_charged { bytes } else { 0 };
+                is_charged
+            }
+        };
+        if fits {
             self.full.push(match self.is_packed {
                 true => BatchLocation::Packed(self.buffer.as_slice().into()),
                 false => BatchLocation::Memory(batch),

@@ -184,8 +184,9 @@ impl Fixture {
         self.run_with(text, &[], crate::run::memory::MEMORY_BYTES_DEFAULT)
     }
 
-    /// How much of the memory a query's operators hold when they are dropped after at most this many batches.
-    pub(super) fn left_of_memory(&self, text: &str, batches: usize) -> usize {
+    /// How much of the memory a query uses after at most this many batches, and how much of it its operators hold when they
+    /// are dropped then.
+    pub(super) fn used_of_memory(&self, text: &str, batches: usize) -> (usize, usize) {
         let planned = plan(&self.bound(text).unwrap(), self).unwrap();
         let Action::Query(query) = &planned.action else { panic!("{text} is no query") };
         let (snapshot, mut environment) = (self.database.snapshot().unwrap(), PlainEnvironment::new(0));
@@ -199,11 +200,12 @@ impl Fixture {
                 break;
             }
         }
+        let used = run.memory.used();
         drop(rows);
         // What the statement keeps until its end: results of subqueries, common table expressions, shared right sides.
         run.numbered = None;
         run.builds.clear();
-        run.memory.used()
+        (used, run.memory.used())
     }
 
     pub(super) fn run_with(&self, text: &str, parameters: &[Value], memory: usize) -> Result<Vec<String>> {

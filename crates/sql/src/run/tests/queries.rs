@@ -303,4 +303,7 @@ fn large_tables_are_grouped_and_sorted_by_several_threads_with_the_same_result()
         let spaced = format!("{text} ");
         assert_eq!(f.run(text), f.run(&spaced), "{text}");
     }
+    // What each thread has kept is counted when it is merged.
+    let (used, _) = f.used_of_memory("SELECT b, count(DISTINCT a) FROM big GROUP BY b", 1);
+    assert!(used >= 150_000 * (size_of::<Value>() + 32), "{used}");
 }

@@ -269,7 +269,7 @@ fn operators_that_are_left_before_their_end_give_their_memory_back() {
     for text in LEFT_EARLY {
         let text = text.replace("FROM big o", "FROM (SELECT * FROM big WHERE a <= 12) o");
         for batches in [0, 1, usize::MAX] {
-            assert_eq!(f.left_of_memory(&text, batches), 0, "{text} after {batches} batches");
+            assert_eq!(f.used_of_memory(&text, batches).1, 0, "{text} after {batches} batches");
         }
         let (mut wanted, mut found) = (f.run(&text), f.run_with(&text, &[], 500_000).expect("it is enough"));
         wanted.sort();
@@ -291,7 +291,33 @@ fn whole_statements_hold_nothing_when_they_are_left() {
         "(SELECT c FROM big ORDER BY a LIMIT 10) UNION ALL (SELECT c FROM big ORDER BY d LIMIT 2000)",
     ] {
         for batches in [0, 1, 2, usize::MAX] {
-            assert_eq!(f.left_of_memory(text, batches), 0, "{text} after {batches} batches");
+            assert_eq!(f.used_of_memory(text, batches).1, 0, "{text} after {batches} batches");
         }
     }
+}
+
+/// What a row of two values without a heap takes.
+const PAIR: usize = 2 * size_of::<crate::types::Value>();
+
+#[test]
+fn rows_of_partitions_and_kept_right_sides_are_counted() {
+    let f = fixture();
+    let (windowed, _) = f.used_of_memory("SELECT a, count(*) OVER (ORDER BY d) FROM big", 1);
+    assert!(windowed >= 2048 * PAIR, "{windowed}");
+    let lateral =
+        "SELECT o.a, q.a FROM big o, LATERAL (SELECT i.a, i.d FROM big i WHERE i.a > o.b LIMIT 500) q";
+    let (kept, _) = f.used_of_memory(lateral, 1);
+    assert!(kept >= 500 * size_of::<crate::types::Value>(), "{}\n{kept}", f.explain(lateral));
+}
+
+#[test]
+fn a_recursion_that_has_ended_holds_no_round() {
+    let f = Fixture::new();
+    let first = "SELECT g FROM generate_series(1, 2000) AS g";
+    let once = format!("WITH q AS MATERIALIZED ({first}) SELECT count(*) FROM q");
+    let rounds =
+        format!("WITH RECURSIVE q AS ({first} UNION ALL SELECT g FROM q WHERE g < 0) SELECT count(*) FROM q");
+    let used = f.used_of_memory(&once, usize::MAX).0;
+    assert!(used > 0);
+    assert_eq!(f.used_of_memory(&rounds, usize::MAX).0, used);
 }
