@@ -111,6 +111,8 @@ pub(crate) struct Scope {
     pub groupings: Vec<(Vec<BoundExpr>, At)>,
     /// The direct arguments of aggregates WITHIN GROUP: they must be grouped.
     pub direct_arguments: Vec<(BoundExpr, At)>,
+    /// Those of aggregates of this query that stand in its subqueries.
+    pub outer_direct_arguments: Vec<BoundExpr>,
     /// Whether a set-returning function was met.
     pub set_returning: bool,
     /// The view that the statement writes, if it writes one.
@@ -136,6 +138,7 @@ impl Scope {
             column_positions: HashMap::new(),
             groupings: Vec::new(),
             direct_arguments: Vec::new(),
+            outer_direct_arguments: Vec::new(),
             set_returning: false,
             written: None,
         }

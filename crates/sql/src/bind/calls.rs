@@ -3,12 +3,13 @@
 //! Source: PostgreSQL 15, `parse_func.c`, `parse_agg.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::grouping::contains;
 use crate::bind::hypothetical::is_hypothetical;
 use crate::bind::json_rows::makes_records;
 use crate::bind::scope::Clause;
 use crate::bind::tree::walk;
 use crate::bind::tree::{BoundAggregate, BoundExpr, BoundWindow, RelationId, SortKey, WindowFunction};
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::{Called, Resolved, choose_function, no_function, order_named};
 use crate::functions::{AggregateKind, Function, FunctionKind, functions_named, spreading};
 use crate::parse::syntax::{At, Call, OrderItem, Over};
@@ -266,17 +267,19 @@ impl Binder<'_> {
         let level = owner.unwrap_or(self.scopes.len().saturating_sub(1));
         let scope = &self.scopes[level];
         if scope.in_aggregate || (level == self.scopes.len() - 1 && nested) {
-            return Err(self.error(
-                at,
-                SqlState::GROUPING_ERROR,
-                "aggregate function calls cannot be nested",
-            ));
+            return Err(self.nested_aggregates(at));
         }
         if !scope.clause.allows_aggregates() && !scope.in_window {
             let message = format!("aggregate functions are not allowed in {}", scope.clause.name());
             return Err(self.error(at, SqlState::GROUPING_ERROR, message));
         }
         let (query, ty) = (scope.id, aggregate.ty);
+        let is_own =
+            |part: &BoundExpr| matches!(part, BoundExpr::Aggregate { query: of, .. } if *of == query);
+        let keys = aggregate.order_by.iter().map(|key| &key.expr);
+        if aggregate.args.iter().chain(keys).chain(&aggregate.filter).any(|part| contains(part, &is_own)) {
+            return Err(self.nested_aggregates(at));
+        }
         let known = scope.aggregates.iter().position(|it| *it == aggregate);
         let number = known.unwrap_or(scope.aggregates.len());
         if known.is_none() {
@@ -285,13 +288,21 @@ impl Binder<'_> {
         Ok(BoundExpr::Aggregate { query, number, ty })
     }
 
+    fn nested_aggregates(&self, at: At) -> SqlError {
+        self.error(at, SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested")
+    }
+
     /// The aggregate itself, and the level of the query that it belongs to, if its arguments say so.
     fn aggregate(&mut self, call: &Call, at: At) -> Result<(BoundAggregate, Option<usize>)> {
         let name = call.name.last();
         if call.star && !call.args.is_empty() {
             return Err(self.error(at, SqlState::SYNTAX_ERROR, "arguments beside * are not allowed"));
         }
+        let mut named = self.columns_named_outside();
         let (args, names) = self.call_args(call)?;
+        if call.within_group {
+            named = self.columns_named_outside();
+        }
         if args.is_empty() && !call.star && name == "count" {
             let message = "count(*) must be used to call a parameterless aggregate function";
             return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
@@ -312,7 +323,6 @@ impl Binder<'_> {
         self.check_aggregate_kind(&resolved, call, at)?;
         if call.within_group {
             let sorted = resolved.args.split_off(direct.min(resolved.args.len()));
-            self.note_direct(&resolved.args, at);
             for (key, expr) in order_by.iter_mut().zip(sorted) {
                 key.expr = expr;
             }
@@ -333,13 +343,44 @@ impl Binder<'_> {
             filter,
             ty: resolved.result,
         };
-        let owner = self.owner_of(&aggregate);
+        let (direct, args) =
+            aggregate.args.split_at(if call.within_group { aggregate.args.len() } else { 0 });
+        let keys = aggregate.order_by.iter().map(|key| &key.expr);
+        let owner = self.owner_of(args.iter().chain(keys).chain(&aggregate.filter));
+        self.settle_arguments(owner, direct, &named, at)?;
         Ok((aggregate, owner))
     }
 
-    /// Notes direct arguments, for the check that they are grouped.
-    pub(super) fn note_direct(&mut self, args: &[BoundExpr], at: At) {
-        self.scope().direct_arguments.extend(args.iter().map(|arg| (arg.clone(), at)));
+    /// How many columns of each level its subqueries have named that must be grouped.
+    pub(super) fn columns_named_outside(&self) -> Vec<usize> {
+        self.scopes.iter().map(|scope| scope.outer_columns.len()).collect()
+    }
+
+    /// What the arguments of an aggregate that belongs to a level mean for its grouping: direct arguments must be grouped
+    /// there, and may name no column of a query inside it; the others, which were bound when the levels' subqueries had
+    /// named so many columns, need not be.
+    pub(super) fn settle_arguments(
+        &mut self,
+        owner: Option<usize>,
+        direct: &[BoundExpr],
+        named: &[usize],
+        at: At,
+    ) -> Result<()> {
+        let innermost = self.scopes.len() - 1;
+        let Some(owner) = owner.filter(|owner| *owner < innermost) else {
+            self.scope().direct_arguments.extend(direct.iter().map(|arg| (arg.clone(), at)));
+            return Ok(());
+        };
+        self.scopes[owner].outer_columns.truncate(named[owner]);
+        self.scopes[owner].outer_direct_arguments.extend_from_slice(direct);
+        let inside: Vec<RelationId> =
+            self.scopes[owner + 1..].iter().flat_map(|scope| scope.owned.iter().copied()).collect();
+        if direct.iter().flat_map(walk::relations_of).any(|relation| inside.contains(&relation)) {
+            let message =
+                "outer-level aggregate cannot contain a lower-level variable in its direct arguments";
+            return Err(self.error(at, SqlState::GROUPING_ERROR, message));
+        }
+        Ok(())
     }
 
     fn check_aggregate_kind(&self, resolved: &ResolvedCall, call: &Call, at: At) -> Result<()> {
@@ -371,13 +412,10 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The level of the innermost query whose columns an aggregate's arguments name; none for constants.
-    pub(super) fn owner_of(&self, aggregate: &BoundAggregate) -> Option<usize> {
-        let mut relations: Vec<RelationId> = Vec::new();
-        let mut note = |expr: &BoundExpr| relations.extend(walk::relations_of(expr));
-        aggregate.args.iter().for_each(&mut note);
-        aggregate.order_by.iter().for_each(|key| note(&key.expr));
-        aggregate.filter.iter().for_each(&mut note);
+    /// The level of the innermost query whose columns an aggregate's arguments, but for the direct ones, name; none for
+    /// constants.
+    pub(super) fn owner_of<'b>(&self, arguments: impl Iterator<Item = &'b BoundExpr>) -> Option<usize> {
+        let relations: Vec<RelationId> = arguments.flat_map(walk::relations_of).collect();
         let levels = self.scopes.iter().enumerate().rev();
         levels
             .into_iter()

@@ -2,10 +2,13 @@
 //!
 //! Source: PostgreSQL 15, `parse_agg.c` (`parseCheckAggregates`, `expand_grouping_sets`).
 
+use hashbrown::HashSet;
+
 use crate::bind::binder::Binder;
+use crate::bind::same::are_same;
 use crate::bind::scope::Clause;
 use crate::bind::select::Target;
-use crate::bind::tree::walk::children_mut;
+use crate::bind::tree::walk::{children_mut, walk, walk_query};
 use crate::bind::tree::{BoundExpr, FrameBound, RelationId, RelationKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{At, Expr, ExprKind, GroupItem, Select};
@@ -119,7 +122,7 @@ impl Binder<'_> {
         let bound = self.group_value(expr, targets)?;
         let bound = self.known(bound, expr.at)?;
         self.check_equality(bound.ty(), expr.at)?;
-        if let Some(position) = exprs.iter().position(|known| *known == bound) {
+        if let Some(position) = exprs.iter().position(|known| are_same(known, &bound)) {
             return Ok(position);
         }
         exprs.push(bound);
@@ -192,7 +195,7 @@ impl Binder<'_> {
             return Ok(Grouped { group_by: Vec::new(), sets: None, having: None });
         }
         let (group_by, sets) = clause.unwrap_or_else(|| (Vec::new(), vec![Vec::new()]));
-        let mut grouping = Grouping { group_by, sets };
+        let mut grouping = Grouping { group_by, sets, inside: HashSet::new() };
         let mut having = having;
         for target in targets.iter_mut() {
             self.raise(&mut target.expr, &mut grouping, target.at)?;
@@ -218,8 +221,13 @@ impl Binder<'_> {
         for (mut direct, at) in std::mem::take(&mut self.scope().direct_arguments) {
             self.raise(&mut direct, &mut grouping, at).map_err(of_direct_argument)?;
         }
+        for direct in std::mem::take(&mut self.scope().outer_direct_arguments) {
+            walk(&direct, &mut |part| grouping.note_inside(part));
+        }
         for (relation, column, at) in std::mem::take(&mut self.scope().outer_columns) {
-            self.check_outer(relation, column, &mut grouping, at)?;
+            if grouping.inside.contains(&(relation, column)) {
+                self.check_outer(relation, column, &mut grouping, at)?;
+            }
         }
         Ok(Grouped { group_by: grouping.group_by, sets: Some(grouping.sets), having })
     }
@@ -252,6 +260,9 @@ impl Binder<'_> {
                 let number = grouping.add(expr.clone());
                 *expr = BoundExpr::Group { number, ty: expr.ty() };
                 return Ok(());
+            }
+            BoundExpr::Subquery(subquery) => {
+                walk_query(&subquery.query, &mut |part| grouping.note_inside(part));
             }
             _ => {}
         }
@@ -330,11 +341,20 @@ impl Binder<'_> {
 struct Grouping {
     group_by: Vec<BoundExpr>,
     sets: Vec<Vec<usize>>,
+    /// The columns that subqueries name which are not grouped themselves.
+    inside: HashSet<(RelationId, usize)>,
 }
 
 impl Grouping {
     fn position(&self, expr: &BoundExpr) -> Option<usize> {
-        self.group_by.iter().position(|known| known == expr)
+        self.group_by.iter().position(|known| are_same(known, expr))
+    }
+
+    /// Notes a column that a subquery names.
+    fn note_inside(&mut self, part: &BoundExpr) {
+        if let BoundExpr::Column { relation, column, .. } = part {
+            self.inside.insert((*relation, *column));
+        }
     }
 
     /// Adds an expression that each group has one value of.

@@ -23,6 +23,8 @@ struct Hypothetical {
     direct: Vec<BoundExpr>,
     keys: Vec<SortKey>,
     filter: Option<BoundExpr>,
+    /// The level of the query that the counts belong to, if the keys and the filter say so.
+    owner: Option<usize>,
     /// Whether the call stands in the arguments of another aggregate.
     nested: bool,
     at: At,
@@ -41,7 +43,6 @@ impl Binder<'_> {
         let set = self.hypothetical_set(call, nested, at);
         self.scopes[level].in_aggregate = nested;
         let set = set?;
-        self.note_direct(&set.direct, at);
         match call.name.last() {
             "rank" => {
                 let before = self.rows_before(&set, false)?;
@@ -84,6 +85,7 @@ impl Binder<'_> {
             }
         }
         let (mut direct, _) = self.call_args(call)?;
+        let named = self.columns_named_outside();
         let mut keys = self.sort_keys(&call.order_by, true)?;
         if direct.len() != keys.len() {
             let types: Vec<Type> =
@@ -103,7 +105,10 @@ impl Binder<'_> {
             }
         }
         let filter = call.filter.as_ref().map(|filter| self.clause_condition(filter, Clause::Filter));
-        Ok(Hypothetical { direct, keys, filter: filter.transpose()?, nested, at })
+        let filter = filter.transpose()?;
+        let owner = self.owner_of(keys.iter().map(|key| &key.expr).chain(&filter));
+        self.settle_arguments(owner, &direct, &named, at)?;
+        Ok(Hypothetical { direct, keys, filter, owner, nested, at })
     }
 
     /// How many rows sort before the hypothetical one, or equal it.
@@ -157,8 +162,7 @@ impl Binder<'_> {
             filter: (!conditions.is_empty()).then_some(BoundExpr::And(conditions)),
             ty: resolved.result,
         };
-        let owner = self.owner_of(&aggregate);
-        self.place_aggregate(aggregate, owner, set.nested, set.at)
+        self.place_aggregate(aggregate, set.owner, set.nested, set.at)
     }
 
     fn plus_one(&mut self, count: BoundExpr, at: At) -> Result<BoundExpr> {

@@ -7,6 +7,7 @@
 //! expression, operators, calls, windows, coerce, types   expressions and their types
 //! insert, update, rows                                   statements that write
 //! routines, variables                                    calls of functions of users, and what their bodies name
+//! same                                                   whether expressions with subqueries are equal
 //! stars                                                  the stars of views, written out
 //! privileges                                             what a statement needs, and whether the role has it
 //! tree        the bound tree
@@ -28,6 +29,7 @@ pub(crate) mod privileges;
 mod query;
 pub(crate) mod routines;
 mod rows;
+mod same;
 mod scope;
 mod select;
 mod stars;
