@@ -2,7 +2,7 @@
 //!
 //! Invariant: a value with a unit is shown as a whole number of that unit, as PostgreSQL shows it.
 
-use super::settings::{Kind, Settings, known, parse_duration, parse_size};
+use super::settings::{Kind, Settings, known, parse_bytes, parse_duration};
 
 /// A setting with what `pg_settings` says about it.
 pub(crate) struct DescribedSetting {
@@ -52,8 +52,8 @@ impl Kind {
     fn in_unit(&self, value: &str) -> String {
         let number = match self {
             Kind::Duration => parse_duration(value),
-            Kind::Size => parse_size(value).map(|bytes| (bytes >> 10) as u64),
-            Kind::Pages => parse_size(value).filter(|_| value != "0").map(|bytes| (bytes >> 13) as u64),
+            Kind::Size => parse_bytes(value).map(|bytes| (bytes >> 10) as u64),
+            Kind::Pages => parse_bytes(value).map(|bytes| (bytes >> 13) as u64),
             _ => None,
         };
         number.map_or_else(|| value.to_string(), |number| number.to_string())
@@ -130,6 +130,9 @@ mod tests {
             ("statement_timeout", "0", "0", Some("ms")),
             ("effective_cache_size", "4GB", "524288", Some("8kB")),
             ("effective_cache_size", "100", "100", Some("8kB")),
+            ("effective_cache_size", "4", "4", Some("8kB")),
+            ("effective_cache_size", "16kB", "2", Some("8kB")),
+            ("min_parallel_table_scan_size", "0", "0", Some("8kB")),
             ("jit", "yes", "on", None),
             ("search_path", "a, b", "a, b", None),
         ] {

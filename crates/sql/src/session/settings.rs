@@ -530,7 +530,7 @@ const WORK_MEM_BYTES_MAX: usize = (i32::MAX as usize) << 10;
 const SIZES: [(&str, usize); 4] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
 
 /// Bytes: a number with a unit, or of kilobytes.
-pub(super) fn parse_size(value: &str) -> Option<usize> {
+pub(super) fn parse_bytes(value: &str) -> Option<usize> {
     let value = value.trim();
     let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
     let number: usize = value[..digits].parse().ok()?;
@@ -539,8 +539,12 @@ pub(super) fn parse_size(value: &str) -> Option<usize> {
         "B" => 1,
         unit => SIZES.iter().find(|(name, _)| *name == unit)?.1,
     };
-    let total = number.checked_mul(bytes)?;
-    (WORK_MEM_BYTES_MIN..=WORK_MEM_BYTES_MAX).contains(&total).then_some(total)
+    number.checked_mul(bytes)
+}
+
+/// Bytes within the bounds of `work_mem`.
+pub(super) fn parse_size(value: &str) -> Option<usize> {
+    parse_bytes(value).filter(|bytes| (WORK_MEM_BYTES_MIN..=WORK_MEM_BYTES_MAX).contains(bytes))
 }
 
 /// A number of pages of 8 kB, or memory with a unit, as it is shown.
@@ -549,7 +553,7 @@ fn show_pages(value: &str) -> Option<String> {
     let bytes = match value.parse::<usize>() {
         Ok(0) => return Some("0".to_string()),
         Ok(pages) => pages.checked_mul(8 << 10)?,
-        Err(_) => parse_size(value)?,
+        Err(_) => parse_bytes(value)?,
     };
     Some(show_size(bytes))
 }
