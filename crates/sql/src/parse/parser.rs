@@ -102,19 +102,31 @@ impl<'t> Parser<'t> {
         self.tokens[self.at].start
     }
 
-    /// The name that a token is, unless it is a function's, or a type's behind `::`.
+    /// The name that a token is, unless it is a function's, a field's that EXTRACT reads, or a part of a type's.
     fn name_of_column(&self, position: usize) -> Option<&str> {
         let name = match &self.tokens[position].kind {
             TokenKind::Word(word) => word,
             TokenKind::Quoted(name) => name.as_str(),
             _ => return None,
         };
-        let is_mark = |at: Option<usize>, mark| {
-            at.and_then(|at| self.tokens.get(at)).is_some_and(|token| token.kind == TokenKind::Mark(mark))
+        let before = |count: usize| position.checked_sub(count).map(|at| &self.tokens[at].kind);
+        let word = |count: usize| match before(count) {
+            Some(TokenKind::Word(word)) => word.as_ref(),
+            _ => "",
         };
-        let is_called = is_mark(Some(position + 1), "(");
-        let is_type = is_mark(position.checked_sub(1), "::");
-        (!is_called && !is_type).then_some(name)
+        let next = &self.tokens[position + 1].kind;
+        let is_called = *next == TokenKind::Mark("(");
+        let is_field = before(1) == Some(&TokenKind::Mark("(")) && word(2) == "extract";
+        let is_type = before(1) == Some(&TokenKind::Mark("::")) || word(1) == "as";
+        let is_literals_type = matches!(next, TokenKind::Text(_));
+        let is_rest_of_type = matches!(
+            (word(1), name),
+            ("double", "precision")
+                | ("bit" | "char" | "character", "varying")
+                | ("at" | "with" | "without", "time")
+                | ("time", "zone")
+        );
+        (!is_called && !is_field && !is_type && !is_literals_type && !is_rest_of_type).then_some(name)
     }
 
     /// The text with every name that is `from`, and no function's or type's, replaced.
