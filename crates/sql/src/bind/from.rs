@@ -469,8 +469,9 @@ impl Binder<'_> {
             JoinCondition::Using(names, joined) => {
                 self.join_using(left.entries, right_item.entries, names, joined.as_ref(), kind, at)?
             }
-            JoinCondition::Natural => {
+            JoinCondition::Natural(end) => {
                 let names = common_names(&left.entries, &right_item.entries, at);
+                self.note_natural_join(at, *end, &names);
                 self.join_using(left.entries, right_item.entries, &names, None, kind, at)?
             }
         };

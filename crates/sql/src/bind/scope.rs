@@ -157,6 +157,7 @@ impl Binder<'_> {
         match found {
             Some(found) => {
                 self.note_outer(&found, at);
+                self.note_name(parts, &found);
                 if let BoundExpr::Column { relation, column, .. } = found.column.expr
                     && !self.scopes[found.level].in_aggregate
                 {

@@ -1,4 +1,5 @@
-//! The stars of a view's query, written out: a view keeps the columns that its tables had when it was created.
+//! The stars, names and natural joins of a view's query, written out: a view keeps the columns that its tables had when it
+//! was created, and joins by those that they had in common.
 //!
 //! # Invariants
 //! - A column is named so that it keeps its meaning when the tables get further columns: by the relation that it comes from,
@@ -6,20 +7,56 @@
 //! - A query is only changed where every star of it can be written out.
 
 use crate::bind::binder::Binder;
-use crate::bind::scope::{Entry, VisibleColumn};
+use crate::bind::scope::{Entry, Found, VisibleColumn};
 use crate::parse::quote_identifier;
-use crate::parse::syntax::{At, SelectItem};
+use crate::parse::syntax::{At, Name, NaturalJoin, SelectItem};
 
-/// The stars that were met.
+/// The stars, names of columns and natural joins that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Stars {
     /// Where each item begins, and the columns that it stands for.
     pub found: Vec<(At, String)>,
     /// Whether there is a star whose columns have no names of their own.
     pub is_incomplete: bool,
+    /// Where names without a relation's stand that a further column could make ambiguous, and both names.
+    pub names: Vec<(At, String)>,
+    pub joins: Vec<NaturalJoin>,
 }
 
 impl Binder<'_> {
+    /// Notes a natural join by the columns of these names, if that is asked.
+    pub fn note_natural_join(&mut self, at: At, end: At, names: &[Name]) {
+        let Some(stars) = self.stars.as_mut().filter(|_| !self.foreign_text) else { return };
+        if stars.joins.iter().any(|known| known.at == at) {
+            return;
+        }
+        let names: Vec<String> = names.iter().map(|name| quote_identifier(&name.text).to_string()).collect();
+        let condition = match names.is_empty() {
+            true => "ON true".to_string(),
+            false => format!("USING ({})", names.join(", ")),
+        };
+        stars.joins.push(NaturalJoin { at, end, condition });
+    }
+
+    /// Notes a name that is found without a relation's, if that is asked.
+    pub fn note_name(&mut self, parts: &[Name], found: &Found) {
+        let [name] = parts else { return };
+        let scope = &self.scopes[found.level];
+        let is_alone = scope.entries.len() < 2 && found.level + 1 == self.scopes.len();
+        if self.foreign_text || self.stars.is_none() || is_alone {
+            return;
+        }
+        let Some(relation) = owner(&found.column, &scope.entries) else { return };
+        let text = format!("{}.{}", quote_identifier(relation), quote_identifier(&name.text));
+        let qualifier = Name { text: relation.to_string(), at: name.at };
+        let is_found = self.entry(&[qualifier]).is_some_and(|(level, _)| level == found.level);
+        if let Some(stars) = self.stars.as_mut().filter(|_| is_found)
+            && !stars.names.iter().any(|(known, _)| *known == name.at)
+        {
+            stars.names.push((name.at, text));
+        }
+    }
+
     /// Notes an item with a star and the columns that it stands for, if that is asked.
     pub fn note_star(&mut self, item: &SelectItem, columns: &[VisibleColumn], at: At) {
         if self.foreign_text || self.stars.is_none() {
@@ -53,8 +90,8 @@ impl Binder<'_> {
     }
 }
 
-/// A column's name, with that of its relation if it has one.
-fn name_of(column: &VisibleColumn, all: &[VisibleColumn], entries: &[Entry]) -> Option<String> {
+/// The name of the relation by which a column can be named.
+fn owner<'e>(column: &VisibleColumn, entries: &'e [Entry]) -> Option<&'e str> {
     let owner = entries.iter().find(|entry| {
         let is_own = |own: &VisibleColumn| own.name == column.name && own.expr == column.expr;
         let is_alone =
@@ -63,8 +100,13 @@ fn name_of(column: &VisibleColumn, all: &[VisibleColumn], entries: &[Entry]) -> 
             && entry.columns.iter().filter(|own| own.name == column.name).count() == 1
             && entry.columns.iter().any(is_own)
     });
+    owner.and_then(|entry| entry.name.as_deref())
+}
+
+/// A column's name, with that of its relation if it has one.
+fn name_of(column: &VisibleColumn, all: &[VisibleColumn], entries: &[Entry]) -> Option<String> {
     let name = quote_identifier(&column.name);
-    match owner.and_then(|entry| entry.name.as_ref()) {
+    match owner(column, entries) {
         Some(relation) => Some(format!("{}.{name}", quote_identifier(relation))),
         None => {
             let is_alone = all.iter().filter(|other| other.name == column.name).count() == 1;

@@ -41,15 +41,15 @@ impl Connection {
             with_data: create.with_data,
         };
         let filled = self.in_schema_transaction(|connection| {
-            if connection.reads_temporary(&create.query, text)? {
+            let examined = connection.examine(create, text)?;
+            if examined.reads_temporary {
                 let message = "materialized views must not use temporary tables or views";
                 return Err(SqlError::unsupported(message));
             }
             let query = Statement::Query(table.query.clone());
             let Some(count) = connection.make_filled_table(&table, &query, text)? else { return Ok(None) };
             let search_path = connection.view_path(false);
-            let stored_text = connection.with_fixed_columns(&create.text)?;
-            let stored = StoredQuery { query: stored_text, search_path, populated: create.with_data };
+            let stored = StoredQuery { query: examined.text, search_path, populated: create.with_data };
             let made = connection.plain_table(&create.name)?;
             connection.redefine(&made, |table| table.stored_query = Some(stored))?;
             Ok(count)

@@ -1,7 +1,8 @@
 //! CREATE VIEW.
 //!
 //! # Invariants
-//! - A view's columns are those that its query had when it was created: the stars of the stored query are written out.
+//! - A view's columns are those that its query had when it was created: the stars and natural joins of the stored
+//!   query are written out, and names that could become ambiguous are qualified.
 //! - A view that reads a temporary relation is temporary, too.
 
 use std::sync::Arc;
@@ -11,12 +12,21 @@ use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, View};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{CreateView, Query, Statement};
+use crate::parse::syntax::{CreateView, Statement};
 use crate::session::{Connection, Severity};
 use crate::types::{Modifier, Type};
 
 /// Names, types and modifiers of a query's columns.
 type Columns = Vec<(String, Type, Modifier)>;
+
+/// A view's query, bound once.
+pub(super) struct ExaminedQuery {
+    columns: Columns,
+    /// The query with its stars and natural joins written out, so that it keeps its columns.
+    pub text: String,
+    /// Whether it reads a temporary relation.
+    pub reads_temporary: bool,
+}
 
 impl Connection {
     /// The schemas that the names of a view's query are looked up in: those of the search path that are there, so that
@@ -37,11 +47,10 @@ impl Connection {
     pub(crate) fn create_view(&mut self, create: &CreateView, text: &str) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
         let name = create.name.last().to_string();
-        let query = Statement::Query(create.query.clone());
-        let found = self.plan_for_columns(&query, text)?;
-        let temporary = self.is_temporary_view(create, text)?;
+        let examined = self.examine(create, text)?;
+        let temporary = self.is_temporary_view(create, examined.reads_temporary)?;
         let schema = self.schema_for(&create.name, temporary)?;
-        let mut columns: Vec<String> = found.iter().map(|(name, ..)| name.clone()).collect();
+        let mut columns: Vec<String> = examined.columns.into_iter().map(|(name, ..)| name).collect();
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -49,10 +58,8 @@ impl Connection {
         for (column, name) in columns.iter_mut().zip(&create.columns) {
             *column = name.text.clone();
         }
-        if let Some((position, twice)) =
-            columns.iter().enumerate().find(|(position, name)| columns[..*position].contains(name))
-        {
-            let _ = position;
+        let is_twice = |position: &usize| columns[..*position].contains(&columns[*position]);
+        if let Some(twice) = (0..columns.len()).find(is_twice).map(|position| &columns[position]) {
             let message = format!("column \"{twice}\" specified more than once");
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
@@ -90,7 +97,7 @@ impl Connection {
             schema: schema.clone(),
             name: name.clone(),
             columns,
-            query: self.with_fixed_columns(&create.text)?,
+            query: examined.text,
             search_path: self.view_path(temporary),
             comment,
             column_comments,
@@ -103,11 +110,11 @@ impl Connection {
     }
 
     /// Whether a view is to be temporary: because it is said, or because it reads what is temporary.
-    fn is_temporary_view(&mut self, create: &CreateView, text: &str) -> Result<bool> {
+    fn is_temporary_view(&mut self, create: &CreateView, reads_temporary: bool) -> Result<bool> {
         let named = create.name.schema();
         let in_temporary = named == Some("pg_temp") || named == Some(self.environment().temporary.as_str());
         let is_temporary = create.temporary || in_temporary;
-        if is_temporary || !self.reads_temporary(&create.query, text)? {
+        if is_temporary || !reads_temporary {
             return Ok(is_temporary);
         }
         let message = format!("view \"{}\" will be a temporary view", create.name.last());
@@ -121,46 +128,43 @@ impl Connection {
         }
     }
 
-    /// The text of a query with its stars written out, so that it keeps its columns.
-    pub(super) fn with_fixed_columns(&mut self, text: &str) -> Result<String> {
-        let (columns, stars) = self.columns_and_stars(text)?;
-        if stars.is_incomplete || stars.found.is_empty() {
-            return Ok(text.to_string());
+    /// What CREATE VIEW needs to know of its query. Privileges are checked where the query runs.
+    pub(super) fn examine(&mut self, create: &CreateView, text: &str) -> Result<ExaminedQuery> {
+        let query = Statement::Query(create.query.clone());
+        let (columns, mut stars, relations) = self.columns_and_stars(&query, text)?;
+        let environment = self.environment();
+        let schema_of = |oid: &u32| environment.catalog.relation_name(*oid).map(|(schema, _)| schema);
+        let reads_temporary = relations.iter().any(|oid| schema_of(oid) == Some(&environment.temporary));
+        if stars.is_incomplete {
+            stars.found.clear();
         }
-        let mut items = stars.found;
-        items.sort_unstable();
-        let fixed = crate::parse::with_columns(text, &items);
-        match self.columns_and_stars(&fixed) {
-            Ok((same, _)) if same == columns => Ok(fixed),
-            _ => Ok(text.to_string()),
+        let mut examined = ExaminedQuery { text: create.text.clone(), columns, reads_temporary };
+        if stars.found.is_empty() && stars.names.is_empty() && stars.joins.is_empty() {
+            return Ok(examined);
         }
+        stars.found.iter_mut().chain(&mut stars.names).for_each(|(at, _)| *at -= create.text_at);
+        for join in &mut stars.joins {
+            join.at -= create.text_at;
+            join.end -= create.text_at;
+        }
+        let fixed = crate::parse::with_columns(&create.text, &stars.found, &stars.names, &stars.joins);
+        if let Ok(query) = crate::parse::parse_query(&fixed)
+            && let Ok((columns, ..)) = self.columns_and_stars(&Statement::Query(Box::new(query)), &fixed)
+            && columns == examined.columns
+        {
+            examined.text = fixed;
+        }
+        Ok(examined)
     }
 
-    fn columns_and_stars(&mut self, text: &str) -> Result<(Columns, Stars)> {
-        let query = Statement::Query(Box::new(crate::parse::parse_query(text)?));
+    /// A query's columns, its stars and the relations that it reads.
+    fn columns_and_stars(&mut self, query: &Statement, text: &str) -> Result<(Columns, Stars, Vec<u32>)> {
         self.with_binder(text, |binder| {
             binder.stars = Some(Stars::default());
-            let bound = binder.data_statement(&query)?;
-            binder.required.clear();
+            let bound = binder.data_statement(query)?;
             let columns = bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier));
-            Ok((columns.collect(), binder.stars.take().unwrap_or_default()))
+            let relations = binder.required.drain(..).map(|required| required.oid).collect();
+            Ok((columns.collect(), binder.stars.take().unwrap_or_default(), relations))
         })
-    }
-
-    /// Whether a query reads a temporary relation.
-    pub(super) fn reads_temporary(&mut self, query: &Query, text: &str) -> Result<bool> {
-        let query = Statement::Query(Box::new(query.clone()));
-        let oids: Vec<u32> = self.with_binder(text, |binder| {
-            binder.data_statement(&query)?;
-            Ok(binder.required.drain(..).map(|required| required.oid).collect())
-        })?;
-        let environment = self.environment();
-        let is_temporary = |oid: &u32| {
-            environment
-                .catalog
-                .relation_name(*oid)
-                .is_some_and(|(schema, _)| *schema == environment.temporary)
-        };
-        Ok(oids.iter().any(is_temporary))
     }
 }

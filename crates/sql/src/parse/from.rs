@@ -50,7 +50,7 @@ impl Parser<'_> {
                 };
                 let condition = match kind {
                     JoinType::Cross => JoinCondition::None,
-                    _ if natural => JoinCondition::Natural,
+                    _ if natural => JoinCondition::Natural(parser.last_end()),
                     _ => parser.join_condition()?,
                 };
                 let (left_side, right) = (Box::new(left), Box::new(right));

@@ -135,8 +135,13 @@ pub(crate) fn with_sequences(text: &str, oid: impl FnMut(&str) -> Option<u32>) -
 }
 
 /// A query whose stars, which begin at these positions, are replaced by columns.
-pub(crate) fn with_columns(text: &str, items: &[(syntax::At, String)]) -> String {
-    Parser::new(text).map_or(text.to_string(), |parser| parser.with_columns(items))
+pub(crate) fn with_columns(
+    text: &str,
+    items: &[(syntax::At, String)],
+    names: &[(syntax::At, String)],
+    joins: &[syntax::NaturalJoin],
+) -> String {
+    Parser::new(text).map_or(text.to_string(), |parser| parser.with_columns(items, names, joins))
 }
 
 /// A type's name, as `regtype` and `CAST` take it.

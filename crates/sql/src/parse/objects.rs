@@ -113,8 +113,10 @@ impl Parser<'_> {
         let start = self.position();
         let mut query = Box::new(self.query()?);
         let mut text = self.text_since(start).to_string();
+        let mut text_at = start;
         if recursive {
             (query, text) = self.recursive_view(&name, &columns, &text)?;
+            text_at = 0;
         }
         let mut with_data = true;
         if self.accept("with") {
@@ -135,6 +137,7 @@ impl Parser<'_> {
             with_data,
             query,
             text,
+            text_at,
         })))
     }
 

@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::keywords;
 use crate::parse::lexer::{Token, TokenKind, tokens};
-use crate::parse::syntax::{At, Expr, ExprKind, Name, ObjectName, OperatorName};
+use crate::parse::syntax::{At, Expr, ExprKind, Name, NaturalJoin, ObjectName, OperatorName};
 use crate::parse::{HEIGHT_MAX, NESTING_MAX};
 
 /// A position in characters from 1, as clients receive it, of a byte offset.
@@ -143,24 +143,44 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
-    /// The text of a query with the items that begin at these positions, which end with a star or are `TABLE name`, replaced
-    /// by columns.
-    pub fn with_columns(&self, items: &[(At, String)]) -> String {
-        let (mut text, mut end) = (String::new(), 0);
+    /// The text of a query with the items that begin at these positions, which end with a star or are `TABLE name`, and the
+    /// names there, replaced by columns, and with these natural joins written with their conditions.
+    pub fn with_columns(
+        &self,
+        items: &[(At, String)],
+        names: &[(At, String)],
+        joins: &[NaturalJoin],
+    ) -> String {
+        let token_at = |at: At| self.tokens.partition_point(|token| token.start < at);
+        let mut edits = Vec::new();
         for (at, columns) in items {
-            let first = self.tokens.partition_point(|token| token.start < *at);
+            let first = token_at(*at);
             let is_star = |token: &Token<'_>| token.kind == TokenKind::Operator("*");
             let is_table = matches!(&self.tokens[first].kind, TokenKind::Word(word) if word == "table");
             let (last, columns) = match is_table {
-                true => (first, &format!("SELECT {columns} FROM")),
+                true => (first, format!("SELECT {columns} FROM")),
                 false => {
                     let last = self.tokens[first..].iter().position(is_star);
-                    (last.map_or(first, |further| first + further), columns)
+                    (last.map_or(first, |further| first + further), columns.clone())
                 }
             };
-            text += &self.text[end..self.tokens[first].start as usize];
-            text += columns;
-            end = self.tokens[last].end as usize;
+            edits.push((self.tokens[first].start, self.tokens[last].end, columns));
+        }
+        for (at, name) in names {
+            let token = &self.tokens[token_at(*at)];
+            edits.push((token.start, token.end, name.clone()));
+        }
+        for join in joins {
+            let natural = token_at(join.at);
+            edits.push((self.tokens[natural].start, self.tokens[natural + 1].start, String::new()));
+            edits.push((join.end, join.end, format!(" {}", join.condition)));
+        }
+        edits.sort_unstable();
+        let (mut text, mut end) = (String::new(), 0);
+        for (from, to, replacement) in edits {
+            text += &self.text[end..from as usize];
+            text += &replacement;
+            end = to as usize;
         }
         text + &self.text[end..]
     }

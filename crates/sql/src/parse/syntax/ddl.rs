@@ -268,6 +268,8 @@ pub(crate) struct CreateView {
     pub query: Box<Query>,
     /// How the query was written.
     pub text: String,
+    /// Where positions in the query count from in that text.
+    pub text_at: At,
 }
 
 /// REFRESH MATERIALIZED VIEW.

@@ -157,7 +157,18 @@ pub(crate) enum JoinCondition {
     On(Expr),
     /// With the alias of the joined columns.
     Using(Vec<Name>, Option<Name>),
-    Natural,
+    /// With the byte at which the join ends; it begins with NATURAL.
+    Natural(At),
+}
+
+/// A natural join, and the condition that it stands for.
+#[derive(Debug)]
+pub(crate) struct NaturalJoin {
+    /// Where NATURAL stands.
+    pub at: At,
+    /// Where the join ends.
+    pub end: At,
+    pub condition: String,
 }
 
 /// WITH.
