@@ -324,11 +324,6 @@ impl Table {
             || deferrable.any(|index| index.columns.iter().any(|key| key.column == column))
     }
 
-    /// Whether there is a primary key, deferrable or not.
-    pub fn has_primary_key(&self) -> bool {
-        !self.key.is_empty() || self.indexes.iter().any(|index| index.primary)
-    }
-
     /// Whether unique constraints are checked when statements or transactions end.
     pub fn has_late_keys(&self) -> bool {
         self.indexes.iter().any(Index::is_looked_up)

@@ -391,7 +391,7 @@ impl Connection {
                 if deferral(*timing).is_none() {
                     return self.add_primary_key(table, name, columns);
                 }
-                refuse_second_key(table)?;
+                refuse_second_key(&table.name, &table.key, &table.indexes)?;
                 let rules = UniqueRules { deferral: deferral(*timing), primary: true, nulls_equal: false };
                 self.add_unique(table, name, &columns, rules)?;
                 columns.iter().try_for_each(|&column| self.forbid_nulls(&self.current(table.oid)?, column))

@@ -15,6 +15,7 @@ use crate::catalog::{
     Sequence, Table,
 };
 use crate::ddl::index_expressions::text_key_name;
+use crate::ddl::keys::refuse_second_key;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, PersistenceName, Reference,
@@ -47,10 +48,6 @@ pub(crate) struct TableDraft {
 
 /// The first of the positions that stand for hidden columns, until all other columns are known.
 const HIDDEN: usize = 1 << 32;
-
-fn invalid(message: impl Into<String>) -> SqlError {
-    SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
-}
 
 impl TableDraft {
     pub fn new(oid: u32, schema: &str, name: &str, persistence: Persistence) -> TableDraft {
@@ -105,23 +102,8 @@ impl TableDraft {
         Ok(positions)
     }
 
-    /// Whether there is a primary key, deferrable or not.
-    pub fn has_primary_key(&self) -> bool {
-        !self.key.is_empty() || self.indexes.iter().any(|index| index.primary)
-    }
-
-    fn refuse_second_key(&self) -> Result<()> {
-        if self.has_primary_key() {
-            return Err(invalid(format!(
-                "multiple primary keys for table \"{}\" are not allowed",
-                self.name
-            )));
-        }
-        Ok(())
-    }
-
     fn primary_key(&mut self, name: Option<&Name>, key: Vec<usize>, timing: Timing) -> Result<()> {
-        self.refuse_second_key()?;
+        refuse_second_key(&self.name, &self.key, &self.indexes)?;
         for &position in &key {
             self.columns[position].not_null = true;
         }
@@ -591,7 +573,7 @@ impl Connection {
             }
             for index in &source.indexes {
                 if index.primary {
-                    draft.refuse_second_key()?;
+                    refuse_second_key(&draft.name, &draft.key, &draft.indexes)?;
                     index.columns.iter().for_each(|key| draft.columns[key.column + first].not_null = true);
                 }
                 let hidden = source.hidden_columns(index);

@@ -23,11 +23,12 @@ pub(super) struct UniqueRules {
     pub nulls_equal: bool,
 }
 
-pub(super) fn refuse_second_key(table: &Table) -> Result<()> {
-    if !table.has_primary_key() {
+/// An error if a table has a primary key, deferrable or not.
+pub(super) fn refuse_second_key(table: &str, key: &[usize], indexes: &[Index]) -> Result<()> {
+    if key.is_empty() && !indexes.iter().any(|index| index.primary) {
         return Ok(());
     }
-    let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+    let message = format!("multiple primary keys for table \"{table}\" are not allowed");
     Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
 }
 
@@ -111,7 +112,7 @@ impl Connection {
         name: Option<String>,
         key: Vec<usize>,
     ) -> Result<()> {
-        refuse_second_key(table)?;
+        refuse_second_key(&table.name, &table.key, &table.indexes)?;
         let mut catalog = self.catalog_to_change();
         let mut change = TableChange::new();
         for &column in &key {

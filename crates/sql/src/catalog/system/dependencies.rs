@@ -44,7 +44,8 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             }
         }
         for constraint in constraints_of(table) {
-            for column in constraint.columns() {
+            let columns = constraint.columns();
+            for &column in &columns {
                 depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, table.oid, column as i32 + 1), 'a');
             }
             match &constraint.rule {
@@ -52,7 +53,7 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
                 Rule::Foreign(key) => key.references.iter().for_each(|column| {
                     depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, key.table, *column as i32 + 1), 'n');
                 }),
-                Rule::Check(_) => constraint.columns().iter().for_each(|column| {
+                Rule::Check(_) => columns.iter().for_each(|column| {
                     depend((PG_CONSTRAINT, constraint.oid), (PG_CLASS, table.oid, *column as i32 + 1), 'n');
                 }),
             }

@@ -6,6 +6,7 @@ use super::SystemCatalog;
 use super::classes::{relation_name, tables as all_tables};
 use super::constraints::{Constraint, Owner, Rule, constraints as all_constraints, referenced_index};
 use super::definitions::rule_word;
+use super::information::yes_or_no;
 use super::row::{Cell, Output, row};
 use crate::catalog::Table;
 use crate::types::Value;
@@ -33,7 +34,6 @@ pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
         |table: &Table, name: &str, (kind, distinct): (&str, Option<bool>), deferral: (bool, bool)| {
             let mut cells = named(system, &table.schema, name);
             cells.extend(of_table(system, table));
-            let yes_or_no = |is: bool| if is { "YES" } else { "NO" };
             cells.push(("constraint_type", kind.value()));
             cells.push(("is_deferrable", yes_or_no(deferral.0).value()));
             cells.push(("initially_deferred", yes_or_no(deferral.1).value()));

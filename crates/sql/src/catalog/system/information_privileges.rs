@@ -7,6 +7,7 @@
 //! Source: PostgreSQL 15, `information_schema.sql`.
 
 use super::classes::{sequences as all_sequences, tables as all_tables, view_columns, views as all_views};
+use super::information::yes_or_no;
 use super::procedures::each_routine;
 use super::row::{Cell, Output};
 use super::{PG_CATALOG, SystemCatalog, relations};
@@ -65,7 +66,6 @@ impl Grant {
             oid => system.session.role_name(oid),
         };
         let name = NAMES.iter().find(|(_, bit, _)| *bit == self.privilege).map(|(name, ..)| *name);
-        let yes_or_no = |yes: bool| if yes { "YES" } else { "NO" };
         let mut cells =
             vec![("grantor", role(self.grantor).value()), ("grantee", role(self.grantee).value())];
         cells.extend_from_slice(object);
@@ -161,7 +161,7 @@ pub(super) fn tables_of_roles(system: &SystemCatalog<'_>, out: &mut Output) {
 /// What was granted on columns, and what was granted on their tables.
 fn column_rows(system: &SystemCatalog<'_>, out: &mut Output, seen: Seen) {
     for it in securables(system) {
-        let of_table = grants(system, &Rights::clone(&it.rights), RightsKind::Table, seen);
+        let of_table = grants(system, &it.rights, RightsKind::Table, seen);
         let on_columns = RightsKind::Column.all();
         for (column, acl) in it.columns {
             let rights = Rights { owner: it.rights.owner, acl: Some(acl) };
