@@ -7,7 +7,7 @@ use crate::bind::from::table_columns;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::walk::walk;
 use crate::bind::tree::{BoundCheck, BoundExpr, IndexExpression, RelationId};
-use crate::catalog::{Column, ColumnOrigin, Relation, Table, UserType};
+use crate::catalog::{Column, ColumnOrigin, ForeignKey, KeyAction, Relation, Table, UserType};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, ObjectName};
 use crate::types::{Modifier, Type, Value};
@@ -76,6 +76,17 @@ impl Binder<'_> {
             let bound = binder.in_clause(Clause::Default, |binder| binder.expr(&expr))?;
             binder.assigned(bound, column.ty, column.modifier, &column.name, 0)
         })
+    }
+
+    /// The defaults of the columns that the table's foreign keys set to them.
+    pub fn key_defaults(&mut self, table: &Table) -> Result<Vec<(usize, BoundExpr)>> {
+        let sets_default =
+            |key: &&ForeignKey| [key.on_delete, key.on_update].contains(&KeyAction::SetDefault);
+        let mut columns: Vec<usize> =
+            table.foreign_keys.iter().filter(sets_default).flat_map(|key| key.columns.clone()).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns.into_iter().map(|column| Ok((column, self.default_value(&table.columns[column])?))).collect()
     }
 
     /// The default of a column's domain.

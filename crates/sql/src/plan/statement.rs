@@ -27,17 +27,24 @@ use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::has_subquery;
 use crate::run::Sizes;
 
-/// A table's generated columns, those of its indexes included, and its checks, over the rows of the relation.
+/// A table's generated columns, those of its indexes included, and its checks, over the rows of the relation; and the
+/// defaults that its foreign keys set.
 pub(crate) struct BoundRowRules {
     pub(crate) relation: RelationId,
     pub(crate) generated: Vec<(usize, BoundExpr)>,
     pub(crate) checks: Vec<BoundCheck>,
+    pub(crate) defaults: Vec<(usize, BoundExpr)>,
 }
 
 impl BoundRowRules {
     /// Of a table without any.
     pub(crate) fn none() -> BoundRowRules {
-        BoundRowRules { relation: RelationId(0), generated: Vec::new(), checks: Vec::new() }
+        BoundRowRules {
+            relation: RelationId(0),
+            generated: Vec::new(),
+            checks: Vec::new(),
+            defaults: Vec::new(),
+        }
     }
 }
 
@@ -133,6 +140,8 @@ pub(crate) struct RowRules {
     pub(crate) table: Arc<Table>,
     pub(crate) generated: Vec<(usize, Expr)>,
     pub(crate) checks: Vec<(String, Expr)>,
+    /// The defaults of columns that a foreign key sets to them, in tables that another table's changes reach.
+    pub(crate) defaults: Vec<(usize, Expr)>,
     pub(crate) keys: KeyGraph,
     /// The table's triggers, in the order in which they fire.
     pub(crate) triggers: Vec<Arc<Trigger>>,
@@ -337,7 +346,8 @@ impl Planner<'_> {
         let check = |check: &BoundCheck| Ok((check.name.clone(), self.expr(&check.condition, &layout)?));
         let checks = checks.iter().map(check).collect::<Result<_>>()?;
         let triggers = self.known.triggers(table.oid);
-        Ok(RowRules { table: table.clone(), generated, checks, keys: KeyGraph::default(), triggers })
+        let (table, defaults, keys) = (table.clone(), Vec::new(), KeyGraph::default());
+        Ok(RowRules { table, generated, checks, defaults, keys, triggers })
     }
 
     /// The foreign keys of a table, and of those that refer to it, and so on.
@@ -361,7 +371,8 @@ impl Planner<'_> {
                 true => BoundRowRules::none(),
                 false => self.known.row_rules(&table)?,
             };
-            let rules = self.own_rules(&table, bound.relation, &bound.generated, &bound.checks)?;
+            let mut rules = self.own_rules(&table, bound.relation, &bound.generated, &bound.checks)?;
+            rules.defaults = self.assignments(&bound.defaults, &Layout::default())?;
             graph.tables.insert(table.oid, KeyedTable { rules, foreign_keys, referencing });
         }
         Ok(graph)

@@ -293,7 +293,8 @@ impl Known for KnownNow<'_> {
         let mut binder = Binder::new(context, &mut environment, &[]);
         let relation = binder.new_relation();
         let generated = binder.generated(table, relation, None)?;
-        Ok(BoundRowRules { relation, generated, checks: binder.checks(table, relation, None)? })
+        let checks = binder.checks(table, relation, None)?;
+        Ok(BoundRowRules { relation, generated, checks, defaults: binder.key_defaults(table)? })
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {

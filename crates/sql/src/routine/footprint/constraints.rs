@@ -12,6 +12,7 @@ use crate::plan::scan::key_columns;
 use crate::plan::statement::{KeyGraph, RowRules};
 use crate::routine::footprint::accesses::{Access, Accesses, Mode, Reason, Row};
 use crate::routine::footprint::expressions::calls_of;
+use crate::types::Value;
 
 /// What happens to a row that others may refer to.
 #[derive(Clone, Copy)]
@@ -97,6 +98,12 @@ impl<'p> Follow<'p> {
             let access = self.found_by(child, &found, mode, &key.name)?;
             into.all.push(access);
             if let (Mode::Write, Some(keyed)) = (mode, self.graph.tables.get(&child.oid)) {
+                let is_set = |(column, default): &(usize, Expr)| {
+                    key.columns.contains(column) && !default.as_constant().is_some_and(Value::is_null)
+                };
+                if action == KeyAction::SetDefault && keyed.rules.defaults.iter().any(is_set) {
+                    return Err(format!("rows of {} refer to other rows by default", child.name));
+                }
                 self.fires(&keyed.rules, key, action, &found, touch, into)?;
             }
             match (action, touch) {

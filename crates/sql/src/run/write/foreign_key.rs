@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::catalog::{ColumnOrigin, Event as WriteEvent, ForeignKey, KeyAction, Table};
+use crate::catalog::{Event as WriteEvent, ForeignKey, KeyAction, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::path::has_key_order;
 use crate::plan::statement::{KeyedTable, RowRules};
@@ -127,13 +127,8 @@ impl<'e> Touched<'e> {
         }
         let action = if new.is_some() { key.on_update } else { key.on_delete };
         if matches!(action, KeyAction::NoAction | KeyAction::Restrict) {
-            let is_referred_to = !referring(run, &child.table, key, &values)?.is_empty();
-            // Another row may have taken the key meanwhile.
-            let is_well = !is_referred_to
-                || action == KeyAction::NoAction
-                    && (is_there(run, table, &key.references, &values)?
-                        || waits(run, &child.table, key, &values, KeySide::Referenced));
-            return if is_well { Ok(()) } else { Err(still_referenced(run, table, key, &child.table, old)) };
+            let may_be_there = action == KeyAction::NoAction;
+            return refuse_references(run, (table, key, &child.table), old, &values, may_be_there);
         }
         let event = match (action, new) {
             (KeyAction::Cascade, None) => WriteEvent::Delete,
@@ -151,7 +146,11 @@ impl<'e> Touched<'e> {
             }
         }
         self.cascades.leave(cascade);
-        Ok(())
+        match action {
+            // Rows whose default is the key that is gone were not changed.
+            KeyAction::SetDefault => refuse_references(run, (table, key, &child.table), old, &values, true),
+            _ => Ok(()),
+        }
     }
 
     /// Deletes a row that refers to one that is gone.
@@ -184,10 +183,11 @@ impl<'e> Touched<'e> {
         for (&column, &referenced) in key.columns.iter().zip(&key.references) {
             changed[column] = match (action, new) {
                 (KeyAction::Cascade, Some(new)) => new[referenced].clone(),
-                (KeyAction::SetDefault, _) if table.columns[column].origin != ColumnOrigin::Nothing => {
-                    return Err(SqlError::unsupported(
-                        "ON DELETE SET DEFAULT is supported for columns without a default only",
-                    ));
+                (KeyAction::SetDefault, _) => {
+                    match child.defaults.iter().find(|(defaulted, _)| *defaulted == column) {
+                        Some((_, default)) => run.evaluate(default, &[])?,
+                        None => Value::Null,
+                    }
                 }
                 _ => Value::Null,
             };
@@ -207,6 +207,22 @@ impl<'e> Touched<'e> {
         self.stored(table, &changed, Some(&row));
         self.cascades.wrote(run, cascade, &row, Some(&changed))
     }
+}
+
+/// An error if rows of a table refer to these values of a row that is gone. `may_be_there`: another row may have taken the
+/// key meanwhile.
+fn refuse_references(
+    run: &mut Run<'_>,
+    (table, key, child): (&Table, &ForeignKey, &Table),
+    old: &[Value],
+    values: &[Value],
+    may_be_there: bool,
+) -> Result<()> {
+    let is_well = referring(run, child, key, values)?.is_empty()
+        || may_be_there
+            && (is_there(run, table, &key.references, values)?
+                || waits(run, child, key, values, KeySide::Referenced));
+    if is_well { Ok(()) } else { Err(still_referenced(run, table, key, child, old)) }
 }
 
 /// The rows of a table that refer to these values: keys and columns.
