@@ -87,6 +87,10 @@ impl Connection {
                     PersistenceName::Unlogged => Persistence::Unlogged,
                     _ => Persistence::Permanent,
                 };
+                if table.persistence == persistence {
+                    return Ok(());
+                }
+                self.check_persistence(&table, persistence)?;
                 self.redefine(&table, |table| table.persistence = persistence)
             }
             AlterAction::ValidateConstraint(_) | AlterAction::Ignored => Ok(()),

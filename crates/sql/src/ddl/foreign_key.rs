@@ -85,6 +85,43 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Checks that a table may become logged or unlogged: a logged one refers to logged ones only.
+    ///
+    /// # Errors
+    /// 42P16.
+    pub(super) fn check_persistence(&self, table: &Table, to: Persistence) -> Result<()> {
+        let invalid = |message: String| SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message);
+        let name = &table.name;
+        if table.persistence.is_temporary() {
+            let message = format!("cannot change logged status of table \"{name}\" because it is temporary");
+            return Err(invalid(message).with_table(&table.schema, name));
+        }
+        let refuse = |key: &ForeignKey, to: &str, other: &Table| {
+            let is = if to == "logged" { "unlogged" } else { "logged" };
+            let other = &other.name;
+            let message = format!(
+                "could not change table \"{name}\" to {to} because it references {is} table \"{other}\""
+            );
+            Err(invalid(message).with_table(&table.schema, name).with_constraint(&key.name))
+        };
+        let catalog = &self.environment().catalog;
+        if to == Persistence::Permanent {
+            let others = table.foreign_keys.iter().filter(|key| key.table != table.oid);
+            let mut others = others.filter_map(|key| Some((key, catalog.table_by_oid(key.table)?)));
+            let unlogged = others.find(|(_, other)| other.persistence == Persistence::Unlogged);
+            return unlogged.map_or(Ok(()), |(key, other)| refuse(key, "logged", other));
+        }
+        let logged = catalog.tables().filter(|other| other.persistence == Persistence::Permanent);
+        let referring = logged.filter(|other| other.oid != table.oid).flat_map(|other| {
+            other.foreign_keys.iter().filter(|key| key.table == table.oid).map(move |key| (key, other))
+        });
+        // PostgreSQL's message says that this table refers to the other one, too.
+        let first = referring.min_by_key(|(_, other)| other.oid);
+        first.map_or(Ok(()), |(key, other)| refuse(key, "unlogged", other))
+    }
+}
+
 /// Checks that the rows of a referenced table live as long as those that refer to them.
 ///
 /// # Errors
