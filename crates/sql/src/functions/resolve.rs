@@ -439,16 +439,35 @@ fn operator_text(symbol: &str, operands: &[Type]) -> String {
     }
 }
 
-/// `function f(integer) does not exist` (42883).
+/// What a jsonpath is not needed for.
+const INSTEAD_OF_JSONPATH: &str =
+    "Use subscripts, the operators ->, ->>, #> and @>, jsonb_array_elements and jsonb_each.";
+
+/// The functions of PostgreSQL that evaluate a jsonpath; some have a form that ends in `_tz`.
+fn takes_jsonpath(name: &str) -> bool {
+    let names = ["exists", "match", "query", "query_array", "query_first"];
+    let rest = name.strip_prefix("jsonb_path_").map(|rest| rest.strip_suffix("_tz").unwrap_or(rest));
+    rest.is_some_and(|rest| names.contains(&rest))
+}
+
+/// `function f(integer) does not exist` (42883); 0A000 for one that PostgreSQL has, and that is refused.
 pub fn no_function(name: &str, arguments: &[Type]) -> SqlError {
+    if takes_jsonpath(name) {
+        return SqlError::unsupported(format!("function {name} is not supported"))
+            .with_hint(INSTEAD_OF_JSONPATH);
+    }
     let message = format!("function {} does not exist", call_text(name, arguments));
     let hint =
         "No function matches the given name and argument types. You might need to add explicit type casts.";
     SqlError::new(SqlState::UNDEFINED_FUNCTION, message).with_hint(hint)
 }
 
-/// `operator does not exist: integer + boolean` (42883).
+/// `operator does not exist: integer + boolean` (42883); 0A000 for one that evaluates a jsonpath.
 pub fn no_operator(symbol: &str, operands: &[Type]) -> SqlError {
+    if matches!((symbol, operands), ("@?" | "@@", [Type::Jsonb, _])) {
+        let message = format!("operator {} is not supported", operator_text(symbol, operands));
+        return SqlError::unsupported(message).with_hint(INSTEAD_OF_JSONPATH);
+    }
     let message = format!("operator does not exist: {}", operator_text(symbol, operands));
     let hint = match operands.len() {
         1 => {
