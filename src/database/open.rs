@@ -83,7 +83,7 @@ fn workers(options: &Options, useful: usize, processors: usize) -> usize {
 }
 
 /// The way in to the workers, or to the executors if the protocol has them; each of them has a worker context reserved.
-fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
+fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, stages: Stages) -> Arc<Input> {
     let executors = engine.protocol().external_locks().map(|place| {
         let partitioned = &options.protocol.partitioned;
         let managed = (partitioned.repartitioning, partitioned.executors.is_none());
@@ -99,7 +99,7 @@ fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool)
     engine.store().worker_contexts().reserve(workers);
     Arc::new(Input::new(
         workers,
-        staged,
+        stages,
         sharing,
         (schedule, options.schedule.partition_key.clone()),
         executors,
@@ -180,7 +180,7 @@ impl Shared {
             (options.diagnostics.time_samples > 0)
                 .then(|| Sampler::new(options.diagnostics.time_samples as f64)),
         );
-        let input = way_in(options, &engine, workers, stages != Stages::Folded);
+        let input = way_in(options, &engine, workers, stages);
         let group_time = options.log.group_time(options.durability).filter(|_| log.is_some());
         let plan = ThreadPlan {
             engine: &engine,

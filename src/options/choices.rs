@@ -25,7 +25,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stages {
     /// Input on the caller's thread, execution on workers, log and output on one thread: for few processors. A caller that
-    /// waits for its call runs it itself while a worker is idle.
+    /// waits for its call runs it itself while a worker is idle, here and where stages are `Staged`.
     #[default]
     Folded,
     /// Input, execution, log and output on threads of their own.

@@ -8,8 +8,8 @@
 //!
 //! - No more callers run calls than workers sleep ([`WorkQueues::stand_in`]): so calls that run at one time are as many as the
 //!   workers, but for those that are just being woken.
-//! - A call that the schedule has placed, or wants to learn of, goes to its queue; so does every call where stages have
-//!   threads of their own (`Stages::Staged`), or executors own the data.
+//! - A call that the schedule has placed, or wants to learn of, goes to its queue; so does every call where executors own
+//!   the data, or the one worker writes the log itself (`Stages::Single`).
 //!
 //! [`WorkQueues::stand_in`]: crate::pipeline::work_queues::WorkQueues::stand_in
 

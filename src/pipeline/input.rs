@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
+use crate::options::Stages;
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::caller_run::execute_call;
 use crate::pipeline::engine::Engine;
@@ -31,16 +32,17 @@ pub(crate) struct Input {
     /// What runs calls instead of the workers, if the protocol requires it.
     executors: Option<Arc<Executors>>,
     staged: Option<HandoverQueue<Arrived>>,
+    /// Whether a caller that waits may run its call in the place of an idle worker.
+    callers_run: bool,
     schedule: Schedule,
     partition_key: Option<String>,
     next: AtomicUsize,
 }
 
 impl Input {
-    /// `staged`: whether threads of their own prepare calls.
     pub(crate) fn new(
         workers: usize,
-        staged: bool,
+        stages: Stages,
         sharing: Option<Sharing>,
         (schedule, partition_key): (Schedule, Option<String>),
         executors: Option<Arc<Executors>>,
@@ -49,7 +51,9 @@ impl Input {
         Input {
             workers: WorkQueues::new(workers, sharing),
             executors,
-            staged: staged.then(HandoverQueue::new),
+            staged: (stages != Stages::Folded).then(HandoverQueue::new),
+            // The one worker of `Single` logs what it executes.
+            callers_run: stages != Stages::Single,
             schedule,
             partition_key,
             next: AtomicUsize::new(0),
@@ -110,7 +114,8 @@ impl Input {
         arrived: Arrived,
         is_callers: bool,
     ) -> Result<Option<(Outcome, Output)>> {
-        if self.staged.is_some() && !is_callers {
+        let may_run_here = is_callers || self.callers_run && self.workers.has_idle();
+        if self.staged.is_some() && !may_run_here {
             return self.submit(arrived, true).map(|()| None);
         }
         let call = self.prepare(arrived)?;

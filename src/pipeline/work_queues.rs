@@ -311,6 +311,12 @@ impl<T: Work> WorkQueues<T> {
         found
     }
 
+    /// Whether a worker sleeps in whose place no caller runs a call: a hint for [`stand_in`](Self::stand_in).
+    pub(crate) fn has_idle(&self) -> bool {
+        // Relaxed: as in `stand_in`.
+        self.standing_in.load(Ordering::Relaxed) < self.idle.load(Ordering::Relaxed)
+    }
+
     /// Lets a caller's thread run one call in the place of an idle worker, unless other callers already stand in for all of
     /// them. Counts the call as a batch.
     pub(crate) fn stand_in(&self) -> Option<StandIn<'_>> {

@@ -28,8 +28,11 @@ fn noting(db: &Database, table: &Table) -> (Procedure, Arc<Mutex<Vec<ThreadId>>>
     (db.register(definition).expect("a procedure"), ran_on)
 }
 
-fn folded() -> Options {
-    small().threads(|threads| threads.stages(Stages::Folded)).workers(2)
+/// The layouts of stages in which callers run calls.
+const LAYOUTS: [Stages; 2] = [Stages::Folded, Stages::Staged];
+
+fn with(stages: Stages) -> Options {
+    small().threads(|threads| threads.stages(stages)).workers(2)
 }
 
 /// The balances of some accounts together.
@@ -53,8 +56,12 @@ fn call_until_run_here(db: &Database, procedure: &Procedure, ran_on: &Mutex<Vec<
 #[test]
 fn a_caller_runs_its_call_itself_while_a_worker_is_idle() {
     watched(|| {
-        for protocol in ProtocolKind::ALL.iter().copied().filter(|&kind| kind != ProtocolKind::Partitioned) {
-            let db = in_memory(folded().protocol(protocol));
+        let protocols =
+            || ProtocolKind::ALL.iter().copied().filter(|&kind| kind != ProtocolKind::Partitioned);
+        for (stages, protocol) in
+            LAYOUTS.into_iter().flat_map(|stages| protocols().map(move |kind| (stages, kind)))
+        {
+            let db = in_memory(with(stages).protocol(protocol));
             let table = accounts(&db, 4);
             let (procedure, ran_on) = noting(&db, &table);
             let before = sum(&db, &table, [1]);
@@ -70,30 +77,32 @@ fn a_caller_runs_its_call_itself_while_a_worker_is_idle() {
 #[test]
 fn errors_and_panics_of_a_call_that_its_caller_runs_leave_no_trace() {
     watched(|| {
-        let db = in_memory(folded());
-        let table = accounts(&db, 4);
-        let (procedure, ran_on) = noting(&db, &table);
-        let before = sum(&db, &table, [0, 3]);
-        for _ in 0..20 {
-            call_until_run_here(&db, &procedure, &ran_on);
-            let (failed, aborted) = db.call_counting(&procedure, args![-1]);
-            assert_eq!((failed.unwrap_err().to_string().contains("negative"), aborted), (true, 0));
-            let panicked = db.call(&procedure, args![1_000]).unwrap_err();
-            assert!(matches!(panicked, Error::Panicked { .. }), "{panicked}");
-            assert!(db.call(&procedure, args![]).is_err(), "an argument is missing");
+        for stages in LAYOUTS {
+            let db = in_memory(with(stages));
+            let table = accounts(&db, 4);
+            let (procedure, ran_on) = noting(&db, &table);
+            let before = sum(&db, &table, [0, 3]);
+            for _ in 0..20 {
+                call_until_run_here(&db, &procedure, &ran_on);
+                let (failed, aborted) = db.call_counting(&procedure, args![-1]);
+                assert_eq!((failed.unwrap_err().to_string().contains("negative"), aborted), (true, 0));
+                let panicked = db.call(&procedure, args![1_000]).unwrap_err();
+                assert!(matches!(panicked, Error::Panicked { .. }), "{panicked}");
+                assert!(db.call(&procedure, args![]).is_err(), "an argument is missing");
+            }
+            assert_eq!(sum(&db, &table, [0, 3]), before);
+            // None of them has kept its place.
+            db.submit(&procedure, args![1]).expect("submitted").wait().expect("committed");
+            db.clone().close().expect("closed");
+            assert_eq!(db.call(&procedure, args![1]), Err(Error::Closed));
         }
-        assert_eq!(sum(&db, &table, [0, 3]), before);
-        // None of them has kept its place.
-        db.submit(&procedure, args![1]).expect("submitted").wait().expect("committed");
-        db.clone().close().expect("closed");
-        assert_eq!(db.call(&procedure, args![1]), Err(Error::Closed));
     });
 }
 
 #[test]
-fn stages_of_their_own_run_every_call() {
+fn a_worker_that_logs_itself_runs_every_call() {
     watched(|| {
-        let options = small().threads(|threads| threads.stages(Stages::Staged)).workers(2);
+        let options = small().threads(|threads| threads.stages(Stages::Single)).workers(1);
         let db = in_memory(options);
         let table = accounts(&db, 4);
         let (procedure, ran_on) = noting(&db, &table);
@@ -107,21 +116,23 @@ fn stages_of_their_own_run_every_call() {
 #[test]
 fn callers_in_large_numbers_lose_nothing() {
     watched(|| {
-        let (db, _disk) = on_disk(folded());
-        let table = accounts(&db, 4);
-        let (procedure, ran_on) = noting(&db, &table);
-        let before = sum(&db, &table, 0..4);
-        thread::scope(|scope| {
-            for caller in 0..8 {
-                let (db, procedure) = (&db, &procedure);
-                scope.spawn(move || {
-                    (0..100).for_each(|_| {
-                        db.call(procedure, args![caller % 4]).expect("committed");
+        for stages in LAYOUTS {
+            let (db, _disk) = on_disk(with(stages));
+            let table = accounts(&db, 4);
+            let (procedure, ran_on) = noting(&db, &table);
+            let before = sum(&db, &table, 0..4);
+            thread::scope(|scope| {
+                for caller in 0..8 {
+                    let (db, procedure) = (&db, &procedure);
+                    scope.spawn(move || {
+                        (0..100).for_each(|_| {
+                            db.call(procedure, args![caller % 4]).expect("committed");
+                        });
                     });
-                });
-            }
-        });
-        assert_eq!(sum(&db, &table, 0..4), before + 800);
-        assert!(ran_on.lock().expect("a mutex").len() >= 800);
+                }
+            });
+            assert_eq!(sum(&db, &table, 0..4), before + 800);
+            assert!(ran_on.lock().expect("a mutex").len() >= 800);
+        }
     });
 }
