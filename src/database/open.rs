@@ -99,7 +99,8 @@ fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, stages: Stage
     engine.store().worker_contexts().reserve(workers);
     Arc::new(Input::new(
         workers,
-        stages,
+        // The one worker of `Single` logs what it executes.
+        (stages != Stages::Folded, stages != Stages::Single),
         sharing,
         (schedule, options.schedule.partition_key.clone()),
         executors,

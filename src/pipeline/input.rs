@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
-use crate::options::Stages;
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::caller_run::execute_call;
 use crate::pipeline::engine::Engine;
@@ -40,9 +39,10 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// `staged`: whether threads of their own prepare calls. `callers_run`: whether a caller that waits may run its call.
     pub(crate) fn new(
         workers: usize,
-        stages: Stages,
+        (staged, callers_run): (bool, bool),
         sharing: Option<Sharing>,
         (schedule, partition_key): (Schedule, Option<String>),
         executors: Option<Arc<Executors>>,
@@ -51,9 +51,8 @@ impl Input {
         Input {
             workers: WorkQueues::new(workers, sharing),
             executors,
-            staged: (stages != Stages::Folded).then(HandoverQueue::new),
-            // The one worker of `Single` logs what it executes.
-            callers_run: stages != Stages::Single,
+            staged: staged.then(HandoverQueue::new),
+            callers_run,
             schedule,
             partition_key,
             next: AtomicUsize::new(0),
