@@ -14,6 +14,7 @@ use heddledb::{
 };
 
 use crate::error::SqlError;
+use crate::interrupt;
 use crate::run::Access;
 
 /// What runs a statement.
@@ -285,7 +286,11 @@ pub(crate) fn run_declared<T: Send>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError> + Send,
 ) -> Result<T, SqlError> {
     let mut failure = None;
-    let run = |tx: &Tx<'_, '_>| attempt(tx, RunsIn::Engine, &mut failure, &mut body);
+    let interrupt = interrupt::current();
+    let run = |tx: &Tx<'_, '_>| {
+        let _entered = interrupt::enter(interrupt.clone());
+        attempt(tx, RunsIn::Engine, &mut failure, &mut body)
+    };
     let outcome = database.run_declared(procedure, args, run);
     outcome.map_err(|error| reported(error, failure))
 }

@@ -24,6 +24,7 @@ mod ddl;
 pub mod describe;
 pub mod error;
 pub mod functions;
+mod interrupt;
 mod parse;
 pub mod password;
 mod plan;

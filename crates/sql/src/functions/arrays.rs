@@ -4,6 +4,7 @@
 
 use super::definition::{Definition, FunctionContext, scalar};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::step;
 use crate::types::array::{
     ArrayValue, DIMENSIONS_MAX, Dimension, check_size, require_elements, subscript_error, too_many_dimensions,
 };
@@ -64,9 +65,9 @@ pub(super) const OPERATORS: &[Definition] = &[
     scalar("||(anycompatible, anycompatiblearray) anycompatiblearray", |c, v| append(c, &v[1], &v[0], true))
         .nullable(),
     scalar("||(anycompatiblearray, anycompatiblearray) anycompatiblearray", |_, v| concatenate(v)).nullable(),
-    scalar("@>(anyarray, anyarray) bool", |c, v| contains(c, v[0].as_array(), v[1].as_array())),
-    scalar("<@(anyarray, anyarray) bool", |c, v| contains(c, v[1].as_array(), v[0].as_array())),
-    scalar("&&(anyarray, anyarray) bool", |c, v| overlaps(c, v[0].as_array(), v[1].as_array())),
+    scalar("@>(anyarray, anyarray) bool", |_, v| contains(v[0].as_array(), v[1].as_array())),
+    scalar("<@(anyarray, anyarray) bool", |_, v| contains(v[1].as_array(), v[0].as_array())),
+    scalar("&&(anyarray, anyarray) bool", |_, v| overlaps(v[0].as_array(), v[1].as_array())),
 ];
 
 fn dimension(v: &[Value]) -> Option<Dimension> {
@@ -273,27 +274,21 @@ fn trim_array(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Ok(Value::array(array.slice(&[(None, Some(upper))])))
 }
 
-/// How many elements are compared before the call asks whether its statement was canceled.
-const COMPARISONS_BETWEEN_CHECKS: usize = 1 << 16;
-
 /// Calls `look` for each element with whether the other array has it, until it answers false. NULL is in no array.
 ///
 /// # Errors
 /// 57014: the statement was canceled, or its time is up.
-fn look_up_each(
-    context: &mut FunctionContext<'_>,
-    elements: &ArrayValue,
-    other: &ArrayValue,
-    mut look: impl FnMut(bool) -> bool,
-) -> Result<()> {
-    let mut compared = 0;
+fn look_up_each(elements: &ArrayValue, other: &ArrayValue, mut look: impl FnMut(bool) -> bool) -> Result<()> {
     for value in &elements.values {
-        compared += other.values.len();
-        if compared >= COMPARISONS_BETWEEN_CHECKS {
-            compared = 0;
-            context.environment.check_interrupt()?;
+        let mut is_found = false;
+        for other in other.values.iter().filter(|_| !value.is_null()) {
+            step()?;
+            if other == value {
+                is_found = true;
+                break;
+            }
         }
-        if !look(!value.is_null() && other.values.contains(value)) {
+        if !look(is_found) {
             break;
         }
     }
@@ -301,9 +296,9 @@ fn look_up_each(
 }
 
 /// Whether every element of the right array is one of the left's; NULL is never one.
-fn contains(context: &mut FunctionContext<'_>, left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
+fn contains(left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
     let mut has_all = true;
-    look_up_each(context, right, left, |found| {
+    look_up_each(right, left, |found| {
         has_all = found;
         found
     })?;
@@ -311,9 +306,9 @@ fn contains(context: &mut FunctionContext<'_>, left: &ArrayValue, right: &ArrayV
 }
 
 /// Whether some element of one array is one of the other's.
-fn overlaps(context: &mut FunctionContext<'_>, left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
+fn overlaps(left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
     let mut has_one = false;
-    look_up_each(context, left, right, |found| {
+    look_up_each(left, right, |found| {
         has_one = found;
         !found
     })?;

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt;
 use crate::run::memory::Memory;
 use crate::types::Value;
 
@@ -47,12 +48,14 @@ impl LargeValues {
     /// Counts a value that was computed, if it is large.
     ///
     /// # Errors
-    /// 53200: all statements together hold more than they may. 54000: the value is longer than any may be.
+    /// 53200: all statements together hold more than they may. 54000: the value is longer than any may be. 57014: rows of large
+    /// values take long.
     pub(crate) fn note(&mut self, value: &Value) -> Result<()> {
         let bytes = value.heap_size();
         if bytes < LARGE_BYTES {
             return Ok(());
         }
+        interrupt::check()?;
         self.require(bytes)?;
         self.memory.charge(bytes)?;
         self.bytes += bytes;

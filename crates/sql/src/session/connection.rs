@@ -1,12 +1,12 @@
 //! The public face of a connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use heddledb::{Error, Timeout};
 
+use crate::interrupt::{self, Entered, Interrupt};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{ParsedStatement, Statement};
@@ -49,21 +49,20 @@ impl Default for ConnectOptions {
 /// Ends the statement that a connection is at, from any thread.
 #[derive(Clone)]
 pub struct Canceller {
-    flag: Arc<AtomicBool>,
+    interrupt: Arc<Interrupt>,
     engine: heddledb::Canceler,
     session: u64,
 }
 
 impl Canceller {
     /// What ends the statements of a session of the engine's with this number.
-    pub(super) fn new(flag: Arc<AtomicBool>, (session, engine): (u64, heddledb::Canceler)) -> Canceller {
-        Canceller { flag, engine, session }
+    pub(super) fn new(interrupt: Arc<Interrupt>, (session, engine): (u64, heddledb::Canceler)) -> Canceller {
+        Canceller { interrupt, engine, session }
     }
 
     /// The statement in progress ends with 57014; without one, nothing happens.
     pub fn cancel(&self) {
-        // Relaxed: the flag carries no data.
-        self.flag.store(true, Ordering::Relaxed);
+        self.interrupt.cancel();
         self.engine.cancel();
     }
 
@@ -89,7 +88,6 @@ pub struct Connection {
     pub(super) templates: Templates,
     /// The row that a compiled statement returns, kept for its memory.
     pub(super) row: Vec<Value>,
-    pub(super) canceled: Arc<AtomicBool>,
     pub(super) activity: Arc<Activity>,
     pub(super) counters: KnownCounters,
     /// How many rows the statement in progress has returned or written.
@@ -103,7 +101,7 @@ impl Connection {
         let transaction = Transaction::new(shared.database.session()?);
         let session = (transaction.session.number(), transaction.canceler());
         let environment = SessionEnvironment::new(shared.clone(), options, number, session)?;
-        let (canceled, activity) = (environment.canceled.clone(), environment.activity.clone());
+        let activity = environment.activity.clone();
         enter(&shared, &activity, limit)?;
         Ok(Connection {
             shared,
@@ -118,7 +116,6 @@ impl Connection {
             parsed: Parsed::default(),
             templates: Templates::default(),
             row: Vec::new(),
-            canceled,
             activity,
             counters: KnownCounters::default(),
             rows_of_statement: 0,
@@ -151,7 +148,7 @@ impl Connection {
     /// # Errors
     /// The first statement's that fails; those behind it are not run.
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
-        self.begin_statement();
+        let _entered = self.enter_statement();
         self.activity.begin(text, self.environment.statement_start);
         self.portals.take("");
         self.pipeline.keep();
@@ -176,6 +173,13 @@ impl Connection {
             let done = crate::stack::for_text(own.len(), || self.run_statement(statement, own, sink));
             let counters = done.is_ok().then(|| self.counters_of_text(own));
             self.count_statement(started, counters.as_deref());
+    /// As [`begin_statement`](Self::begin_statement), for what a client asks of the connection: while the guard lives, this thread
+    /// runs the connection's statements.
+    pub(super) fn enter_statement(&mut self) -> Entered {
+        self.begin_statement();
+        interrupt::enter(Some(self.environment.interrupt.clone()))
+    }
+
             done.map_err(|error| self.failed(shifted(error, text, statement)))?;
             self.statement_done();
         }
@@ -184,13 +188,11 @@ impl Connection {
 
     /// Prepares for a statement: the time, the cancellation, the timeout.
     pub(super) fn begin_statement(&mut self) {
-        // Relaxed: the flag carries no data.
-        self.canceled.store(false, Ordering::Relaxed);
         let environment = &mut self.environment;
         environment.pending.begin_statement();
         environment.statement_start = now();
         let timeout = environment.settings.derived.statement_timeout;
-        environment.deadline = timeout.map(|limit| Instant::now() + Duration::from_millis(limit));
+        environment.interrupt.begin(timeout.map(Duration::from_millis));
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
         }
@@ -231,8 +233,11 @@ impl Connection {
         if !matches!(error.engine(), Some(Error::TimedOut { what: Timeout::Wait })) {
             return error;
         }
-        let is_over = self.environment.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if is_over { SqlError::statement_timeout() } else { SqlError::lock_timeout() }
+        if self.environment.interrupt.is_late() {
+            SqlError::statement_timeout()
+        } else {
+            SqlError::lock_timeout()
+        }
     }
 
     /// Where the connection stands between statements.
@@ -297,7 +302,11 @@ impl Connection {
     /// What ends this connection's statements from other threads.
     pub fn canceller(&self) -> Canceller {
         let session = self.transaction.session.number();
-        Canceller { flag: self.canceled.clone(), engine: self.transaction.canceler(), session }
+        Canceller {
+            interrupt: self.environment.interrupt.clone(),
+            engine: self.transaction.canceler(),
+            session,
+        }
     }
 
     /// A value as text, by this session's settings.

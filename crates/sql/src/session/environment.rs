@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -12,6 +11,7 @@ use crate::catalog::role::READ_ALL_STATS;
 use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::Interrupt;
 use crate::parse::quote_identifier;
 use crate::routine::trigger::Firing;
 use crate::routine::{Routines, call};
@@ -76,10 +76,8 @@ pub(crate) struct SessionEnvironment {
     pub notices: Vec<Notice>,
     /// How many notices are older than the statement: an attempt begins with those.
     pub notices_before: usize,
-    /// Set from other threads: the statement in progress is to end.
-    pub canceled: Arc<AtomicBool>,
-    /// When the statement in progress is to end.
-    pub deadline: Option<Instant>,
+    /// Whether the statement in progress is to end.
+    pub interrupt: Arc<Interrupt>,
     /// The values that `nextval` has given in this statement, and how many of them its present attempt was given again.
     pub given: Vec<(u32, i64)>,
     pub replayed: usize,
@@ -126,13 +124,13 @@ impl SessionEnvironment {
         number: i32,
         session: (u64, heddledb::Canceler),
     ) -> Result<SessionEnvironment> {
-        let canceled = Arc::new(AtomicBool::new(false));
+        let interrupt = Interrupt::new();
         let catalog = shared.catalog();
         let role = catalog.role(&options.user).cloned();
         let settings = settings_of(role.as_deref(), &options.user)?;
         let start = now();
         let memory = Arc::new(SessionMemory(shared.memory.clone()));
-        let canceller = Canceller::new(canceled.clone(), session);
+        let canceller = Canceller::new(interrupt.clone(), session);
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         Ok(SessionEnvironment {
             settings,
@@ -157,8 +155,7 @@ impl SessionEnvironment {
             statement_start: start,
             notices: Vec::new(),
             notices_before: 0,
-            canceled,
-            deadline: None,
+            interrupt,
             given: Vec::new(),
             replayed: 0,
             shortage: None,
@@ -605,15 +602,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn check_interrupt(&mut self) -> Result<()> {
-        // Relaxed: the flag carries no data; the statement ends a little earlier or later.
-        if self.canceled.load(Ordering::Relaxed) {
-            let message = "canceling statement due to user request";
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
-        }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(SqlError::statement_timeout());
-        }
-        Ok(())
+        self.interrupt.check()
     }
 
     fn note_value(&mut self, value: &Value) -> Result<()> {

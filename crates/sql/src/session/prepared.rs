@@ -146,7 +146,7 @@ impl Connection {
     /// # Errors
     /// Class 42; 42P05 if the name is taken; 42601 for several statements.
     pub fn prepare(&mut self, name: &str, text: &str, types: &[u32]) -> Result<()> {
-        self.begin_statement();
+        let _entered = self.enter_statement();
         let known = |&oid: &u32| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown);
         let types: Vec<Option<Type>> = types.iter().map(known).collect();
         if name.is_empty()
@@ -205,7 +205,7 @@ impl Connection {
     /// # Errors
     /// As [`prepare`](Self::prepare); 0A000 for statements other than SELECT, VALUES, INSERT, UPDATE, DELETE and MERGE.
     pub fn prepared(&mut self, text: &str) -> Result<PreparedStatement> {
-        self.begin_statement();
+        let _entered = self.enter_statement();
         let prepared = crate::stack::for_text(text.len(), || self.prepare_text(text, Vec::new()));
         let prepared = prepared.map_err(|error| self.failed(error))?;
         if prepared.plan.lock().is_none() {
@@ -227,7 +227,7 @@ impl Connection {
         parameters: &[Value],
         row: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
-        self.begin_statement();
+        let _entered = self.enter_statement();
         let prepared = &*statement.0;
         let done = crate::stack::for_text(prepared.text.len(), || self.run_now(prepared, parameters, row));
         if done.is_ok() {
@@ -387,7 +387,7 @@ impl Connection {
     /// # Errors
     /// The statement's.
     pub fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
-        self.begin_statement();
+        let _entered = self.enter_statement();
         self.enter_pipeline(name).map_err(|error| self.failed(error))?;
         let Some((name, mut portal)) = self.portals.take(name) else {
             return Err(self.failed(SqlError::undefined_portal(name)));

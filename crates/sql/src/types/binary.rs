@@ -47,7 +47,7 @@ pub fn to_binary(environment: &dyn Environment, kind: Type, value: &Value, out: 
         Value::Uuid(bytes) => out.extend(bytes),
         Value::Jsonb(tree) => {
             out.push(JSONB_VERSION);
-            out.extend(jsonb_text(tree).as_bytes());
+            out.extend(jsonb_text(tree)?.as_bytes());
         }
         Value::Oid(oid) => out.extend(oid.to_be_bytes()),
         Value::Enum(_) => out.extend(to_text(environment, kind, value)?.as_bytes()),

@@ -48,7 +48,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(Value::Json(text.into()))
     }),
     scalar("jsonb_strip_nulls(jsonb) jsonb", |_, v| Ok(Value::jsonb(without_nulls(v[0].as_jsonb())))),
-    scalar("jsonb_pretty(jsonb) text", |_, v| Ok(Value::text(pretty_text(v[0].as_jsonb())))),
+    scalar("jsonb_pretty(jsonb) text", |_, v| pretty_text(v[0].as_jsonb()).map(Value::text)),
     scalar(
         "jsonb_set(jsonb_in jsonb, path text[], replacement jsonb, create_if_missing bool = true) jsonb",
         |_, v| change(v, if v[3].bool() { Change::SetOrCreate } else { Change::Set }),

@@ -1,6 +1,7 @@
 //! Values of any type as JSON: the text that `to_json` makes, and the tree that `to_jsonb` makes.
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::step;
 use crate::types::array::ArrayValue;
 use crate::types::datetime::print::{offset_text, timestamp_text};
 use crate::types::datetime::{is_infinite, utc_to_local, zone};
@@ -26,7 +27,7 @@ pub fn write_json(
         Value::Float8(number) if number.is_finite() => out.push_str(&to_text(environment, kind, value)?),
         Value::Numeric(number) if number.is_finite() => out.push_str(&number.to_string()),
         Value::Json(text) => out.push_str(text),
-        Value::Jsonb(tree) => out.push_str(&jsonb_text(tree)),
+        Value::Jsonb(tree) => out.push_str(&jsonb_text(tree)?),
         Value::Date(_) | Value::Timestamp(_) | Value::Timestamptz(_) => {
             push_json_string(&moment_text(environment, kind, value)?, out);
         }
@@ -77,6 +78,7 @@ fn write_level(
     if let [length, inner @ ..] = lengths {
         let stride = (values.len() / length).max(1);
         for (at, part) in values.chunks(stride).enumerate() {
+            step()?;
             if at > 0 {
                 out.push_str(if has_lines { ",\n " } else { "," });
             }

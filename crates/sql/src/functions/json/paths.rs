@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("json_extract_path(json, variadic text[]) json", |_, v| Ok(json(raw_path(v)))),
     scalar("json_extract_path_text(json, variadic text[]) text", |_, v| Ok(raw_text(raw_path(v)))),
     scalar("jsonb_extract_path(jsonb, variadic text[]) jsonb", |_, v| Ok(tree(tree_path(v)))),
-    scalar("jsonb_extract_path_text(jsonb, variadic text[]) text", |_, v| Ok(tree_text(tree_path(v)))),
+    scalar("jsonb_extract_path_text(jsonb, variadic text[]) text", |_, v| tree_text(tree_path(v))),
 ];
 
 /// The table of operators.
@@ -37,10 +37,10 @@ pub(super) const OPERATORS: &[Definition] = &[
     scalar("#>>(json, text[]) text", |_, v| Ok(raw_text(raw_path(v)))),
     scalar("->(jsonb, text) jsonb", |_, v| Ok(tree(member(v[0].as_jsonb(), v[1].str())))),
     scalar("->(jsonb, int4) jsonb", |_, v| Ok(tree(element(v[0].as_jsonb(), v[1].int4())))),
-    scalar("->>(jsonb, text) text", |_, v| Ok(tree_text(member(v[0].as_jsonb(), v[1].str())))),
-    scalar("->>(jsonb, int4) text", |_, v| Ok(tree_text(element(v[0].as_jsonb(), v[1].int4())))),
+    scalar("->>(jsonb, text) text", |_, v| tree_text(member(v[0].as_jsonb(), v[1].str()))),
+    scalar("->>(jsonb, int4) text", |_, v| tree_text(element(v[0].as_jsonb(), v[1].int4()))),
     scalar("#>(jsonb, text[]) jsonb", |_, v| Ok(tree(tree_path(v)))),
-    scalar("#>>(jsonb, text[]) text", |_, v| Ok(tree_text(tree_path(v)))),
+    scalar("#>>(jsonb, text[]) text", |_, v| tree_text(tree_path(v))),
     scalar("@>(jsonb, jsonb) bool", |_, v| Ok(Value::Bool(contains(v[0].as_jsonb(), v[1].as_jsonb())))),
     scalar("<@(jsonb, jsonb) bool", |_, v| Ok(Value::Bool(contains(v[1].as_jsonb(), v[0].as_jsonb())))),
     scalar("?(jsonb, text) bool", |_, v| Ok(Value::Bool(exists(v[0].as_jsonb(), v[1].str())))),
@@ -93,12 +93,12 @@ fn tree(part: Option<&Jsonb>) -> Value {
 }
 
 /// A tree as text: strings without marks, `null` as nothing.
-pub(super) fn tree_text(part: Option<&Jsonb>) -> Value {
-    match part {
+pub(super) fn tree_text(part: Option<&Jsonb>) -> Result<Value> {
+    Ok(match part {
         None | Some(Jsonb::Null) => Value::Null,
         Some(Jsonb::String(text)) => Value::Text(text.clone()),
-        Some(other) => Value::text(jsonb_text(other)),
-    }
+        Some(other) => Value::text(jsonb_text(other)?),
+    })
 }
 
 fn member<'t>(value: &'t Jsonb, key: &str) -> Option<&'t Jsonb> {

@@ -53,7 +53,7 @@ fn source(values: &[Value]) -> Result<Source<'_>> {
     };
     let text = match document {
         Value::Null => None,
-        Value::Jsonb(tree) => Some(jsonb_text(tree)),
+        Value::Jsonb(tree) => Some(jsonb_text(tree)?),
         text => Some(text.str().to_string()),
     };
     Ok(Source { text, base, columns })

@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
             raw::as_text(part).map_or(Value::Null, Value::text)
         })
     }),
-    set("jsonb_array_elements(jsonb) setof jsonb", |_, v| elements(v, |part| Value::jsonb(part.clone()))),
+    set("jsonb_array_elements(jsonb) setof jsonb", |_, v| elements(v, |part| Ok(Value::jsonb(part.clone())))),
     set("jsonb_array_elements_text(jsonb) setof text", |_, v| elements(v, |part| tree_text(Some(part)))),
     set("json_each(json) setof record key text; value json", |_, v| {
         raw_members(v, Type::Json, |part| Value::Json(part.into()))
@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         raw_members(v, Type::Text, |part| raw::as_text(part).map_or(Value::Null, Value::text))
     }),
     set("jsonb_each(jsonb) setof record key text; value jsonb", |_, v| {
-        members(v, "jsonb_each", Type::Jsonb, |part| Value::jsonb(part.clone()))
+        members(v, "jsonb_each", Type::Jsonb, |part| Ok(Value::jsonb(part.clone())))
     }),
     set("jsonb_each_text(jsonb) setof record key text; value text", |_, v| {
         members(v, "jsonb_each_text", Type::Text, |part| tree_text(Some(part)))
@@ -67,9 +67,9 @@ fn raw_elements(v: &[Value], function: &str, make: fn(&str) -> Value) -> Result<
     }
 }
 
-fn elements(v: &[Value], make: fn(&Jsonb) -> Value) -> Result<Box<dyn Rows>> {
+fn elements(v: &[Value], make: fn(&Jsonb) -> Result<Value>) -> Result<Box<dyn Rows>> {
     match v[0].as_jsonb() {
-        Jsonb::Array(values) => Ok(rows(values.iter().map(make).collect())),
+        Jsonb::Array(values) => Ok(rows(values.iter().map(make).collect::<Result<_>>()?)),
         Jsonb::Object(_) => Err(invalid("cannot extract elements from an object")),
         _ => Err(invalid("cannot extract elements from a scalar")),
     }
@@ -95,10 +95,17 @@ fn raw_members(v: &[Value], kind: Type, make: fn(&str) -> Value) -> Result<Box<d
     }
 }
 
-fn members(v: &[Value], function: &str, kind: Type, make: fn(&Jsonb) -> Value) -> Result<Box<dyn Rows>> {
+fn members(
+    v: &[Value],
+    function: &str,
+    kind: Type,
+    make: fn(&Jsonb) -> Result<Value>,
+) -> Result<Box<dyn Rows>> {
     match v[0].as_jsonb() {
         Jsonb::Object(members) => {
-            Ok(pairs(kind, members.iter().map(|(key, part)| (Value::Text(key.clone()), make(part)))))
+            let pair = |(key, part): &(Arc<str>, Jsonb)| Ok((Value::Text(key.clone()), make(part)?));
+            let made = members.iter().map(pair).collect::<Result<Vec<_>>>()?;
+            Ok(pairs(kind, made.into_iter()))
         }
         _ => Err(invalid(format!("cannot call {function} on a non-object"))),
     }

@@ -1,7 +1,10 @@
 //! Length, case, parts, padding and trimming of texts.
 
+use hashbrown::HashMap;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::interrupt::{pieces, step};
 use crate::types::Value;
 
 /// The table of functions.
@@ -15,9 +18,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("octet_length(text) int4", |_, v| Ok(Value::Int4(v[0].str().len() as i32))),
     scalar("octet_length(bpchar) int4", |_, v| Ok(Value::Int4(v[0].str().len() as i32))),
     scalar("bit_length(text) int4", |_, v| Ok(Value::Int4(v[0].str().len() as i32 * 8))),
-    scalar("lower(text) text", |_, v| Ok(Value::text(map_case(v[0].str(), |c| single(c.to_lowercase(), c))))),
-    scalar("upper(text) text", |_, v| Ok(Value::text(map_case(v[0].str(), |c| single(c.to_uppercase(), c))))),
-    scalar("initcap(text) text", |_, v| Ok(Value::text(capitalized(v[0].str())))),
+    scalar("lower(text) text", |_, v| mapped(v[0].str(), |c| Some(single(c.to_lowercase(), c)))),
+    scalar("upper(text) text", |_, v| mapped(v[0].str(), |c| Some(single(c.to_uppercase(), c)))),
+    scalar("initcap(text) text", |_, v| capitalized(v[0].str())),
     scalar("substr(text, int4) text", substring),
     scalar("substr(text, int4, int4) text", substring),
     scalar("substring(text, int4) text", substring),
@@ -77,24 +80,25 @@ fn single(mut mapped: impl ExactSizeIterator<Item = char>, original: char) -> ch
     if mapped.len() == 1 { mapped.next().unwrap_or(original) } else { original }
 }
 
-fn map_case(text: &str, map: impl Fn(char) -> char) -> String {
-    text.chars().map(map).collect()
+/// The text with each character mapped, or left out.
+fn mapped(text: &str, mut map: impl FnMut(char) -> Option<char>) -> Result<Value> {
+    let mut made = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        made.extend(piece?.chars().filter_map(&mut map));
+    }
+    Ok(Value::text(made))
 }
 
-fn capitalized(text: &str) -> String {
+fn capitalized(text: &str) -> Result<Value> {
     let mut is_inside = false;
-    map_case_of_words(text, |character| {
+    mapped(text, |character| {
         let was_inside = std::mem::replace(&mut is_inside, character.is_alphanumeric());
-        if was_inside {
+        Some(if was_inside {
             single(character.to_lowercase(), character)
         } else {
             single(character.to_uppercase(), character)
-        }
+        })
     })
-}
-
-fn map_case_of_words(text: &str, map: impl FnMut(char) -> char) -> String {
-    text.chars().map(map).collect()
 }
 
 /// The characters of a set to trim.
@@ -164,7 +168,11 @@ fn pad(context: &mut FunctionContext<'_>, v: &[Value], fill: &str, is_left: bool
     }
     let longest = fill.chars().map(char::len_utf8).max().unwrap_or(1);
     context.environment.require_value(text.len() + (length - found) * longest)?;
-    let filling: String = fill.chars().cycle().take(length - found).collect();
+    let mut filling = String::new();
+    for character in fill.chars().cycle().take(length - found) {
+        step()?;
+        filling.push(character);
+    }
     Ok(Value::text(if is_left { filling + text } else { text.to_string() + &filling }))
 }
 
@@ -186,16 +194,24 @@ fn replace(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         let more = text.matches(from).count().saturating_mul(to.len() - from.len());
         context.environment.require_value(text.len().saturating_add(more))?;
     }
-    Ok(Value::text(text.replace(from, to)))
+    let (mut made, mut copied) = (String::new(), 0);
+    for (at, found) in text.match_indices(from) {
+        step()?;
+        made.push_str(&text[copied..at]);
+        made.push_str(to);
+        copied = at + found.len();
+    }
+    made.push_str(&text[copied..]);
+    Ok(Value::text(made))
 }
 
 fn translate(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let (from, to): (Vec<char>, Vec<char>) = (v[1].str().chars().collect(), v[2].str().chars().collect());
-    let map = |character: char| match from.iter().position(|it| *it == character) {
-        None => Some(character),
-        Some(at) => to.get(at).copied(),
-    };
-    Ok(Value::text(v[0].str().chars().filter_map(map).collect::<String>()))
+    let mut map: HashMap<char, Option<char>> = HashMap::with_capacity(from.len());
+    for (at, character) in from.into_iter().enumerate() {
+        map.entry(character).or_insert_with(|| to.get(at).copied());
+    }
+    mapped(v[0].str(), |character| map.get(&character).copied().unwrap_or(Some(character)))
 }
 
 fn position(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -228,12 +244,26 @@ fn split_part(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         return Ok(if at == 0 { v[0].clone() } else { Value::text("") });
     }
     let found = if number > 0 {
-        text.split(separator).nth(at)
+        nth(text.split(separator), at)?
     } else {
-        let parts: Vec<&str> = text.split(separator).collect();
-        parts.len().checked_sub(at + 1).map(|at| parts[at])
+        let count = text.matches(separator).try_fold(1, |count, _| step().map(|()| count + 1))?;
+        match usize::checked_sub(count, at + 1) {
+            Some(at) => nth(text.split(separator), at)?,
+            None => None,
+        }
     };
     Ok(Value::text(found.unwrap_or("")))
+}
+
+/// The part of this number.
+fn nth<'t>(parts: impl Iterator<Item = &'t str>, number: usize) -> Result<Option<&'t str>> {
+    for (at, part) in parts.enumerate() {
+        if at == number {
+            return Ok(Some(part));
+        }
+        step()?;
+    }
+    Ok(None)
 }
 
 fn chr(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {

@@ -5,6 +5,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::interrupt::{blocks, step};
 use crate::types::Value;
 use crate::types::environment::ByteaStyle;
 use crate::types::text::{bytea_text, parse_escaped, parse_hex, push_hex};
@@ -35,12 +36,12 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("bit_count(bytea) int8", |_, v| {
         Ok(Value::Int8(v[0].as_bytes().iter().map(|byte| i64::from(byte.count_ones())).sum()))
     }),
-    scalar("md5(text) text", |_, v| Ok(hex_text(&Md5::digest(v[0].str().as_bytes())))),
-    scalar("md5(bytea) text", |_, v| Ok(hex_text(&Md5::digest(v[0].as_bytes())))),
-    scalar("sha224(bytea) bytea", |_, v| Ok(Value::bytes(Sha224::digest(v[0].as_bytes())))),
-    scalar("sha256(bytea) bytea", |_, v| Ok(Value::bytes(Sha256::digest(v[0].as_bytes())))),
-    scalar("sha384(bytea) bytea", |_, v| Ok(Value::bytes(Sha384::digest(v[0].as_bytes())))),
-    scalar("sha512(bytea) bytea", |_, v| Ok(Value::bytes(Sha512::digest(v[0].as_bytes())))),
+    scalar("md5(text) text", |_, v| digest::<Md5>(v[0].str().as_bytes()).map(|hash| hex_text(&hash))),
+    scalar("md5(bytea) text", |_, v| digest::<Md5>(v[0].as_bytes()).map(|hash| hex_text(&hash))),
+    scalar("sha224(bytea) bytea", |_, v| digest::<Sha224>(v[0].as_bytes()).map(Value::bytes)),
+    scalar("sha256(bytea) bytea", |_, v| digest::<Sha256>(v[0].as_bytes()).map(Value::bytes)),
+    scalar("sha384(bytea) bytea", |_, v| digest::<Sha384>(v[0].as_bytes()).map(Value::bytes)),
+    scalar("sha512(bytea) bytea", |_, v| digest::<Sha512>(v[0].as_bytes()).map(Value::bytes)),
     scalar("encode(bytea, text) text", encode),
     scalar("decode(text, text) bytea", decode),
     scalar("convert_from(bytea, name) text", convert_from).stable(),
@@ -51,6 +52,15 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 /// The table of operators.
 pub(super) const OPERATORS: &[Definition] =
     &[scalar("||(bytea, bytea) bytea", |_, v| Ok(Value::bytes([v[0].as_bytes(), v[1].as_bytes()].concat())))];
+
+/// The digest of bytes, of which there may be very many.
+fn digest<D: Digest>(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut digest = D::new();
+    for block in blocks(bytes) {
+        digest.update(block?);
+    }
+    Ok(digest.finalize().to_vec())
+}
 
 fn hex_text(bytes: &[u8]) -> Value {
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -167,9 +177,15 @@ fn unknown_encoding(name: &str) -> SqlError {
 fn encode(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let bytes = v[0].as_bytes();
     Ok(match v[1].str().to_ascii_lowercase().as_str() {
-        "hex" => hex_text(bytes),
-        "base64" => Value::text(base64(bytes)),
-        "escape" => Value::text(escaped(bytes)),
+        "hex" => {
+            let mut text = String::with_capacity(bytes.len() * 2);
+            for block in blocks(bytes) {
+                push_hex(block?, &mut text);
+            }
+            Value::text(text)
+        }
+        "base64" => Value::text(base64(bytes)?),
+        "escape" => Value::text(escaped(bytes)?),
         _ => return Err(unknown_encoding(v[1].str())),
     })
 }
@@ -185,26 +201,28 @@ fn decode(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
 }
 
 /// Zero bytes and bytes that are not ASCII in octal digits, the backslash doubled.
-fn escaped(bytes: &[u8]) -> String {
+fn escaped(bytes: &[u8]) -> Result<String> {
     let mut text = String::new();
     for &byte in bytes {
+        step()?;
         match byte {
             b'\\' => text.push_str("\\\\"),
             0 | 0x80.. => text.push_str(&bytea_text(&[byte], ByteaStyle::Escape)),
             _ => text.push(byte as char),
         }
     }
-    text
+    Ok(text)
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 /// Number of characters before a line break.
 const BASE64_LINE: usize = 76;
 
-fn base64(bytes: &[u8]) -> String {
+fn base64(bytes: &[u8]) -> Result<String> {
     let mut text = String::new();
     let mut line = 0;
     for chunk in bytes.chunks(3) {
+        step()?;
         let word =
             chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for at in 0..4 {
@@ -217,7 +235,7 @@ fn base64(bytes: &[u8]) -> String {
             line = 0;
         }
     }
-    text
+    Ok(text)
 }
 
 fn from_base64(text: &str) -> Result<Vec<u8>> {
@@ -225,6 +243,7 @@ fn from_base64(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let (mut word, mut count, mut padding) = (0u32, 0, 0);
     for character in text.chars() {
+        step()?;
         let sextet = match character {
             ' ' | '\t' | '\n' | '\r' => continue,
             '=' => {

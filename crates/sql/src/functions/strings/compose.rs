@@ -2,6 +2,7 @@
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
+use crate::interrupt::step;
 use crate::run::large_values::LARGE_BYTES;
 use crate::types::array::ArrayValue;
 use crate::types::cast::{Cast, CastContext};
@@ -440,14 +441,17 @@ fn parts(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Option<Vec<Va
     let each = size_of::<Value>() + 16;
     context.environment.require_value(text.len() + count * each)?;
     let null = v.get(2).filter(|value| !value.is_null()).map(Value::str);
-    let value = |part: &str| if Some(part) == null { Value::Null } else { Value::text(part) };
+    let value = |part: &str| {
+        step()?;
+        Ok(if Some(part) == null { Value::Null } else { Value::text(part) })
+    };
     if text.is_empty() {
         return Ok(Some(Vec::new()));
     }
     Ok(Some(match &v[1] {
-        Value::Null => text.chars().map(|c| value(c.encode_utf8(&mut [0; 4]))).collect(),
-        separator if separator.str().is_empty() => vec![value(text)],
-        separator => text.split(separator.str()).map(value).collect(),
+        Value::Null => text.chars().map(|c| value(c.encode_utf8(&mut [0; 4]))).collect::<Result<_>>()?,
+        separator if separator.str().is_empty() => vec![value(text)?],
+        separator => text.split(separator.str()).map(value).collect::<Result<_>>()?,
     }))
 }
 
@@ -469,6 +473,7 @@ fn array_to_string(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Val
     let delimiter = v[1].str();
     let (mut joined, mut is_first, mut required) = (String::new(), true, LARGE_BYTES);
     for value in &array.values {
+        step()?;
         let text = match (value, null) {
             (Value::Null, None) => continue,
             (Value::Null, Some(null)) => null.to_string(),

@@ -8,6 +8,7 @@ use super::pattern::{Flags, compile};
 use super::search::similar;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
+use crate::interrupt::check;
 use crate::run::large_values::LARGE_BYTES;
 use crate::types::array::ArrayValue;
 use crate::types::{Type, Value};
@@ -121,7 +122,8 @@ fn regexp_matches(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Box<dyn Ro
     let regex = compile(v[1].str(), flags)?;
     let most = if flags.is_global { usize::MAX } else { 1 };
     let found = captures_from(&regex, v[0].str(), 0).take(most);
-    let found: Vec<Value> = found.map(|captures| groups(&captures)).collect();
+    let found = found.map(|captures| captures.map(|captures| groups(&captures)));
+    let found = found.collect::<Result<Vec<Value>>>()?;
     Ok(Box::new(RowsOf(found.into_iter().map(Ok))))
 }
 
@@ -174,6 +176,7 @@ fn replace(
     let mut made = String::new();
     let (mut copied, mut required) = (0, LARGE_BYTES);
     for (at, captures) in captures_from(&regex, text, start_of(text, start)).enumerate() {
+        let captures = captures?;
         let Some(whole) = captures.get(0) else { continue };
         if number != 0 && at + 1 != number {
             continue;
@@ -199,17 +202,21 @@ fn captures_from<'t>(
     regex: &'t Arc<Regex>,
     text: &'t str,
     from: usize,
-) -> impl Iterator<Item = Captures<'t>> + 't {
+) -> impl Iterator<Item = Result<Captures<'t>>> + 't {
     let mut next = Some(from);
     std::iter::from_fn(move || {
-        let captures = regex.captures_at(text, next?)?;
+        let from = next?;
+        if let Err(error) = check() {
+            return Some(Err(error));
+        }
+        let captures = regex.captures_at(text, from)?;
         let whole = captures.get(0)?;
         next = if whole.is_empty() {
             text[whole.end()..].chars().next().map(|c| whole.end() + c.len_utf8())
         } else {
             Some(whole.end())
         };
-        Some(captures)
+        Some(Ok(captures))
     })
 }
 
@@ -244,6 +251,7 @@ fn split<'t>(v: &'t [Value], function: &str) -> Result<Vec<&'t str>> {
     let mut parts = Vec::new();
     let (mut from, mut last_end) = (0, 0);
     for captures in captures_from(&regex, text, 0) {
+        let captures = captures?;
         let Some(whole) = captures.get(0) else { continue };
         if whole.start() < text.len() && whole.end() > last_end {
             parts.push(&text[from..whole.start()]);
@@ -272,7 +280,8 @@ fn regexp_count(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     if start > text.chars().count() + 1 {
         return Ok(Value::Int4(0));
     }
-    Ok(Value::Int4(captures_from(&regex, text, start_of(text, start)).count() as i32))
+    let mut found = captures_from(&regex, text, start_of(text, start));
+    found.try_fold(0, |count, captures| captures.map(|_| count + 1)).map(Value::Int4)
 }
 
 /// The part of the n-th match that a group covers, in bytes; none if there is no such match or group.
@@ -291,8 +300,16 @@ fn nth_part(
     if start > text.chars().count() + 1 {
         return Ok(None);
     }
-    let found = captures_from(&regex, text, start_of(text, start)).nth(number - 1);
-    Ok(found.and_then(|captures| captures.get(group).map(|part| (part.start(), part.end()))))
+    let mut found = captures_from(&regex, text, start_of(text, start));
+    for _ in 1..number {
+        if found.next().transpose()?.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(found
+        .next()
+        .transpose()?
+        .and_then(|captures| captures.get(group).map(|part| (part.start(), part.end()))))
 }
 
 fn regexp_instr(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {

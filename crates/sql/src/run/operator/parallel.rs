@@ -9,12 +9,13 @@
 //! # Concurrency
 //! Threads share the plan, the parameters, the snapshot and the right sides, all read-only; each has its own run.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access::{RowScan, SharedRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Volatility;
+use crate::interrupt::{self, Interrupt};
 use crate::plan::expression::{Expr, SubPlan, SubPlanKind};
 use crate::plan::node::{AggregateCall, AggregateNode, HashNode, JoinKind, Node, Path, Plan, ScanNode};
 use crate::run::Run;
@@ -199,15 +200,16 @@ fn run_parts<'e, W: PartWork<'e>>(
     let count = parts.len();
     let memories: Vec<Memory> = parts.iter().map(|_| run.memory.share(count)).collect();
     let (hashing, formats, builds) = (&run.hashing, run.environment.formats().clone(), &run.builds);
-    let (stop, waiting) = (AtomicBool::new(false), std::thread::current());
+    let (stop, waiting) = (Interrupt::new(), std::thread::current());
     let environment = &mut *run.environment;
     let state_memory = environment.state_memory();
     std::thread::scope(|scope| {
         let start = |(part, memory)| {
             let formats = formats.clone();
-            let (stop, waiting) = (&stop, &waiting);
+            let (stop, waiting) = (stop.clone(), &waiting);
             let state_memory = state_memory.share(1);
             scope.spawn(move || {
+                let _entered = interrupt::enter(Some(stop.clone()));
                 let large_values = LargeValues::new(state_memory.share(1));
                 let mut environment = PartEnvironment { formats, stop, state_memory, large_values };
                 let mut mine = Run::new(shared.as_rows(), None, &mut environment, parameters, sizes, memory);
@@ -226,8 +228,9 @@ fn run_parts<'e, W: PartWork<'e>>(
             std::thread::park_timeout(INTERRUPT_INTERVAL);
             if interrupted.is_ok() {
                 interrupted = environment.check_interrupt();
-                // Relaxed: the flag carries no data.
-                stop.store(interrupted.is_err(), Ordering::Relaxed);
+                if interrupted.is_err() {
+                    stop.cancel();
+                }
             }
         }
         let panicked = |_| Err(SqlError::internal("a thread of the statement panicked"));
@@ -237,14 +240,14 @@ fn run_parts<'e, W: PartWork<'e>>(
 }
 
 /// The session, as expressions in these threads see it: the formats, and whether the statement goes on.
-struct PartEnvironment<'s> {
+struct PartEnvironment {
     formats: FormatSettings,
-    stop: &'s AtomicBool,
+    stop: Arc<Interrupt>,
     state_memory: Memory,
     large_values: LargeValues,
 }
 
-impl Environment for PartEnvironment<'_> {
+impl Environment for PartEnvironment {
     fn formats(&self) -> &FormatSettings {
         &self.formats
     }
@@ -270,11 +273,7 @@ impl Environment for PartEnvironment<'_> {
     }
 
     fn check_interrupt(&mut self) -> Result<()> {
-        // Relaxed: the flag carries no data.
-        match self.stop.load(Ordering::Relaxed) {
-            true => Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")),
-            false => Ok(()),
-        }
+        self.stop.check()
     }
 }
 

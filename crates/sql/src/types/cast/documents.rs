@@ -12,7 +12,7 @@ use crate::types::{Type, Value};
 /// The table.
 pub(super) const CASTS: &[CastEntry] = &[
     entry(Type::Json, Type::Jsonb, Assignment, |_, v| parse_jsonb(v.str()).map(Value::jsonb)),
-    entry(Type::Jsonb, Type::Json, Assignment, |_, v| Ok(Value::Json(jsonb_text(v.as_jsonb()).into()))),
+    entry(Type::Jsonb, Type::Json, Assignment, |_, v| Ok(Value::Json(jsonb_text(v.as_jsonb())?.into()))),
     entry(Type::Jsonb, Type::Bool, Explicit, |_, v| match v.as_jsonb() {
         Jsonb::Bool(value) => Ok(Value::Bool(*value)),
         other => Err(no_cast(other, "boolean")),

@@ -7,7 +7,7 @@
 
 use std::f64::consts::LOG10_E;
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, BigUint};
 use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
@@ -17,6 +17,7 @@ use super::arithmetic::{
 };
 use super::{Numeric, digit_count, exponent_of, power_of_ten};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt;
 
 /// Beyond this power of ten, `exp` overflows or underflows.
 const RESULT_SCALE_MAX: f64 = 2000.0;
@@ -73,7 +74,7 @@ impl Numeric {
             return if value > 0.0 { Err(too_large()) } else { Numeric::from_small(0, result_scale) };
         }
         let digits = (value.abs() * LOG10_E) as i32 + result_scale + 12;
-        let result = exp_fixed(&rescale(coefficient, scale, digits.max(scale)), digits.max(scale));
+        let result = exp_fixed(&rescale(coefficient, scale, digits.max(scale)), digits.max(scale))?;
         Numeric::from_parts(rescale(result, digits.max(scale), result_scale), result_scale)
     }
 
@@ -83,7 +84,7 @@ impl Numeric {
         let weight = estimate_ln_weight(&coefficient, scale);
         let result_scale = display_scale(SIGNIFICANT_DIGITS_MIN - weight, &[scale]);
         let digits = result_scale + 12;
-        let result = ln_fixed(&coefficient, scale, digits);
+        let result = ln_fixed(&coefficient, scale, digits)?;
         Numeric::from_parts(rescale(result, digits, result_scale), result_scale)
     }
 
@@ -103,11 +104,11 @@ impl Numeric {
         let weight = estimate_ln_weight(&number.0, number.1) - estimate_ln_weight(&base.0, base.1);
         let result_scale = display_scale(SIGNIFICANT_DIGITS_MIN - weight, &[base.1, number.1]);
         let digits = result_scale + 24 + weight.unsigned_abs().min(1000) as i32;
-        let divisor = ln_fixed(&base.0, base.1, digits);
+        let divisor = ln_fixed(&base.0, base.1, digits)?;
         if divisor.is_zero() {
             return Err(division_by_zero());
         }
-        let dividend = ln_fixed(&number.0, number.1, digits) * power_of_ten(result_scale as u32);
+        let dividend = ln_fixed(&number.0, number.1, digits)? * power_of_ten(result_scale as u32);
         Numeric::from_parts(divide_rounded(&dividend, &divisor), result_scale)
     }
 
@@ -201,30 +202,44 @@ impl Numeric {
 
     /// The greatest common divisor.
     pub fn gcd(&self, other: &Numeric) -> Result<Numeric> {
-        self.with_common_scale(other, |left, right| left.gcd(right))
+        self.with_common_scale(other, |left, right| gcd(left, right))
     }
 
     /// The least common multiple.
     pub fn lcm(&self, other: &Numeric) -> Result<Numeric> {
-        self.with_common_scale(other, |left, right| left.lcm(right).abs())
+        self.with_common_scale(other, |left, right| {
+            let divisor = gcd(left, right)?;
+            Ok(if divisor.is_zero() { divisor } else { (left / divisor * right).abs() })
+        })
     }
 
     fn with_common_scale(
         &self,
         other: &Numeric,
-        combine: impl Fn(&BigInt, &BigInt) -> BigInt,
+        combine: impl Fn(&BigInt, &BigInt) -> Result<BigInt>,
     ) -> Result<Numeric> {
         let (Some((left, left_scale)), Some((right, right_scale))) = (self.parts(), other.parts()) else {
             return Ok(Numeric::NaN);
         };
         let scale = left_scale.max(right_scale);
         let (left, right) = (rescale(left, left_scale, scale), rescale(right, right_scale, scale));
-        Numeric::from_parts(combine(&left, &right), scale)
+        Numeric::from_parts(combine(&left, &right)?, scale)
     }
 }
 
+/// The greatest common divisor, by Euclid's algorithm: for long numbers it takes very many steps.
+fn gcd(left: &BigInt, right: &BigInt) -> Result<BigInt> {
+    let (mut larger, mut smaller) = (left.abs(), right.abs());
+    while !smaller.is_zero() {
+        interrupt::step()?;
+        let rest = &larger % &smaller;
+        larger = std::mem::replace(&mut smaller, rest);
+    }
+    Ok(larger)
+}
+
 /// e^x of a fixed-point number.
-fn exp_fixed(x: &BigInt, scale: i32) -> BigInt {
+fn exp_fixed(x: &BigInt, scale: i32) -> Result<BigInt> {
     // Halve until the series converges fast, then square as often.
     let halvings = 8 + (x.bits().saturating_sub(power_of_ten(scale as u32).bits())) as u32;
     let guard = scale + 10 + halvings as i32;
@@ -234,6 +249,7 @@ fn exp_fixed(x: &BigInt, scale: i32) -> BigInt {
     let mut term = one.clone();
     let mut n = 1u32;
     while !term.is_zero() {
+        interrupt::check()?;
         term = &term * &reduced / &one / n;
         // Floor division never reaches zero from below.
         if term == BigInt::from(-1) {
@@ -245,14 +261,14 @@ fn exp_fixed(x: &BigInt, scale: i32) -> BigInt {
     for _ in 0..halvings {
         sum = &sum * &sum / &one;
     }
-    rescale(sum, guard, scale)
+    Ok(rescale(sum, guard, scale))
 }
 
 /// ln of `coefficient / 10^scale` with `digits` behind the point.
-fn ln_fixed(coefficient: &BigInt, scale: i32, digits: i32) -> BigInt {
+fn ln_fixed(coefficient: &BigInt, scale: i32, digits: i32) -> Result<BigInt> {
     // x = m * 10^e with m in [0.1, 10); then square roots until m is close to 1.
     let exponent = exponent_of(coefficient, scale);
-    let guard = digits + 20 + if (-1..=1).contains(&exponent) { scale } else { 0 };
+    let guard = digits + 20;
     let one = power_of_ten(guard as u32);
     let shift = i64::from(guard) - i64::from(scale) - exponent;
     let mantissa = if shift >= 0 {
@@ -260,19 +276,20 @@ fn ln_fixed(coefficient: &BigInt, scale: i32, digits: i32) -> BigInt {
     } else {
         coefficient / power_of_ten((-shift) as u32)
     };
-    let mut sum = ln_near_one(mantissa, &one);
+    let mut sum = ln_near_one(mantissa, &one)?;
     if exponent != 0 {
-        let ten = ln_near_one(&one * 10, &one);
+        let ten = ln_near_one(&one * 10, &one)?;
         sum += ten * exponent;
     }
-    rescale(sum, guard, digits)
+    Ok(rescale(sum, guard, digits))
 }
 
 /// ln(m) for m between 0.1 and 10, both in units of `one`.
-fn ln_near_one(mut m: BigInt, one: &BigInt) -> BigInt {
+fn ln_near_one(mut m: BigInt, one: &BigInt) -> Result<BigInt> {
     let mut roots = 0u32;
     let bound = one / 20;
     while (&m - one).abs() > bound {
+        interrupt::check()?;
         m = (&m * one).sqrt();
         roots += 1;
     }
@@ -282,12 +299,13 @@ fn ln_near_one(mut m: BigInt, one: &BigInt) -> BigInt {
     let mut term = z.clone();
     let mut sum = z;
     let mut n = 3u32;
-    while term.magnitude() > &num_bigint::BigUint::one() {
+    while term.magnitude() > &BigUint::one() {
+        interrupt::check()?;
         term = &term * &square / one;
         sum += &term / n;
         n += 2;
     }
-    (sum * 2) << roots
+    Ok((sum * 2) << roots)
 }
 
 /// The power of ten of ln(x)'s first digit, estimated as PostgreSQL does it.
@@ -347,13 +365,52 @@ fn power_of_integer(base: (BigInt, i32), exponent: i32) -> Result<Numeric> {
             Numeric::from_parts(divide_rounded(&dividend, &power), result_scale)
         };
     }
-    let magnitude = power_of_fraction_scaled(
-        (coefficient.abs(), scale),
-        (BigInt::from(exponent), 0),
-        result_scale,
-        weight,
-    )?;
+    let power = magnitude_of_power((&coefficient, scale), exponent, result_scale, weight)?;
+    let magnitude = Numeric::from_parts(power, result_scale)?;
     Ok(if coefficient.is_negative() && exponent % 2 != 0 { magnitude.negate() } else { magnitude })
+}
+
+/// The magnitude of a power that is too long to be computed exactly, as a coefficient of this scale; `weight`: log10 of the power.
+fn magnitude_of_power(base: (&BigInt, i32), exponent: i32, result_scale: i32, weight: f64) -> Result<BigInt> {
+    let (coefficient, scale) = base;
+    let count = u64::from(exponent.unsigned_abs());
+    // Each multiplication doubles what the ones before it have cut off.
+    let digits = weight.max(0.0) + f64::from(result_scale) + 10.0;
+    let bits = (digits / std::f64::consts::LOG10_2) as u64 + 2 * u64::from(u64::BITS - count.leading_zeros());
+    // coefficient^count / 10^(scale * count), which is 5^(scale * count) * 2^(scale * count).
+    let tens = scale as u64 * count;
+    let (dividend, raised) = binary_power(coefficient.magnitude(), count, bits)?;
+    let (divisor, lowered) = binary_power(&BigUint::from(5u8), tens, bits)?;
+    let shift = raised - lowered - tens as i64;
+    let ((mut dividend, mut divisor), shift) =
+        if exponent > 0 { ((dividend, divisor), shift) } else { ((divisor, dividend), -shift) };
+    dividend *= power_of_ten(result_scale as u32).magnitude();
+    if shift >= 0 {
+        dividend <<= shift;
+    } else {
+        divisor <<= -shift;
+    }
+    Ok(divide_rounded(&dividend.into(), &divisor.into()))
+}
+
+/// A power as `mantissa * 2^exponent`, cut off to this many bits.
+fn binary_power(base: &BigUint, mut count: u64, bits: u64) -> Result<(BigUint, i64)> {
+    let cut = |mantissa: BigUint, exponent: i64| {
+        let extra = mantissa.bits().saturating_sub(bits);
+        (mantissa >> extra, exponent + extra as i64)
+    };
+    let (mut power, mut square) = ((BigUint::one(), 0), cut(base.clone(), 0));
+    while count > 0 {
+        interrupt::check()?;
+        if count % 2 == 1 {
+            power = cut(power.0 * &square.0, power.1 + square.1);
+        }
+        count /= 2;
+        if count > 0 {
+            square = cut(&square.0 * &square.0, 2 * square.1);
+        }
+    }
+    Ok(power)
 }
 
 /// log10 of a number, from its first 16 digits.
@@ -367,7 +424,8 @@ fn power_of_fraction(base: (BigInt, i32), exponent: (BigInt, i32)) -> Result<Num
     let power = Numeric::from_parts(exponent.0.clone(), exponent.1)?.to_f64();
     let logarithm = decimal_logarithm(&base.0, base.1) * std::f64::consts::LN_10;
     let value = if (logarithm.abs()) < 1e-6 {
-        Numeric::from_parts(ln_fixed(&base.0, base.1, base.1 + 20), base.1 + 20)?.to_f64() * power
+        let difference = &base.0 - power_of_ten(base.1 as u32);
+        Numeric::from_parts(difference, base.1)?.to_f64().ln_1p() * power
     } else {
         logarithm * power
     };
@@ -385,8 +443,9 @@ fn power_of_fraction_scaled(
     scale: i32,
     weight: f64,
 ) -> Result<Numeric> {
-    let digits = scale + weight.abs() as i32 + digit_count(&exponent.0) as i32 + 20;
-    let logarithm = ln_fixed(&base.0, base.1, digits);
+    let whole_digits = exponent_of(&exponent.0, exponent.1).max(0) as i32;
+    let digits = scale + weight.abs() as i32 + whole_digits + 20;
+    let logarithm = ln_fixed(&base.0, base.1, digits)?;
     let product = rescale(logarithm * exponent.0, digits + exponent.1, digits);
-    Numeric::from_parts(rescale(exp_fixed(&product, digits), digits, scale), scale)
+    Numeric::from_parts(rescale(exp_fixed(&product, digits)?, digits, scale), scale)
 }

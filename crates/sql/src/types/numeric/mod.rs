@@ -29,11 +29,15 @@ use num_bigint::{BigInt, Sign};
 use num_traits::{Signed, ToPrimitive, Zero};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt;
 
 /// The most digits behind the point.
 pub const SCALE_MAX: i32 = 16383;
 /// The most digits before the point.
 pub const INTEGER_DIGITS_MAX: i64 = 131_072;
+
+/// From how many bits of a coefficient on an operation polls for an interrupt: a batch of them takes long.
+const LONG_BITS: u64 = 4096;
 
 /// An exact decimal number, NaN or an infinity.
 #[derive(Clone, Debug)]
@@ -82,6 +86,9 @@ impl Numeric {
     pub fn from_parts(coefficient: BigInt, scale: i32) -> Result<Numeric> {
         if let Some(coefficient) = coefficient.to_i64() {
             return Numeric::from_small(coefficient, scale);
+        }
+        if coefficient.bits() > LONG_BITS {
+            interrupt::check()?;
         }
         if !(0..=SCALE_MAX).contains(&scale) || exponent_of(&coefficient, scale) >= INTEGER_DIGITS_MAX {
             return Err(overflow());

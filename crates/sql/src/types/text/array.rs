@@ -2,6 +2,7 @@
 
 use super::{from_text, write_text};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::step;
 use crate::types::array::{ArrayValue, DIMENSIONS_MAX, Dimension, check_size, too_many_dimensions};
 use crate::types::{Environment, Modifier, Type, Value};
 
@@ -31,6 +32,7 @@ fn write_level(
     out.push('{');
     let stride = values.len() / first.length as usize;
     for (at, part) in values.chunks(stride.max(1)).enumerate() {
+        step()?;
         if at > 0 {
             out.push(',');
         }
@@ -189,6 +191,7 @@ impl Parser<'_> {
             return self.close(depth, 0);
         }
         loop {
+            step()?;
             self.skip_blanks();
             let is_list = self.rest.starts_with('{');
             if *has_lists.get_or_insert(is_list) != is_list || !is_list && depth + 1 < self.lengths.len() {

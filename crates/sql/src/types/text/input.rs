@@ -6,6 +6,7 @@ use super::invalid_syntax;
 use super::json::{check_json, parse_jsonb};
 use super::output::object_kind;
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::step;
 use crate::types::array::ArrayValue;
 use crate::types::datetime::parse;
 use crate::types::datetime::parse_interval::parse_interval;
@@ -165,6 +166,7 @@ pub(crate) fn parse_hex(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut characters = text.chars();
     while let Some(first) = characters.next() {
+        step()?;
         if matches!(first, ' ' | '\n' | '\t' | '\r') {
             continue;
         }
@@ -185,6 +187,7 @@ pub(crate) fn parse_escaped(text: &str) -> Result<Vec<u8>> {
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
+        step()?;
         if bytes[at] != b'\\' {
             result.push(bytes[at]);
             at += 1;

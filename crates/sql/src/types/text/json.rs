@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::step;
 use crate::types::jsonb::{Jsonb, Members};
 
 /// How deep documents may nest.
@@ -66,6 +67,7 @@ impl<'t> Parser<'t> {
         if depth > DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
         }
+        step()?;
         self.blanks();
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -130,6 +132,7 @@ impl<'t> Parser<'t> {
                 self.at = self.text.len();
                 return Err(invalid("The input string ended unexpectedly."));
             };
+            step()?;
             text.push_str(&rest[..length]);
             self.at += length + 1;
             match rest.as_bytes()[length] {
@@ -256,14 +259,15 @@ impl<'t> Parser<'t> {
 }
 
 /// A tree as text, with a blank behind each comma and colon.
-pub fn jsonb_text(value: &Jsonb) -> String {
+pub fn jsonb_text(value: &Jsonb) -> Result<String> {
     let mut text = String::new();
-    write_jsonb(value, &mut text);
-    text
+    write_jsonb(value, &mut text)?;
+    Ok(text)
 }
 
 /// The same, appended to a text.
-pub fn write_jsonb(value: &Jsonb, out: &mut String) {
+pub fn write_jsonb(value: &Jsonb, out: &mut String) -> Result<()> {
+    step()?;
     match value {
         Jsonb::Null => out.push_str("null"),
         Jsonb::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -275,7 +279,7 @@ pub fn write_jsonb(value: &Jsonb, out: &mut String) {
                 if at > 0 {
                     out.push_str(", ");
                 }
-                write_jsonb(value, out);
+                write_jsonb(value, out)?;
             }
             out.push(']');
         }
@@ -287,11 +291,12 @@ pub fn write_jsonb(value: &Jsonb, out: &mut String) {
                 }
                 push_json_string(key, out);
                 out.push_str(": ");
-                write_jsonb(value, out);
+                write_jsonb(value, out)?;
             }
             out.push('}');
         }
     }
+    Ok(())
 }
 
 /// Appends a JSON string in its quotation marks.
@@ -314,13 +319,13 @@ pub fn push_json_string(text: &str, out: &mut String) {
 }
 
 /// A tree with line breaks and four blanks for each level (`jsonb_pretty`).
-pub fn pretty_text(value: &Jsonb) -> String {
+pub fn pretty_text(value: &Jsonb) -> Result<String> {
     let mut text = String::new();
-    write_pretty(value, 0, &mut text);
-    text
+    write_pretty(value, 0, &mut text)?;
+    Ok(text)
 }
 
-fn write_pretty(value: &Jsonb, depth: usize, out: &mut String) {
+fn write_pretty(value: &Jsonb, depth: usize, out: &mut String) -> Result<()> {
     let line = |depth: usize, out: &mut String| {
         out.push('\n');
         out.push_str(&" ".repeat(4 * depth));
@@ -331,7 +336,7 @@ fn write_pretty(value: &Jsonb, depth: usize, out: &mut String) {
             for (at, value) in values.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
                 line(depth + 1, out);
-                write_pretty(value, depth + 1, out);
+                write_pretty(value, depth + 1, out)?;
             }
             line(depth, out);
             out.push(']');
@@ -343,13 +348,14 @@ fn write_pretty(value: &Jsonb, depth: usize, out: &mut String) {
                 line(depth + 1, out);
                 push_json_string(key, out);
                 out.push_str(": ");
-                write_pretty(value, depth + 1, out);
+                write_pretty(value, depth + 1, out)?;
             }
             line(depth, out);
             out.push('}');
         }
-        scalar => write_jsonb(scalar, out),
+        scalar => write_jsonb(scalar, out)?,
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -358,7 +364,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn round(text: &str) -> String {
-        parse_jsonb(text).map_or_else(|error| error.state().as_str().to_string(), |value| jsonb_text(&value))
+        parse_jsonb(text).map_or_else(
+            |error| error.state().as_str().to_string(),
+            |value| jsonb_text(&value).expect("no statement is interrupted"),
+        )
     }
 
     #[test]
@@ -391,7 +400,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in "[\\[\\]{}:,\"\\\\u0-9a-f .eE+-]{0,30}") {
             if let Ok(value) = parse_jsonb(&text) {
-                prop_assert_eq!(parse_jsonb(&jsonb_text(&value)).unwrap(), value);
+                prop_assert_eq!(parse_jsonb(&jsonb_text(&value).unwrap()).unwrap(), value);
             }
         }
     }

@@ -45,7 +45,7 @@ pub fn write_text(environment: &dyn Environment, kind: Type, value: &Value, out:
         Value::Timestamptz(micros) => out.write_str(&print::timestamptz_text(*micros, formats)?),
         Value::Interval(interval) => out.write_str(&print::interval_text(*interval, formats.interval_style)),
         Value::Jsonb(tree) => {
-            write_jsonb(tree, out);
+            write_jsonb(tree, out)?;
             Ok(())
         }
         Value::Array(array) if matches!(kind, Type::Int2Vector | Type::OidVector) => {

@@ -1,0 +1,168 @@
+//! How a statement is interrupted: by a cancel request, a terminated session, or its timeout. What can run long in one call of a
+//! function polls [`check`] or [`step`] without an argument, wherever it is (PostgreSQL's `CHECK_FOR_INTERRUPTS`).
+//!
+//! # Invariants
+//! - A thread polls for the statement that it is running: [`enter`] says which, until the guard that it returns is dropped. Outside
+//!   of a statement every poll succeeds.
+//!
+//! # Concurrency
+//! Any thread may cancel; those that run the statement poll. Relaxed throughout: the flag and the deadline carry no data, and a
+//! statement may end a little earlier or later.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// Of how many calls of [`step`] one polls.
+const STEPS_PER_CHECK: u32 = 1024;
+/// How many bytes are processed between two polls, where [`pieces`] and [`blocks`] divide them.
+const PIECE_BYTES: usize = 256 << 10;
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// What deadlines are counted from.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };
+    static STEPS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether, and when, the statement of a session is to end.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    is_canceled: AtomicBool,
+    /// Microseconds since [`ORIGIN`].
+    deadline: AtomicU64,
+}
+
+impl Interrupt {
+    pub(crate) fn new() -> Arc<Interrupt> {
+        Arc::new(Interrupt { is_canceled: AtomicBool::new(false), deadline: AtomicU64::new(NEVER) })
+    }
+
+    /// A statement begins, which may take this long.
+    pub(crate) fn begin(&self, timeout: Option<Duration>) {
+        self.is_canceled.store(false, Ordering::Relaxed);
+        let deadline = timeout.map_or(NEVER, |timeout| (ORIGIN.elapsed() + timeout).as_micros() as u64);
+        self.deadline.store(deadline, Ordering::Relaxed);
+    }
+
+    /// The statement is to end.
+    pub(crate) fn cancel(&self) {
+        self.is_canceled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the statement has run for longer than it may.
+    pub(crate) fn is_late(&self) -> bool {
+        let deadline = self.deadline.load(Ordering::Relaxed);
+        deadline != NEVER && ORIGIN.elapsed().as_micros() as u64 >= deadline
+    }
+
+    /// # Errors
+    /// 57014: the statement was canceled, or its time is up.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_canceled.load(Ordering::Relaxed) {
+            let message = "canceling statement due to user request";
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+        }
+        if self.is_late() { Err(SqlError::statement_timeout()) } else { Ok(()) }
+    }
+}
+
+/// The statement that this thread polls for: the one before returns when the guard is dropped.
+#[must_use]
+pub(crate) struct Entered(Option<Arc<Interrupt>>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// This thread runs the statement.
+pub(crate) fn enter(interrupt: Option<Arc<Interrupt>>) -> Entered {
+    Entered(CURRENT.replace(interrupt))
+}
+
+/// The statement that this thread runs, for a thread that continues it.
+pub(crate) fn current() -> Option<Arc<Interrupt>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// # Errors
+/// 57014: the statement that this thread runs was canceled, or its time is up.
+pub(crate) fn check() -> Result<()> {
+    CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), |interrupt| interrupt.check()))
+}
+
+/// As [`check`], for each element of a long loop: few of the calls do more than count.
+///
+/// # Errors
+/// As there.
+#[inline]
+pub(crate) fn step() -> Result<()> {
+    let steps = STEPS.get().wrapping_add(1);
+    STEPS.set(steps);
+    if steps.is_multiple_of(STEPS_PER_CHECK) { check() } else { Ok(()) }
+}
+
+/// A text in pieces, with a poll before each.
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Result<&str>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+        rest = after;
+        Some(check().map(|()| piece))
+    })
+}
+
+/// Bytes in blocks, with a poll before each.
+pub(crate) fn blocks(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8]>> {
+    bytes.chunks(PIECE_BYTES).map(|block| check().map(|()| block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_polls_for_the_statement_that_it_runs_and_for_no_other() {
+        let (outer, inner) = (Interrupt::new(), Interrupt::new());
+        inner.cancel();
+        assert!(check().is_ok());
+        let entered = enter(Some(outer.clone()));
+        {
+            let _entered = enter(Some(inner));
+            assert_eq!(check().map_err(|error| error.state()), Err(SqlState::QUERY_CANCELED));
+        }
+        assert!(check().is_ok());
+        outer.begin(Some(Duration::ZERO));
+        assert!(check().is_err() && outer.is_late());
+        outer.begin(None);
+        assert!(check().is_ok() && !outer.is_late());
+        drop(entered);
+        assert!(current().is_none());
+    }
+
+    #[test]
+    fn pieces_are_the_whole_text_and_end_between_characters() {
+        let text = "aß漢".repeat(PIECE_BYTES / 4);
+        let joined: Result<String> = pieces(&text).collect();
+        assert_eq!(joined.expect("no statement is interrupted"), text);
+        assert!(pieces(&text).count() > 1);
+        assert_eq!(pieces("").count(), 0);
+        let canceled = Interrupt::new();
+        canceled.cancel();
+        let _entered = enter(Some(canceled));
+        assert!(pieces(&text).next().is_some_and(|piece| piece.is_err()));
+        assert!(blocks(text.as_bytes()).next().is_some_and(|block| block.is_err()));
+        assert!((0..STEPS_PER_CHECK).any(|_| step().is_err()));
+    }
+}

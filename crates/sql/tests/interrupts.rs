@@ -1,0 +1,120 @@
+//! One call of a function can take long: it ends soon after its statement's timeout, or when it is canceled.
+
+use std::time::Duration;
+
+use heddle_sql::{Connection, Sql};
+use heddledb::{Database, Durability, Options};
+
+fn connect() -> Connection {
+    let database = Database::in_memory_with(Options::default().durability(Durability::None)).expect("opened");
+    Sql::new(&database).expect("opened").connect(Default::default()).expect("connected")
+}
+
+fn state(connection: &mut Connection, text: &str) -> String {
+    match connection.query(text) {
+        Ok(_) => "00000".to_string(),
+        Err(error) => error.state().as_str().to_string(),
+    }
+}
+
+/// Calls that go on for many seconds.
+const LONG: &[&str] = &[
+    "SELECT gcd(10::numeric ^ 100000 + 7, 3 * 10::numeric ^ 99999 + 1)",
+    "SELECT lcm(10::numeric ^ 100000 + 7, 3 * 10::numeric ^ 99999 + 1)",
+    "SELECT sum((10::numeric ^ 60000 + n) * (10::numeric ^ 60000 + n)) FROM generate_series(1, 60) AS n",
+    "SELECT max((10::numeric ^ 60000 + n) / 7) FROM generate_series(1, 60000) AS n",
+    "SELECT repeat('a', 1000000) LIKE '%' || repeat('a', 500000) || 'b'",
+    "SELECT regexp_count(repeat('a', 20000000), 'a')",
+    "SELECT length(regexp_replace(repeat('a', 20000000), 'a', 'b', 'g'))",
+    "SELECT array_length(regexp_split_to_array(repeat('a,', 10000000), ','), 1)",
+    "SELECT array_fill(1, ARRAY[200000]) && array_fill(2, ARRAY[200000])",
+    "SELECT ('[' || repeat('1,', 20000000) || '1]')::jsonb",
+    "SELECT ('{' || repeat('1,', 20000000) || '1}')::int[]",
+    "SELECT max(length(md5(repeat('a', 1000000) || n))) FROM generate_series(1, 100000) AS n",
+];
+
+#[test]
+fn a_long_call_ends_with_its_statements_timeout() {
+    let mut connection = connect();
+    connection.query("SET statement_timeout = '200ms'").expect("set");
+    for text in LONG {
+        assert_eq!(state(&mut connection, text), "57014", "{text}");
+    }
+    assert_eq!(state(&mut connection, "SELECT md5('a')"), "00000");
+}
+
+/// Calls that read or make megabytes, and may take no longer than a millisecond; `t`, `b`, `a` and `j` are each the column of a table.
+const LARGE: &[(&str, &str)] = &[
+    ("t", "md5(t)"),
+    ("b", "sha256(b)"),
+    ("b", "encode(b, 'hex')"),
+    ("b", "encode(b, 'base64')"),
+    ("b", "encode(b, 'escape')"),
+    ("t", "decode(t, 'hex')"),
+    ("t", "decode(t, 'escape')"),
+    ("t", "decode(t, 'base64')"),
+    ("t", "upper(t)"),
+    ("t", "initcap(t)"),
+    ("t", "translate(t, 'abc', 'xyz')"),
+    ("t", "replace(t, 'a', 'b')"),
+    ("t", "t LIKE '%b'"),
+    ("t", "lpad(t, 12000000, 'ab')"),
+    ("t", "split_part(t, 'a', 4000000)"),
+    ("t", "split_part(t, 'a', -4000000)"),
+    ("t", "string_to_array(t, NULL)"),
+    ("t", "repeat(t, 4)"),
+    ("a", "array_to_string(a, ',')"),
+    ("a", "a::text"),
+    ("a", "to_json(a)"),
+    ("j", "j::text"),
+    ("j", "jsonb_pretty(j)"),
+    ("j", "j || '1'"),
+];
+
+#[test]
+fn calls_with_large_values_end_with_their_statements_timeout() {
+    let mut connection = connect();
+    for made in [
+        "CREATE TABLE t AS SELECT repeat('a', 8000000) AS t",
+        "CREATE TABLE b AS SELECT repeat('a', 8000000)::bytea AS b",
+        "CREATE TABLE a AS SELECT array_fill(1, ARRAY[500000]) AS a",
+        "CREATE TABLE j AS SELECT ('[' || repeat('1,', 500000) || '1]')::jsonb AS j",
+    ] {
+        assert_eq!(state(&mut connection, made), "00000", "{made}");
+    }
+    connection.query("SET statement_timeout = '1ms'").expect("set");
+    for (table, call) in LARGE {
+        let text = format!("SELECT {call} IS NULL FROM {table}");
+        assert_eq!(state(&mut connection, &text), "57014", "{call}");
+    }
+}
+
+#[test]
+fn a_long_call_is_canceled_from_another_thread() {
+    let mut connection = connect();
+    let canceller = connection.canceller();
+    std::thread::scope(|scope| {
+        let runs = scope.spawn(|| state(&mut connection, LONG[0]));
+        while !runs.is_finished() {
+            canceller.cancel();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(runs.join().expect("no panic"), "57014");
+    });
+}
+
+#[test]
+fn a_long_call_in_a_declared_function_ends_with_the_timeout() {
+    let mut connection = connect();
+    connection
+        .query("CREATE TABLE t (id int PRIMARY KEY, n numeric); INSERT INTO t VALUES (1, 0)")
+        .expect("made");
+    connection
+        .query(
+            "CREATE FUNCTION f(i int) RETURNS void LANGUAGE sql AS \
+             'UPDATE t SET n = gcd(10::numeric ^ 100000 + i, 3 * 10::numeric ^ 99999 + 1) WHERE id = i'",
+        )
+        .expect("made");
+    connection.query("SET statement_timeout = '200ms'").expect("set");
+    assert_eq!(state(&mut connection, "SELECT f(1)"), "57014");
+}
