@@ -16,6 +16,9 @@ use crate::server::Shared;
 /// How often the page hears of changes.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the first event measures: rates of less would say little, and an empty page for longer is a nuisance.
+const FIRST_INTERVAL: Duration = Duration::from_millis(250);
+
 /// How many entries a list has at most.
 const LIST_MAX: usize = 24;
 
@@ -30,7 +33,9 @@ pub(super) fn stream(
     wait: impl Fn(Duration) -> bool,
 ) -> io::Result<()> {
     let mut before = Reading::take(shared);
-    loop {
+    let mut interval = FIRST_INTERVAL;
+    while !wait(interval) {
+        interval = INTERVAL;
         let now = Reading::take(shared);
         let event = match (&before, &now, shared.served.get()) {
             (Some(before), Some(now), Some(served)) => frame(before, now, &served.sql, shows_data),
@@ -39,10 +44,8 @@ pub(super) fn stream(
         stream.write_all(format!("data: {event}\n\n").as_bytes())?;
         stream.flush()?;
         before = now.or(before);
-        if wait(INTERVAL) {
-            return Ok(());
-        }
     }
+    Ok(())
 }
 
 /// The counters at one moment.
@@ -83,6 +86,7 @@ fn frame(before: &Reading, now: &Reading, sql: &Sql, shows_data: bool) -> Value 
     });
     json!({
         "ready": true,
+        "seconds": seconds,
         "rates": {
             "commits": rate("transactions_committed"),
             "statements": latency.count() as f64 / seconds,
