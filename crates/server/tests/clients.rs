@@ -226,6 +226,21 @@ fn after_an_error_a_pipeline_is_skipped_to_its_sync() {
 }
 
 #[test]
+fn copy_refuses_the_character_zero() {
+    let running = start();
+    let mut client = running.connect();
+    client.batch_execute("CREATE TABLE texts (v text)").expect("created");
+    for (format, data) in
+        [("TEXT", &b"a\0b\n"[..]), ("TEXT", b"a\\000b\n"), ("TEXT", b"\\x00\n"), ("CSV", b"a\0b\n")]
+    {
+        let mut writer = client.copy_in(&format!("COPY texts FROM STDIN (FORMAT {format})")).expect("begun");
+        writer.write_all(data).expect("sent");
+        let error = writer.finish().expect_err("zero");
+        assert_eq!(code(&error), "22021", "{format} {data:?}");
+    }
+}
+
+#[test]
 fn a_malformed_message_ends_its_own_connection_only() {
     let running = start();
     let mut client = running.connect();

@@ -175,3 +175,12 @@ fn a_row_limit_suspends_a_portal_within_the_pipeline() {
     let gone = wire.ask(&[execute(0), sync()].concat());
     assert_eq!(errors(&gone), ["34000"], "portals end with the transaction");
 }
+
+#[test]
+fn no_text_has_the_character_zero() {
+    let (_running, mut wire) = start();
+    for query in ["SELECT $1::text", "SELECT $1::varchar", "SELECT $1::json", "SELECT $1::text[]"] {
+        let answers = wire.ask(&[run(query, &["{a\0b}"]), sync()].concat());
+        assert_eq!(errors(&answers), ["22021"], "{query}");
+    }
+}

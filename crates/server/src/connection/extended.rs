@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use heddle_sql::types::binary::utf8;
 use heddle_sql::{Connection, Field, SqlError, SqlState, Type, Value};
 
 use super::backend::Backend;
@@ -126,14 +127,6 @@ fn parameter(
     let Some(bytes) = bytes else { return Ok(Value::Null) };
     match format {
         Format::Binary => connection.decode_binary(ty, bytes),
-        Format::Text => {
-            let text = std::str::from_utf8(bytes).map_err(|_| {
-                SqlError::new(
-                    SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-                    "invalid byte sequence for encoding \"UTF8\"",
-                )
-            })?;
-            connection.decode_text(ty, text)
-        }
+        Format::Text => connection.decode_text(ty, utf8(bytes)?),
     }
 }

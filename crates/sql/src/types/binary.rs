@@ -143,7 +143,10 @@ pub fn from_binary(environment: &dyn Environment, kind: Type, bytes: &[u8]) -> R
 }
 
 /// Bytes as a text: UTF-8 without the character zero.
-fn utf8(bytes: &[u8]) -> Result<&str> {
+///
+/// # Errors
+/// 22021.
+pub fn utf8(bytes: &[u8]) -> Result<&str> {
     let fail = |byte: u8| {
         let message = format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}");
         SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)

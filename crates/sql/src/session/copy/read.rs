@@ -7,6 +7,7 @@ use heddledb_transfer::csv::{self, LineError};
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::copy::options::CopyOptions;
 use crate::session::result::CopyFormat;
+use crate::types::binary::utf8;
 
 /// A line that cannot be cut from the data: 22021 for bytes that are no UTF-8, 22P04 for quotes that do not end.
 pub(super) fn line_error(error: LineError) -> SqlError {
@@ -23,6 +24,7 @@ pub(super) fn line_error(error: LineError) -> SqlError {
 
 /// The fields of a line, and whether each was quoted. In text format NULL is none already.
 pub(super) fn fields_of(line: &str, options: &CopyOptions) -> Result<Vec<(Option<String>, bool)>> {
+    utf8(line.as_bytes())?;
     if options.format != CopyFormat::Csv {
         return text_fields(line, options);
     }
@@ -105,7 +107,5 @@ fn unescaped(raw: &str) -> Result<String> {
         bytes.push(value as u8);
         rest = &rest[digits..];
     }
-    String::from_utf8(bytes).map_err(|_| {
-        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-    })
+    utf8(&bytes).map(str::to_string)
 }
