@@ -16,8 +16,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use heddle_sql::Encryption;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 use crate::wire::ProtocolError;
 use crate::wire::decode;
@@ -132,6 +133,20 @@ impl Transport {
 
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// What encrypts the connection.
+    pub(crate) fn encryption(&self) -> Option<Encryption> {
+        let tls = self.tls.as_ref()?;
+        let suite = tls.negotiated_cipher_suite()?;
+        let version = match suite.version().version {
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "TLSv1.2",
+        };
+        // OpenSSL names the suites of TLS 1.3 as the standard does.
+        let cipher = suite.suite().as_str().unwrap_or_default().replace("TLS13_", "TLS_");
+        let bits = if cipher.contains("AES_128") { 128 } else { 256 };
+        Some(Encryption { version, cipher, bits })
     }
 
     pub(crate) fn set_max_message_bytes(&mut self, bytes: usize) {

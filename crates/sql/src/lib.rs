@@ -38,8 +38,8 @@ pub mod types;
 
 pub use error::{SqlError, SqlState};
 pub use session::{
-    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, LatencyReport, LoginRole,
-    Notice, Notification, PreparedStatement, ResultSink, SessionReport, Severity, Signals, SlowStatement,
-    Sql, StatementResult, Statistic, StatisticKind, TransactionStatus,
+    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Encryption, Field, Fields, LatencyReport,
+    LoginRole, Notice, Notification, PreparedStatement, ResultSink, SessionReport, Severity, Signals,
+    SlowStatement, Sql, StatementResult, Statistic, StatisticKind, TransactionStatus,
 };
 pub use types::{Environment, Modifier, Type, Value};

@@ -158,3 +158,77 @@ fn psql_backslash_commands_answer_as_on_postgresql() {
 fn drivers_and_frameworks_get_the_answers_of_postgresql() {
     replay(include_str!("catalogs/clients.sql"), &["pgbench: the partition probe", "Django: columns"]);
 }
+
+/// The columns of the catalog's relations but for those of the engine.
+const COLUMNS: &str = "SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
+     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'pg_catalog' AND a.attnum > 0 \
+     AND c.relkind IN ('r', 'v') AND c.relname NOT LIKE 'heddle%' ORDER BY c.relname, a.attnum";
+
+#[test]
+fn relations_of_the_catalog_have_the_columns_of_postgresql() {
+    let Some(oracle) = Oracle::start() else { return };
+    let theirs = oracle.connect().run(COLUMNS).rows;
+    let ours = rows(&mut connect(), COLUMNS).expect("read");
+    let names: std::collections::HashSet<_> = ours.iter().map(|row| row[0].clone()).collect();
+    let expected: Vec<Row> = theirs.into_iter().filter(|row| names.contains(&row[0])).collect();
+    let not_theirs = ["pg_stat_statements"].map(|name| Some(name.to_string()));
+    let ours: Vec<Row> = ours.into_iter().filter(|row| !not_theirs.contains(&row[0])).collect();
+    let mismatch = ours.iter().zip(&expected).find(|(ours, theirs)| ours != theirs);
+    assert_eq!(mismatch, None);
+    assert_eq!(ours.len(), expected.len());
+}
+
+#[test]
+fn prepared_statements_and_cursors_of_the_session_are_listed() {
+    let mut connection = connect();
+    let mut other = connect();
+    other.query("PREPARE hidden AS SELECT 1").expect("prepared");
+    connection.query("PREPARE by_text(int) AS SELECT $1 + 1").expect("prepared");
+    connection.prepare("by_message", "SELECT $1::text, $2::date", &[]).expect("prepared");
+    connection.prepare("", "SELECT 1", &[]).expect("prepared");
+    let listed = "SELECT name, statement, parameter_types, from_sql, prepare_time <= now() FROM pg_prepared_statements \
+                  ORDER BY name";
+    let texts = |rows: Vec<Row>| -> Vec<String> {
+        rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" | ")).collect()
+    };
+    assert_eq!(
+        texts(rows(&mut connection, listed).expect("listed")),
+        [
+            "by_message | SELECT $1::text, $2::date | {text,date} | f | t",
+            "by_text | PREPARE by_text(int) AS SELECT $1 + 1 | {integer} | t | t",
+        ]
+    );
+    connection.query("DEALLOCATE ALL").expect("deallocated");
+    assert!(rows(&mut connection, listed).expect("listed").is_empty());
+    let listed = "SELECT name, statement, is_holdable, is_binary, is_scrollable, creation_time <= clock_timestamp() \
+                  FROM pg_cursors ORDER BY name";
+    connection.query("BEGIN").expect("begun");
+    connection.query("DECLARE a NO SCROLL CURSOR FOR SELECT 1").expect("declared");
+    connection.query("DECLARE b CURSOR WITH HOLD FOR SELECT 2").expect("declared");
+    let held = "b | DECLARE b CURSOR WITH HOLD FOR SELECT 2 | t | f | t | t";
+    assert_eq!(
+        texts(rows(&mut connection, listed).expect("listed")),
+        ["a | DECLARE a NO SCROLL CURSOR FOR SELECT 1 | f | f | f | t", held]
+    );
+    connection.query("COMMIT").expect("committed");
+    assert_eq!(texts(rows(&mut connection, listed).expect("listed")), [held]);
+    connection.query("CLOSE ALL").expect("closed");
+    assert!(rows(&mut connection, listed).expect("listed").is_empty());
+}
+
+#[test]
+fn statistics_of_the_log_and_of_checkpoints_are_one_row_each() {
+    let mut connection = connect();
+    for (query, expected) in [
+        ("SELECT wal_bytes >= 0 AND wal_records >= 0 AND wal_sync_time = 0 FROM pg_stat_wal", "t"),
+        ("SELECT checkpoints_timed + checkpoints_req + buffers_alloc FROM pg_stat_bgwriter", "0"),
+        ("SELECT archived_count + failed_count FROM pg_stat_archiver", "0"),
+        ("SELECT confl_lock FROM pg_stat_database_conflicts WHERE datname = current_database()", "0"),
+        ("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", "f"),
+        ("SELECT count(*) FROM pg_stats", "0"),
+        ("SELECT count(*) FROM pg_stat_replication", "0"),
+        ("SELECT utc_offset FROM pg_timezone_names WHERE name = 'Asia/Tokyo'", "09:00:00"),
+    ] {
+        assert_eq!(one(&mut connection, query), expected, "{query}");
+    }
+}

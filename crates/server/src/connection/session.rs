@@ -81,6 +81,7 @@ impl<'c> Session<'c> {
             wake: Box::new(move || waker.wake()),
             terminate: Box::new(move || peer.upgrade().iter().for_each(|peer| peer.end())),
         });
+        connection.set_encryption(transport.encryption());
         connection.set_process_id(registered.peer.process as i32);
         let mut backend = Backend::new(connection);
         for (name, value) in backend.connection.take_changed_parameters() {

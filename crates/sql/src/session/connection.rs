@@ -3,25 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashMap;
 use heddledb::{Error, Timeout};
 
-use crate::interrupt::{self, Entered, Interrupt};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt::{self, Entered, Interrupt};
 use crate::parse::parse;
 use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::session::Shared;
-use crate::session::cursor::Cursor;
 use crate::session::environment::{SessionEnvironment, now};
 use crate::session::identity::{admit, enter};
 use crate::session::parsed::Parsed;
-use crate::session::pipeline::{Pipeline, PreparedStatements};
+use crate::session::pipeline::Pipeline;
 use crate::session::plan_cache::Templates;
 use crate::session::prepared::Portals;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::row_rules::RowRules;
 use crate::session::run::PlanCache;
-use crate::session::sessions::Activity;
+use crate::session::sessions::{Activity, Encryption};
 use crate::session::statements::KnownCounters;
 use crate::session::transaction::Transaction;
 use crate::types::binary::from_binary;
@@ -79,10 +77,8 @@ pub struct Connection {
     _rules: Arc<RowRules>,
     pub(super) environment: SessionEnvironment,
     pub(crate) transaction: Transaction,
-    pub(super) prepared: PreparedStatements,
     pub(super) pipeline: Pipeline,
     pub(super) portals: Portals,
-    pub(super) cursors: HashMap<String, Cursor>,
     pub(super) plans: PlanCache,
     pub(super) parsed: Parsed,
     pub(super) templates: Templates,
@@ -108,10 +104,8 @@ impl Connection {
             _rules: rules,
             environment,
             transaction,
-            prepared: PreparedStatements::default(),
             pipeline: Pipeline::default(),
             portals: Portals::default(),
-            cursors: HashMap::new(),
             plans: PlanCache::default(),
             parsed: Parsed::default(),
             templates: Templates::default(),
@@ -173,17 +167,17 @@ impl Connection {
             let done = crate::stack::for_text(own.len(), || self.run_statement(statement, own, sink));
             let counters = done.is_ok().then(|| self.counters_of_text(own));
             self.count_statement(started, counters.as_deref());
+            done.map_err(|error| self.failed(shifted(error, text, statement)))?;
+            self.statement_done();
+        }
+        self.close_implicit_block().map_err(|error| self.failed(error))
+    }
+
     /// As [`begin_statement`](Self::begin_statement), for what a client asks of the connection: while the guard lives, this thread
     /// runs the connection's statements.
     pub(super) fn enter_statement(&mut self) -> Entered {
         self.begin_statement();
         interrupt::enter(Some(self.environment.interrupt.clone()))
-    }
-
-            done.map_err(|error| self.failed(shifted(error, text, statement)))?;
-            self.statement_done();
-        }
-        self.close_implicit_block().map_err(|error| self.failed(error))
     }
 
     /// Prepares for a statement: the time, the cancellation, the timeout.
@@ -297,6 +291,11 @@ impl Connection {
     pub fn set_process_id(&mut self, process_id: i32) {
         self.activity.set_process_id(process_id);
         self.environment.process_id = process_id;
+    }
+
+    /// What encrypts the connection to the client: `pg_stat_ssl` shows it.
+    pub fn set_encryption(&mut self, encryption: Option<Encryption>) {
+        self.activity.set_encryption(encryption);
     }
 
     /// What ends this connection's statements from other threads.

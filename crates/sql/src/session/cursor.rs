@@ -15,12 +15,15 @@ use crate::types::Environment;
 
 /// A cursor with its rows.
 pub(crate) struct Cursor {
+    /// The text that declared it, and when.
+    pub text: String,
+    pub declared_at: i64,
     fields: Arc<[Field]>,
     rows: KeptRows,
     /// The row it is on, from 1; 0 is before the first, `rows.len() + 1` behind the last.
     position: usize,
-    hold: bool,
-    scroll: bool,
+    pub hold: bool,
+    pub scroll: bool,
     /// Whether the transaction that declared it has committed.
     held: bool,
 }
@@ -103,7 +106,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
         let name = declare.name.text.clone();
-        if self.cursors.contains_key(&name) {
+        if self.environment.cursors.contains_key(&name) {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
@@ -113,6 +116,8 @@ impl Connection {
         self.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {
+            text: self.activity.texts().0,
+            declared_at: self.environment.statement_start,
             fields: plan.fields.clone(),
             rows,
             position: 0,
@@ -120,13 +125,13 @@ impl Connection {
             scroll: declare.scroll != Some(false),
             held,
         };
-        self.cursors.insert(name, cursor);
+        self.environment.cursors.insert(name, cursor);
         Ok("DECLARE CURSOR")
     }
 
     pub(super) fn fetch(&mut self, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
         let printing = self.environment.printing();
-        let Some(cursor) = self.cursors.get_mut(&fetch.cursor.text) else {
+        let Some(cursor) = self.environment.cursors.get_mut(&fetch.cursor.text) else {
             return self.fetch_from_portal(fetch, sink);
         };
         let backward = match fetch.direction {
@@ -153,10 +158,10 @@ impl Connection {
     pub(super) fn close(&mut self, name: Option<&Name>) -> Result<&'static str> {
         match name {
             None => {
-                self.cursors.clear();
+                self.environment.cursors.clear();
                 Ok("CLOSE CURSOR ALL")
             }
-            Some(name) if self.cursors.remove(&name.text).is_some() => Ok("CLOSE CURSOR"),
+            Some(name) if self.environment.cursors.remove(&name.text).is_some() => Ok("CLOSE CURSOR"),
             Some(name) => Err(no_cursor(&name.text)),
         }
     }

@@ -21,9 +21,11 @@ use crate::run::memory::{Memory, SessionMemory};
 use crate::session::Shared;
 use crate::session::advisory::AdvisoryLocks;
 use crate::session::connection::{Canceller, ConnectOptions};
+use crate::session::cursor::Cursor;
 use crate::session::deferred::Deferred;
 use crate::session::identity::settings_of;
 use crate::session::notifications::Pending;
+use crate::session::pipeline::PreparedStatements;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, Standing, following, sequence_of};
 use crate::session::sessions::{Activity, Sessions};
@@ -98,6 +100,9 @@ pub(crate) struct SessionEnvironment {
     /// What printing needs, by the version of the settings that it was made of.
     pub printing: Option<(u64, Arc<Printing>)>,
     pub memory: Arc<SessionMemory>,
+    /// Statements that were prepared, and cursors, by name.
+    pub prepared: PreparedStatements,
+    pub cursors: HashMap<String, Cursor>,
     /// Large values that the session holds.
     pub large_values: LargeValues,
 }
@@ -158,6 +163,8 @@ impl SessionEnvironment {
             interrupt,
             given: Vec::new(),
             replayed: 0,
+            prepared: PreparedStatements::default(),
+            cursors: HashMap::new(),
             shortage: None,
             set_values: Vec::new(),
             restarted: HashMap::new(),

@@ -75,7 +75,7 @@ pub use result::{
     CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
 pub(crate) use sequences::SHORTAGE;
-pub use sessions::{Notification, Signals};
+pub use sessions::{Encryption, Notification, Signals};
 pub use slow::SlowStatement;
 pub(crate) use transaction::{BodyPoint, SequenceChange};
 

@@ -64,7 +64,7 @@ mod tests {
 
     fn parse(connection: &mut Connection, text: &str, types: &[u32]) -> Arc<Prepared> {
         connection.prepare("", text, types).unwrap_or_else(|error| panic!("{text}: {error}"));
-        connection.prepared.get("").expect("it was prepared").clone()
+        connection.environment.prepared.get("").expect("it was prepared").clone()
     }
 
     #[test]

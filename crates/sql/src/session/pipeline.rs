@@ -37,6 +37,11 @@ impl PreparedStatements {
         }
     }
 
+    /// Those that have a name.
+    pub fn named(&self) -> impl Iterator<Item = (&String, &Arc<Prepared>)> {
+        self.named.iter()
+    }
+
     /// Removes one; whether there was one of this name.
     pub fn remove(&mut self, name: &str) -> bool {
         match name.is_empty() {
@@ -103,7 +108,7 @@ impl Connection {
         }
         let start = statement
             .can_be_replayed()
-            .then(|| Start { prepared: self.prepared.clone(), portals: self.portals.clone() });
+            .then(|| Start { prepared: self.environment.prepared.clone(), portals: self.portals.clone() });
         self.transaction.begin_implicit()?;
         self.pipeline.start = start;
         Ok(())
@@ -114,7 +119,7 @@ impl Connection {
     pub fn rewind_pipeline(&mut self) -> bool {
         let Some(start) = self.pipeline.start.take() else { return false };
         self.fail_transaction();
-        (self.prepared, self.portals) = (start.prepared, start.portals);
+        (self.environment.prepared, self.portals) = (start.prepared, start.portals);
         true
     }
 

@@ -27,6 +27,9 @@ pub(crate) struct Prepared {
     /// None: the text was empty.
     pub statement: Option<Statement>,
     pub text: String,
+    /// When it was prepared, and by which text, if PREPARE has done it.
+    pub prepared_at: i64,
+    pub declared_by: Option<String>,
     pub types: Vec<Option<Type>>,
     /// The types of the parameters of a query inside of it, which EXPLAIN and DECLARE CURSOR have.
     pub inner_types: Arc<[Type]>,
@@ -38,7 +41,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// The types of its parameters.
-    fn parameter_types(&self) -> Arc<[Type]> {
+    pub fn parameter_types(&self) -> Arc<[Type]> {
         self.plan.lock().as_ref().map_or_else(|| self.inner_types.clone(), |plan| plan.parameters.clone())
     }
 }
@@ -152,7 +155,7 @@ impl Connection {
         if name.is_empty()
             && let Some(prepared) = self.parsed_before(text, &types)
         {
-            self.prepared.insert(name, prepared);
+            self.environment.prepared.insert(name, prepared);
             return Ok(());
         }
         let prepared = crate::stack::for_text(text.len(), || self.prepare_text(text, types));
@@ -181,7 +184,16 @@ impl Connection {
         };
         let plan = parking_lot::Mutex::new(None);
         let counters = PreparedCounters::new();
-        let prepared = Prepared { statement, text: text.to_string(), types, inner_types, plan, counters };
+        let prepared = Prepared {
+            statement,
+            text: text.to_string(),
+            prepared_at: self.environment.statement_start,
+            declared_by: None,
+            types,
+            inner_types,
+            plan,
+            counters,
+        };
         self.current_plan(&prepared)?;
         Ok(prepared)
     }
@@ -269,11 +281,11 @@ impl Connection {
     }
 
     fn keep_prepared(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
-        if !name.is_empty() && self.prepared.get(name).is_some() {
+        if !name.is_empty() && self.environment.prepared.get(name).is_some() {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        self.prepared.insert(name, prepared);
+        self.environment.prepared.insert(name, prepared);
         Ok(())
     }
 
@@ -303,7 +315,7 @@ impl Connection {
     }
 
     fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>> {
-        self.prepared.get(name).cloned().ok_or_else(|| no_statement(name))
+        self.environment.prepared.get(name).cloned().ok_or_else(|| no_statement(name))
     }
 
     /// The types of a prepared statement's parameters, and its result's columns; none if it returns no rows.
@@ -369,7 +381,8 @@ impl Connection {
     /// 34000; what binding again says.
     pub fn describe_portal(&mut self, name: &str) -> Result<Option<Fields>> {
         let Some(portal) = self.portals.get(name) else {
-            let cursor = self.cursors.get(name).ok_or_else(|| SqlError::undefined_portal(name))?;
+            let cursor =
+                self.environment.cursors.get(name).ok_or_else(|| SqlError::undefined_portal(name))?;
             return Ok(Some(cursor.fields()));
         };
         let prepared = portal.prepared.clone();
@@ -521,13 +534,13 @@ impl Connection {
 
     /// Forgets a prepared statement; nothing happens if there is none.
     pub fn close_statement(&mut self, name: &str) {
-        self.prepared.remove(name);
+        self.environment.prepared.remove(name);
     }
 
     /// Closes a portal or a cursor; nothing happens if there is none.
     pub fn close_portal(&mut self, name: &str) {
         if self.portals.take(name).is_none() {
-            self.cursors.remove(name);
+            self.environment.cursors.remove(name);
         }
     }
 
@@ -550,8 +563,16 @@ impl Connection {
         let plan = parking_lot::Mutex::new(None);
         let (statement, text) = (Some(statement.clone()), text.to_string());
         let counters = PreparedCounters::new();
-        let prepared =
-            Prepared { statement, text, types: declared, inner_types: Arc::default(), plan, counters };
+        let prepared = Prepared {
+            statement,
+            text,
+            prepared_at: self.environment.statement_start,
+            declared_by: Some(self.activity.texts().0),
+            types: declared,
+            inner_types: Arc::default(),
+            plan,
+            counters,
+        };
         self.current_plan(&prepared)?;
         self.keep_prepared(&name.text, Arc::new(prepared))
     }
@@ -611,10 +632,10 @@ impl Connection {
     pub(super) fn deallocate(&mut self, name: Option<&Name>) -> Result<&'static str> {
         match name {
             None => {
-                self.prepared.clear();
+                self.environment.prepared.clear();
                 Ok("DEALLOCATE ALL")
             }
-            Some(name) if self.prepared.remove(&name.text) => Ok("DEALLOCATE"),
+            Some(name) if self.environment.prepared.remove(&name.text) => Ok("DEALLOCATE"),
             Some(name) => Err(no_statement(&name.text)),
         }
     }

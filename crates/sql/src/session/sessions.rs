@@ -74,6 +74,17 @@ impl Doing {
     ];
 }
 
+/// What encrypts the connection of a session to its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encryption {
+    /// The version of TLS, as OpenSSL names it: `TLSv1.3`.
+    pub version: &'static str,
+    /// The suite.
+    pub cipher: String,
+    /// The length of its key.
+    pub bits: i32,
+}
+
 /// What other sessions can see of a session.
 pub(crate) struct Activity {
     pub number: i32,
@@ -81,6 +92,7 @@ pub(crate) struct Activity {
     pub database: String,
     pub started: i64,
     process_id: AtomicI32,
+    encryption: OnceLock<Encryption>,
     canceller: Canceller,
     signals: OnceLock<Signals>,
     doing: AtomicU8,
@@ -116,6 +128,7 @@ impl Activity {
             database: database.to_string(),
             started,
             process_id: AtomicI32::new(number),
+            encryption: OnceLock::new(),
             signals: OnceLock::new(),
             doing: AtomicU8::new(0),
             statement_start: AtomicI64::new(started),
@@ -137,6 +150,15 @@ impl Activity {
 
     pub fn set_process_id(&self, process_id: i32) {
         self.process_id.store(process_id, Ordering::Relaxed);
+    }
+
+    pub fn set_encryption(&self, encryption: Option<Encryption>) {
+        // Each connection has one owner, which says once what encrypts it.
+        let _ = encryption.map(|encryption| self.encryption.set(encryption));
+    }
+
+    pub fn encryption(&self) -> Option<&Encryption> {
+        self.encryption.get()
     }
 
     pub fn set_signals(&self, signals: Signals) {

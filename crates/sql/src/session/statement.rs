@@ -174,9 +174,9 @@ impl Connection {
         match what {
             "all" => {
                 self.check_no_block("DISCARD ALL")?;
-                self.prepared.clear();
+                self.environment.prepared.clear();
                 self.portals.clear();
-                self.cursors.clear();
+                self.environment.cursors.clear();
                 (self.plans, self.templates, self.parsed) = Default::default();
                 self.environment.set_setting("session_authorization", None, false, false)?;
                 self.environment.settings.reset_all(false)?;
@@ -268,11 +268,11 @@ impl Connection {
             }
             Statement::Fetch(fetch) if !fetch.moves => {
                 let name = &fetch.cursor.text;
-                let cursor = self.cursors.get(name).map(|cursor| cursor.fields().to_vec());
+                let cursor = self.environment.cursors.get(name).map(|cursor| cursor.fields().to_vec());
                 cursor.or_else(|| self.portal_fields(name))
             }
             Statement::Execute { name, .. } => {
-                let prepared = self.prepared.get(&name.text)?;
+                let prepared = self.environment.prepared.get(&name.text)?;
                 let plan = prepared.plan.lock().clone()?;
                 plan.returns.then(|| plan.fields.to_vec())
             }

@@ -376,7 +376,7 @@ impl Connection {
         }
         self.environment.transaction_ended(committed);
         self.portals.clear();
-        self.cursors.retain(|_, cursor| cursor.survives(committed));
+        self.environment.cursors.retain(|_, cursor| cursor.survives(committed));
     }
 
     pub(super) fn begin(&mut self, modes: TransactionModes) -> Result<&'static str> {

@@ -8,7 +8,7 @@
 //! information    information_schema                             definitions  objects as statements of SQL
 //! engine         heddle_*, pg_stat_statements                   monitoring   pg_stat_database, pg_stat_all_tables, …
 //! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
-//! privileges     has_table_privilege, …
+//! privileges     has_table_privilege, …                        session      pg_prepared_statements, pg_cursors, …
 //! ```
 //!
 //! The binder reads a system relation as a call of [`ROWS`] with the relation's oid, so the planner and the executor
@@ -38,6 +38,7 @@ pub(crate) mod privileges;
 mod procedures;
 mod routines;
 mod row;
+mod session;
 mod sizes;
 mod triggers;
 mod types;
@@ -122,6 +123,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_class", classes::classes),
     ("pg_collation", types::collations),
     ("pg_constraint", constraints::rows),
+    ("pg_cursors", session::cursors),
     ("pg_database", cluster::databases),
     ("pg_db_role_setting", cluster::role_settings),
     ("pg_default_acl", cluster::default_acls),
@@ -138,6 +140,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_opclass", types::operator_classes),
     ("pg_operator", procedures::operators),
     ("pg_opfamily", types::operator_families),
+    ("pg_prepared_statements", session::prepared_statements),
     ("pg_proc", procedures::rows),
     ("pg_rewrite", dependencies::rules),
     ("pg_roles", cluster::roles),
@@ -148,12 +151,17 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_stat_activity", cluster::activity),
     ("pg_stat_all_indexes", monitoring::index_rows),
     ("pg_stat_all_tables", monitoring::all_table_rows),
+    ("pg_stat_archiver", monitoring::archiver),
+    ("pg_stat_bgwriter", monitoring::checkpointing),
     ("pg_stat_database", monitoring::databases),
+    ("pg_stat_database_conflicts", monitoring::standby_conflicts),
     ("pg_stat_gssapi", monitoring::gssapi),
+    ("pg_stat_ssl", session::encryption),
     ("pg_stat_statements", engine::statements),
     ("pg_stat_sys_tables", monitoring::system_table_rows),
     ("pg_stat_user_indexes", monitoring::index_rows),
     ("pg_stat_user_tables", monitoring::user_table_rows),
+    ("pg_stat_wal", monitoring::log),
     ("pg_statio_all_indexes", monitoring::index_rows),
     ("pg_statio_all_sequences", monitoring::sequence_blocks),
     ("pg_statio_all_tables", monitoring::all_table_blocks),
@@ -163,6 +171,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_statio_user_tables", monitoring::user_table_blocks),
     ("pg_tables", listings::tables),
     ("pg_tablespace", cluster::tablespaces),
+    ("pg_timezone_names", session::time_zones),
     ("pg_trigger", triggers::rows),
     ("pg_type", types::rows),
     ("pg_user", cluster::users),
