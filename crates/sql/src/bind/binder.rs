@@ -72,6 +72,8 @@ pub(crate) struct VisibleCte {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CteState {
     Whole,
+    /// In its non-recursive term, where it may not be named.
+    Initial,
     /// In its recursive term, where it may be named once.
     Recursive,
     /// A statement that writes without RETURNING.
@@ -115,6 +117,8 @@ pub(crate) struct Scope {
     pub outer_direct_arguments: Vec<BoundExpr>,
     /// Whether a set-returning function was met.
     pub set_returning: bool,
+    /// The expression being bound that takes no set-returning functions: CASE or COALESCE.
+    pub refuses_sets: Option<&'static str>,
     /// The view that the statement writes, if it writes one.
     pub written: Option<std::rc::Rc<crate::bind::view::WrittenView>>,
 }
@@ -140,6 +144,7 @@ impl Scope {
             direct_arguments: Vec::new(),
             outer_direct_arguments: Vec::new(),
             set_returning: false,
+            refuses_sets: None,
             written: None,
         }
     }

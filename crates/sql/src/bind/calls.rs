@@ -224,13 +224,35 @@ impl Binder<'_> {
     }
 
     fn set_returning_call(&mut self, call: ResolvedCall, at: At) -> Result<BoundExpr> {
-        let clause = self.scope().clause;
-        if !clause.allows_sets() {
-            let message = format!("set-returning functions are not allowed in {}", clause.name());
-            return Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        self.scope().set_returning = true;
+        self.note_set_returning(at)?;
         Ok(BoundExpr::SetReturning { function: call.function, args: call.args, ty: call.result })
+    }
+
+    /// Notes that the query calls a set-returning function, where it may.
+    pub(super) fn note_set_returning(&mut self, at: At) -> Result<()> {
+        let scope = self.scope();
+        let place = match scope.refuses_sets {
+            _ if !scope.clause.allows_sets() => scope.clause.name(),
+            Some(place) => place,
+            None => {
+                scope.set_returning = true;
+                return Ok(());
+            }
+        };
+        let message = format!("set-returning functions are not allowed in {place}");
+        Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message))
+    }
+
+    /// Binds a part of a query where no set-returning function may stand.
+    pub(super) fn without_sets<T>(
+        &mut self,
+        place: &'static str,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let outer = self.scope().refuses_sets.replace(place);
+        let result = bind(self);
+        self.scope().refuses_sets = outer;
+        result
     }
 
     /// A call in FROM: its function and arguments.

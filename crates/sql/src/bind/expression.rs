@@ -60,7 +60,9 @@ impl Binder<'_> {
                 self.quantified_query(operand, operator, query, *all, at)
             }
             ExprKind::Case { operand, arms, otherwise } => {
-                self.case(operand.as_deref(), arms, otherwise.as_deref(), at)
+                let case =
+                    |binder: &mut Self| binder.case(operand.as_deref(), arms, otherwise.as_deref(), at);
+                self.without_sets("CASE", case)
             }
             ExprKind::Call(call) => self.call(call, at),
             ExprKind::Cast { operand, ty } => self.cast(operand, ty, at),
@@ -72,7 +74,7 @@ impl Binder<'_> {
         let at = expr.at;
         match &expr.kind {
             ExprKind::Coalesce(operands) => {
-                let operands = self.exprs(operands)?;
+                let operands = self.without_sets("COALESCE", |binder| binder.exprs(operands))?;
                 let (operands, ty) = self.unify(operands, "COALESCE", at)?;
                 Ok(BoundExpr::Coalesce { operands, ty })
             }

@@ -159,6 +159,13 @@ impl Binder<'_> {
                 let message = format!("WITH query \"{}\" does not have a RETURNING clause", name.last());
                 return Err(self.error(name.at(), SqlState::FEATURE_NOT_SUPPORTED, message));
             }
+            if cte.state == CteState::Initial {
+                let message = format!(
+                    "recursive reference to query \"{}\" must not appear within its non-recursive term",
+                    name.last()
+                );
+                return Err(self.error(name.at(), SqlState::INVALID_RECURSION, message));
+            }
             *self.cte_references.entry(cte.id).or_default() += 1;
             return self.relation_item(
                 name.last(),
@@ -369,7 +376,7 @@ impl Binder<'_> {
         let mut columns: Vec<BoundColumn> = if !declared.is_empty() {
             self.declared_columns(declared)?
         } else if resolved.function.columns.is_empty() {
-            vec![plain_column(&own_name, resolved.result)]
+            vec![plain_column(out_column(name).unwrap_or(&own_name), resolved.result)]
         } else {
             resolved.function.columns.iter().map(|(name, ty)| plain_column(name, *ty)).collect()
         };
@@ -650,6 +657,12 @@ fn position_of(item: &TableRef) -> At {
         }
         TableRef::Query { at, .. } | TableRef::Function { at, .. } | TableRef::Join { at, .. } => *at,
     }
+}
+
+/// What PostgreSQL names the column of a function's rows with an OUT parameter: an alias of the function does not change it.
+fn out_column(function: &str) -> Option<&'static str> {
+    let elements = ["json_array_elements", "jsonb_array_elements"];
+    elements.contains(&function.trim_end_matches("_text")).then_some("value")
 }
 
 /// A column without a modifier that is no table's.

@@ -534,7 +534,10 @@ impl Binder<'_> {
         id: crate::bind::tree::CteId,
         at: At,
     ) -> Result<Option<(BoundQuery, BoundQuery, Vec<BoundColumn>)>> {
+        let name = cte.name.text.clone();
+        self.scope().ctes.push(VisibleCte { id, name, columns: Vec::new(), state: CteState::Initial });
         let mut initial = self.body(left)?;
+        self.scope().ctes.pop();
         let known: Vec<Type> = initial
             .columns
             .iter()

@@ -210,12 +210,7 @@ impl Binder<'_> {
         if !routine.is_set {
             return Ok(BoundExpr::Call { function, args, ty });
         }
-        let clause = self.scope().clause;
-        if !clause.allows_sets() {
-            let message = format!("set-returning functions are not allowed in {}", clause.name());
-            return Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        self.scope().set_returning = true;
+        self.note_set_returning(at)?;
         Ok(BoundExpr::SetReturning { function, args, ty })
     }
 

@@ -135,7 +135,8 @@ impl Binder<'_> {
         self.over_row(table, target, |binder| binder.in_clause(clause, |binder| binder.expr(&expr)))
     }
 
-    /// The table's generated columns, cast to their types; of those that depend on `changed`, if given.
+    /// The table's generated columns, cast to their types; if `changed` is given, of those that depend on it or are in it: they
+    /// were set to DEFAULT.
     pub fn generated(
         &mut self,
         table: &Arc<Table>,
@@ -159,7 +160,9 @@ impl Binder<'_> {
                 let value = binder.in_clause(Clause::Generated, |binder| binder.expr(&expr))?;
                 binder.assigned(value, column.ty, column.modifier, &column.name, 0)
             })?;
-            if changed.is_none_or(|changed| depends_on(&value, target, changed)) {
+            let is_changed =
+                |changed: &[usize]| changed.contains(&position) || depends_on(&value, target, changed);
+            if changed.is_none_or(is_changed) {
                 generated.push((position, value));
             }
         }

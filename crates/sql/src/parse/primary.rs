@@ -210,6 +210,7 @@ impl Parser<'_> {
     /// Whether a type with a string behind it may stand here.
     fn may_be_typed_literal(&self) -> bool {
         matches!(self.peek(1), TokenKind::Text(_))
+            || (self.is_mark(1, "(") && matches!(self.peek(4), TokenKind::Text(_)))
             || self.is_one_of(&[
                 "double",
                 "time",

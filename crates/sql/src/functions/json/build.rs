@@ -54,6 +54,11 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         |_, v| change(v, if v[3].bool() { Change::SetOrCreate } else { Change::Set }),
     ),
     scalar(
+        "jsonb_set_lax(jsonb_in jsonb, path text[], replacement jsonb, create_if_missing bool = true, null_value_treatment text = 'use_json_null') jsonb",
+        set_lax,
+    )
+    .nullable(),
+    scalar(
         "jsonb_insert(jsonb_in jsonb, path text[], replacement jsonb, insert_after bool = false) jsonb",
         |_, v| change(v, if v[3].bool() { Change::InsertAfter } else { Change::InsertBefore }),
     ),
@@ -268,6 +273,34 @@ fn change(v: &[Value], change: Change) -> Result<Value> {
     }
     let new = if change == Change::Delete { &Jsonb::Null } else { v[2].as_jsonb() };
     change_at(value, &path.values, 0, new, change).map(Value::jsonb)
+}
+
+/// `jsonb_set`, but what a NULL as the new value does is said by the last argument.
+fn set_lax(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+    let [target, path, new, create, treatment] = v else { return Ok(Value::Null) };
+    if target.is_null() || path.is_null() || create.is_null() {
+        return Ok(Value::Null);
+    }
+    let set = if create.bool() { Change::SetOrCreate } else { Change::Set };
+    if !new.is_null() {
+        return change(v, set);
+    }
+    match if treatment.is_null() { "" } else { treatment.str() } {
+        "use_json_null" => change(&[target.clone(), path.clone(), Value::jsonb(Jsonb::Null)], set),
+        "delete_key" => change(v, Change::Delete),
+        "return_target" => Ok(target.clone()),
+        "raise_exception" => {
+            let message = "JSON value must not be null";
+            let error = SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message);
+            let detail = "Exception was raised because null_value_treatment is \"raise_exception\".";
+            let hint = "To avoid, either change the null_value_treatment argument or ensure that an SQL NULL is not passed.";
+            Err(error.with_detail(detail).with_hint(hint))
+        }
+        _ => {
+            let message = "null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \"raise_exception\"";
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
 }
 
 fn change_at(value: &Jsonb, path: &[Value], depth: usize, new: &Jsonb, change: Change) -> Result<Jsonb> {

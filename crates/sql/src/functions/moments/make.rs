@@ -30,7 +30,8 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
         let zone = &c.formats().time_zone;
         age(utc_to_local(v[0].timestamptz(), zone)?, utc_to_local(v[1].timestamptz(), zone)?)
             .map(Value::Interval)
-    }),
+    })
+    .stable(),
     scalar("age(timestamp) interval", |c, v| age(today(c)?, v[0].timestamp()).map(Value::Interval)).stable(),
     scalar("age(timestamptz) interval", |c, v| {
         let then = utc_to_local(v[0].timestamptz(), &c.formats().time_zone)?;
@@ -91,6 +92,17 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     }),
     scalar("timezone(interval, timestamptz) timestamp", |_, v| {
         shifted(v[1].timestamptz(), v[0].interval(), 1).map(Value::Timestamp)
+    }),
+    scalar("timezone(text, timetz) timetz", |c, v| {
+        let zone = zone::zone_by_name(v[0].str())?;
+        let now = c.environment.statement_start();
+        Ok(rezoned(&v[1], zone::offset_at(now, &zone)))
+    })
+    .volatile(),
+    scalar("timezone(interval, timetz) timetz", |_, v| {
+        // Within a day of either side of it, which the check of months and days lets through.
+        let seconds = shifted(0, v[0].interval(), 1)? / SECOND;
+        Ok(rezoned(&v[1], seconds as i32))
     }),
     scalar("overlaps(timestamp, timestamp, timestamp, timestamp) bool", |_, v| Ok(overlaps(v))).nullable(),
     scalar("overlaps(timestamptz, timestamptz, timestamptz, timestamptz) bool", |_, v| Ok(overlaps(v)))
@@ -228,6 +240,13 @@ fn shifted(micros: i64, interval: Interval, sign: i64) -> Result<i64> {
         .checked_add(offset)
         .ok_or_else(datetime::timestamp_out_of_range)
         .and_then(datetime::check_timestamp)
+}
+
+/// A `timetz` in the zone so many seconds east of Greenwich.
+fn rezoned(value: &Value, east: i32) -> Value {
+    let Value::Timetz(time, west) = *value else { return Value::Null };
+    let moved = time + (i64::from(west) + i64::from(east)) * SECOND;
+    Value::Timetz(moved.rem_euclid(DAY), -east)
 }
 
 /// OVERLAPS of periods of which some are given by a start and a length.
