@@ -60,6 +60,7 @@ fn allocations(rounds: u64, mut round: impl FnMut()) -> u64 {
 fn the_hot_path_allocates_as_little_as_it_should() {
     assert_eq!(allocations(10, || drop(std::hint::black_box(Box::new(7)))), 10, "the counter counts");
     reading_one_record_allocates_nothing();
+    an_autocommit_access_of_a_session_copies_no_write();
     tell_of_a_debit_credit_like_call();
 }
 
@@ -85,6 +86,18 @@ fn reading_one_record_allocates_nothing() {
             assert_eq!((by_name, by_handle, missing), (0, 0, 0), "{partitions} partitions");
         }
     }
+}
+
+fn an_autocommit_access_of_a_session_copies_no_write() {
+    const ROWS: i64 = 1_000;
+    let db = in_memory(Options::default());
+    let table = accounts(&db, ROWS);
+    let mut session = db.session().expect("a session");
+    let made = allocations(5, || {
+        let written = session.run(|tx| (0..ROWS).try_for_each(|id| tx.add(&table, key![id], "balance", 1)));
+        assert_eq!(written, Ok(()));
+    });
+    assert!(made < 5 * ROWS as u64 / 2, "{made} allocations");
 }
 
 /// Not asserted, only reported: a call like debit-credit's, as a worker makes it.

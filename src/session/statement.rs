@@ -25,7 +25,7 @@ use crate::session::schema::{self, Redefined};
 use crate::storage::session_buffer::{AccessWrites, Comparison, Key, Observed, RangeRead, SessionBuffer};
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
-use crate::storage::write_set::{CarriedWrite, WriteSet};
+use crate::storage::write_set::WriteSet;
 use crate::transaction::Tx;
 
 /// Why an access stopped before its end.
@@ -156,12 +156,17 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             return stop(&mut self.stop, Stop::Conflict);
         }
         let value = ran?;
-        let writes = attempt.written(access);
-        access.buffer.check_size(&writes)?;
-        if let Some(wanted) = unreserved(access, &touched, &writes) {
+        let wanted = if self.is_single {
+            // The attempt commits what it has written: nothing is kept.
+            unreserved(access, &touched, |look| attempt.find_written(access, look))
+        } else {
+            self.fresh.writes = attempt.written(access);
+            access.buffer.check_size(&self.fresh.writes)?;
+            unreserved(access, &touched, |look| self.fresh.writes.find(look))
+        };
+        if let Some(wanted) = wanted {
             return stop(&mut self.stop, Stop::Reserved(wanted));
         }
-        self.fresh.writes = writes;
         self.value = Some(value);
         Ok(())
     }
@@ -328,9 +333,17 @@ fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
     touched
 }
 
+/// Looks at a write: the table's number, the key, whether a row comes in, and whether it is another write to the same key.
+type LookAtWrite<'l> = dyn FnMut(u32, &[u8], bool, bool) -> Option<ReservedKey> + 'l;
+
 /// Reserves the keys that must be: those that come in, and rows that were both read and written, in either order: a rival
 /// that does the same could only fail at its end. The first that another session has.
-fn unreserved(access: &SessionAccess, touched: &[Touched<'_>], writes: &AccessWrites) -> Option<ReservedKey> {
+/// `find` looks at what the access has written.
+fn unreserved(
+    access: &SessionAccess,
+    touched: &[Touched<'_>],
+    find: impl FnOnce(&mut LookAtWrite<'_>) -> Option<ReservedKey>,
+) -> Option<ReservedKey> {
     let buffer = &access.buffer;
     let is_read = |table: u32, key: &[u8]| {
         let now = touched.binary_search_by(|one| (one.table, one.key).cmp(&(table, key)));
@@ -341,13 +354,9 @@ fn unreserved(access: &SessionAccess, touched: &[Touched<'_>], writes: &AccessWr
         let identity = buffer.core(table).records_identity();
         (!access.control.try_reserve_of_many(identity, key)).then(|| (identity, key.into()))
     };
-    let mut last: Option<(u32, &[u8])> = None;
-    let written = writes.iter().find_map(|(table, key, write)| {
-        let is_again = last.replace((table, key)) == Some((table, key));
-        let is_wanted = match write {
-            CarriedWrite::Insert(_) if buffer.has_contended_keys(table) => true,
-            _ => !is_again && !buffer.core(table).is_internal() && is_read(table, key),
-        };
+    let written = find(&mut |table, key, is_insert, is_again| {
+        let is_contended = is_insert && buffer.has_contended_keys(table);
+        let is_wanted = is_contended || !is_again && !buffer.core(table).is_internal() && is_read(table, key);
         if is_wanted { reserve(table, key) } else { None }
     });
     written.or_else(|| {

@@ -129,12 +129,14 @@ impl AccessWrites {
         }
     }
 
-    /// Each write, with the number of its table and its key.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], &CarriedWrite)> {
-        let mut start = 0;
-        self.writes.iter().map(move |(write, table, end)| {
+    /// Looks at each write until something is found: the table's number, the key, whether a row comes in, and whether it is another
+    /// write to the same key.
+    pub(crate) fn find<R>(&self, look: &mut dyn FnMut(u32, &[u8], bool, bool) -> Option<R>) -> Option<R> {
+        let (mut start, mut last) = (0, None);
+        self.writes.iter().find_map(|(write, table, end)| {
             let key = &self.keys[std::mem::replace(&mut start, *end)..*end];
-            (*table, key, write)
+            let is_again = last.replace((*table, key)) == Some((*table, key));
+            look(*table, key, matches!(write, CarriedWrite::Insert(_)), is_again)
         })
     }
 }
@@ -634,7 +636,13 @@ mod tests {
         append(&mut buffer, b"a", set(1));
         let mut writes = AccessWrites::default();
         writes.push(1, b"a", [set(2), set(3)].into_iter());
-        assert_eq!(writes.iter().count(), 2);
+        let mut found = Vec::new();
+        let look = &mut |table, key: &[u8], is_insert, is_again| {
+            found.push((table, key.to_vec(), is_insert, is_again));
+            None::<()>
+        };
+        assert!(writes.find(look).is_none());
+        assert_eq!(found, [(1, b"a".to_vec(), false, false), (1, b"a".to_vec(), false, true)]);
         buffer.append(writes);
         append(&mut buffer, b"a", set(4));
         assert!(buffer.writes_table(other.id()));

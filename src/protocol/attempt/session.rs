@@ -30,7 +30,7 @@ use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::versions::Found;
 use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
-use crate::storage::write_set::{CarriedWrite, Effect, Mark};
+use crate::storage::write_set::{CarriedWrite, Effect, Mark, WriteSet};
 use crate::types::key::EncodedKey;
 
 /// What an attempt asks of the session that it runs for.
@@ -618,8 +618,35 @@ impl<'a> Attempt<'a> {
 
     /// What the attempt has written besides what the session had.
     pub(crate) fn written(&self, session: &SessionAccess) -> AccessWrites {
-        let writes = &self.workspace.borrow().writes;
         let mut written = AccessWrites::default();
+        self.find_record(session, |writes, table, key, position, carried| {
+            written.push(table, key, writes.carry_out(position, carried));
+            None::<()>
+        });
+        written
+    }
+
+    /// Looks at what the attempt has written besides what the session had, until something is found: the table's number, the key,
+    /// whether a row comes in, and whether it is another write to the same key.
+    pub(crate) fn find_written<R>(
+        &self,
+        session: &SessionAccess,
+        look: &mut dyn FnMut(u32, &[u8], bool, bool) -> Option<R>,
+    ) -> Option<R> {
+        self.find_record(session, |writes, table, key, position, carried| {
+            let mut inserts = writes.inserts(position, carried).enumerate();
+            inserts.find_map(|(at, is_insert)| look(table, key, is_insert, at > 0))
+        })
+    }
+
+    /// Looks at the written records until something is found: the table's number, the key, the position, and how many of the
+    /// writes the session had.
+    fn find_record<R>(
+        &self,
+        session: &SessionAccess,
+        mut look: impl FnMut(&WriteSet, u32, &[u8], usize, usize) -> Option<R>,
+    ) -> Option<R> {
+        let writes = &self.workspace.borrow().writes;
         let mut table = None;
         for (position, touched) in writes.touched().iter().enumerate() {
             let core = touched.table();
@@ -634,9 +661,12 @@ impl<'a> Attempt<'a> {
                 true => 0,
                 false => session.notes.carried.get(&touched.record).map_or(0, |&carried| carried as usize),
             };
-            written.push(number, self.key_of(touched.record), writes.carry_out(position, carried));
+            let found = look(writes, number, self.key_of(touched.record), position, carried);
+            if found.is_some() {
+                return found;
+            }
         }
-        written
+        None
     }
 
     /// The key of a record that the attempt has touched.

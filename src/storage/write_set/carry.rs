@@ -67,6 +67,11 @@ impl WriteSet {
         })
     }
 
+    /// Of each write to the record at `position`, without the first `skip` ones, whether a whole row comes in.
+    pub(crate) fn inserts(&self, position: usize, skip: usize) -> impl Iterator<Item = bool> {
+        self.chain(position).skip(skip).map(|kind| matches!(kind, Kind::Insert { .. }))
+    }
+
     /// The row whose words begin at `start`.
     fn carry_row_out(&self, layout: &RowLayout, start: usize) -> Box<[u8]> {
         let mut words: smallvec::SmallVec<[u64; 32]> = self.words[start..start + layout.words()].into();
