@@ -44,15 +44,32 @@ impl<'k> KeyBuilder<'k> {
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
         match (value.into(), self.kinds.get(self.columns)) {
             // The usual component, without a call.
-            (ValueRef::Int(int), Some(kind)) if kind.encode(self.key, int) => {}
-            (value, Some(_)) => self.table.encode_key_column(self.key, self.columns, value)?,
-            (_, None) => return self.too_many(),
+            (ValueRef::Int(int), Some(kind)) if kind.encode(self.key, int) => {
+                self.count();
+                Ok(())
+            }
+            (value, _) => self.push_any(value),
         }
+    }
+
+    /// As [`push`](Self::push), of any value. Apart, so that the usual component needs nothing of the stack.
+    #[inline(never)]
+    fn push_any(&mut self, value: ValueRef<'_>) -> Result<()> {
+        if self.columns == self.kinds.len() {
+            return self.too_many();
+        }
+        self.table.encode_key_column(self.key, self.columns, value)?;
+        self.count();
+        Ok(())
+    }
+
+    /// Counts a column that has its value now.
+    #[inline]
+    fn count(&mut self) {
         self.columns += 1;
         if self.columns == 1 {
             self.first = self.key.len() as u16;
         }
-        Ok(())
     }
 
     #[cold]

@@ -275,7 +275,7 @@ impl Routine for Registered {
     ) -> Result<()> {
         self.check_schema(attempt)?;
         if let [all] = *self.phase_ends {
-            let call = Running { attempt, args, values: &Values::NONE, gathered };
+            let call = Running { attempt, args, values: Values::none(), gathered };
             return self.run_actions(0..all, &call, footprint, found);
         }
         self.run_phases(attempt, args, footprint, found, gathered)

@@ -48,16 +48,21 @@ impl EncodedKey {
         self.append(&[byte]);
     }
 
+    /// Appends a number of bytes that is known at compile time, if there is room in place. Whether there was.
+    #[inline(always)]
+    pub(crate) fn append_in_place<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
+        let start = usize::from(self.length);
+        let Some(room) = self.short.get_mut(start..start + N) else { return false };
+        room.copy_from_slice(bytes);
+        self.length += N as u8;
+        true
+    }
+
     /// Appends a number of bytes that is known at compile time: the usual case, without a call.
     #[inline]
     pub(crate) fn append<const N: usize>(&mut self, bytes: &[u8; N]) {
-        let start = usize::from(self.length);
-        match self.short.get_mut(start..start + N) {
-            Some(room) => {
-                room.copy_from_slice(bytes);
-                self.length += N as u8;
-            }
-            None => self.extend_from_slice(bytes),
+        if !self.append_in_place(bytes) {
+            self.extend_from_slice(bytes);
         }
     }
 

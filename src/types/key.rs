@@ -204,18 +204,15 @@ impl KeyKind {
         }
     }
 
-    /// Appends an integer, as [`encode_component`] does, if it is one that the column takes. Whether it was.
+    /// Appends an integer, as [`encode_component`] does, if it is one that the column takes and there is room for it in place.
+    /// Whether it was appended.
     #[inline(always)]
     pub(crate) fn encode(self, key: &mut EncodedKey, int: i64) -> bool {
         match self {
-            KeyKind::Int64 => key.append(&flip_64(int)),
-            KeyKind::Int32 => match i32::try_from(int) {
-                Ok(int) => key.append(&flip_32(int)),
-                Err(_) => return false,
-            },
-            KeyKind::Other => return false,
+            KeyKind::Int64 => key.append_in_place(&flip_64(int)),
+            KeyKind::Int32 => i32::try_from(int).is_ok_and(|int| key.append_in_place(&flip_32(int))),
+            KeyKind::Other => false,
         }
-        true
     }
 }
 

@@ -54,7 +54,7 @@ impl Body for FirstPhase<'_> {
         let parts = self.routine.parts();
         for number in self.range.clone() {
             let found = parts.find(self.footprint, number, attempt.guard());
-            parts.run(attempt, (self.args, &Values::NONE, self.footprint), number, found, &gathered)?;
+            parts.run(attempt, (self.args, Values::none(), self.footprint), number, found, &gathered)?;
         }
         self.values.take(&mut gathered.borrow_mut().fresh);
         match attempt.take_fault() {
