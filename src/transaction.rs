@@ -24,6 +24,9 @@ use crate::types::IntoKey;
 use crate::types::key::EncodedKey;
 use crate::types::{DataType, OrderedTuple, TupleType, ValueRef};
 
+/// New values by their columns' positions.
+type Changes<'v> = SmallVec<[(usize, ValueRef<'v>); 8]>;
+
 /// How many of many keys are looked up at a time.
 const AT_ONCE: usize = 16;
 
@@ -302,7 +305,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         let core = self.attempt.hold(table.core())?;
         let key = core.encode_key_of_row(values)?;
         let of_key = core.definition().key();
-        let changes: SmallVec<[(usize, ValueRef<'_>); 8]> = values
+        let changes: Changes<'_> = values
             .iter()
             .copied()
             .enumerate()
@@ -341,7 +344,9 @@ impl<'t, 'a> Tx<'t, 'a> {
         changes: &[(N, ValueRef<'v>)],
     ) -> Result<()> {
         let table = self.attempt.hold(table.core())?;
-        update_by_key(self.attempt, (table, key.into_key().as_ref()), &positions(table, changes)?)
+        let mut positions = Changes::new();
+        put_positions(table, changes, &mut positions)?;
+        update_by_key(self.attempt, (table, key.into_key().as_ref()), &positions)
     }
 
     /// Deletes a row. Whether there was one.
@@ -582,12 +587,7 @@ fn update_by_key<'a>(
     (table, values): (&'a TableCore, &[ValueRef<'_>]),
     changes: &[(usize, ValueRef<'_>)],
 ) -> Result<()> {
-    at(table, values, |target| match *changes {
-        [(column, ValueRef::Int(value))] if attempt.change_int_of(target, column, IntChange::Set(value)) => {
-            Ok(())
-        }
-        _ => update_at(attempt, target, changes),
-    })
+    at(table, values, |target| update_at(attempt, target, changes))
 }
 
 #[inline(always)]
@@ -631,16 +631,20 @@ pub(crate) fn update<'a, N: ColumnName>(
     target: &Target<'_, 'a>,
     changes: &[(N, ValueRef<'_>)],
 ) -> Result<()> {
-    update_at(attempt, target, &positions(target.table, changes)?)
+    let mut positions = Changes::new();
+    put_positions(target.table, changes, &mut positions)?;
+    update_at(attempt, target, &positions)
 }
 
 /// As `update`, by the columns' positions.
-#[inline]
 fn update_at<'a>(
     attempt: &Attempt<'a>,
     target: &Target<'_, 'a>,
     changes: &[(usize, ValueRef<'_>)],
 ) -> Result<()> {
+    if attempt.set_ints(target, changes) {
+        return Ok(());
+    }
     attempt.update(target, changes).or_else(|refused| evaluator::update(attempt, target, changes, refused))
 }
 
@@ -649,13 +653,18 @@ pub(crate) fn delete<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Resu
     attempt.delete(target).or_else(|refused| evaluator::delete(attempt, target, refused))
 }
 
-/// New values by their columns' positions.
+/// Puts new values there, which is empty, by their columns' positions.
 #[inline]
-fn positions<'v, N: ColumnName>(
+fn put_positions<'v, N: ColumnName>(
     table: &TableCore,
     changes: &[(N, ValueRef<'v>)],
-) -> Result<SmallVec<[(usize, ValueRef<'v>); 8]>> {
-    changes.iter().map(|(name, value)| Ok((position(table, name)?, *value))).collect()
+    into: &mut Changes<'v>,
+) -> Result<()> {
+    // In a loop: collecting results would move the list twice.
+    for (name, value) in changes {
+        into.push((position(table, name)?, *value));
+    }
+    Ok(())
 }
 
 /// Buffers an operation on the column at this position.

@@ -73,6 +73,7 @@ enum Step {
 enum Do {
     Look,
     Set(usize, i64),
+    SetAll(Vec<(usize, i64)>),
     Operate(usize, Operation, i64),
 }
 
@@ -83,6 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
     let does = prop_oneof![
         3 => Just(Do::Look),
         2 => (column.clone(), number.clone()).prop_map(|(column, value)| Do::Set(column, value)),
+        2 => prop::collection::vec((column.clone(), number.clone()), 0..4).prop_map(Do::SetAll),
         3 => (column, prop::sample::select(Operation::ALL), number.clone())
             .prop_map(|(column, operation, operand)| Do::Operate(column, operation, operand)),
     ];
@@ -115,6 +117,13 @@ struct Row<'r, 'a> {
 impl Row<'_, '_> {
     fn does(&self, what: &Do) -> String {
         match *what {
+            Do::SetAll(ref changes) => {
+                let changes: Vec<_> =
+                    changes.iter().map(|&(column, value)| (column, ValueRef::Int(value))).collect();
+                let usual = || self.attempt.set_ints(&self.target, &changes).then_some(());
+                let generally = || self.attempt.update(&self.target, &changes);
+                format!("{:?}", self.usually(usual).map_or_else(generally, Ok))
+            }
             Do::Look => {
                 let at_once = self.usually(|| self.attempt.row_at_once(self.target.table, self.target.found));
                 let row = at_once.map_or_else(|| self.attempt.get(&self.target), |row| Ok(Some(row)));
@@ -287,6 +296,28 @@ fn closures_change_integers_the_usual_way_and_nothing_else() {
 }
 
 #[test]
+fn several_integers_are_set_the_usual_way_together_or_not_at_all() {
+    let plain = Do::SetAll(vec![(1, 7), (2, 8), (3, 9)]);
+    let count = |step: Step| run(Way::Usual, &TRACKED, &[step]).1;
+    let act = |mode, what: &Do| count(Step::Act(1, mode, true, vec![what.clone()]));
+    let close = |what: &Do| count(Step::Close(1, vec![what.clone()]));
+    assert_eq!((act(Mode::Write, &plain), close(&plain)), (1, 1));
+    assert_eq!((act(Mode::Read, &plain), act(Mode::Commute, &plain)), (0, 0));
+    for others in [
+        vec![],
+        vec![(1, 7), (INDEXED, 8)],
+        vec![(1, 7), (2, i64::MAX)],
+        vec![(1, 7), (TEXT, 8)],
+        vec![(1, 7), (0, 8)],
+    ] {
+        let others = Do::SetAll(others);
+        assert_eq!((act(Mode::Write, &others), close(&others)), (0, 0), "{others:?}");
+    }
+    assert_eq!(count(Step::Close(DELETED, vec![plain.clone()])), 0);
+    assert_eq!(count(Step::Close(MISSING, vec![plain])), 0);
+}
+
+#[test]
 fn a_closure_within_a_footprint_is_checked_by_its_key() {
     let (rig, guard) = (rig(), pin());
     let mut slot_guard = rig.store.worker_contexts().take();
@@ -300,6 +331,7 @@ fn a_closure_within_a_footprint_is_checked_by_its_key() {
     for Reference { key, hash, .. } in [&declared, &other] {
         let target = Target { table: &rig.table, key, hash: *hash, found: None, declared: false };
         assert!(!attempt.change_int_of(&target, 1, IntChange::Set(7)), "left to the general way");
+        assert!(!attempt.set_ints(&target, &[(1, ValueRef::Int(7))]), "this, too");
         assert_eq!(attempt.update(&target, &[(1, ValueRef::Int(7))]).is_ok(), *key == declared.key);
     }
 }
