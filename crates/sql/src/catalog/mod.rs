@@ -41,7 +41,7 @@ use crate::types::{FIRST_USER_OID, Modifier, Type};
 pub(crate) const PUBLIC: &str = "public";
 
 /// PostgreSQL's oid of the schema `public`.
-const PUBLIC_OID: u32 = 2200;
+pub(crate) const PUBLIC_OID: u32 = 2200;
 
 /// All objects of one moment.
 #[derive(Clone, Debug)]

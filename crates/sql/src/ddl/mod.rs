@@ -9,6 +9,7 @@
 //! view           CREATE VIEW
 //! objects        sequences, schemas, enums           drop          DROP, TRUNCATE
 //! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
+//! rename_schema  ALTER SCHEMA … RENAME TO
 //! on_commit      temporary tables that a commit empties or drops
 //! comments       COMMENT ON
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
@@ -36,6 +37,7 @@ mod keys;
 mod materialized;
 mod objects;
 mod on_commit;
+mod rename_schema;
 pub(crate) mod routine;
 mod set_schema;
 mod trigger;

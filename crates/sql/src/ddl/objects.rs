@@ -250,11 +250,7 @@ impl Connection {
         };
         let own_name = self.environment().role_name(owner);
         let name = name.map_or(own_name.as_str(), |name| name.text.as_str());
-        if name.starts_with("pg_") || name == "information_schema" {
-            let message = format!("unacceptable schema name \"{name}\"");
-            let detail = "The prefix \"pg_\" is reserved for system schemas.";
-            return Err(SqlError::new(SqlState::RESERVED_NAME, message).with_detail(detail));
-        }
+        check_schema_name(name)?;
         if catalog.schema(name).is_some() {
             let message = format!("schema \"{name}\" already exists");
             if !tolerant {
@@ -416,7 +412,7 @@ impl Connection {
             ObjectKind::View => "ALTER VIEW",
             ObjectKind::Sequence => "ALTER SEQUENCE",
             ObjectKind::Domain => return self.rename_domain(name, to),
-            ObjectKind::Schema => return Err(SqlError::unsupported("renaming schemas is not supported")),
+            ObjectKind::Schema => return self.rename_schema(name.last(), to),
             _ => "ALTER TABLE",
         };
         let Some(relation) = self.relation_to_alter(name, if_exists)? else { return Ok(tag) };
@@ -427,4 +423,14 @@ impl Connection {
         self.rename_relation(&relation, to)?;
         Ok(tag)
     }
+}
+
+/// Refuses the names of system schemas.
+pub(super) fn check_schema_name(name: &str) -> Result<()> {
+    if !name.starts_with("pg_") && name != "information_schema" {
+        return Ok(());
+    }
+    let message = format!("unacceptable schema name \"{name}\"");
+    let detail = "The prefix \"pg_\" is reserved for system schemas.";
+    Err(SqlError::new(SqlState::RESERVED_NAME, message).with_detail(detail))
 }

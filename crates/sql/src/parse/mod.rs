@@ -103,6 +103,11 @@ pub(crate) fn named_columns(text: &str, columns: &[&str]) -> Vec<usize> {
     Parser::new(text).map_or(Vec::new(), |parser| parser.named_columns(columns))
 }
 
+/// Whether a text of the catalog's names a schema before a point, or a name in it in a string.
+pub(crate) fn names_schema(text: &str, schema: &str) -> bool {
+    Parser::new(text).is_ok_and(|parser| parser.names_schema(schema))
+}
+
 /// The names in a query that may be relations': those behind FROM, JOIN and commas. Names of common table expressions and
 /// of columns may be among them.
 pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {

@@ -197,6 +197,16 @@ impl<'t> Parser<'t> {
         found
     }
 
+    /// Whether a point follows this name anywhere, in a string, too.
+    pub fn names_schema(&self, schema: &str) -> bool {
+        self.tokens.windows(2).any(|pair| match &pair[0].kind {
+            TokenKind::Word(word) => word == schema && pair[1].kind == TokenKind::Mark("."),
+            TokenKind::Quoted(name) => name == schema && pair[1].kind == TokenKind::Mark("."),
+            TokenKind::Text(text) => text.strip_prefix(schema).is_some_and(|rest| rest.starts_with('.')),
+            _ => false,
+        })
+    }
+
     /// The names that parentheses follow.
     pub fn called_names(&self) -> Vec<String> {
         let called = self.tokens.windows(2).filter(|pair| pair[1].kind == TokenKind::Mark("("));
