@@ -63,6 +63,28 @@ fn definitions_and_rows_survive_a_restart() {
 }
 
 #[test]
+fn a_renamed_schema_survives_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    let open = || Database::open(&path, Options::default()).expect("a database");
+    let database = open();
+    let mut connection = connect(&Sql::new(&database).expect("SQL"));
+    connection
+        .query(
+            "create schema old; create type old.mood as enum ('sad', 'ok'); create table old.t (id int primary key, m old.mood);
+             create function old.one() returns int language sql as 'select 1'; insert into old.t values (7, 'ok');
+             set search_path to old; create view v as select * from t; alter schema old rename to new; create schema old",
+        )
+        .expect("the definitions are right");
+    drop(connection);
+    database.close().expect("it closes");
+    let mut connection = connect(&Sql::new(&open()).expect("SQL"));
+    assert_eq!(rows(&mut connection, "select t.id, v.m, new.one() from new.t, new.v"), ["7 ok 1"]);
+    assert_eq!(rows(&mut connection, "select 'sad'::new.mood"), ["sad"]);
+    assert_eq!(state(&mut connection, "select * from old.t"), SqlState::UNDEFINED_TABLE);
+}
+
+#[test]
 fn tables_of_the_engine_are_tables_of_sql() {
     use heddledb::{DataType, TableDefinition, row};
     let database = Database::in_memory_with(Options::default().durability(Durability::None))

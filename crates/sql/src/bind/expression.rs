@@ -334,8 +334,9 @@ impl Binder<'_> {
     }
 
     fn jsonb_subscript(&mut self, value: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
-        let index = if index.ty() == Type::Unknown { self.implicit(index, Type::Text, at)? } else { index };
-        self.operator("->", value, index, at)
+        let step = self.jsonb_step(index, at)?;
+        let steps = BoundExpr::Array { elements: vec![step], ty: Type::array_of(Type::Text) };
+        self.operator("#>", value, steps, at)
     }
 
     fn slice(
@@ -347,6 +348,9 @@ impl Binder<'_> {
     ) -> Result<BoundExpr> {
         let array = self.expr(operand)?;
         let ty = array.ty();
+        if ty == Type::Jsonb {
+            return Err(self.no_jsonb_slices(at));
+        }
         if !ty.is_array() {
             let message = format!(
                 "cannot subscript type {} because it does not support subscripting",

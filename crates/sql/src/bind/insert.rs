@@ -16,10 +16,18 @@ use crate::catalog::rights::{INSERT, UPDATE};
 use crate::catalog::{ColumnOrigin, Index, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    At, ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
+    At, ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, InsertColumn, Query, QueryBodySyntax,
 };
 use crate::rewrite::implies;
 use crate::types::Type;
+
+/// What a value is given for.
+#[derive(Clone, Copy)]
+struct Given<'s> {
+    column: usize,
+    /// The part of the column, if it is not the whole.
+    part: Option<&'s Expr>,
+}
 
 impl Binder<'_> {
     pub fn insert(&mut self, insert: &Insert) -> Result<BoundStatement> {
@@ -39,7 +47,8 @@ impl Binder<'_> {
         let (target, entry) = self.written_entry(&written, insert.alias.as_ref());
         let columns = self.insert_columns(&table, &insert.columns)?;
         let given = if insert.source.is_some() { &columns[..] } else { &[] };
-        self.requires_write(target, INSERT, Some(given));
+        let given: Vec<usize> = given.iter().map(|given| given.column).collect();
+        self.requires_write(target, INSERT, Some(&given));
         let source = self.new_relation();
         let query = match &insert.source {
             Some(query) => Some(self.insert_source(
@@ -85,23 +94,32 @@ impl Binder<'_> {
     }
 
     /// The columns that values are given for: those named, or all.
-    fn insert_columns(&mut self, table: &Table, names: &[Name]) -> Result<Vec<usize>> {
-        if names.is_empty() {
-            return Ok(match &self.scope().written {
+    fn insert_columns<'s>(&mut self, table: &Table, named: &'s [InsertColumn]) -> Result<Vec<Given<'s>>> {
+        if named.is_empty() {
+            let columns = match &self.scope().written {
                 Some(view) => view.table_columns(),
                 None => (0..table.visible().len()).collect(),
-            });
+            };
+            return Ok(columns.into_iter().map(|column| Given { column, part: None }).collect());
         }
-        let mut columns = Vec::with_capacity(names.len());
-        for name in names {
+        let mut columns: Vec<Given<'s>> = Vec::with_capacity(named.len());
+        for InsertColumn { name, part } in named {
             let column = self.written_column(table, name)?;
-            if columns.contains(&column) {
+            let is_twice =
+                |other: &Given<'_>| other.column == column && (part.is_none() || other.part.is_none());
+            if columns.iter().any(is_twice) {
                 let message = format!("column \"{}\" specified more than once", name.text);
                 return Err(self.error(name.at, SqlState::DUPLICATE_COLUMN, message));
             }
-            columns.push(column);
+            columns.push(Given { column, part: part.as_ref() });
         }
         Ok(columns)
+    }
+
+    /// The type of what is given for a column, or for a part of it.
+    fn given_type(&self, table: &Table, given: Given<'_>) -> Result<Type> {
+        let column = &table.columns[given.column];
+        given.part.map_or(Ok(column.ty), |part| self.type_of_part(column, part))
     }
 
     /// The rows to be inserted: VALUES take the columns' types, and may say DEFAULT.
@@ -109,7 +127,7 @@ impl Binder<'_> {
         &mut self,
         query: &Query,
         table: &Arc<Table>,
-        columns: &[usize],
+        columns: &[Given<'_>],
         named: bool,
         overriding: Option<bool>,
     ) -> Result<BoundQuery> {
@@ -127,16 +145,13 @@ impl Binder<'_> {
             _ => {
                 let mut bound = self.query_with_unknowns(query)?;
                 self.check_width(bound.columns.len(), columns.len(), named, query.at)?;
-                let types: Vec<Type> = bound
-                    .columns
-                    .iter()
-                    .zip(columns)
-                    .map(
-                        |(found, &column)| {
-                            if found.ty == Type::Unknown { table.columns[column].ty } else { found.ty }
-                        },
-                    )
-                    .collect();
+                let mut types = Vec::with_capacity(columns.len());
+                for (found, &given) in bound.columns.iter().zip(columns) {
+                    types.push(match found.ty {
+                        Type::Unknown => self.given_type(table, given)?,
+                        ty => ty,
+                    });
+                }
                 self.convert_columns(&mut bound, &types, query.at)?;
                 bound
             }
@@ -160,7 +175,7 @@ impl Binder<'_> {
         &mut self,
         rows: &[Vec<Expr>],
         table: &Arc<Table>,
-        columns: &[usize],
+        columns: &[Given<'_>],
         named: bool,
         overriding: Option<bool>,
         id: RelationId,
@@ -178,25 +193,30 @@ impl Binder<'_> {
             }
             self.check_width(width, columns.len(), named, row.get(columns.len()).map_or(at, |expr| expr.at))?;
             let mut cells = Vec::with_capacity(width);
-            for (expr, &column) in row.iter().zip(columns) {
-                cells.push(self.insert_cell(expr, table, column, overriding)?);
+            for (expr, &given) in row.iter().zip(columns) {
+                cells.push(self.insert_cell(expr, table, given, overriding)?);
             }
             bound.push(cells);
         }
-        let names = (1..=width).zip(columns).map(|(number, &column)| {
-            crate::bind::from::plain_column(&format!("column{number}"), table.columns[column].ty)
-        });
-        Ok(plain_query(id, QueryBody::Values(bound), names.collect()))
+        let mut names = Vec::with_capacity(width);
+        for (number, &given) in (1..=width).zip(columns) {
+            let ty = self.given_type(table, given)?;
+            names.push(crate::bind::from::plain_column(&format!("column{number}"), ty));
+        }
+        Ok(plain_query(id, QueryBody::Values(bound), names))
     }
 
     fn insert_cell(
         &mut self,
         expr: &Expr,
         table: &Arc<Table>,
-        column: usize,
+        given: Given<'_>,
         overriding: Option<bool>,
     ) -> Result<BoundExpr> {
-        let column = &table.columns[column];
+        let column = &table.columns[given.column];
+        if let Some(part) = given.part {
+            return self.in_clause(Clause::Values, |binder| binder.value_of_part(column, part, expr));
+        }
         let generated = matches!(column.origin, ColumnOrigin::Generated(_));
         if expr.kind == ExprKind::Default {
             return if generated { Ok(BoundExpr::null(column.ty)) } else { self.default_value(column) };
@@ -213,7 +233,7 @@ impl Binder<'_> {
     fn insert_values(
         &mut self,
         table: &Arc<Table>,
-        given: &[usize],
+        given: &[Given<'_>],
         query: Option<&BoundQuery>,
         source: RelationId,
         overriding: Option<bool>,
@@ -221,12 +241,27 @@ impl Binder<'_> {
         let typed = query.is_some_and(|query| matches!(query.body, QueryBody::Values(_)));
         let mut values = Vec::with_capacity(table.columns.len());
         for (position, column) in table.columns.iter().enumerate() {
-            let from = given.iter().position(|&column| column == position);
+            let from = given.iter().position(|given| given.column == position);
             let (Some(number), Some(query)) = (from, query) else {
                 values.push(self.default_value(column)?);
                 continue;
             };
-            let value = BoundExpr::Column { relation: source, column: number, ty: query.columns[number].ty };
+            let column_of = |number: usize| {
+                let ty = query.columns[number].ty;
+                BoundExpr::Column { relation: source, column: number, ty }
+            };
+            if given[number].part.is_some() {
+                let mut whole = BoundExpr::null(column.ty);
+                for (number, part) in given.iter().enumerate().filter(|(_, given)| given.column == position) {
+                    let Some(part) = part.part else { continue };
+                    let wanted = self.type_of_part(column, part)?;
+                    let value = self.assigned(column_of(number), wanted, column.modifier, &column.name, 0)?;
+                    whole = self.in_clause(Clause::Insert, |binder| binder.with_part(whole, value, part))?;
+                }
+                values.push(whole);
+                continue;
+            }
+            let value = column_of(number);
             if typed {
                 values.push(value);
                 continue;

@@ -1,23 +1,25 @@
-//! Assignments to elements and slices of arrays: `SET a[1] = 5, a[3:4] = '{7,8}'`.
+//! Assignments to parts of columns: `SET a[1] = 5, a[3:4] = '{7,8}', j['key'][0] = '1'`.
 //!
 //! # Invariants
-//! - The column gets a new array: a call of `heddle_set_element` or `heddle_set_slice` over the array before it. Several
-//!   assignments to parts of one column are calls inside of each other, in their order.
+//! - The column gets a new value: a call of `heddle_set_element`, `heddle_set_slice` or `heddle_set_path` over the value before
+//!   it. Several assignments to parts of one column are calls inside of each other, in their order.
 //!
-//! Source: PostgreSQL 15, `transformAssignmentIndirection` in `parse_target.c`.
+//! Source: PostgreSQL 15, `transformAssignmentIndirection` in `parse_target.c`, `jsonbsubs.c`.
 
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::tree::BoundExpr;
-use crate::catalog::Table;
-use crate::error::{Result, SqlState};
-use crate::parse::syntax::{Expr, ExprKind, Name};
-use crate::types::{Type, Value};
+use crate::catalog::{Column, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{At, Expr, ExprKind, Name};
+use crate::types::cast::CastContext;
+use crate::types::{Modifier, Type, Value};
 
 /// The names of the functions.
 const ELEMENT: &str = "heddle_set_element";
 const SLICE: &str = "heddle_set_slice";
+const PATH: &str = "heddle_set_path";
 
 /// What stands in one pair of brackets.
 struct Bounds<'e> {
@@ -58,19 +60,6 @@ impl Binder<'_> {
     ) -> Result<()> {
         let position = self.settable(name, table)?;
         let column = &table.columns[position];
-        let Some(element) = column.ty.element() else {
-            let message = format!(
-                "cannot subscript type {} because it does not support subscripting",
-                self.type_text(column.ty)
-            );
-            return Err(match column.ty {
-                Type::Jsonb => self.unsupported(part.at, "assigning to a part of a jsonb is not supported"),
-                _ => self.error(part.at, SqlState::DATATYPE_MISMATCH, message),
-            });
-        };
-        if value.kind == ExprKind::Default {
-            return Err(self.unsupported(value.at, "cannot set an array element to DEFAULT"));
-        }
         let known = bound.iter().position(|(known, _)| *known == position);
         let before = match known {
             Some(known) if !is_part(&bound[known].1) => {
@@ -80,8 +69,52 @@ impl Binder<'_> {
             Some(known) => bound[known].1.clone(),
             None => self.before(name)?,
         };
+        let given = self.value_of_part(column, part, value)?;
+        let call = self.with_part(before, given, part)?;
+        match known {
+            Some(known) => bound[known].1 = call,
+            None => bound.push((position, call)),
+        }
+        Ok(())
+    }
+
+    /// The value that is assigned to a part of a column, of the part's type.
+    pub(super) fn value_of_part(&mut self, column: &Column, part: &Expr, value: &Expr) -> Result<BoundExpr> {
+        let wanted = self.type_of_part(column, part)?;
+        if value.kind == ExprKind::Default {
+            return Err(self.unsupported(value.at, "cannot set an array element to DEFAULT"));
+        }
+        let given = self.expr(value)?;
+        self.assigned(given, wanted, column.modifier, &column.name, value.at)
+    }
+
+    /// The type of a part of a column.
+    pub(super) fn type_of_part(&self, column: &Column, part: &Expr) -> Result<Type> {
+        match column.ty {
+            Type::Jsonb => Ok(Type::Jsonb),
+            array if brackets(part).iter().any(|bracket| bracket.is_slice) && array.is_array() => Ok(array),
+            ty => ty.element().ok_or_else(|| {
+                let message = format!(
+                    "cannot subscript type {} because it does not support subscripting",
+                    self.type_text(ty)
+                );
+                self.error(part.at, SqlState::DATATYPE_MISMATCH, message)
+            }),
+        }
+    }
+
+    /// A column's value before, with a part replaced.
+    pub(super) fn with_part(
+        &mut self,
+        before: BoundExpr,
+        given: BoundExpr,
+        part: &Expr,
+    ) -> Result<BoundExpr> {
         let brackets = brackets(part);
         let is_slice = brackets.iter().any(|bracket| bracket.is_slice);
+        if before.ty() == Type::Jsonb {
+            return self.with_path(before, given, &brackets, part);
+        }
         let (mut lowers, mut uppers) = (Vec::new(), Vec::new());
         for bracket in &brackets {
             // Beside a slice, an index alone counts as one from 1.
@@ -89,20 +122,54 @@ impl Binder<'_> {
             lowers.push(if bracket.is_slice { self.bound_of_slice(bracket.lower)? } else { one });
             uppers.push(self.bound_of_slice(bracket.upper)?);
         }
-        let wanted = if is_slice { column.ty } else { element };
-        let given = self.expr(value)?;
-        let given = self.assigned(given, wanted, column.modifier, &column.name, value.at)?;
         let indexes = |elements| BoundExpr::Array { elements, ty: Type::Int4.array().unwrap_or(Type::Int4) };
-        let call = if is_slice {
-            self.call_named(SLICE, vec![before, given, indexes(lowers), indexes(uppers)], part.at)?
+        if is_slice {
+            self.call_named(SLICE, vec![before, given, indexes(lowers), indexes(uppers)], part.at)
         } else {
-            self.call_named(ELEMENT, vec![before, given, indexes(uppers)], part.at)?
-        };
-        match known {
-            Some(known) => bound[known].1 = call,
-            None => bound.push((position, call)),
+            self.call_named(ELEMENT, vec![before, given, indexes(uppers)], part.at)
         }
-        Ok(())
+    }
+
+    fn with_path(
+        &mut self,
+        before: BoundExpr,
+        given: BoundExpr,
+        brackets: &[Bounds<'_>],
+        part: &Expr,
+    ) -> Result<BoundExpr> {
+        let (mut steps, mut begins_with_index) = (Vec::with_capacity(brackets.len()), false);
+        for bracket in brackets {
+            let (Some(index), false) = (bracket.upper, bracket.is_slice) else {
+                return Err(self.no_jsonb_slices(part.at));
+            };
+            let step = self.expr(index)?;
+            begins_with_index |= steps.is_empty() && matches!(step.ty(), Type::Int2 | Type::Int4);
+            steps.push(self.jsonb_step(step, index.at)?);
+        }
+        let steps = BoundExpr::Array { elements: steps, ty: Type::array_of(Type::Text) };
+        let is_index = BoundExpr::constant(Value::Bool(begins_with_index), Type::Bool);
+        self.call_named(PATH, vec![before, given, steps, is_index], part.at)
+    }
+
+    /// A subscript of a `jsonb` as a step of a path: a key, or an index.
+    pub(super) fn jsonb_step(&mut self, step: BoundExpr, at: At) -> Result<BoundExpr> {
+        match step.ty() {
+            Type::Int2 | Type::Int4 => {
+                self.coerce(step, Type::Text, Modifier::NONE, CastContext::Explicit, at)
+            }
+            Type::Unknown | Type::Text | Type::Varchar | Type::Bpchar | Type::Name => {
+                self.implicit(step, Type::Text, at)
+            }
+            ty => {
+                let message = format!("subscript type {} is not supported", self.type_text(ty));
+                let hint = "jsonb subscript must be coercible to either integer or text.";
+                Err(self.error(at, SqlState::DATATYPE_MISMATCH, message).with_hint(hint))
+            }
+        }
+    }
+
+    pub(super) fn no_jsonb_slices(&self, at: At) -> SqlError {
+        self.error(at, SqlState::DATATYPE_MISMATCH, "jsonb subscript does not support slices")
     }
 
     /// A bound of a slice, or an index: NULL for one that is left out, which no slice has otherwise.
@@ -122,11 +189,11 @@ impl Binder<'_> {
         let column = self.scope().entries.first().and_then(|target| {
             target.columns.iter().find(|column| column.name == name.text).map(|column| column.expr.clone())
         });
-        column.ok_or_else(|| crate::error::SqlError::internal("an assigned column is not visible"))
+        column.ok_or_else(|| SqlError::internal("an assigned column is not visible"))
     }
 }
 
 /// Whether an assigned value is an assignment to a part.
 fn is_part(value: &BoundExpr) -> bool {
-    matches!(value, BoundExpr::Call { function, .. } if matches!(function.name, ELEMENT | SLICE))
+    matches!(value, BoundExpr::Call { function, .. } if matches!(function.name, ELEMENT | SLICE | PATH))
 }

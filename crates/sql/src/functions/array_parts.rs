@@ -23,26 +23,37 @@ fn array_or_empty(context: &FunctionContext<'_>, value: &Value) -> ArrayValue {
     }
 }
 
+/// The subscripts of an assignment. The binder always gives them; a call by name may give NULL.
+pub(super) fn subscripts<'v>(value: &'v Value, what: &str) -> Result<&'v [Value]> {
+    match value {
+        Value::Array(subscripts) => Ok(&subscripts.values),
+        _ => Err(no_subscript(what)),
+    }
+}
+
+/// A subscript of an assignment is NULL (22004).
+pub(super) fn no_subscript(what: &str) -> SqlError {
+    let message = format!("{what} subscript in assignment must not be null");
+    SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message)
+}
+
 fn set_element(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let index = |value: &Value| match value {
         Value::Int4(index) => Ok(*index),
-        _ => {
-            let message = "array subscript in assignment must not be null";
-            Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message))
-        }
+        _ => Err(no_subscript("array")),
     };
-    let indexes: Vec<i32> = v[2].as_array().values.iter().map(index).collect::<Result<_>>()?;
+    let indexes: Vec<i32> = subscripts(&v[2], "array")?.iter().map(index).collect::<Result<_>>()?;
     array_or_empty(context, &v[0]).with_element(&indexes, v[1].clone(), context.environment).map(Value::array)
 }
 
 fn set_slice(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let array = array_or_empty(context, &v[0]);
     let Value::Array(source) = &v[1] else { return Ok(Value::array(array)) };
-    let bounds = |value: &Value| -> Vec<Option<i32>> {
+    let bounds = |value: &Value| -> Result<Vec<Option<i32>>> {
         let bound = |value: &Value| if let Value::Int4(bound) = value { Some(*bound) } else { None };
-        value.as_array().values.iter().map(bound).collect()
+        Ok(subscripts(value, "array")?.iter().map(bound).collect())
     };
-    with_slice(&array, (&bounds(&v[2]), &bounds(&v[3])), source, context.environment).map(Value::array)
+    with_slice(&array, (&bounds(&v[2])?, &bounds(&v[3])?), source, context.environment).map(Value::array)
 }
 
 fn too_small() -> SqlError {

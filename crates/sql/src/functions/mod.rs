@@ -34,5 +34,6 @@ pub use definition::{
     Accumulator, AggregateKind, Frame, Function, FunctionContext, FunctionKind, Rows, ScalarFunction,
     Volatility, WindowPartition,
 };
+pub(crate) use json::with_path;
 pub use registry::{all_functions, all_operators, functions_named, operators_named};
 pub use spreading::spreading;

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    Assignment, ConflictClause, ConflictTargetSyntax, Delete, Expr, ExprKind, Insert, Merge,
-    MergeActionSyntax, MergeWhen, Name, ObjectName, Query, SelectItem, Statement, Update, With,
+    Assignment, At, ConflictClause, ConflictTargetSyntax, Delete, Expr, ExprKind, Insert, InsertColumn,
+    Merge, MergeActionSyntax, MergeWhen, Name, ObjectName, Query, SelectItem, Statement, Update, With,
 };
 
 impl Parser<'_> {
@@ -39,7 +39,12 @@ impl Parser<'_> {
         let alias = if self.accept("as") { Some(self.name()?) } else { None };
         let mut columns = Vec::new();
         if self.is_mark(0, "(") && !self.starts_query_in_parentheses() {
-            columns = self.names_in_parentheses()?;
+            columns = self.in_parentheses(|parser| {
+                let at = parser.position();
+                let name = parser.name()?;
+                let part = parser.part_of(&name, at)?;
+                Ok(InsertColumn { name, part })
+            })?;
         }
         let overriding = self.overriding()?;
         let source =
@@ -108,14 +113,20 @@ impl Parser<'_> {
                 .error(self.position(), crate::error::SqlState::FEATURE_NOT_SUPPORTED, message)
                 .with_hint("Assign a whole new value to the column."));
         }
+        let part = self.part_of(&column, at)?;
+        self.expect_operator("=")?;
+        let value = self.expression()?;
+        Ok(Assignment { columns: vec![column], row: false, part, value, at })
+    }
+
+    /// The brackets behind a column that is written.
+    fn part_of(&mut self, column: &Name, at: At) -> Result<Option<Expr>> {
         let mut part = None;
         while self.is_mark(0, "[") {
             let whole = Expr { kind: ExprKind::Column(vec![column.clone()]), at, height: 1 };
             part = Some(self.subscript(part.unwrap_or(whole), at)?);
         }
-        self.expect_operator("=")?;
-        let value = self.expression()?;
-        Ok(Assignment { columns: vec![column], row: false, part, value, at })
+        Ok(part)
     }
 
     /// The table of UPDATE, DELETE, MERGE and its alias.

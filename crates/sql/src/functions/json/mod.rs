@@ -4,8 +4,10 @@
 //! convert   values as JSON                 raw     parts of `json` texts, as they were written
 //! access    members, elements, paths       build   documents of values, changed documents
 //! sets      documents as rows             records  objects as rows of declared columns
+//! assign    documents with a part replaced
 //! ```
 
+mod assign;
 mod build;
 pub(super) mod convert;
 mod paths;
@@ -15,8 +17,10 @@ mod sets;
 
 use super::definition::Definition;
 
+pub(crate) use assign::with_path;
+
 /// The tables of functions.
 pub(super) const FUNCTIONS: &[&[Definition]] =
-    &[paths::FUNCTIONS, build::FUNCTIONS, sets::FUNCTIONS, records::FUNCTIONS];
+    &[paths::FUNCTIONS, build::FUNCTIONS, sets::FUNCTIONS, records::FUNCTIONS, assign::FUNCTIONS];
 /// The tables of operators.
 pub(super) const OPERATORS: &[&[Definition]] = &[paths::OPERATORS, build::OPERATORS];

@@ -8,13 +8,21 @@ pub(crate) struct Insert {
     pub with: Option<With>,
     pub table: ObjectName,
     pub alias: Option<Name>,
-    pub columns: Vec<Name>,
+    pub columns: Vec<InsertColumn>,
     /// `OVERRIDING SYSTEM VALUE` (true) or `USER VALUE` (false).
     pub overriding: Option<bool>,
     /// `None`: DEFAULT VALUES.
     pub source: Option<Box<Query>>,
     pub on_conflict: Option<ConflictClause>,
     pub returning: Vec<SelectItem>,
+}
+
+/// A column that INSERT names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InsertColumn {
+    pub name: Name,
+    /// `column[…]…`, where an element or a slice is given.
+    pub part: Option<Expr>,
 }
 
 /// ON CONFLICT.

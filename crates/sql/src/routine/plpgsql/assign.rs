@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::catalog::ResultColumn;
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::with_path;
 use crate::routine::plpgsql::interpret::{Interpreter, is_row_of_trigger};
 use crate::routine::plpgsql::statements::single_row;
 use crate::routine::plpgsql::tree::{Into, RowType, Target, VariableKind};
@@ -29,7 +30,7 @@ impl Interpreter<'_, '_> {
     pub(super) fn assign_at(
         &mut self,
         target: &Target,
-        subscripts: &[i32],
+        subscripts: &[Value],
         value: Value,
         ty: Type,
     ) -> Result<()> {
@@ -137,44 +138,72 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
-    /// The subscripts of a target. They are computed before the value that is assigned.
-    pub(super) fn subscripts(&mut self, target: &Target) -> Result<Vec<i32>> {
+    /// The subscripts of a target: integers, or texts where it is a `jsonb`. They are computed before the value that is
+    /// assigned.
+    pub(super) fn subscripts(&mut self, target: &Target) -> Result<Vec<Value>> {
+        let is_jsonb = !target.is_variable() && matches!(self.current(target), Ok((_, Type::Jsonb)));
+        let what = if is_jsonb { "jsonb" } else { "array" };
         let mut subscripts = Vec::with_capacity(target.subscripts.len());
         for subscript in &target.subscripts {
-            match self.evaluate_as(subscript, Type::Int4)? {
-                Value::Int4(subscript) => subscripts.push(subscript),
-                _ => {
-                    let message = "array subscript in assignment must not be null";
+            let (value, from) = self.evaluate(subscript)?;
+            let ty = match (is_jsonb, from) {
+                (false, _) | (true, Type::Int2 | Type::Int4) => Type::Int4,
+                (true, Type::Unknown | Type::Text | Type::Varchar | Type::Bpchar | Type::Name) => Type::Text,
+                (true, other) => {
+                    let name = self.execution.environment.catalog.type_display(other);
+                    let message = format!("subscript type {name} is not supported");
+                    let hint = "jsonb subscript must be coercible to either integer or text.";
+                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
+                }
+            };
+            match convert(self.execution.environment, value, from, ty, Modifier::NONE)? {
+                Value::Null => {
+                    let message = format!("{what} subscript in assignment must not be null");
                     return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
                 }
+                value => subscripts.push(value),
             }
         }
         Ok(subscripts)
     }
 
-    /// `array[subscript] := value`, of a variable or of a field.
+    /// `value[subscript] := value`, of a variable or of a field.
     fn assign_element(
         &mut self,
         target: &Target,
-        subscripts: &[i32],
+        subscripts: &[Value],
         value: Value,
         from: Type,
     ) -> Result<()> {
         let (current, ty) = self.current(target)?;
+        let plain = Target { slot: target.slot, field: target.field.clone(), subscripts: Vec::new() };
+        if ty == Type::Jsonb {
+            let value = convert(self.execution.environment, value, from, ty, Modifier::NONE)?;
+            let begins_with_index = matches!(subscripts, [Value::Int4(_), ..]);
+            let step = |subscript: &Value| match subscript {
+                Value::Int4(index) => Value::text(index.to_string()),
+                key => key.clone(),
+            };
+            let steps: Vec<Value> = subscripts.iter().map(step).collect();
+            let environment = &mut *self.execution.environment;
+            let document = with_path(&current, &value, &steps, begins_with_index, environment)?;
+            environment.note_value(&document)?;
+            return self.assign_at(&plain, &[], document, ty);
+        }
         let Some(element) = ty.element() else {
             let name = self.execution.environment.catalog.type_display(ty);
             let message = format!("cannot subscript type {name} because it does not support subscripting");
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
         };
         let value = convert(self.execution.environment, value, from, element, Modifier::NONE)?;
+        let subscripts: Vec<i32> = subscripts.iter().map(Value::int4).collect();
         let environment = &mut *self.execution.environment;
         let array = match &current {
-            Value::Array(array) => array.with_element(subscripts, value, environment)?,
-            _ => ArrayValue::empty(element).with_element(subscripts, value, environment)?,
+            Value::Array(array) => array.with_element(&subscripts, value, environment)?,
+            _ => ArrayValue::empty(element).with_element(&subscripts, value, environment)?,
         };
         let array = Value::array(array);
         environment.note_value(&array)?;
-        let plain = Target { slot: target.slot, field: target.field.clone(), subscripts: Vec::new() };
         self.assign_at(&plain, &[], array, ty)
     }
 

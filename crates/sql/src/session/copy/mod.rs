@@ -20,8 +20,8 @@ use heddledb_transfer::csv::Lines;
 use crate::catalog::{Column, ColumnOrigin};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    Alias, Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
-    Select, SelectItem, Statement, TableRef,
+    Alias, Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, InsertColumn, Name, Query,
+    QueryBodySyntax, Select, SelectItem, Statement, TableRef,
 };
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
@@ -215,7 +215,7 @@ impl Connection {
             with: None,
             table: table.clone(),
             alias: None,
-            columns: names,
+            columns: names.into_iter().map(|name| InsertColumn { name, part: None }).collect(),
             overriding: Some(true),
             source: Some(Box::new(source)),
             on_conflict: None,
