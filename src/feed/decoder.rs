@@ -102,9 +102,10 @@ impl Decoder {
         let now = self.table_now(store, id)?;
         let definition = now.definition().of_version(version);
         let definition = definition.ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })?;
-        let table = match now.row_version() == version {
+        // With NULL bits: a column that cannot be NULL now may have been before.
+        let table = match now.row_version() == version && now.layout().has_null_bits() {
             true => now.clone(),
-            false => Arc::new(now.redefined(definition).0),
+            false => Arc::new(now.redefined_with_null_bits(definition)),
         };
         self.tables.insert((id, version), (now, table.clone()));
         Ok(table)

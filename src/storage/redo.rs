@@ -230,11 +230,13 @@ pub(crate) enum LoggedChange {
 }
 
 /// Reads the changes of one transaction, one after the other.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     /// The schema version of the change whose head was read last.
     version: u64,
+    /// Whether the change that was skipped last has a NULL.
+    met_null: bool,
 }
 
 /// The head of a change: what it does, and to which record.
@@ -248,7 +250,7 @@ pub(crate) struct ChangeHead<'a> {
 impl<'a> Reader<'a> {
     /// Over the changes of one transaction.
     pub(crate) fn new(changes: &'a [u8]) -> Self {
-        Reader { rest: changes, version: SCHEMA_VERSION }
+        Reader { rest: changes, version: SCHEMA_VERSION, met_null: false }
     }
 
     /// How many bytes are left.
@@ -299,6 +301,11 @@ impl<'a> Reader<'a> {
     /// one.
     pub(crate) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Whether the change that was skipped last has a NULL.
+    pub(crate) fn met_null(&self) -> bool {
+        self.met_null
     }
 
     /// How many columns the row has whose head was read last.
@@ -353,6 +360,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The bytes are no redo of this table.
     pub(crate) fn skip(&mut self, change: LoggedChange, table: &TableCore) -> Result<()> {
+        self.met_null = false;
         let layout = table.layout();
         let columns = match change {
             LoggedChange::Gone => 0,
@@ -369,7 +377,7 @@ impl<'a> Reader<'a> {
 
     fn skip_column(&mut self, data_type: &DataType) -> Result<()> {
         match self.byte()? {
-            NULL => {}
+            NULL => self.met_null = true,
             VALUE => drop(self.value(data_type)?),
             OPERANDS => {
                 for _ in 0..self.number()? {

@@ -126,7 +126,8 @@ impl TableCore {
                 table: Arc::new(Self::index_table(store, slabs, id, index)),
             })
             .collect();
-        Self::with_indexes(Self::bare(store, slabs, (id, Arc::default()), definition), secondary)
+        let nulls = RowLayout::nulls_of_first(&definition);
+        Self::with_indexes(Self::bare(store, slabs, (id, Arc::default()), (definition, nulls)), secondary)
     }
 
     /// A table with these secondary indexes, which its definition lists.
@@ -162,10 +163,10 @@ impl TableCore {
         store: u64,
         slabs: &Arc<Slabs>,
         (id, extensions): (TableId, Arc<Extensions>),
-        definition: TableDefinition,
+        (definition, nulls): (TableDefinition, Option<usize>),
     ) -> TableCore {
         let kind = definition.primary_index;
-        let layout = Arc::new(RowLayout::of_records(&definition, &extensions));
+        let layout = Arc::new(RowLayout::of_records(&definition, nulls, &extensions));
         TableCore {
             store,
             id,
@@ -199,7 +200,8 @@ impl TableCore {
             .column("primary key", DataType::Bytes)
             .primary_key(["primary key"])
             .primary_index(PrimaryIndex::Ordered);
-        let mut table = Self::bare(store, slabs, (id, Arc::default()), definition);
+        let nulls = RowLayout::nulls_of_first(&definition);
+        let mut table = Self::bare(store, slabs, (id, Arc::default()), (definition, nulls));
         table.internal = true;
         table
     }

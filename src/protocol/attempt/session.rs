@@ -258,7 +258,7 @@ fn read_as_of<'a>(
     (part, layout): (Part, &RowLayout),
     copy: &mut [u64],
 ) -> Result<u64> {
-    let copy = if part == Part::Row { copy } else { &mut [] };
+    let copy = if part == Part::Row { &mut copy[..layout.words()] } else { &mut [] };
     Ok(match attempt.store.versions().read(layout, record, attempt.as_of(), copy) {
         Found::Row(epoch) => Stamp::new(epoch, 0).present(),
         Found::Nothing(epoch) => Stamp::new(epoch, 0).absent(),
