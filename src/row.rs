@@ -34,8 +34,8 @@ impl<'tx> Row<'tx> {
         Ok(self.value(position(self.table, column)?))
     }
 
-    /// The word of a column whose values take one word: an integer, a time since its epoch, or the digits of a decimal of up to 18
-    /// digits. None: it is NULL. Of columns of other types the result means nothing.
+    /// The word of a column whose values take one word: a boolean (1: true), an integer, a time since its epoch, or the digits of a
+    /// decimal of up to 18 digits. None: it is NULL. Of columns of other types the result means nothing.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`].

@@ -54,7 +54,11 @@ impl<'v> Part<'v> {
 fn as_stored(ty: Type, value: &Value) -> Option<ValueRef<'_>> {
     match (ty, value) {
         (Type::Int8, Value::Int8(value)) => Some(ValueRef::Int(*value)),
-        (Type::Int4, Value::Int4(value)) => Some(ValueRef::Int(i64::from(*value))),
+        (Type::Int4 | Type::Int8, Value::Int4(value)) => Some(ValueRef::Int(i64::from(*value))),
+        // One that the column is too narrow for is no key.
+        (Type::Int4, Value::Int8(value)) => {
+            i32::try_from(*value).ok().map(|value| ValueRef::Int(value.into()))
+        }
         (Type::Text | Type::Varchar, Value::Text(value)) => Some(ValueRef::Text(value)),
         _ => None,
     }
@@ -100,10 +104,13 @@ pub(crate) fn with_key<'e, T>(
     row: &[Value],
     step: impl FnOnce(&mut Run<'e>, &[ValueRef<'_>]) -> Result<T>,
 ) -> Result<Option<T>> {
-    if let ([column], [value]) = (columns, values) {
-        let value = run.operand(value, row)?;
-        let Some(part) = Part::of(table, *column, value) else { return Ok(None) };
-        return step(run, &[part.as_ref(column.1)]).map(Some);
+    let mut key = SmallVec::<[ValueRef<'_>; 4]>::new();
+    for ((_, ty), value) in columns.iter().zip(values) {
+        let Some(value) = run.lent(value, row).and_then(|value| as_stored(*ty, value)) else { break };
+        key.push(value);
+    }
+    if key.len() == columns.len() {
+        return step(run, &key).map(Some);
     }
     let mut parts = SmallVec::<[Part<'_>; 4]>::new();
     for (column, value) in columns.iter().zip(values) {
@@ -111,9 +118,7 @@ pub(crate) fn with_key<'e, T>(
         let Some(part) = Part::of(table, *column, value) else { return Ok(None) };
         parts.push(part);
     }
-    let mut key = SmallVec::<[ValueRef<'_>; 4]>::new();
-    for ((_, ty), part) in columns.iter().zip(&parts) {
-        key.push(part.as_ref(*ty));
-    }
+    let key: SmallVec<[ValueRef<'_>; 4]> =
+        columns.iter().zip(&parts).map(|((_, ty), part)| part.as_ref(*ty)).collect();
     step(run, &key).map(Some)
 }

@@ -26,12 +26,18 @@ struct ColumnType {
 }
 
 impl ColumnType {
-    #[inline]
+    // Inlined into the loops over columns, which nearly all are one word: a call would cost more than it does.
+    #[inline(always)]
     fn decode(&self, row: &Row<'_>, column: &Column) -> Result<Value> {
         match self.words {
             Some(words) => Ok(row.word(column)?.map_or(Value::Null, |word| words.value(word))),
-            None => storage::decode(self.ty, self.modifier, row.get(column)?),
+            None => self.decode_other(row, column),
         }
+    }
+
+    #[inline(never)]
+    fn decode_other(&self, row: &Row<'_>, column: &Column) -> Result<Value> {
+        storage::decode(self.ty, self.modifier, row.get(column)?)
     }
 }
 

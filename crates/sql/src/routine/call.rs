@@ -11,7 +11,7 @@ use crate::plan::Planned;
 use crate::routine::plpgsql;
 use crate::routine::query::{Door, Execution};
 use crate::routine::sql::SqlBody;
-use crate::routine::{Body, Compiled};
+use crate::routine::{Body, Compiled, Returned};
 use crate::run::parameters::Parameters;
 use crate::run::{Access, evaluate_alone};
 use crate::session::SessionEnvironment;
@@ -49,7 +49,7 @@ pub(crate) fn rows(
         if routine.is_strict && arguments.iter().any(Value::is_null) {
             return Ok(Vec::new());
         }
-        return called(environment, &routine, arguments, access);
+        return called(environment, &routine, arguments, access).map(Returned::into_vec);
     }
     value(environment, oid, arguments, access).map(|value| vec![value])
 }
@@ -65,7 +65,7 @@ fn called(
     routine: &Arc<Routine>,
     arguments: &[Value],
     access: Access<'_>,
-) -> Result<Vec<Value>> {
+) -> Result<Returned> {
     check_callable(environment, routine)?;
     acting_for(environment, routine, |environment| run_body(environment, routine, arguments, access))
 }
@@ -112,7 +112,7 @@ fn run_body(
     routine: &Arc<Routine>,
     arguments: &[Value],
     access: Access<'_>,
-) -> Result<Vec<Value>> {
+) -> Result<Returned> {
     let body = body_of(environment, routine)?;
     environment.routines.enter()?;
     let may_write = routine.stability == Stability::Volatile;
@@ -156,7 +156,7 @@ fn run_procedure(
     execution: &mut Execution<'_>,
     routine: &Arc<Routine>,
     arguments: &[Value],
-) -> Result<Vec<Value>> {
+) -> Result<Returned> {
     let environment = &mut *execution.environment;
     check_callable(environment, routine)?;
     let outer = take_on_rights(environment, routine);

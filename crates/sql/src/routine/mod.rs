@@ -25,15 +25,20 @@ mod value;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::footprint::call::Footprint;
 use crate::routine::plpgsql::Program;
 use crate::routine::query::Query;
 use crate::routine::sql::SqlBody;
+use crate::types::Value;
 
 /// How deeply calls may nest.
 const DEPTH_MAX: usize = 1_000;
+
+/// What a call returns: the rows of a set, or the one value, which takes no allocation.
+pub(crate) type Returned = SmallVec<[Value; 1]>;
 
 /// A body that is ready to run.
 pub(crate) enum Body {

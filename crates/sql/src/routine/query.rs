@@ -217,13 +217,8 @@ impl Query {
         let ty = plan.columns[0].ty;
         if let Some(expr) = plan.expression() {
             let parameters = plan.parameters(frame);
-            let known = match expr {
-                Expr::Constant(value) => Some(value),
-                Expr::Parameter(number) => parameters.get(*number),
-                _ => None,
-            };
-            if let Some(value) = known {
-                return Ok((value.clone(), ty));
+            if let Some(value) = value_at_once(expr, parameters) {
+                return Ok((value, ty));
             }
             let value = execution.with_access(|access, environment| {
                 evaluate_alone(expr, &plan.planned, access, parameters, environment)
@@ -241,6 +236,19 @@ impl Query {
             return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message));
         }
         Ok((value, ty))
+    }
+}
+
+/// The value of an expression that takes nothing but a look, such as the condition of IF NOT FOUND.
+fn value_at_once(expr: &Expr, parameters: Parameters<'_>) -> Option<Value> {
+    match expr {
+        Expr::Constant(value) => Some(value.clone()),
+        Expr::Parameter(number) => parameters.get(*number).cloned(),
+        Expr::Not(operand) => match value_at_once(operand, parameters)? {
+            Value::Bool(value) => Some(Value::Bool(!value)),
+            other => Some(other),
+        },
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::bind::{NameConflict, Names, VariableRef};
 use crate::catalog::{Catalog, ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
+use crate::routine::Returned;
 use crate::routine::footprint::Start;
 use crate::routine::footprint::collect::{Collector, Site};
 use crate::routine::query::{Execution, Frame, Query, QueryPlan};
@@ -198,9 +199,9 @@ impl SqlBody {
         execution: &mut Execution<'_>,
         routine: &Routine,
         values: &[Value],
-    ) -> Result<Vec<Value>> {
+    ) -> Result<Returned> {
         let arguments = Arguments { routine, values };
-        let mut results = Vec::new();
+        let mut results = Returned::new();
         let last = self.queries.len().saturating_sub(1);
         for (number, query) in self.queries.iter().enumerate() {
             let context = |error: SqlError| {
@@ -221,11 +222,12 @@ impl SqlBody {
         execution: &mut Execution<'_>,
         routine: &Routine,
         arguments: &Arguments<'_>,
-    ) -> Result<Vec<Value>> {
+    ) -> Result<Returned> {
         let plan = query.plan(execution.environment, arguments)?;
         if self.is_plain(routine) && plan.expression().is_some() {
             let (value, from) = query.evaluate(execution, arguments)?;
-            return Ok(vec![convert(execution.environment, value, from, routine.result, Modifier::NONE)?]);
+            let value = convert(execution.environment, value, from, routine.result, Modifier::NONE)?;
+            return Ok(Returned::from_buf([value]));
         }
         let mut rows: Vec<Vec<Value>> = Vec::new();
         query.run(execution, arguments, &mut |row| {

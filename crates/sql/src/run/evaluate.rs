@@ -179,11 +179,23 @@ impl<'e> Run<'e> {
     where
         'e: 'v,
     {
+        match self.lent(expr, row) {
+            Some(value) => Ok(Cow::Borrowed(value)),
+            None => self.evaluate(expr, row).map(Cow::Owned),
+        }
+    }
+
+    /// The value of an expression that only names one.
+    #[inline]
+    pub(crate) fn lent<'v>(&self, expr: &'e Expr, row: &'v [Value]) -> Option<&'v Value>
+    where
+        'e: 'v,
+    {
         match expr {
-            Expr::Slot(slot) => Ok(Cow::Borrowed(&row[*slot])),
-            Expr::Constant(value) => Ok(Cow::Borrowed(value)),
-            Expr::Parameter(number) => self.parameter(*number).map(Cow::Borrowed),
-            other => self.evaluate(other, row).map(Cow::Owned),
+            Expr::Slot(slot) => Some(&row[*slot]),
+            Expr::Constant(value) => Some(value),
+            Expr::Parameter(number) => self.parameters.get(*number),
+            _ => None,
         }
     }
 

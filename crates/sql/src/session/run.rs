@@ -248,9 +248,10 @@ impl Connection {
 
     /// The error of a violated constraint, without values of a table that the current role may not read.
     pub(super) fn hide_unreadable(&self, error: SqlError) -> SqlError {
-        let (Some(detail), Some(name), "23") = (error.detail(), error.table(), error.state().class()) else {
+        let (Some(detail), Some(name)) = (error.detail(), error.table()) else { return error };
+        if error.state().class() != "23" {
             return error;
-        };
+        }
         let environment = &self.environment;
         let schema = error.schema().unwrap_or_default();
         let found = environment.catalog.relation(schema, name);

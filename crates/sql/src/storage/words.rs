@@ -13,6 +13,7 @@ use crate::types::{Modifier, Type, Value};
 /// What the words of a column mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
+    Bool,
     Int2,
     Int4,
     Int8,
@@ -31,6 +32,7 @@ impl Words {
     /// What the words of a column of the engine mean for a column of SQL; none: it is read by [`decode`](super::decode).
     pub(crate) fn of(ty: Type, modifier: Modifier, stored: &DataType) -> Option<Words> {
         Some(match (ty, stored) {
+            (Type::Bool, DataType::Bool) => Words::Bool,
             (Type::Int2, DataType::Int32 | DataType::Int64) => Words::Int2,
             (Type::Int4, DataType::Int32 | DataType::Int64) => Words::Int4,
             (Type::Int8, DataType::Int32 | DataType::Int64) => Words::Int8,
@@ -52,6 +54,7 @@ impl Words {
     #[inline]
     pub(crate) fn value(self, word: i64) -> Value {
         match self {
+            Words::Bool => Value::Bool(word != 0),
             Words::Int2 => Value::Int2(word as i16),
             Words::Int4 => Value::Int4(word as i32),
             Words::Int8 => Value::Int8(word),
@@ -97,6 +100,13 @@ mod tests {
             same(Type::Timestamptz, Modifier::ENGINE_TIME, DataType::Timestamp, time, number);
             let date = ValueRef::Date(Date::from_days(number as i32).unwrap());
             same(Type::Date, Modifier::ENGINE_TIME, DataType::Date, date, number);
+        }
+    }
+
+    #[test]
+    fn booleans_are_words() {
+        for (stored, word) in [(false, 0), (true, 1)] {
+            same(Type::Bool, Modifier::NONE, DataType::Bool, ValueRef::Bool(stored), word);
         }
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn compile(environment: &mut SessionEnvironment, routine: &Routine) -
         scope: 0,
     };
     let conflict = compiler.options()?;
-    let arguments = compiler.arguments()?;
+    let (arguments, inputs) = compiler.arguments();
     let found = compiler.value_variable("found", Type::Bool);
     if routine.result == Type::Trigger {
         compiler.trigger_variables();
@@ -70,7 +70,7 @@ pub(crate) fn compile(environment: &mut SessionEnvironment, routine: &Routine) -
         0 => routine.name.clone(),
         _ => routine.signature(|ty| environment.catalog.type_display(ty)),
     };
-    Ok(Program { block, variables, scopes, conflict, found, arguments, result, signature })
+    Ok(Program { block, variables, scopes, conflict, found, arguments, inputs, result, signature })
 }
 
 impl<'t> Compiler<'t, '_> {
@@ -91,18 +91,18 @@ impl<'t> Compiler<'t, '_> {
         Ok(conflict)
     }
 
-    fn arguments(&mut self) -> Result<Vec<usize>> {
-        let mut slots = Vec::new();
-        let mut input = 0;
+    /// Declares the arguments: the variables of all, and of those that are given values.
+    fn arguments(&mut self) -> (Vec<usize>, Vec<usize>) {
+        let (mut slots, mut inputs) = (Vec::new(), Vec::new());
         for argument in &self.routine.arguments {
             let slot = self.value_variable(&argument.name, argument.ty);
             if argument.mode.is_input() || self.routine.is_procedure {
-                input += 1;
-                self.scopes[0].names.push((format!("${input}"), slot));
+                inputs.push(slot);
+                self.scopes[0].names.push((format!("${}", inputs.len()), slot));
             }
             slots.push(slot);
         }
-        Ok(slots)
+        (slots, inputs)
     }
 
     /// Declares a variable in the innermost scope.

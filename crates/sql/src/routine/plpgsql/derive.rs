@@ -37,8 +37,8 @@ pub(crate) fn derive(
     let mut body = Interpreter::new(execution, program, routine);
     let mut origins = Origins::new(program.variables.len());
     body.set_arguments(start.arguments);
-    for (slot, origin) in body.input_slots().zip(start.origins) {
-        origins.set(slot, origin.clone());
+    for (slot, origin) in program.inputs.iter().zip(start.origins) {
+        origins.set(*slot, origin.clone());
     }
     body.absent = start.absent.clone();
     for (name, value, origin) in start.variables {

@@ -160,7 +160,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             execution,
             program,
             routine,
-            values: program.variables.iter().map(|_| Value::Null).collect(),
+            values: vec![Value::Null; program.variables.len()],
             cursors: HashMap::new(),
             row_count: 0,
             errors: Vec::new(),
@@ -173,18 +173,10 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
     }
 
-    /// The variables of the parameters that are given values, in their order.
-    pub(super) fn input_slots(&self) -> impl Iterator<Item = usize> + use<'a> {
-        let (routine, program) = (self.routine, self.program);
-        let all = routine.arguments.iter().zip(&program.arguments);
-        all.filter(|(argument, _)| argument.mode.is_input() || routine.is_procedure).map(|(_, &slot)| slot)
-    }
-
     /// Gives the parameters their values.
     pub(super) fn set_arguments(&mut self, arguments: &[Value]) {
-        let mut given = arguments.iter();
-        for slot in self.input_slots() {
-            self.values[slot] = given.next().cloned().unwrap_or_default();
+        for (&slot, value) in self.program.inputs.iter().zip(arguments) {
+            self.values[slot] = value.clone();
         }
     }
 
@@ -211,7 +203,8 @@ impl<'a, 'b> Interpreter<'a, 'b> {
                     "PL/pgSQL function {name} line {line} during statement block local variable initialization"
                 )
             }
-            (line, what) => format!("PL/pgSQL function {name} line {line} at {what}"),
+            // As `format!` writes it, in a third of the instructions: calls that fail by RAISE are no rare ones.
+            (line, what) => ["PL/pgSQL function ", name, " line ", &line.to_string(), " at ", what].concat(),
         }
     }
 

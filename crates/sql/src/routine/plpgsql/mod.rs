@@ -23,6 +23,7 @@ mod tree;
 
 use crate::catalog::{ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
+use crate::routine::Returned;
 use crate::routine::plpgsql::interpret::Interpreter;
 use crate::routine::query::Execution;
 use crate::types::{Type, Value};
@@ -40,19 +41,19 @@ pub(crate) fn run(
     execution: &mut Execution<'_>,
     routine: &Routine,
     arguments: &[Value],
-) -> Result<Vec<Value>> {
+) -> Result<Returned> {
     let mut body = Interpreter::new(execution, program, routine);
     body.set_arguments(arguments);
     body.run()?;
     if routine.is_set {
-        return Ok(std::mem::take(&mut body.rows));
+        return Ok(std::mem::take(&mut body.rows).into());
     }
     if routine.outputs().next().is_some() {
-        return Ok(vec![body.output()]);
+        return Ok(one(body.output()));
     }
     match body.result.take() {
-        Some(value) => Ok(vec![value]),
-        None if matches!(routine.result, Type::Void) => Ok(vec![Value::Void]),
+        Some(value) => Ok(one(value)),
+        None if matches!(routine.result, Type::Void) => Ok(one(Value::Void)),
         None => {
             let message = "control reached end of function without RETURN";
             let error = SqlError::new(SqlState::new("2F005"), message);
@@ -60,6 +61,11 @@ pub(crate) fn run(
             Err(error.with_context(format!("PL/pgSQL function {name}")))
         }
     }
+}
+
+/// One value.
+fn one(value: Value) -> Returned {
+    Returned::from_buf([value])
 }
 
 /// Calls a trigger's function; the row that it returns, as values of these columns, or none for NULL.

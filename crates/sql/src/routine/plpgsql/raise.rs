@@ -135,18 +135,19 @@ impl Interpreter<'_, '_> {
 
     /// A format with its arguments: `%` is the next of them, `%%` a percent sign.
     fn formatted(&mut self, format: &str, arguments: &[Fragment]) -> Result<String> {
-        let (mut text, mut next) = (String::new(), arguments.iter());
-        let mut characters = format.chars().peekable();
-        while let Some(character) = characters.next() {
-            if character != '%' {
-                text.push(character);
-            } else if characters.peek() == Some(&'%') {
-                characters.next();
+        let (mut text, mut next) = (String::with_capacity(format.len()), arguments.iter());
+        let mut rest = format;
+        while let Some((before, behind)) = rest.split_once('%') {
+            text += before;
+            rest = behind;
+            if let Some(behind) = behind.strip_prefix('%') {
                 text.push('%');
+                rest = behind;
             } else if let Some(argument) = next.next() {
-                text += &self.shown(argument)?.unwrap_or_else(|| "<NULL>".to_string());
+                text += self.shown(argument)?.as_deref().unwrap_or("<NULL>");
             }
         }
+        text += rest;
         Ok(text)
     }
 
