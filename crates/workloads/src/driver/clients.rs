@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
     let mut calls = Calls::default();
     let mut ended = false;
     while !ended && let Some(arrival) = next_arrival(context) {
-        calls.begin(context.interval.since_measured(Instant::now()));
+        calls.begin(context.interval.since_measured(arrival));
         ended = !generator.fill(&mut calls, 1)?;
         for refused in calls.refused() {
             recorder.record(&context.interval, refusal(*refused));
