@@ -26,18 +26,12 @@ struct ColumnType {
 }
 
 impl ColumnType {
-    // Inlined into the loops over columns, which nearly all are one word: a call would cost more than it does.
-    #[inline(always)]
+    #[inline]
     fn decode(&self, row: &Row<'_>, column: &Column) -> Result<Value> {
         match self.words {
             Some(words) => Ok(row.word(column)?.map_or(Value::Null, |word| words.value(word))),
-            None => self.decode_other(row, column),
+            None => storage::decode(self.ty, self.modifier, row.get(column)?),
         }
-    }
-
-    #[inline(never)]
-    fn decode_other(&self, row: &Row<'_>, column: &Column) -> Result<Value> {
-        storage::decode(self.ty, self.modifier, row.get(column)?)
     }
 }
 
