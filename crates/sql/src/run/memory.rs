@@ -6,8 +6,8 @@
 //!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
 //! - What an operator holds is given back when it is dropped, also before its end: below a LIMIT that is reached, in a
 //!   subquery that has its answer, after an error.
-//! - An operator that can write rows to a temporary file may always hold [`LEAST_BYTES`], so that it makes progress
-//!   however much the statement's other operators hold.
+//! - An operator that can write rows to a temporary file may always hold [`LEAST_BYTES`] or one larger row, so that it makes
+//!   progress however much the statement's other operators hold.
 //! - What all statements of a database take together stays below their common limit, apart from
 //!   [`FREE_BYTES`] for each: so small statements run however much memory large ones take.
 //!
@@ -331,6 +331,9 @@ mod tests {
         assert!(memory.charge(1).is_err());
         held.clear();
         assert!(memory.charge(10).is_ok());
+        // One row, however large.
+        assert!(held.admit_first(&mut memory, LEAST_BYTES + 1) && !held.admit_first(&mut memory, 1));
+        assert_eq!(held.bytes(), LEAST_BYTES + 1);
     }
 
     #[test]
