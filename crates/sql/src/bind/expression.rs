@@ -93,10 +93,7 @@ impl Binder<'_> {
                 }
                 Ok(BoundExpr::Row { fields: bound, names: None, is_nullable: false })
             }
-            ExprKind::Subscript { operand, index } => self.subscript(operand, index, at),
-            ExprKind::Slice { operand, lower, upper } => {
-                self.slice(operand, lower.as_deref(), upper.as_deref(), at)
-            }
+            ExprKind::Subscript { .. } | ExprKind::Slice { .. } => self.subscripted(expr),
             ExprKind::Field { operand, name } => self.field(operand, name),
             // `relation.*` where one value is expected is the whole row.
             ExprKind::AllFields(operand) if matches!(operand.kind, ExprKind::Column(_)) => self.expr(operand),
@@ -273,98 +270,6 @@ impl Binder<'_> {
             return Err(self.error(at, SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         }
         Ok(query)
-    }
-
-    fn subscript(&mut self, operand: &Expr, index: &Expr, at: At) -> Result<BoundExpr> {
-        let array = self.expr(operand)?;
-        let index_expr = self.expr(index)?;
-        if array.ty() == Type::Jsonb {
-            return self.jsonb_subscript(array, index_expr, at);
-        }
-        // `a[1][2]` is one element of two dimensions.
-        if let BoundExpr::Subscript { .. } = &array
-            && array.ty().element().is_none()
-        {
-            return self.deeper_subscript(array, index_expr, index.at);
-        }
-        if array.ty() == Type::Name {
-            return self.letter(array, index_expr, index.at);
-        }
-        let Some(ty) = array.ty().element() else {
-            let message = format!(
-                "cannot subscript type {} because it does not support subscripting",
-                self.type_text(array.ty())
-            );
-            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
-        };
-        let index = Box::new(self.array_index(index_expr, index.at)?);
-        Ok(BoundExpr::Subscript { array: Box::new(array), indexes: vec![*index], ty })
-    }
-
-    fn deeper_subscript(&mut self, array: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
-        let index = self.array_index(index, at)?;
-        match array {
-            BoundExpr::Subscript { array, mut indexes, ty } => {
-                indexes.push(index);
-                Ok(BoundExpr::Subscript { array, indexes, ty })
-            }
-            _ => Err(self.unsupported(at, "this subscript is not supported")),
-        }
-    }
-
-    pub(super) fn array_index(&mut self, index: BoundExpr, at: At) -> Result<BoundExpr> {
-        if !matches!(index.ty(), Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric | Type::Unknown) {
-            return Err(self.error(
-                at,
-                SqlState::DATATYPE_MISMATCH,
-                "array subscript must have type integer",
-            ));
-        }
-        self.coerce(index, Type::Int4, Modifier::NONE, CastContext::Assignment, at)
-    }
-
-    /// `name[n]`: a name is an array of letters, counted from zero (of characters here, not of bytes).
-    fn letter(&mut self, name: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
-        let index = self.array_index(index, at)?;
-        let one = || BoundExpr::Constant { value: Value::Int4(1), ty: Type::Int4 };
-        let start = self.operator("+", index, one(), at)?;
-        let text = self.coerce(name, Type::Text, Modifier::NONE, CastContext::Implicit, at)?;
-        let letter = self.call_named("substr", vec![text, start, one()], at)?;
-        self.coerce(letter, Type::Char, Modifier::NONE, CastContext::Assignment, at)
-    }
-
-    fn jsonb_subscript(&mut self, value: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
-        let step = self.jsonb_step(index, at)?;
-        let steps = BoundExpr::Array { elements: vec![step], ty: Type::array_of(Type::Text) };
-        self.operator("#>", value, steps, at)
-    }
-
-    fn slice(
-        &mut self,
-        operand: &Expr,
-        lower: Option<&Expr>,
-        upper: Option<&Expr>,
-        at: At,
-    ) -> Result<BoundExpr> {
-        let array = self.expr(operand)?;
-        let ty = array.ty();
-        if ty == Type::Jsonb {
-            return Err(self.no_jsonb_slices(at));
-        }
-        if !ty.is_array() {
-            let message = format!(
-                "cannot subscript type {} because it does not support subscripting",
-                self.type_text(ty)
-            );
-            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
-        }
-        let mut limit = |expr: Option<&Expr>| -> Result<Option<Box<BoundExpr>>> {
-            let Some(expr) = expr else { return Ok(None) };
-            let index = self.expr(expr)?;
-            Ok(Some(Box::new(self.array_index(index, expr.at)?)))
-        };
-        let (lower, upper) = (limit(lower)?, limit(upper)?);
-        Ok(BoundExpr::Slice { array: Box::new(array), lower, upper, ty })
     }
 
     /// `(row).field`: of a relation's whole row by the column's name.

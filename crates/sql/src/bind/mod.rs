@@ -33,6 +33,7 @@ mod same;
 mod scope;
 mod select;
 mod stars;
+mod subscripts;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;

@@ -216,6 +216,14 @@ impl Binder<'_> {
         self.scope().entries.clear();
         let mut source = self.bind_from(std::slice::from_ref(&merge.source))?;
         let source_entries = self.scope().entries.clone();
+        if let Some(name) = source_entries.iter().find_map(|it| {
+            it.name.as_ref().filter(|name| target_entry.iter().any(|other| other.name.as_ref() == Some(name)))
+        }) {
+            let detail = "The name is used both as MERGE target table and data source.";
+            let message = format!("name \"{name}\" specified more than once");
+            let error = self.error(merge.table.at(), SqlState::DUPLICATE_ALIAS, message);
+            return Err(error.with_detail(detail));
+        }
         let both = [target_entry, source_entries.clone()].concat();
         self.scope().entries = both.clone();
         let on = self.clause_condition(&merge.on, Clause::JoinOn)?;

@@ -187,6 +187,12 @@ impl PartialEq for Function {
 }
 
 impl Function {
+    /// Whether a call over constants may be evaluated when it is planned. `age` depends on the session's time zone, although
+    /// PostgreSQL calls it immutable.
+    pub fn is_foldable(&self) -> bool {
+        self.volatility == Volatility::Immutable && self.signature != "age(timestamptz, timestamptz) interval"
+    }
+
     /// The code of a scalar function.
     pub fn scalar(&self) -> Option<ScalarFunction> {
         match self.kind {

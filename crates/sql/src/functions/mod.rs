@@ -21,6 +21,8 @@ mod json;
 mod mathematics;
 mod moments;
 mod number_format;
+mod number_input;
+mod number_template;
 mod registry;
 pub mod resolve;
 mod session;

@@ -1,12 +1,13 @@
-//! `to_char` of numbers and `to_number`.
+//! `to_char` of numbers.
 //!
-//! Invariant: a number that does not fit its template is shown as `#`; `to_number` reads the digits that stand where the
-//! template has digits.
+//! Invariant: a number that does not fit its template is shown as `#`.
 //!
 //! Source: PostgreSQL 15, `formatting.c`: `NUM_processor`, in its effects.
 
 use super::definition::{Definition, FunctionContext, scalar};
-use crate::error::{Result, SqlError, SqlState};
+use super::number_input::to_number;
+use super::number_template::{Node, Template};
+use crate::error::Result;
 use crate::types::Value;
 use crate::types::numeric::Numeric;
 
@@ -19,164 +20,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("to_char(float8, text) text", to_char).stable(),
     scalar("to_number(text, text) numeric", to_number).stable(),
 ];
-
-/// A part of a template.
-#[derive(Clone, Debug, PartialEq)]
-enum Node {
-    /// `9`
-    Nine,
-    /// `0`
-    Zero,
-    /// `.` or `D`
-    Point,
-    /// `,` or `G`
-    Group,
-    /// `S`
-    Sign,
-    /// `SG`
-    SignAlways,
-    /// `MI`
-    Minus,
-    /// `PL`
-    Plus,
-    /// `TH` or `th`
-    Ordinal(bool),
-    /// `V`
-    Shift,
-    /// `RN` or `rn`
-    Roman(bool),
-    /// Text that stands for itself, `L` among it: the currency sign is a blank.
-    Text(String),
-}
-
-/// A template, and what its parts mean together.
-#[derive(Default)]
-struct Template {
-    nodes: Vec<Node>,
-    is_filled: bool,
-    has_brackets: bool,
-    is_exponential: bool,
-    /// Digits before and behind the point, and those that V shifts by.
-    before: usize,
-    behind: usize,
-    shift: usize,
-    /// The first digit before the point that is a zero.
-    first_zero: Option<usize>,
-    /// The last zero behind the point.
-    last_zero: usize,
-}
-
-fn invalid(message: &str) -> SqlError {
-    SqlError::new(SqlState::SYNTAX_ERROR, message)
-}
-
-/// A text up to the closing quote, and what follows; a backslash stands before a character that is meant itself.
-fn quoted(text: &str) -> (String, &str) {
-    let mut inside = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '"' => return (inside, &text[at + 1..]),
-            '\\' => inside.extend(characters.next().map(|(_, escaped)| escaped)),
-            other => inside.push(other),
-        }
-    }
-    (inside, "")
-}
-
-impl Template {
-    fn parse(text: &str) -> Result<Template> {
-        let mut template = Template::default();
-        let mut rest = text;
-        let (mut has_point, mut has_shift) = (false, false);
-        while !rest.is_empty() {
-            let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
-            let (length, node) = match upper.as_str() {
-                word if word.starts_with("EEEE") => {
-                    template.is_exponential = true;
-                    rest = &rest[4..];
-                    continue;
-                }
-                word if word.starts_with("FM") => {
-                    template.is_filled = true;
-                    rest = &rest[2..];
-                    continue;
-                }
-                word if word.starts_with("PR") => {
-                    template.has_brackets = true;
-                    rest = &rest[2..];
-                    continue;
-                }
-                word if word.starts_with("MI") => (2, Node::Minus),
-                word if word.starts_with("PL") => (2, Node::Plus),
-                word if word.starts_with("SG") => (2, Node::SignAlways),
-                word if word.starts_with("TH") => (2, Node::Ordinal(rest.starts_with('T'))),
-                word if word.starts_with("RN") => (2, Node::Roman(rest.starts_with('R'))),
-                word if word.starts_with('S') => (1, Node::Sign),
-                word if word.starts_with('V') => (1, Node::Shift),
-                word if word.starts_with('L') => (1, Node::Text(" ".to_string())),
-                word if word.starts_with(['.', 'D']) => (1, Node::Point),
-                word if word.starts_with([',', 'G']) => (1, Node::Group),
-                word if word.starts_with('9') => (1, Node::Nine),
-                word if word.starts_with('0') => (1, Node::Zero),
-                word if word.starts_with('B') => {
-                    rest = &rest[1..];
-                    continue;
-                }
-                word if word.starts_with("\\\"") => {
-                    template.nodes.push(Node::Text("\"".to_string()));
-                    rest = &rest[2..];
-                    continue;
-                }
-                word if word.starts_with('"') => {
-                    let (text, after) = quoted(&rest[1..]);
-                    template.nodes.push(Node::Text(text));
-                    rest = after;
-                    continue;
-                }
-                _ => {
-                    let length = rest.chars().next().map_or(1, char::len_utf8);
-                    (length, Node::Text(rest[..length].to_string()))
-                }
-            };
-            template.count(&node, &mut has_point, &mut has_shift)?;
-            template.nodes.push(node);
-            rest = &rest[length..];
-        }
-        Ok(template)
-    }
-
-    fn count(&mut self, node: &Node, has_point: &mut bool, has_shift: &mut bool) -> Result<()> {
-        match node {
-            Node::Point if *has_point => return Err(invalid("multiple decimal points")),
-            Node::Point if *has_shift => return Err(invalid("cannot use \"V\" and decimal point together")),
-            Node::Point => *has_point = true,
-            Node::Shift if *has_point => return Err(invalid("cannot use \"V\" and decimal point together")),
-            Node::Shift => *has_shift = true,
-            Node::Nine | Node::Zero => {
-                let is_zero = *node == Node::Zero;
-                if *has_point {
-                    self.behind += 1;
-                    if is_zero {
-                        self.last_zero = self.behind;
-                    }
-                } else {
-                    if is_zero && self.first_zero.is_none() {
-                        self.first_zero = Some(self.before);
-                    }
-                    self.before += 1;
-                    self.shift += usize::from(*has_shift);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn has(&self, wanted: &[Node]) -> bool {
-        self.nodes.iter().any(|node| wanted.contains(node))
-    }
-}
 
 fn number_of(value: &Value) -> Result<Numeric> {
     match value {
@@ -203,7 +46,7 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         return Ok(Value::text(roman(&template, &number)));
     }
     if template.is_exponential {
-        return exponential(&template, &number);
+        return exponential(&template, &v[0], &number);
     }
     let float = match v[0] {
         Value::Float4(value) => Some((f64::from(value), 6)),
@@ -298,7 +141,7 @@ impl<'a> Writer<'a> {
             false => template.behind,
         };
         let has_sign = template.has(&[Node::Sign]);
-        let leading_sign = has_sign && sign_is_leading(template);
+        let leading_sign = has_sign && template.sign_is_leading();
         let is_elsewhere =
             template.has(&[Node::SignAlways, Node::Minus]) && !template.has_brackets && !has_sign;
         Writer {
@@ -338,13 +181,14 @@ impl<'a> Writer<'a> {
                 self.out.push('.');
                 self.is_behind = true;
             }
-            Node::Group
+            Node::Comma | Node::Group
                 if self.is_behind || self.place > self.start || self.is_overflow && self.place > 0 =>
             {
                 self.out.push(',');
             }
-            Node::Group if !is_filled => self.out.push(' '),
-            Node::Group | Node::Shift | Node::Roman(_) => {}
+            Node::Comma | Node::Group if !is_filled => self.out.push(' '),
+            Node::Comma | Node::Group | Node::Shift | Node::Roman(_) => {}
+            Node::Currency => self.out.push(' '),
             Node::Sign if self.leading_sign => {}
             Node::Sign | Node::SignAlways => self.out.push(if is_negative { '-' } else { '+' }),
             Node::Minus if is_negative => self.out.push('-'),
@@ -411,13 +255,6 @@ fn anchored_sign(template: &Template, is_negative: bool, leading_sign: bool) -> 
     sign.to_string()
 }
 
-/// Whether `S` stands before the digits.
-fn sign_is_leading(template: &Template) -> bool {
-    let sign = template.nodes.iter().position(|node| *node == Node::Sign);
-    let digit = template.nodes.iter().position(|node| matches!(node, Node::Nine | Node::Zero));
-    sign < digit
-}
-
 fn ending(digits: &str, is_upper: bool) -> &'static str {
     let bytes = digits.as_bytes();
     let is_teen = bytes.len() > 1 && bytes[bytes.len() - 2] == b'1';
@@ -430,34 +267,39 @@ fn ending(digits: &str, is_upper: bool) -> &'static str {
     if is_upper { upper } else { lower }
 }
 
-/// `1.23e+05`
-fn exponential(template: &Template, number: &Numeric) -> Result<Value> {
+/// `1.23e+05`: of numeric and bigint the mantissa is rounded as it is, so that 99.9 is `10.0e+01`.
+fn exponential(template: &Template, value: &Value, number: &Numeric) -> Result<Value> {
     if !number.is_finite() {
-        let hashes = "#".repeat(template.before.max(1));
-        let fraction =
-            if template.behind > 0 { format!(".{}", "#".repeat(template.behind)) } else { String::new() };
-        return Ok(Value::text(format!(" {hashes}{fraction}####")));
+        let (before, behind) = ("#".repeat(template.before), "#".repeat(template.behind));
+        return Ok(Value::text(format!(" {before}.{behind}####")));
     }
-    let (coefficient, scale) = number.abs().parts().unwrap_or_default();
-    let digits = coefficient.to_string();
-    let mut exponent = if number.is_zero() { 0 } else { digits.len() as i64 - 1 - i64::from(scale) };
-    let mantissa: Numeric = match number.is_zero() {
-        true => Numeric::ZERO,
-        false => format!("{}.{}", &digits[..1], &digits[1..]).trim_end_matches('.').parse()?,
+    let float = match value {
+        Value::Float4(number) => Some(f64::from(*number)),
+        Value::Float8(number) => Some(*number),
+        Value::Int4(number) => Some(f64::from(*number)),
+        _ => None,
     };
-    let mut rounded = mantissa.round(template.behind as i32)?;
-    if rounded >= Numeric::from(10i64) {
-        exponent += 1;
-        rounded = rounded.divide_to_scale(&Numeric::from(10i64), template.behind as i32)?;
-    }
-    let sign = match (number.is_negative(), template.has(&[Node::Sign])) {
-        (true, _) => "-",
-        (false, true) => "+",
-        (false, false) if template.is_filled => "",
-        _ => " ",
+    let (mantissa, exponent) = match float {
+        Some(number) => {
+            let text = format!("{:.*e}", template.behind, number.abs());
+            let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            (mantissa.to_string(), exponent.parse().unwrap_or(0))
+        }
+        None => {
+            let (coefficient, scale) = number.abs().parts().unwrap_or_default();
+            let digits = coefficient.to_string();
+            let exponent = if number.is_zero() { 0 } else { digits.len() as i64 - 1 - i64::from(scale) };
+            let mantissa: Numeric = match number.is_zero() {
+                true => Numeric::ZERO,
+                false => format!("{}.{}", &digits[..1], &digits[1..]).trim_end_matches('.').parse()?,
+            };
+            (mantissa.round(template.behind as i32)?.to_string(), exponent)
+        }
     };
+    let is_negative = float.map_or(number.is_negative(), f64::is_sign_negative);
+    let sign = if is_negative { '-' } else { ' ' };
     let exponent_sign = if exponent < 0 { '-' } else { '+' };
-    Ok(Value::text(format!("{sign}{rounded}e{exponent_sign}{:02}", exponent.abs())))
+    Ok(Value::text(format!("{sign}{mantissa}e{exponent_sign}{:02}", exponent.abs())))
 }
 
 /// 1 to 3999 in Roman digits, right-aligned in 15 columns.
@@ -490,50 +332,4 @@ fn roman(template: &Template, number: &Numeric) -> String {
         text = text.to_lowercase();
     }
     if template.is_filled { text } else { format!("{text:>15}") }
-}
-
-fn to_number(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
-    let template = Template::parse(v[1].str())?;
-    if template.nodes.is_empty() {
-        return Ok(Value::Null);
-    }
-    if template.is_exponential {
-        return Err(SqlError::unsupported("\"EEEE\" not supported for input"));
-    }
-    if template.nodes.iter().any(|node| matches!(node, Node::Roman(_))) {
-        return Err(SqlError::unsupported("\"RN\" not supported for input"));
-    }
-    let text = v[0].str();
-    let is_negative = text.contains('-') || template.has_brackets && text.contains('<');
-    let mut digits = String::new();
-    let (mut before, mut behind, mut has_point) = (0, 0, false);
-    let has_point_node = template.has(&[Node::Point]);
-    for character in text.chars() {
-        match character {
-            '0'..='9' if has_point && behind < template.behind => {
-                behind += 1;
-                digits.push(character);
-            }
-            '0'..='9' if !has_point && before < template.before => {
-                before += 1;
-                digits.push(character);
-            }
-            '.' if has_point_node && !has_point => {
-                has_point = true;
-                digits.push('.');
-            }
-            _ => {}
-        }
-    }
-    if digits.trim_matches('.').is_empty() {
-        let message = format!(
-            "invalid input syntax for type numeric: \"{}\"",
-            text.trim().chars().next().map_or(String::from(" "), String::from)
-        );
-        return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message));
-    }
-    let number: Numeric = digits.parse()?;
-    let shift = Numeric::from(10i64).power(&Numeric::from(template.shift as i64))?.trim_scale();
-    let number = if template.shift > 0 { number.divide(&shift)? } else { number };
-    Ok(Value::Numeric(if is_negative { number.negate() } else { number }))
 }

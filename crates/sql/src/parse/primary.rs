@@ -9,14 +9,18 @@ impl Parser<'_> {
     /// A primary expression with its `::type`, `[index]` and `.field`.
     pub fn postfix(&mut self) -> Result<Expr> {
         let mut expr = self.primary()?;
+        let mut brackets = None;
         loop {
             let at = self.position();
+            let first = brackets.take().unwrap_or(at);
             let height = expr.height;
             if self.accept_mark("::") {
                 let ty = self.type_name()?;
                 expr = self.above(ExprKind::Cast { operand: Box::new(expr), ty }, at, height)?;
             } else if self.is_mark(0, "[") {
-                expr = self.subscript(expr, at)?;
+                // A chain of brackets stands where its first one does: an expression in parentheses ends it.
+                brackets = Some(first);
+                expr = self.subscript(expr, first)?;
             } else if self.is_mark(0, ".") {
                 self.advance();
                 let operand = Box::new(expr);

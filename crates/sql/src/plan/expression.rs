@@ -10,6 +10,9 @@ use crate::plan::node::{Binding, Plan};
 use crate::types::record::RecordField;
 use crate::types::{Type, Value};
 
+/// The lower and the upper bound of a slice, where they are written.
+pub(crate) type SliceLimits = (Option<Expr>, Option<Expr>);
+
 /// An expression over a row.
 #[derive(Debug, Clone)]
 pub(crate) enum Expr {
@@ -40,7 +43,8 @@ pub(crate) enum Expr {
     Row(Vec<Expr>, std::sync::Arc<[RecordField]>, bool),
     /// An array, and a subscript for each dimension.
     Subscript(Box<(Expr, Vec<Expr>)>),
-    Slice(Box<(Expr, Option<Expr>, Option<Expr>)>),
+    /// An array, and the bounds of its first dimensions.
+    Slice(Box<(Expr, Vec<SliceLimits>)>),
     Field(Box<Expr>, usize),
     Subquery(std::sync::Arc<SubPlan>),
 }

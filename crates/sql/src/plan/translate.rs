@@ -12,7 +12,6 @@ use crate::bind::tree::{BoundExpr, RelationId, Subquery, SubqueryKind};
 use crate::catalog::Table;
 use crate::error::{Result, SqlError};
 use crate::functions::Function;
-use crate::functions::Volatility;
 use crate::plan::expression::{
     Call, Case, Cast, Comparison, Expr, InList, IntegerOperation, QuantifiedArray, SubPlan, SubPlanKind,
 };
@@ -134,12 +133,13 @@ impl Planner<'_> {
                 Expr::Row(self.exprs(fields, layout)?, described, *is_nullable)
             }
             BoundExpr::Subscript { .. } => self.subscript(expr, layout)?,
-            BoundExpr::Slice { array, lower, upper, .. } => {
-                let mut bound = |bound: &Option<Box<BoundExpr>>| {
+            BoundExpr::Slice { array, bounds, .. } => {
+                let mut bound = |bound: &Option<BoundExpr>| {
                     bound.as_ref().map(|bound| self.expr(bound, layout)).transpose()
                 };
-                let (lower, upper) = (bound(lower)?, bound(upper)?);
-                Expr::Slice(Box::new((self.expr(array, layout)?, lower, upper)))
+                let of_dimension = |(lower, upper): &_| Ok((bound(lower)?, bound(upper)?));
+                let bounds = bounds.iter().map(of_dimension).collect::<Result<_>>()?;
+                Expr::Slice(Box::new((self.expr(array, layout)?, bounds)))
             }
             BoundExpr::Field { row, number, .. } => Expr::Field(Box::new(self.expr(row, layout)?), *number),
             BoundExpr::Subquery(subquery) => self.subquery(subquery, layout)?,
@@ -275,7 +275,7 @@ fn is_same_value(from: Type, to: Type) -> bool {
 fn fold(expr: Expr) -> Expr {
     let is_constant = match &expr {
         Expr::Call(call) => {
-            call.function.volatility == Volatility::Immutable
+            call.function.is_foldable()
                 && call.arguments.iter().all(|argument| argument.as_constant().is_some())
         }
         Expr::Cast(cast) => {

@@ -11,7 +11,7 @@
 use crate::bind::tree::walk::{children_mut, names_columns, walk};
 use crate::bind::tree::{Arm, BoundExpr, SubqueryKind};
 use crate::error::{Result, SqlState};
-use crate::functions::{Function, Volatility};
+use crate::functions::Volatility;
 use crate::plan::{constant_value, is_fixed_cast};
 use crate::rewrite::statement::{Folding, drop_targets};
 use crate::types::{Type, Value};
@@ -280,10 +280,6 @@ fn name_operand(expr: &mut BoundExpr, value: &BoundExpr) {
     }
 }
 
-fn is_immutable(function: &Function) -> bool {
-    function.volatility == Volatility::Immutable
-}
-
 /// An expression whose parts are folded, as its value if that is known.
 fn reduce(expr: &mut BoundExpr) -> Result<()> {
     let is_known = match expr {
@@ -292,7 +288,7 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
                 *expr = BoundExpr::null(*ty);
                 return Ok(());
             }
-            is_immutable(function) && args.iter().all(is_constant)
+            function.is_foldable() && args.iter().all(is_constant)
         }
         BoundExpr::Cast { operand, ty, .. } if is_null(operand) => {
             *expr = BoundExpr::null(*ty);
@@ -301,7 +297,7 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
         BoundExpr::Cast { operand, ty, .. } => is_constant(operand) && is_fixed_cast(operand.ty(), *ty),
         BoundExpr::IsNull { operand, .. } | BoundExpr::IsTruth { operand, .. } => is_constant(operand),
         BoundExpr::IsDistinct { operands, equals, .. } => {
-            is_immutable(equals) && operands.iter().all(is_constant)
+            equals.is_foldable() && operands.iter().all(is_constant)
         }
         BoundExpr::NullIf { operands, .. } if operands.iter().any(is_null) => {
             let [first, _] = &mut **operands;
@@ -309,7 +305,7 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
             return Ok(());
         }
         BoundExpr::NullIf { operands, equals, .. } => {
-            is_immutable(equals) && operands.iter().all(is_constant)
+            equals.is_foldable() && operands.iter().all(is_constant)
         }
         BoundExpr::Array { elements, .. } => elements.iter().all(is_constant),
         BoundExpr::MinMax { operands, .. } => operands.iter().all(is_constant),
@@ -318,7 +314,7 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
             return Ok(());
         }
         BoundExpr::InList { operand, list, equals, .. } => {
-            is_immutable(equals) && is_constant(operand) && list.iter().all(is_constant)
+            equals.is_foldable() && is_constant(operand) && list.iter().all(is_constant)
         }
         _ => false,
     };

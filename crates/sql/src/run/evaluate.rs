@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::bind::tree::{MinMax, Quantifier, TruthValue};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::FunctionContext;
-use crate::plan::expression::{Call, Case, Comparison, Expr, InList, QuantifiedArray};
+use crate::plan::expression::{Call, Case, Comparison, Expr, InList, QuantifiedArray, SliceLimits};
 use crate::plan::node::Picked;
 use crate::run::Run;
 use crate::types::array::ArrayValue;
@@ -417,18 +417,22 @@ impl<'e> Run<'e> {
         Ok(array.get(&subscripts))
     }
 
-    fn slice(&mut self, parts: &'e (Expr, Option<Expr>, Option<Expr>), row: &[Value]) -> Result<Value> {
+    fn slice(&mut self, parts: &'e (Expr, Vec<SliceLimits>), row: &[Value]) -> Result<Value> {
         let Value::Array(array) = self.evaluate(&parts.0, row)? else { return Ok(Value::Null) };
-        let mut bounds = (None, None);
-        for (bound, to) in [(&parts.1, &mut bounds.0), (&parts.2, &mut bounds.1)] {
-            if let Some(bound) = bound {
-                match self.evaluate(bound, row)? {
-                    Value::Null => return Ok(Value::Null),
-                    value => *to = Some(i32::try_from(value.any_int()).unwrap_or(i32::MAX)),
+        let mut bounds = Vec::with_capacity(parts.1.len());
+        for (lower, upper) in &parts.1 {
+            let mut of_dimension = [None, None];
+            for (bound, to) in [lower, upper].into_iter().zip(&mut of_dimension) {
+                if let Some(bound) = bound {
+                    match self.evaluate(bound, row)? {
+                        Value::Null => return Ok(Value::Null),
+                        value => *to = Some(as_subscript(&value)),
+                    }
                 }
             }
+            bounds.push((of_dimension[0], of_dimension[1]));
         }
-        Ok(Value::array(array.slice(&[bounds])))
+        Ok(Value::array(array.slice(&bounds)))
     }
 }
 

@@ -9,6 +9,9 @@ use crate::bind::tree::{BoundQuery, RelationId};
 use crate::functions::Function;
 use crate::types::{Modifier, Type, Value};
 
+/// The lower and the upper bound of a slice, where they are written.
+pub(crate) type SliceBounds = (Option<BoundExpr>, Option<BoundExpr>);
+
 /// An expression whose names are resolved and whose type is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BoundExpr {
@@ -75,8 +78,8 @@ pub(crate) enum BoundExpr {
     Row { fields: Vec<BoundExpr>, names: Option<Arc<[Arc<str>]>>, is_nullable: bool },
     /// `array[index]…`: one index for each dimension; NULL where there are too few, too many, or no such element.
     Subscript { array: Box<BoundExpr>, indexes: Vec<BoundExpr>, ty: Type },
-    /// `array[lower:upper]`.
-    Slice { array: Box<BoundExpr>, lower: Option<Box<BoundExpr>>, upper: Option<Box<BoundExpr>>, ty: Type },
+    /// `array[lower:upper]…`: of the first dimensions.
+    Slice { array: Box<BoundExpr>, bounds: Vec<SliceBounds>, ty: Type },
     /// A field of a row value, counted from zero.
     Field { row: Box<BoundExpr>, number: usize, ty: Type },
     /// A query inside an expression.

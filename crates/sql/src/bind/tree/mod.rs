@@ -11,7 +11,7 @@ mod statement;
 pub(crate) mod walk;
 
 pub(crate) use expression::{
-    Arm, BoundExpr, CaseArms, MinMax, Quantifier, Subquery, SubqueryKind, TruthValue,
+    Arm, BoundExpr, CaseArms, MinMax, Quantifier, SliceBounds, Subquery, SubqueryKind, TruthValue,
 };
 pub(crate) use query::{
     BoundAggregate, BoundColumn, BoundCte, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort,

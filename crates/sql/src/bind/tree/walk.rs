@@ -65,9 +65,9 @@ pub(crate) fn children<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundE
             visit(array);
             indexes.iter().for_each(visit);
         }
-        BoundExpr::Slice { array, lower, upper, .. } => {
+        BoundExpr::Slice { array, bounds, .. } => {
             visit(array);
-            lower.iter().chain(upper).for_each(|bound| visit(bound));
+            bounds.iter().flat_map(|(lower, upper)| lower.iter().chain(upper)).for_each(visit);
         }
         BoundExpr::Subquery(subquery) => {
             if let SubqueryKind::Quantified { left, .. } = &subquery.kind {
@@ -275,9 +275,9 @@ pub(crate) fn children_mut(expr: &mut BoundExpr, visit: &mut dyn FnMut(&mut Boun
             visit(array);
             indexes.iter_mut().for_each(visit);
         }
-        BoundExpr::Slice { array, lower, upper, .. } => {
+        BoundExpr::Slice { array, bounds, .. } => {
             visit(array);
-            lower.iter_mut().chain(upper).for_each(|bound| visit(bound));
+            bounds.iter_mut().flat_map(|(lower, upper)| lower.iter_mut().chain(upper)).for_each(visit);
         }
         BoundExpr::Subquery(subquery) => {
             if let SubqueryKind::Quantified { left, .. } = &mut subquery.kind {

@@ -30,8 +30,7 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
         let zone = &c.formats().time_zone;
         age(utc_to_local(v[0].timestamptz(), zone)?, utc_to_local(v[1].timestamptz(), zone)?)
             .map(Value::Interval)
-    })
-    .stable(),
+    }),
     scalar("age(timestamp) interval", |c, v| age(today(c)?, v[0].timestamp()).map(Value::Interval)).stable(),
     scalar("age(timestamptz) interval", |c, v| {
         let then = utc_to_local(v[0].timestamptz(), &c.formats().time_zone)?;

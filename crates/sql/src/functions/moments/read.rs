@@ -65,6 +65,8 @@ fn invalid(message: String) -> SqlError {
     SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
 }
 
+const FIXED_WIDTH: &str = "If your source string is not fixed-width, try using the \"FM\" modifier.";
+
 /// The text that is left to read.
 struct Source<'t> {
     rest: &'t str,
@@ -75,16 +77,28 @@ impl<'t> Source<'t> {
         self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
     }
 
-    /// A number of at most so many digits; of as many as there are where none is given.
-    fn number(&mut self, field: &Field, most: Option<usize>) -> Result<i32> {
+    /// A number of so many characters; of as many digits as there are where none is given.
+    fn number(&mut self, field: &Field, width: Option<usize>) -> Result<i32> {
         self.skip_blanks();
-        let sign = usize::from(self.rest.starts_with(['-', '+']));
-        let count = self.rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
-        let taken = sign + most.map_or(count, |most| count.min(most));
+        let available: String = self.rest.chars().take(width.unwrap_or(usize::MAX)).collect();
+        let sign = usize::from(available.starts_with(['-', '+']));
+        let count = available[sign..].bytes().take_while(u8::is_ascii_digit).count();
+        let taken = if count == 0 { 0 } else { sign + count };
+        let found = available.chars().count();
+        if let Some(width) = width.filter(|width| found < *width) {
+            let message = format!("source string too short for \"{}\" formatting field", field.keyword);
+            let detail = format!("Field requires {width} characters, but only {found} remain.");
+            return Err(invalid(message).with_detail(detail).with_hint(FIXED_WIDTH));
+        }
+        let shown: String = available.chars().take(field.keyword.len()).collect();
         if count == 0 {
-            let shown: String = self.rest.chars().take(most.unwrap_or(4)).collect();
             let error = invalid(format!("invalid value \"{shown}\" for \"{}\"", field.keyword));
             return Err(error.with_detail("Value must be an integer."));
+        }
+        if let Some(width) = width.filter(|width| taken < *width) {
+            let error = invalid(format!("invalid value \"{available}\" for \"{}\"", field.keyword));
+            let detail = format!("Field requires {width} characters, but only {taken} could be parsed.");
+            return Err(error.with_detail(detail).with_hint(FIXED_WIDTH));
         }
         let (digits, rest) = self.rest.split_at(taken);
         self.rest = rest;
@@ -134,6 +148,9 @@ impl Parts {
                 Node::Text { text, is_separator: true } => {
                     // A separator matches any separator, or nothing.
                     let is_separator = |c: char| !c.is_alphanumeric() && !c.is_control();
+                    if !text.trim().is_empty() {
+                        source.skip_blanks();
+                    }
                     let next = source.rest.chars().next().unwrap_or(' ');
                     let is_sign = matches!(next, '-' | '+') && text.trim().is_empty();
                     if is_separator(next) && !is_sign {
@@ -149,8 +166,7 @@ impl Parts {
                     }
                 }
                 Node::Field(field) => {
-                    // Digits are counted only where the next keyword follows at once.
-                    let is_tight = matches!(nodes.get(at + 1), Some(Node::Field(_)));
+                    let is_tight = field.ordinal.is_none() && nodes.get(at + 1).is_some_and(Node::is_digits);
                     parts.read_field(field, is_tight, &mut source)?;
                     if field.ordinal.is_some() {
                         source.rest = source.rest.get(2..).unwrap_or("");
@@ -162,8 +178,8 @@ impl Parts {
     }
 
     fn read_field(&mut self, field: &Field, is_tight: bool, source: &mut Source<'_>) -> Result<()> {
-        let width =
-            |digits: usize| if field.is_filled || !is_tight && digits == 4 { None } else { Some(digits) };
+        // Characters are counted only where digits follow at once.
+        let width = |digits: usize| (is_tight && !field.is_filled).then_some(digits);
         match field.keyword {
             "HH" | "HH12" => {
                 let hour = source.number(field, width(2))?;
@@ -179,10 +195,14 @@ impl Parts {
             "MI" => self.minute = source.number(field, width(2))?,
             "SS" => self.second = source.number(field, width(2))?,
             "SSSS" | "SSSSS" => self.seconds_of_day = Some(source.number(field, width(5))?),
-            "MS" => self.micros = self.fraction(field, source, 3)?,
-            "US" => self.micros = self.fraction(field, source, 6)?,
-            keyword if keyword.starts_with("FF") => {
-                self.micros = self.fraction(field, source, usize::from(keyword.as_bytes()[2] - b'0'))?;
+            "MS" => {
+                let (value, read) = self.fraction(field, source, width(3))?;
+                self.micros = scaled(value, 1000 * 10i64.pow(3 - read.min(3)))?;
+            }
+            keyword if keyword == "US" || keyword.starts_with("FF") => {
+                let digits = if keyword == "US" { 6 } else { usize::from(keyword.as_bytes()[2] - b'0') };
+                let (value, read) = self.fraction(field, source, width(digits))?;
+                self.micros = scaled(value, 10i64.pow(6 - read.min(6)))?;
             }
             "AM" | "PM" => self.is_afternoon = Some(source.name(field, &["am", "pm"])? == 1),
             "A.M." | "P.M." => self.is_afternoon = Some(source.name(field, &["a.m.", "p.m."])? == 1),
@@ -256,12 +276,12 @@ impl Parts {
         Ok(())
     }
 
-    fn fraction(&self, field: &Field, source: &mut Source<'_>, digits: usize) -> Result<i32> {
+    /// A number, and how many characters it has.
+    fn fraction(&self, field: &Field, source: &mut Source<'_>, width: Option<usize>) -> Result<(i32, u32)> {
         source.skip_blanks();
         let before = source.rest.len();
-        let value = source.number(field, Some(digits))?;
-        let read = before - source.rest.len();
-        Ok(value * 10i32.pow(6u32.saturating_sub(read as u32)))
+        let value = source.number(field, width)?;
+        Ok((value, (before - source.rest.len()) as u32))
     }
 
     /// The fields of a timestamp, checked.
@@ -323,6 +343,15 @@ impl Parts {
         }
         (year, self.month.unwrap_or(1), self.day.unwrap_or(1))
     }
+}
+
+/// Microseconds of a fraction of a second: beyond a second they are 22008.
+fn scaled(value: i32, factor: i64) -> Result<i32> {
+    let micros = i64::from(value) * factor;
+    i32::try_from(micros).ok().filter(|micros| (0..1_000_000).contains(micros)).ok_or_else(|| {
+        let message = "date/time field value out of range";
+        SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
+    })
 }
 
 /// A year of one to three digits, completed to the one nearest to 2020.

@@ -11,6 +11,16 @@ pub(super) enum Node {
     Text { text: String, is_separator: bool },
 }
 
+impl Node {
+    /// Whether what is read for this begins with a digit.
+    pub fn is_digits(&self) -> bool {
+        match self {
+            Node::Field(field) => !NO_DIGITS.contains(&field.keyword) && !field.keyword.starts_with("FF"),
+            Node::Text { text, .. } => text.starts_with(|first: char| first.is_ascii_digit()),
+        }
+    }
+}
+
 /// A keyword with what stands around it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
@@ -41,6 +51,12 @@ const KEYWORDS: &[&str] = &[
 ];
 /// Keywords whose letters may also be capitalized.
 const NAMES: &[&str] = &["DAY", "DY", "MONTH", "MON"];
+
+/// Keywords that stand for other than digits.
+const NO_DIGITS: &[&str] = &[
+    "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "DAY", "DY", "MONTH", "MON", "OF", "P.M.", "PM", "RM", "TZH",
+    "TZ",
+];
 
 fn keyword_at(text: &str) -> Option<(&'static str, Case)> {
     KEYWORDS.iter().find_map(|keyword| {

@@ -36,7 +36,10 @@ fn parts(expr: &Expr) -> Vec<&Expr> {
         }
         Expr::InList(list) => [&list.operand].into_iter().chain(&list.list).collect(),
         Expr::Quantified(quantified) => vec![&quantified.operand, &quantified.array],
-        Expr::Slice(parts) => [&parts.0].into_iter().chain(&parts.1).chain(&parts.2).collect(),
+        Expr::Slice(parts) => {
+            let bounds = parts.1.iter().flat_map(|(lower, upper)| lower.iter().chain(upper));
+            [&parts.0].into_iter().chain(bounds).collect()
+        }
         Expr::Subquery(query) => match &query.kind {
             SubPlanKind::Quantified { left, .. } => left.iter().collect(),
             _ => Vec::new(),

@@ -298,9 +298,11 @@ fn decode_iso(text: &str) -> Decode<Interval> {
     let (date, time) =
         text[1..].split_once('T').map_or((&text[1..], None), |(date, time)| (date, Some(time)));
     let has_designators = |part: &str| part.contains(|c: char| c.is_ascii_alphabetic());
-    if date.is_empty() && time.is_none_or(str::is_empty) {
+    if date.is_empty() && time.is_none() {
         return Err(Fault::Syntax);
     }
+    // `P1DT`: a time of nothing.
+    let time = time.filter(|time| !time.is_empty());
     if !date.is_empty() && !has_designators(date) {
         let basic = basic_parts(date, [4, 2, 2]);
         let signed = usize::from(date.starts_with(['+', '-']));
