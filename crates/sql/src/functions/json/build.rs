@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 use super::convert::{json_text, jsonb_of, members, object_of, write_json};
 use super::paths::{array_index, invalid};
 use super::raw;
@@ -215,13 +217,14 @@ fn concatenated(left: &Jsonb, right: &Jsonb) -> Jsonb {
 
 /// Without the members, or the string elements, with these names.
 fn delete_keys(value: &Jsonb, keys: &[&str]) -> Result<Value> {
+    let keys: HashSet<&str> = keys.iter().copied().collect();
     Ok(Value::jsonb(match value {
         Jsonb::Object(members) => {
-            let kept = members.iter().filter(|(key, _)| !keys.contains(&&**key));
+            let kept = members.iter().filter(|(key, _)| !keys.contains(&**key));
             Jsonb::Object(Members::from_pairs(kept.cloned().collect()))
         }
         Jsonb::Array(values) => {
-            let is_named = |value: &Jsonb| matches!(value, Jsonb::String(text) if keys.contains(&&**text));
+            let is_named = |value: &Jsonb| matches!(value, Jsonb::String(text) if keys.contains(&**text));
             Jsonb::Array(values.iter().filter(|value| !is_named(value)).cloned().collect())
         }
         _ => return Err(invalid("cannot delete from scalar")),

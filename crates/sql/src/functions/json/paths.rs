@@ -3,6 +3,7 @@
 use super::raw::{self, Shape};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, scalar};
+use crate::interrupt::step;
 use crate::types::Value;
 use crate::types::jsonb::Jsonb;
 use crate::types::text::jsonb_text;
@@ -41,8 +42,8 @@ pub(super) const OPERATORS: &[Definition] = &[
     scalar("->>(jsonb, int4) text", |_, v| tree_text(element(v[0].as_jsonb(), v[1].int4()))),
     scalar("#>(jsonb, text[]) jsonb", |_, v| Ok(tree(tree_path(v)))),
     scalar("#>>(jsonb, text[]) text", |_, v| tree_text(tree_path(v))),
-    scalar("@>(jsonb, jsonb) bool", |_, v| Ok(Value::Bool(contains(v[0].as_jsonb(), v[1].as_jsonb())))),
-    scalar("<@(jsonb, jsonb) bool", |_, v| Ok(Value::Bool(contains(v[1].as_jsonb(), v[0].as_jsonb())))),
+    scalar("@>(jsonb, jsonb) bool", |_, v| contains(v[0].as_jsonb(), v[1].as_jsonb()).map(Value::Bool)),
+    scalar("<@(jsonb, jsonb) bool", |_, v| contains(v[1].as_jsonb(), v[0].as_jsonb()).map(Value::Bool)),
     scalar("?(jsonb, text) bool", |_, v| Ok(Value::Bool(exists(v[0].as_jsonb(), v[1].str())))),
     scalar("?|(jsonb, text[]) bool", |_, v| {
         Ok(Value::Bool(keys(&v[1]).any(|key| exists(v[0].as_jsonb(), key))))
@@ -159,23 +160,47 @@ fn exists(value: &Jsonb, key: &str) -> bool {
 }
 
 /// Whether all of the right document is in the left one. An array at the top also contains a bare scalar.
-fn contains(left: &Jsonb, right: &Jsonb) -> bool {
+fn contains(left: &Jsonb, right: &Jsonb) -> Result<bool> {
     match (left, right) {
-        (Jsonb::Array(values), scalar) if scalar.is_scalar() => values.iter().any(|value| value == scalar),
+        (Jsonb::Array(values), scalar) if scalar.is_scalar() => {
+            Ok(values.iter().any(|value| value == scalar))
+        }
         (left, right) => contains_part(left, right),
     }
 }
 
-fn contains_part(left: &Jsonb, right: &Jsonb) -> bool {
+fn contains_part(left: &Jsonb, right: &Jsonb) -> Result<bool> {
+    step()?;
     match (left, right) {
-        (Jsonb::Object(members), Jsonb::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, value)| members.get(key).is_some_and(|found| contains_part(found, value))),
-        (Jsonb::Array(values), Jsonb::Array(wanted)) => {
-            wanted.iter().all(|wanted| values.iter().any(|value| contains_part(value, wanted)))
+        (Jsonb::Object(members), Jsonb::Object(wanted)) => {
+            for (key, value) in wanted.iter() {
+                let Some(found) = members.get(key) else { return Ok(false) };
+                if !contains_part(found, value)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
-        (left, right) => left.is_scalar() && right.is_scalar() && left == right,
+        (Jsonb::Array(values), Jsonb::Array(wanted)) => {
+            for wanted in wanted {
+                if !is_among(values, wanted)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (left, right) => Ok(left.is_scalar() && right.is_scalar() && left == right),
     }
+}
+
+/// Whether one of the values contains the wanted one.
+fn is_among(values: &[Jsonb], wanted: &Jsonb) -> Result<bool> {
+    for value in values {
+        if contains_part(value, wanted)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Reads a path's step into an array while a document is changed: wrong ones are errors there.

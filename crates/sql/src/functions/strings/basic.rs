@@ -1,6 +1,6 @@
 //! Length, case, parts, padding and trimming of texts.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("lpad(text, int4, text) text", |c, v| pad(c, v, v[2].str(), true)),
     scalar("rpad(text, int4) text", |c, v| pad(c, v, " ", false)),
     scalar("rpad(text, int4, text) text", |c, v| pad(c, v, v[2].str(), false)),
-    scalar("reverse(text) text", |_, v| Ok(Value::text(v[0].str().chars().rev().collect::<String>()))),
+    scalar("reverse(text) text", |_, v| reversed(v[0].str())),
     scalar("repeat(text, int4) text", repeat),
     scalar("replace(text, text, text) text", replace),
     scalar("translate(text, text, text) text", translate),
@@ -101,9 +101,23 @@ fn capitalized(text: &str) -> Result<Value> {
     })
 }
 
+fn reversed(text: &str) -> Result<Value> {
+    let mut made = String::with_capacity(text.len());
+    for character in text.chars().rev() {
+        step()?;
+        made.push(character);
+    }
+    Ok(Value::text(made))
+}
+
+/// From how many bytes on a set of characters to trim is hashed.
+const LONG_SET_BYTES: usize = 64;
+
 /// The characters of a set to trim.
 fn among(set: &Value) -> impl Fn(char) -> bool + '_ {
-    move |character| set.str().contains(character)
+    let set = set.str();
+    let hashed = (set.len() >= LONG_SET_BYTES).then(|| set.chars().collect::<HashSet<char>>());
+    move |character| hashed.as_ref().map_or_else(|| set.contains(character), |it| it.contains(&character))
 }
 
 /// The part from the `from`-th character (from 1, may lie before the text) with at most `length` characters.

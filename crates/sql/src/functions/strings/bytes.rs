@@ -93,8 +93,13 @@ fn position(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     if wanted.is_empty() {
         return Ok(Value::Int4(1));
     }
-    let found = bytes.windows(wanted.len()).position(|part| part == wanted);
-    Ok(Value::Int4(found.map_or(0, |at| at as i32 + 1)))
+    for (at, part) in bytes.windows(wanted.len()).enumerate() {
+        if part == wanted {
+            return Ok(Value::Int4(at as i32 + 1));
+        }
+        step()?;
+    }
+    Ok(Value::Int4(0))
 }
 
 fn overlay(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -110,15 +115,17 @@ fn overlay(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
 }
 
 fn trim(v: &[Value], at_start: bool, at_end: bool) -> Value {
-    let (mut bytes, set) = (v[0].as_bytes(), v[1].as_bytes());
+    let mut bytes = v[0].as_bytes();
+    let mut is_in_set = [false; 256];
+    v[1].as_bytes().iter().for_each(|byte| is_in_set[usize::from(*byte)] = true);
     while let [first, rest @ ..] = bytes {
-        if !at_start || !set.contains(first) {
+        if !at_start || !is_in_set[usize::from(*first)] {
             break;
         }
         bytes = rest;
     }
     while let [rest @ .., last] = bytes {
-        if !at_end || !set.contains(last) {
+        if !at_end || !is_in_set[usize::from(*last)] {
             break;
         }
         bytes = rest;
