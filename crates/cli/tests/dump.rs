@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 use common::{heddle, succeed};
 
 /// What is asked of each database.
-const QUESTIONS: [&str; 27] = [
+const QUESTIONS: [&str; 29] = [
+    "select attname, attcollation::text from pg_attribute where attrelid in ('collated'::regclass, 'collated_b'::regclass)
+         and attnum > 0 order by attrelid::regclass::text, attnum",
+    "select column_name, collation_schema, collation_name from information_schema.columns where table_name = 'collated'
+         order by ordinal_position",
     "select * from public.person order by id",
     "select * from shop.team order by id",
     "select count(*), min(at), max(at), max(what) from public.temp_log",

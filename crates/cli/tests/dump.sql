@@ -84,3 +84,6 @@ comment on trigger "Stamp it" on shop.owned is 'stamps it';
 comment on index shop.parts_code is 'by code';
 comment on sequence shop.numbers is 'counts down';
 comment on column shop.listed."the code" is 'of the country';
+create table collated (a text collate "C" primary key, b varchar(10) collate pg_catalog."POSIX", c text, d text[]);
+alter table collated alter column d type text[] collate "C";
+create index collated_b on collated (b);

@@ -17,6 +17,8 @@ create table book (
 );
 create index book_title on book (title, author_id desc);
 create table other."Odd Name" (a bigint generated always as identity, "B c" bigserial, d smallserial, e text);
+create table collated (a text collate "C" primary key, b varchar(10) collate pg_catalog."POSIX", c text, d text[] collate "C");
+create index collated_b on collated (b);
 create sequence alone as int increment by -3 minvalue -100 maxvalue 50 cycle;
 create sequence other.mine owned by other."Odd Name".e;
 create table uses (n bigint default nextval('alone'), k text default 'k' || nextval('alone'), m mood check (m <> 'o''k'::mood));

@@ -171,12 +171,14 @@ fn tables(connection: &mut Connection, script: &mut Script) -> Result {
         let (mut parts, mut copied, mut identities) = (Vec::new(), Vec::new(), Vec::new());
         let query = format!(
             "select a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,
-                 coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+                 coalesce(pg_get_expr(d.adbin, d.adrelid), ''),
+                 coalesce((select ' COLLATE pg_catalog.' || quote_ident(c.collname) from pg_collation c
+                     join pg_type t on t.oid = a.atttypid where c.oid = a.attcollation and c.oid <> t.typcollation), '')
              from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
              where a.attrelid = {oid} and a.attnum > 0 and not a.attisdropped order by a.attnum"
         );
-        for [column, ty, not_null, identity, generated, default] in lines(connection, &query)? {
-            let mut part = format!("{} {ty}", quoted(&column));
+        for [column, ty, not_null, identity, generated, default, collation] in lines(connection, &query)? {
+            let mut part = format!("{} {ty}{collation}", quoted(&column));
             match (generated.as_str(), default.is_empty()) {
                 ("s", _) => part += &format!(" GENERATED ALWAYS AS ({default}) STORED"),
                 (_, false) => part += &format!(" DEFAULT {default}"),

@@ -342,23 +342,34 @@ impl Binder<'_> {
     }
 
     fn collate(&mut self, operand: &Expr, collation: &ObjectName, at: At) -> Result<BoundExpr> {
-        self.check_collation(collation)?;
+        self.known_collation(collation)?;
         let operand = self.expr(operand)?;
         let operand = self.known(operand, at)?;
-        if !matches!(operand.ty(), Type::Text | Type::Varchar | Type::Bpchar | Type::Name) {
-            let message = format!("collations are not supported by type {}", self.type_text(operand.ty()));
-            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
-        }
+        self.check_collatable(operand.ty(), at)?;
         Ok(operand)
     }
 
+    /// Whether a column of this type may be declared with the collation.
+    pub fn check_collation(&self, collation: &ObjectName, ty: Type) -> Result<()> {
+        self.known_collation(collation)?;
+        self.check_collatable(ty.element().unwrap_or(ty), collation.at())
+    }
+
     /// Text compares by bytes: only collations that say so are known.
-    pub fn check_collation(&self, collation: &ObjectName) -> Result<()> {
+    fn known_collation(&self, collation: &ObjectName) -> Result<()> {
         if matches!(collation.last(), "C" | "POSIX" | "C.UTF-8" | "C.utf8" | "default" | "ucs_basic") {
             return Ok(());
         }
         let message = format!("collation \"{collation}\" for encoding \"UTF8\" does not exist");
         Err(self.error(collation.at(), SqlState::UNDEFINED_OBJECT, message))
+    }
+
+    fn check_collatable(&self, ty: Type, at: At) -> Result<()> {
+        if matches!(ty, Type::Text | Type::Varchar | Type::Bpchar | Type::Name) {
+            return Ok(());
+        }
+        let message = format!("collations are not supported by type {}", self.type_text(ty));
+        Err(self.error(at, SqlState::DATATYPE_MISMATCH, message))
     }
 
     /// A condition of a clause.

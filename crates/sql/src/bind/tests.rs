@@ -24,6 +24,7 @@ fn column(name: &str, ty: Type, engine: usize) -> Column {
         engine,
         comment: None,
         acl: None,
+        collation: None,
     }
 }
 

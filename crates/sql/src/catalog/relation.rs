@@ -103,6 +103,9 @@ pub(crate) struct Column {
     /// What was granted on it alone.
     #[serde(default)]
     pub acl: Option<Vec<AclItem>>,
+    /// The collation that it was declared with, for those that read the definition: all of them compare by bytes.
+    #[serde(default)]
+    pub collation: Option<u32>,
 }
 
 /// Where a column's value comes from if a statement does not give one. Expressions are SQL text.

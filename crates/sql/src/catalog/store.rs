@@ -392,6 +392,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
             engine: position,
             comment: None,
             acl: None,
+            collation: None,
         });
     }
     let oid = catalog.new_oid();

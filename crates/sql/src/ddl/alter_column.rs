@@ -12,7 +12,7 @@ use crate::catalog::{Column, ColumnOrigin, Relation, Table};
 use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{AlterAction, Expr, ExprKind, SequenceOption, TypeName};
+use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, SequenceOption, TypeName};
 use crate::plan::value_for_all_rows;
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
@@ -49,8 +49,8 @@ impl Connection {
                 self.redefine(table, |table| table.columns[position].origin = origin)
             }
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, &column.text, *not_null),
-            AlterAction::SetType { column, ty, using } => {
-                self.set_type(table, &column.text, ty, using.as_ref(), text)
+            AlterAction::SetType { column, ty, collation, using } => {
+                self.set_type(table, &column.text, (ty, collation.as_ref()), using.as_ref(), text)
             }
             AlterAction::AddIdentity { column, always, options } => {
                 self.add_identity(table, &column.text, *always, options)
@@ -124,7 +124,7 @@ impl Connection {
         &mut self,
         table: &Arc<Table>,
         name: &str,
-        ty: &TypeName,
+        (ty, collation): (&TypeName, Option<&ObjectName>),
         using: Option<&Expr>,
         text: &str,
     ) -> Result<()> {
@@ -151,8 +151,10 @@ impl Connection {
             let hint = format!("You might need to specify \"USING {name}::{}\".", named.ty.display_name());
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
         };
+        let collation = self.column_collation(collation, named.ty, text)?;
         let new = Column {
             ty: named.ty,
+            collation,
             modifier: named.modifier,
             domain: named.domain.map(|domain| domain.oid),
             ..old.clone()
@@ -174,7 +176,7 @@ impl Connection {
         }
         self.redefine(table, |table| {
             let column = &mut table.columns[position];
-            (column.ty, column.modifier) = (named.ty, named.modifier);
+            (column.ty, column.modifier, column.collation) = (named.ty, named.modifier, collation);
         })
     }
 

@@ -105,6 +105,7 @@ impl Connection {
                 engine: position + 1,
                 comment: None,
                 acl: None,
+                collation: None,
             });
         }
         let names = draft.columns.iter().map(|column| Name { text: column.name.clone(), at: 0 }).collect();

@@ -10,6 +10,7 @@ use crate::bind::{Clause, NamedType};
 use crate::catalog::rights::{Rights, RightsKind, SELECT};
 use crate::catalog::rules::are_ruled;
 use crate::catalog::store::{EngineTable, Object};
+use crate::catalog::system::declared_collation;
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, Deferral, ForeignKey, Index, IndexColumn, Persistence, Relation,
     Sequence, Table,
@@ -18,8 +19,8 @@ use crate::ddl::index_expressions::text_key_name;
 use crate::ddl::keys::refuse_second_key;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, PersistenceName, Reference,
-    SequenceOption, TableConstraintKind, TextExpr, Timing, TypeName,
+    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, ObjectName, PersistenceName,
+    Reference, SequenceOption, TableConstraintKind, TextExpr, Timing, TypeName,
 };
 use crate::session::Connection;
 use crate::types::{Modifier, Type};
@@ -390,9 +391,6 @@ impl Connection {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
-        if let Some(collation) = &definition.collation {
-            self.with_binder(text, |binder| binder.check_collation(collation))?;
-        }
         let serial = serial_type(&definition.ty);
         let named = match serial {
             Some(ty) => NamedType { ty, modifier: Modifier::NONE, domain: None },
@@ -403,6 +401,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
         self.check_type_usage(&named)?;
+        let collation = self.column_collation(definition.collation.as_ref(), named.ty, text)?;
         let domain = named.domain.as_ref();
         draft.columns.push(Column {
             name: name.clone(),
@@ -414,6 +413,7 @@ impl Connection {
             engine: 0,
             comment: None,
             acl: None,
+            collation,
         });
         let position = draft.columns.len() - 1;
         if let Some(ty) = serial {
@@ -424,6 +424,18 @@ impl Connection {
             draft.sequences.push(sequence);
         }
         self.draft_column_constraints(definition, position, draft, catalog)
+    }
+
+    /// The oid of the collation that a column is declared with, unless it is the default.
+    pub(super) fn column_collation(
+        &mut self,
+        collation: Option<&ObjectName>,
+        ty: Type,
+        text: &str,
+    ) -> Result<Option<u32>> {
+        let Some(collation) = collation else { return Ok(None) };
+        self.with_binder(text, |binder| binder.check_collation(collation, ty))?;
+        Ok(declared_collation(collation.last()))
     }
 
     fn draft_column_constraints(

@@ -141,6 +141,7 @@ impl Connection {
                 engine: 0,
                 comment: None,
                 acl: None,
+                collation: None,
             };
             check_key_column(&column, "index")?;
             self.add_hidden_column(table.oid, column, &value)?;

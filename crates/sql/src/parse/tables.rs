@@ -508,11 +508,9 @@ impl Parser<'_> {
             },
             () if self.accept("type") || self.accept_words(&["set", "data", "type"]) => {
                 let ty = self.type_name()?;
-                if self.accept("collate") {
-                    self.object_name()?;
-                }
+                let collation = if self.accept("collate") { Some(self.object_name()?) } else { None };
                 let using = if self.accept("using") { Some(self.expression()?) } else { None };
-                Ok(AlterAction::SetType { column, ty, using })
+                Ok(AlterAction::SetType { column, ty, collation, using })
             }
             () if self.accept_words(&["set", "statistics"]) => {
                 self.signed_integer()?;

@@ -263,6 +263,8 @@ struct Attribute<'a> {
     not_null: bool,
     origin: &'a ColumnOrigin,
     acl: Value,
+    /// None: the type's.
+    collation: Option<u32>,
 }
 
 impl Attribute<'_> {
@@ -293,7 +295,7 @@ impl Attribute<'_> {
             attidentity = identity,
             attgenerated = generated,
             attislocal = true,
-            attcollation = facts.collation,
+            attcollation = self.collation.unwrap_or(facts.collation),
             attacl = self.acl,
         );
     }
@@ -314,7 +316,8 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
         for index in indexes_of(table) {
             for (at, &position) in index_columns(&index).iter().enumerate() {
                 let column = &table.columns[position];
-                plain(index.oid, at, &column.name, column.ty, column.modifier, false).write(out);
+                let plain = plain(index.oid, at, &column.name, column.ty, column.modifier, false);
+                Attribute { collation: column.collation, ..plain }.write(out);
             }
         }
     }
@@ -352,6 +355,7 @@ fn plain(
         not_null,
         origin: &ColumnOrigin::Nothing,
         acl: Value::Null,
+        collation: None,
     }
 }
 
@@ -360,7 +364,7 @@ fn of_table<'t>(table: &Table, at: usize, column: &'t Column) -> Attribute<'t> {
     // A domain carries its modifier itself.
     let modifier = if column.domain.is_some() { Modifier::NONE } else { column.modifier };
     let plain = plain(table.oid, at, &column.name, column.ty, modifier, not_null);
-    Attribute { oid: column_type(column), origin: &column.origin, ..plain }
+    Attribute { oid: column_type(column), origin: &column.origin, collation: column.collation, ..plain }
 }
 
 /// The oid of a column's type: the domain's if it was declared with one.
@@ -408,6 +412,10 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
         for index in indexes_of(table) {
             let columns = index_columns(&index);
             let keys = index.columns.iter().map(|it| table.columns[it.column].ty);
+            let collation = |it: &IndexColumn| {
+                let column = &table.columns[it.column];
+                column.collation.unwrap_or(type_facts(column.ty).collation)
+            };
             // Zero stands for an expression.
             let number = |&at: &usize| if at < table.visible().len() { at as i16 + 1 } else { 0 };
             let expressions: Vec<&str> =
@@ -431,7 +439,7 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 indisready = true,
                 indislive = true,
                 indkey = vector(Type::Int2, columns.iter().map(number)),
-                indcollation = vector(Type::Oid, keys.clone().map(|ty| type_facts(ty).collation)),
+                indcollation = vector(Type::Oid, index.columns.iter().map(collation)),
                 indclass = vector(Type::Oid, keys.map(operator_class)),
                 indoption = vector(Type::Int2, options),
                 indexprs = (!expressions.is_empty()).then(|| expressions.join(", ")),

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::SystemCatalog;
 use super::classes::{
     schemas as all_schemas, sequences as all_sequences, tables as all_tables, view_columns,
     views as all_views,
 };
 use super::definitions::{default_text, view_text};
 use super::row::{Cell, Output, row};
-use super::types::type_name;
+use super::types::{collation_name, type_name};
+use super::{PG_CATALOG, SystemCatalog};
 use crate::bind::writable_columns;
 use crate::catalog::{Catalog, Column, ColumnOrigin, Sequence, Table, UserType, View};
 use crate::types::{Modifier, Type, Value};
@@ -250,6 +250,11 @@ fn origin_cells(system: &SystemCatalog<'_>, column: &Column) -> Vec<(&'static st
                 cells.push(("identity_cycle", yes_or_no(sequence.cycle).value()));
             }
         }
+    }
+    if let Some(collation) = column.collation {
+        cells.push(("collation_catalog", system.session.database.as_str().value()));
+        cells.push(("collation_schema", PG_CATALOG.value()));
+        cells.push(("collation_name", collation_name(collation).value()));
     }
     if let Some(domain) = column.domain
         && let Some((schema, name)) = domain_name(system.objects(), domain)

@@ -50,6 +50,7 @@ use hashbrown::HashMap;
 pub(crate) use definitions::with_sequence_names;
 pub(crate) use names::{name_of, oid_by_name};
 pub(crate) use row::Output;
+pub(crate) use types::declared_collation;
 
 use crate::catalog::Catalog;
 use crate::session::SessionEnvironment;

@@ -273,6 +273,16 @@ pub(super) fn labels(system: &SystemCatalog<'_>, out: &mut Output) {
 /// The collations: the database's, and by bytes.
 pub(super) const COLLATIONS: [(u32, &str); 3] = [(100, "default"), (950, "C"), (951, "POSIX")];
 
+/// The oid of a collation that a column is declared with; the default, and those that are no rows of `pg_collation`, have none.
+pub(crate) fn declared_collation(name: &str) -> Option<u32> {
+    COLLATIONS.iter().find(|(oid, known)| *oid != 100 && *known == name).map(|(oid, _)| *oid)
+}
+
+/// The name of a collation.
+pub(super) fn collation_name(oid: u32) -> Option<&'static str> {
+    COLLATIONS.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name)
+}
+
 pub(super) fn collations(_: &SystemCatalog<'_>, out: &mut Output) {
     for (oid, name) in COLLATIONS {
         let locale = (oid != 100).then_some(name);

@@ -198,6 +198,7 @@ pub(crate) enum AlterAction {
     SetType {
         column: Name,
         ty: TypeName,
+        collation: Option<ObjectName>,
         using: Option<Expr>,
     },
     AddIdentity {

@@ -64,6 +64,7 @@ fn plain_column(name: &str, ty: Type, not_null: bool, engine: usize) -> Column {
         engine,
         comment: None,
         acl: None,
+        collation: None,
     }
 }
 
