@@ -61,6 +61,7 @@ fn the_hot_path_allocates_as_little_as_it_should() {
     assert_eq!(allocations(10, || drop(std::hint::black_box(Box::new(7)))), 10, "the counter counts");
     reading_one_record_allocates_nothing();
     an_autocommit_access_of_a_session_copies_no_write();
+    values_of_earlier_phases_are_kept_in_memory_of_the_call_before();
     tell_of_a_debit_credit_like_call();
 }
 
@@ -98,6 +99,38 @@ fn an_autocommit_access_of_a_session_copies_no_write() {
         assert_eq!(written, Ok(()));
     });
     assert!(made < 5 * ROWS as u64 / 2, "{made} allocations");
+}
+
+/// What a group allocates for the values of the first of its calls, the others use again; and so do those that only set values.
+fn values_of_earlier_phases_are_kept_in_memory_of_the_call_before() {
+    const CALLS: usize = 64;
+    let db = in_memory(Options::default());
+    let table = accounts(&db, 100);
+    let set = || {
+        let key = Action::read(&table).key(|args, key| key.push(args.int(0)?));
+        key.body(|action| {
+            action.set_value(0, action.args().int(0)?);
+            Ok(())
+        })
+    };
+    let read = Action::read(&table).key(|args, key| key.push(args.int(0)?));
+    let read = read.body(|action| match action.values().int(0)? == action.args().int(0)? {
+        true => Ok(()),
+        false => Err(fail("another call's value")),
+    });
+    let define = |name| ProcedureDefinition::new(name).parameter("id", DataType::Int64);
+    let both = db.register(define("both").phase([set()]).phase([read])).expect("a procedure");
+    let first = db.register(define("first").phase([set()])).expect("a procedure");
+    let mut worker = db.worker().expect("a free context");
+    for procedure in [both, first] {
+        let calls: Vec<_> = (0..CALLS as i64).map(|number| (0, args![number])).collect();
+        let mut done = Vec::with_capacity(CALLS);
+        let made = allocations(20, || {
+            worker.execute_group(std::slice::from_ref(&procedure), &calls, &mut done);
+            assert!(done.drain(..).all(|executed| !executed.failed()));
+        });
+        assert!(made < 20 * CALLS as u64 / 4, "{made} allocations in 20 groups of {CALLS} calls");
+    }
 }
 
 /// Not asserted, only reported: a call like debit-credit's, as a worker makes it.

@@ -129,6 +129,8 @@ pub(crate) struct Gathered {
     pub(crate) fresh: Vec<(usize, PhaseValue)>,
     /// Rows for the caller.
     pub(crate) rows: Vec<Vec<Value>>,
+    /// Memory for the values of earlier phases, between calls: empty.
+    pub(crate) values: Values,
 }
 
 impl Gathered {
@@ -136,7 +138,8 @@ impl Gathered {
     #[inline]
     fn clear(&mut self) {
         if !self.fresh.is_empty() || !self.rows.is_empty() {
-            *self = Gathered::default();
+            self.fresh.clear();
+            self.rows.clear();
         }
     }
 }

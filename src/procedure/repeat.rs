@@ -8,6 +8,7 @@
 //! instance of which action it is, and only the functions of this file look at that.
 
 use std::cell::RefCell;
+use std::mem::take;
 
 use crossbeam_epoch::Guard;
 
@@ -181,7 +182,7 @@ impl Repeating {
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
         let Footprint { references, instances, .. } = footprint;
-        let mut values = Values::default();
+        let mut values = take(&mut gathered.borrow_mut().values);
         let mut left = instances.iter().zip(references).zip(found).peekable();
         for &end in &self.phase_ends {
             let call = Running { attempt, args, values: &values, gathered };
@@ -193,6 +194,8 @@ impl Repeating {
             }
             values.take(&mut gathered.borrow_mut().fresh);
         }
+        values.clear();
+        gathered.borrow_mut().values = values;
         Ok(())
     }
 }

@@ -358,13 +358,15 @@ impl Registered {
         if let Some(repeating) = &self.repeating {
             return repeating.run(attempt, args, footprint, found, gathered);
         }
-        let (mut values, mut start) = (Values::default(), 0);
+        let (mut values, mut start) = (take(&mut gathered.borrow_mut().values), 0);
         for &end in &self.phase_ends {
             let call = Running { attempt, args, values: &values, gathered };
             self.run_actions(start..end, &call, footprint, found)?;
             values.take(&mut gathered.borrow_mut().fresh);
             start = end;
         }
+        values.clear();
+        gathered.borrow_mut().values = values;
         Ok(())
     }
 

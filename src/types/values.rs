@@ -103,6 +103,11 @@ impl Values {
         }
     }
 
+    /// Forgets all values, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+    }
+
     /// Takes what a phase has set.
     pub(crate) fn take(&mut self, fresh: &mut Vec<(usize, PhaseValue)>) {
         self.values.reserve(fresh.len());
