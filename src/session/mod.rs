@@ -381,9 +381,9 @@ impl Session {
         } else {
             fresh
         };
-        // What has written, or tried to, without a snapshot goes on like that.
-        self.is_current |= self.snapshot.is_none();
         if let Some(access) = &mut self.access {
+            // What has written, or tried to, without a snapshot goes on like that.
+            self.is_current |= self.snapshot.is_none() && access.has_accessed();
             self.valid = fresh.keep(&mut access.buffer, is_kept, self.valid);
             // What was deleted from a range that was read from it is found again only while it is open.
             if self.is_current && !access.buffer.has_ranges_of_snapshot() {

@@ -145,6 +145,10 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         if ran.is_err() {
             attempt.note_undone_inserts(WriteSet::beginning());
         }
+        if access.mode == SessionMode::Probe && !access.has_accessed() {
+            self.value = Some(ran?);
+            return Ok(());
+        }
         let touched = touched(access);
         if let SessionMode::Snapshot(epoch) = access.mode {
             self.note_as_of(attempt, access, &touched, epoch)?;

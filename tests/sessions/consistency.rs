@@ -132,6 +132,24 @@ fn two_sessions_do_not_both_write_what_each_excludes_by_the_range_it_has_read() 
 }
 
 #[test]
+fn an_access_that_reads_nothing_opens_no_snapshot() {
+    under_every_protocol(|rig| {
+        let opened = || rig.db.statistics().snapshots_opened;
+        let before = opened();
+        let mut session = rig.begin();
+        assert_eq!(session.run(|_| Ok(7)), Ok(7), "{}", rig.protocol);
+        assert_eq!(opened(), before, "{}", rig.protocol);
+        rig.set(1, 11);
+        // The first read opens it, after that write.
+        assert_eq!(rig.read(&mut session, 1), Ok(Some(11)), "{}", rig.protocol);
+        rig.set(1, 12);
+        assert_eq!(session.run(|_| Ok(7)), Ok(7), "{}", rig.protocol);
+        assert_eq!(rig.read(&mut session, 1), Ok(Some(11)), "{}", rig.protocol);
+        assert_eq!(session.commit(), Ok(()), "{}", rig.protocol);
+    });
+}
+
+#[test]
 fn a_session_goes_on_with_what_is_there_now_when_its_snapshot_was_given_up() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);

@@ -389,6 +389,21 @@ fn temporary_tables_end_with_their_connection() {
 }
 
 #[test]
+fn a_transaction_that_waited_for_an_advisory_lock_sees_what_its_holder_committed() {
+    for first in ["select 1", "select pg_try_advisory_xact_lock(9)", "select count(*) from pg_class"] {
+        let sql = in_memory();
+        let [mut one, mut two] = [connect(&sql), connect(&sql)];
+        one.query("create table done (n int); select pg_advisory_lock(9)").expect("it is free");
+        two.query("begin").expect("a block");
+        two.query(first).expect("it reads no table");
+        one.query("insert into done values (1); select pg_advisory_unlock(9)").expect("a row");
+        assert_eq!(rows(&mut two, "select pg_try_advisory_xact_lock(9)"), ["t"]);
+        assert_eq!(rows(&mut two, "select n from done"), ["1"], "after {first}");
+        two.query("commit").expect("it has only read");
+    }
+}
+
+#[test]
 fn advisory_locks_are_held_by_sessions_and_transactions() {
     let sql = in_memory();
     let (mut one, mut two) = (connect(&sql), connect(&sql));

@@ -89,6 +89,8 @@ struct Notes {
     /// A key that another session has reserved.
     wanted: Option<(u64, Key)>,
     need: Option<Need>,
+    /// Whether it has accessed a key or a range, also one that is left out of the notes.
+    has_accessed: bool,
     /// Whether it has accessed a key to write or to reserve it.
     is_writer: bool,
     /// Whether what is read is left out.
@@ -172,9 +174,14 @@ impl SessionAccess {
         self.notes.wanted.take()
     }
 
+    /// Whether the attempt has accessed any key or range.
+    pub(crate) fn has_accessed(&self) -> bool {
+        self.notes.has_accessed
+    }
+
     /// What the attempt lacks. One that has only read from what is there now, to find that out, lacks a snapshot.
     pub(crate) fn need(&self) -> Option<Need> {
-        let is_reader = self.mode == SessionMode::Probe && !self.notes.is_writer;
+        let is_reader = self.mode == SessionMode::Probe && self.has_accessed() && !self.notes.is_writer;
         self.notes.need.or(is_reader.then_some(Need::Snapshot))
     }
 
@@ -224,6 +231,7 @@ impl SessionAccess {
         self.notes.carried.clear();
         self.notes.wanted = None;
         self.notes.need = None;
+        self.notes.has_accessed = false;
         self.notes.is_writer = false;
         self.notes.is_paused = false;
     }
@@ -273,6 +281,7 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
     if session.control.is_stopped() {
         return Err(Error::Canceled);
     }
+    session.notes.has_accessed = true;
     if matches!(what, Claim::Write | Claim::Delete | Claim::Insert) {
         session.write()?;
     }
@@ -384,6 +393,7 @@ impl<'a> Attempt<'a> {
         }
         let mut held = self.held.borrow_mut();
         let Some(session) = &mut held.session else { return Ok(None) };
+        session.notes.has_accessed = true;
         if session.need() == Some(Need::Snapshot) {
             // Ranges may be long: what only reads is not to read them twice.
             session.notes.need = Some(Need::Snapshot);
