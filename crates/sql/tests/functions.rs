@@ -39,6 +39,7 @@ const UNCOMPARED: &[&str] = &[
     "clock_timestamp",
     "timeofday",
     "gen_random_uuid",
+    "uuid_generate_v4",
     "version",
     "current_schema",
     "current_schemas",

@@ -104,7 +104,7 @@ impl Connection {
                 Some(Dropped::Relation(Relation::Index { table, oid })) => indexes.push((table, oid)),
                 Some(Dropped::Schema(schema)) => plan.schemas.push(schema),
                 Some(Dropped::Type(oid)) => plan.types.push(oid),
-                None if drop.if_exists => self.skip_missing(kind_name(drop.kind), &name.to_string()),
+                None if drop.if_exists => self.skip_missing(kind_name(drop.kind), &called(drop.kind, name)),
                 None => return Err(missing(drop.kind, name)),
             }
         }
@@ -429,7 +429,15 @@ fn missing(kind: ObjectKind, name: &ObjectName) -> SqlError {
         ObjectKind::Type | ObjectKind::Domain | ObjectKind::Index => SqlState::UNDEFINED_OBJECT,
         _ => SqlState::UNDEFINED_TABLE,
     };
-    SqlError::new(state, format!("{} \"{name}\" does not exist", kind_name(kind)))
+    SqlError::new(state, format!("{} \"{}\" does not exist", kind_name(kind), called(kind, name)))
+}
+
+/// How messages about a missing object call it: PostgreSQL leaves the schema of a relation out.
+fn called(kind: ObjectKind, name: &ObjectName) -> String {
+    match kind {
+        ObjectKind::Domain | ObjectKind::Type => name.to_string(),
+        _ => name.last().to_owned(),
+    }
 }
 
 /// Adds what depends on the objects to be dropped, or refuses.

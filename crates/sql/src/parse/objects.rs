@@ -85,7 +85,15 @@ impl Parser<'_> {
         let Some((kind, hint)) = KINDS.iter().find(|(kind, _)| self.is_word(0, kind)) else {
             return Err(self.unexpected());
         };
+        self.advance();
+        // Scripts of Rails and dumps begin with it, and the language is there.
+        let is_there = *kind == "extension"
+            && self.accept_words(&["if", "not", "exists"])
+            && self.name().is_ok_and(|name| name.text == "plpgsql");
         self.skip_statement();
+        if is_there {
+            return Ok(Statement::NoEffect { tag: "CREATE EXTENSION" });
+        }
         Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint: *hint, at })
     }
 

@@ -401,6 +401,10 @@ impl Environment for SessionEnvironment {
     }
 
     fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {
+        if kind == ObjectKind::FunctionSignature {
+            let path = self.path();
+            return system::oid_by_signature(&self.catalog, &path, name, |ty| self.type_by_name(ty));
+        }
         if let Some(oid) =
             system::oid_by_name(&self.catalog, &self.path(), &self.bootstrap_name(), kind, name)?
         {

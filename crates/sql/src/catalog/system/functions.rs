@@ -104,6 +104,10 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("to_regclass(text) regclass", |c, v| by_name(c, ObjectKind::Relation, v)).stable(),
     scalar("to_regtype(text) regtype", |c, v| by_name(c, ObjectKind::Type, v)).stable(),
     scalar("to_regproc(text) regproc", |c, v| by_name(c, ObjectKind::Function, v)).stable(),
+    scalar("to_regprocedure(text) regprocedure", |c, v| {
+        by_name(c, ObjectKind::FunctionSignature, v)
+    })
+    .stable(),
     scalar("to_regnamespace(text) regnamespace", |c, v| by_name(c, ObjectKind::Schema, v)).stable(),
     scalar("to_regrole(text) regrole", |c, v| by_name(c, ObjectKind::Role, v)).stable(),
     scalar("pg_table_is_visible(oid) bool", |c, v| of(c, |it| relation_is_visible(it, oid(v)))).stable(),

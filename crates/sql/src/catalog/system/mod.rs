@@ -48,7 +48,7 @@ use std::sync::{Arc, LazyLock};
 use hashbrown::HashMap;
 
 pub(crate) use definitions::with_sequence_names;
-pub(crate) use names::{name_of, oid_by_name};
+pub(crate) use names::{name_of, oid_by_name, oid_by_signature};
 pub(crate) use row::Output;
 pub(crate) use types::declared_collation;
 
@@ -131,6 +131,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_depend", dependencies::dependencies),
     ("pg_description", listings::descriptions),
     ("pg_enum", types::labels),
+    ("pg_extension", types::extensions),
     ("pg_group", cluster::groups),
     ("pg_index", classes::indexes),
     ("pg_indexes", listings::indexes),

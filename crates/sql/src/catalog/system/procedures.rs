@@ -48,8 +48,19 @@ pub(super) fn is_function(oid: u32) -> bool {
 
 /// The first function with this name.
 pub(super) fn function_oid(name: &str) -> Option<u32> {
-    let of_type = TYPE_FUNCTIONS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid);
-    of_type.or_else(|| functions().find(|(_, function)| function.name == name).map(|(oid, _)| oid))
+    let first = || functions().find(|(_, function)| function.name == name).map(|(oid, _)| oid);
+    type_function_oid(name).or_else(first)
+}
+
+/// The function that reads or writes values of a type and has this name.
+pub(super) fn type_function_oid(name: &str) -> Option<u32> {
+    TYPE_FUNCTIONS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid)
+}
+
+/// The function of the tables with this name and these arguments.
+pub(super) fn overload_oid(name: &str, types: &[Type]) -> Option<u32> {
+    let found = functions().find(|(_, it)| it.name == name && *it.arguments == *types);
+    found.map(|(oid, _)| oid)
 }
 
 /// Where a listed routine comes from.

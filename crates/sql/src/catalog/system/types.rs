@@ -63,6 +63,9 @@ static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
 static LINES_BY_OID: LazyLock<HashMap<u32, usize>> =
     LazyLock::new(|| LINES.iter().enumerate().map(|(at, line)| (line.oid(at::OID), at)).collect());
 
+/// The oid of the extension plpgsql.
+const PLPGSQL_EXTENSION: u32 = 13_639;
+
 /// The functions that read and write values of types: oid and name.
 pub(super) static TYPE_FUNCTIONS: LazyLock<Vec<(u32, &'static str)>> = LazyLock::new(|| {
     let places =
@@ -319,6 +322,19 @@ pub(super) fn languages(_: &SystemCatalog<'_>, out: &mut Output) {
             lanpltrusted = name != "internal",
         );
     }
+}
+
+/// PL/pgSQL, which PostgreSQL installs as an extension.
+pub(super) fn extensions(_: &SystemCatalog<'_>, out: &mut Output) {
+    row!(
+        out,
+        oid = PLPGSQL_EXTENSION,
+        extname = "plpgsql",
+        extowner = OWNER,
+        extnamespace = PG_CATALOG_OID,
+        extrelocatable = false,
+        extversion = "1.0",
+    );
 }
 
 /// A line of `classes.txt`: oid, name, family, type, type of what is stored.
