@@ -78,8 +78,10 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
 
 /// `NaN` where the digits before the point would stand.
 fn not_a_number(template: &Template) -> String {
+    let is_zero = |at: usize| template.first_zero.is_some_and(|first| at >= first);
+    let padding: String = (3..template.before).map(|at| if is_zero(at - 3) { '0' } else { ' ' }).collect();
     if template.is_filled {
-        return "NaN".to_string();
+        return format!("{}NaN", padding.trim_start());
     }
     let (before, behind) = match template.nodes.last() {
         Some(Node::Minus) => ("", " "),
@@ -87,7 +89,7 @@ fn not_a_number(template: &Template) -> String {
         _ if template.has(&[Node::Sign]) => ("+", ""),
         _ => (" ", ""),
     };
-    format!("{before}{:>width$}{behind}", "NaN", width = template.before)
+    format!("{before}{padding}NaN{behind}")
 }
 
 /// Writes digits into a template; none where the number has no digits.

@@ -97,7 +97,7 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
         let now = c.environment.statement_start();
         Ok(rezoned(&v[1], zone::offset_at(now, &zone)))
     })
-    .volatile(),
+    .stable(),
     scalar("timezone(interval, timetz) timetz", |_, v| {
         // Within a day of either side of it, which the check of months and days lets through.
         let seconds = shifted(0, v[0].interval(), 1)? / SECOND;

@@ -209,12 +209,14 @@ impl Parts {
             "BC" | "AD" => self.is_bc = source.name(field, &["ad", "bc"])? == 1,
             "B.C." | "A.D." => self.is_bc = source.name(field, &["a.d.", "b.c."])? == 1,
             "TZH" => {
+                source.skip_blanks();
                 let sign = if source.rest.starts_with('-') { -1 } else { 1 };
-                let hours = source.number(field, Some(2))?.abs();
+                source.rest = source.rest.strip_prefix(['+', '-']).unwrap_or(source.rest);
+                let hours = source.number(field, width(2))?;
                 self.zone = Some(sign * hours * 3600);
             }
             "TZM" => {
-                let minutes = source.number(field, Some(2))?;
+                let minutes = source.number(field, width(2))?;
                 let hours = self.zone.unwrap_or(0);
                 self.zone = Some(if hours < 0 { hours - minutes * 60 } else { hours + minutes * 60 });
             }
