@@ -6,6 +6,7 @@ use crate::bind::tree::{
 };
 use crate::catalog::rights::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
 use crate::catalog::role::CHECKPOINTER;
+use crate::catalog::system;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectName, SetScope, SetValue, Statement};
 use crate::session::KnownNow;
@@ -209,8 +210,13 @@ impl Connection {
 
     /// The tables that the current role owns, which it may maintain; a warning for the others.
     fn maintained(&mut self, names: &[ObjectName], verb: &str) -> Result<Vec<ObjectName>> {
+        let path = self.environment.path();
         let mut own = Vec::with_capacity(names.len());
         for name in names {
+            // vacuumdb names every table, those of the catalog too: they have nothing to maintain.
+            if system::find(&self.environment.catalog, name.schema(), name.last(), &path).is_some() {
+                continue;
+            }
             let relation = self.find_relation(name)?;
             if self.check_relation_owner(&relation).is_ok() {
                 own.push(name.clone());
