@@ -378,7 +378,7 @@ impl Connection {
         match &constraint.kind {
             TableConstraintKind::Check(condition) => {
                 let mut draft = draft;
-                draft.check(constraint.name.as_ref(), condition, None)?;
+                draft.check(constraint.name.as_ref(), condition)?;
                 self.check_draft(&draft, text)?;
                 let added = draft.checks.pop();
                 let Some(check) = added else { return Ok(()) };

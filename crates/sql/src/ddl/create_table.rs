@@ -18,6 +18,7 @@ use crate::catalog::{
 use crate::ddl::index_expressions::text_key_name;
 use crate::ddl::keys::refuse_second_key;
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::named_columns;
 use crate::parse::syntax::{
     ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, ObjectName, PersistenceName,
     Reference, SequenceOption, TableConstraintKind, TextExpr, Timing, TypeName,
@@ -140,7 +141,7 @@ impl TableDraft {
             || self.key_name.as_deref() == Some(name)
     }
 
-    pub fn check(&mut self, name: Option<&Name>, condition: &TextExpr, column: Option<&str>) -> Result<()> {
+    pub fn check(&mut self, name: Option<&Name>, condition: &TextExpr) -> Result<()> {
         let name = match name {
             Some(name) if self.has_name(&name.text) => {
                 let message = format!("check constraint \"{}\" already exists", name.text);
@@ -148,9 +149,11 @@ impl TableDraft {
             }
             Some(name) => name.text.clone(),
             None => {
-                let base = match column {
-                    Some(column) => format!("{}_{column}_check", self.name),
-                    None => format!("{}_check", self.name),
+                let columns: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+                // A condition on one column has its name, wherever it stands.
+                let base = match named_columns(&condition.text, &columns)[..] {
+                    [column] => format!("{}_{}_check", self.name, columns[column]),
+                    _ => format!("{}_check", self.name),
                 };
                 free_name(&base, |name| self.has_name(name))
             }
@@ -487,7 +490,7 @@ impl Connection {
                     self.draft_identity(*always, options, position, draft, catalog)?;
                 }
                 ColumnConstraintKind::Check(condition) => {
-                    draft.check(constraint.name.as_ref(), condition, Some(&column_name))?;
+                    draft.check(constraint.name.as_ref(), condition)?;
                 }
                 ColumnConstraintKind::Unique { nulls_equal, timing } => {
                     draft.unique(constraint.name.as_ref(), vec![position], *nulls_equal, *timing);
@@ -606,7 +609,7 @@ impl Connection {
         for constraint in &create.constraints {
             let name = constraint.name.as_ref();
             match &constraint.kind {
-                TableConstraintKind::Check(condition) => draft.check(name, condition, None)?,
+                TableConstraintKind::Check(condition) => draft.check(name, condition)?,
                 TableConstraintKind::Unique { columns, nulls_equal, timing, .. } => {
                     let columns = draft.positions(columns)?;
                     draft.unique(name, columns, *nulls_equal, *timing);
