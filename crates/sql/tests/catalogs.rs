@@ -217,6 +217,37 @@ fn prepared_statements_and_cursors_of_the_session_are_listed() {
 }
 
 #[test]
+fn prepared_statements_and_cursors_keep_the_whole_text_of_their_source() {
+    let mut connection = connect();
+    let long = "x".repeat(5_000);
+    let prepare = format!("SELECT 1; PREPARE long AS SELECT '{long}';");
+    let declare = format!("DECLARE long CURSOR WITH HOLD FOR SELECT '{long}'; ");
+    connection.query(&prepare).expect("prepared");
+    connection.query(&declare).expect("declared");
+    let prepared = "SELECT statement FROM pg_prepared_statements WHERE name = 'long'";
+    assert_eq!(one(&mut connection, prepared), prepare);
+    assert_eq!(one(&mut connection, "SELECT statement FROM pg_cursors"), declare);
+}
+
+#[test]
+fn encryption_is_shown_of_sessions_whose_activity_is() {
+    let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+    let sql = Sql::new(&database).unwrap();
+    let connect = |user: &str, is_superuser| {
+        sql.connect(ConnectOptions { user: user.into(), is_superuser, database: "postgres".into() }).unwrap()
+    };
+    let mut owner = connect("postgres", true);
+    owner.query("CREATE ROLE ada LOGIN; CREATE ROLE bob LOGIN").expect("created");
+    let (mut ada, _bob) = (connect("ada", false), connect("bob", false));
+    let counted = "SELECT count(*) FROM pg_stat_ssl";
+    assert_eq!((one(&mut owner, counted), one(&mut ada, counted)), ("3".to_string(), "1".to_string()));
+    owner.query("GRANT bob TO ada").expect("granted");
+    assert_eq!(one(&mut ada, counted), "2");
+    owner.query("GRANT pg_read_all_stats TO ada").expect("granted");
+    assert_eq!(one(&mut ada, counted), "3");
+}
+
+#[test]
 fn statistics_of_the_log_and_of_checkpoints_are_one_row_each() {
     let mut connection = connect();
     for (query, expected) in [

@@ -85,6 +85,8 @@ pub struct Connection {
     /// The row that a compiled statement returns, kept for its memory.
     pub(super) row: Vec<Value>,
     pub(super) activity: Arc<Activity>,
+    /// The whole text that the client has sent, if it has sent a PREPARE or DECLARE in it.
+    pub(super) source: Option<Box<str>>,
     pub(super) counters: KnownCounters,
     /// How many rows the statement in progress has returned or written.
     pub(super) rows_of_statement: u64,
@@ -111,6 +113,7 @@ impl Connection {
             templates: Templates::default(),
             row: Vec::new(),
             activity,
+            source: None,
             counters: KnownCounters::default(),
             rows_of_statement: 0,
         })
@@ -154,6 +157,9 @@ impl Connection {
             sink.empty();
             return Ok(());
         }
+        let keeps_source =
+            |it: &ParsedStatement| matches!(it.statement, Statement::Prepare { .. } | Statement::Declare(_));
+        self.source = statements.iter().any(keeps_source).then(|| text.into());
         let several = statements.len() > 1;
         for (position, statement) in statements.iter().enumerate() {
             if position > 0 {
@@ -176,6 +182,7 @@ impl Connection {
     /// As [`begin_statement`](Self::begin_statement), for what a client asks of the connection: while the guard lives, this thread
     /// runs the connection's statements.
     pub(super) fn enter_statement(&mut self) -> Entered {
+        self.source = None;
         self.begin_statement();
         interrupt::enter(Some(self.environment.interrupt.clone()))
     }

@@ -100,7 +100,13 @@ pub(super) fn no_cursor(name: &str) -> SqlError {
 }
 
 impl Connection {
-    pub(super) fn declare(&mut self, declare: &DeclareCursor, given: Given<'_>) -> Result<&'static str> {
+    /// DECLARE, whose own text this is.
+    pub(super) fn declare(
+        &mut self,
+        declare: &DeclareCursor,
+        text: &str,
+        given: Given<'_>,
+    ) -> Result<&'static str> {
         if !declare.hold && !self.transaction.is_explicit() {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
@@ -116,7 +122,7 @@ impl Connection {
         self.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {
-            text: self.activity.texts().0,
+            text: self.source.as_deref().unwrap_or(text).to_string(),
             declared_at: self.environment.statement_start,
             fields: plan.fields.clone(),
             rows,

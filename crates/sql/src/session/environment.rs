@@ -199,6 +199,12 @@ impl SessionEnvironment {
         self.catalog.has_privileges_of(self.role_oid(), READ_ALL_STATS)
     }
 
+    /// Whether the user may see what this user's sessions do: superusers, members of `pg_read_all_stats`, and roles that have
+    /// the user's privileges may.
+    pub fn sees_activity_of(&self, user: u32) -> bool {
+        self.sees_all() || self.catalog.has_privileges_of(self.role_oid(), user)
+    }
+
     /// The schemas in which names are looked up: temporary tables first.
     pub fn path(&self) -> Vec<String> {
         let mut path = vec![self.temporary.clone()];

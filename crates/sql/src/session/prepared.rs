@@ -544,13 +544,13 @@ impl Connection {
         }
     }
 
-    /// PREPARE.
+    /// PREPARE, whose own text is `declared_by`.
     pub(super) fn prepare_statement(
         &mut self,
         name: &Name,
         types: &[TypeName],
-        statement: &Statement,
-        text: &str,
+        (statement, text): (&Statement, &str),
+        declared_by: &str,
     ) -> Result<()> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
@@ -567,7 +567,7 @@ impl Connection {
             statement,
             text,
             prepared_at: self.environment.statement_start,
-            declared_by: Some(self.activity.texts().0),
+            declared_by: Some(self.source.as_deref().unwrap_or(declared_by).to_string()),
             types: declared,
             inner_types: Arc::default(),
             plan,

@@ -69,10 +69,10 @@ impl Connection {
             Statement::Savepoint(name) => self.savepoint(&name.text)?,
             Statement::RollbackTo(name) => self.rollback_to(&name.text)?,
             Statement::Release(name) => self.release(&name.text)?,
-            Statement::Declare(declare) => self.declare(declare, given)?,
+            Statement::Declare(declare) => self.declare(declare, text, given)?,
             Statement::Close(name) => self.close(name.as_ref())?,
-            Statement::Prepare { name, types, statement, text } => {
-                self.prepare_statement(name, types, statement, text)?;
+            Statement::Prepare { name, types, statement, text: inner } => {
+                self.prepare_statement(name, types, (statement, inner), text)?;
                 "PREPARE"
             }
             Statement::Deallocate(name) => self.deallocate(name.as_ref())?,

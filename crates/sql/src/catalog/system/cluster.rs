@@ -188,15 +188,11 @@ pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
 
 pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
     let session = system.session;
-    let catalog = system.objects();
-    let role = session.role_oid();
-    let sees_all = session.sees_all();
     let waits = wait_events(system);
     for activity in session.sessions.list() {
         let (query, application) = activity.texts();
-        // What other users do is for superusers and the members of pg_read_all_stats, as in PostgreSQL.
         let user = session.oid_of(&activity.user).unwrap_or(OWNER);
-        let is_visible = sees_all || catalog.has_privileges_of(role, user);
+        let is_visible = session.sees_activity_of(user);
         let query = if is_visible { query.as_str() } else { "<insufficient privilege>" };
         let lock = waits.iter().find(|(process, _)| *process == activity.process_id());
         let wait = match (lock, activity.doing()) {

@@ -5,8 +5,8 @@
 
 use jiff::Timestamp;
 
-use super::SystemCatalog;
 use super::row::{Output, list, row};
+use super::{OWNER, SystemCatalog};
 use crate::types::interval::Interval;
 use crate::types::{Type, Value};
 
@@ -40,9 +40,13 @@ pub(super) fn cursors(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// Client certificates are not shown.
+/// The sessions whose activity the user may see. Client certificates are not shown.
 pub(super) fn encryption(system: &SystemCatalog<'_>, out: &mut Output) {
-    for activity in system.session.sessions.list() {
+    let session = system.session;
+    for activity in session.sessions.list() {
+        if !session.sees_activity_of(session.oid_of(&activity.user).unwrap_or(OWNER)) {
+            continue;
+        }
         let encryption = activity.encryption();
         row!(
             out,
