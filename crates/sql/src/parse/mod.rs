@@ -88,6 +88,20 @@ pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
     Ok(name)
 }
 
+/// A name that may be qualified, in which keywords need no quotes, as `regprocedure` takes it.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_name_of_labels(text: &str) -> Result<syntax::ObjectName> {
+    let mut parser = Parser::new(text)?;
+    let mut parts = vec![parser.label()?];
+    while parser.accept_mark(".") {
+        parts.push(parser.label()?);
+    }
+    parser.end_of_text()?;
+    Ok(syntax::ObjectName { parts })
+}
+
 /// A text of the catalog's with a column's name replaced by another.
 pub(crate) fn with_renamed(text: &str, from: &str, to: &str) -> String {
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_renamed(from, &quote_identifier(to)))

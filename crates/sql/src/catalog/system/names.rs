@@ -7,7 +7,7 @@ use super::{
 };
 use crate::catalog::{Catalog, UserType};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::{parse_name, quote_identifier};
+use crate::parse::{parse_name, parse_name_of_labels, quote_identifier};
 use crate::types::Type;
 use crate::types::environment::ObjectKind;
 
@@ -41,13 +41,16 @@ pub(crate) fn name_of(
             Some(routine) => Some(quote_identifier(&routine.name)),
             None => function_name(oid).map(str::to_string),
         },
-        ObjectKind::FunctionSignature => match catalog.routine_by_oid(oid) {
-            Some(routine) => Some(routine.signature(|ty| catalog.type_display(ty))),
-            None => function_by_oid(oid).map(|function| {
-                let types = function.arguments.iter().map(|ty| catalog.type_display(*ty));
-                format!("{}({})", function.name, types.collect::<Vec<_>>().join(","))
-            }),
-        },
+        ObjectKind::FunctionSignature => {
+            let signature = |name: &str, types: &[Type]| {
+                let types: Vec<String> = types.iter().map(|ty| catalog.type_display(*ty)).collect();
+                format!("{}({})", quote_identifier(name), types.join(","))
+            };
+            match catalog.routine_by_oid(oid) {
+                Some(routine) => Some(signature(&routine.name, &routine.input_types())),
+                None => function_by_oid(oid).map(|function| signature(function.name, &function.arguments)),
+            }
+        }
         ObjectKind::Collation => {
             let known = COLLATIONS.into_iter().find(|(known, _)| *known == oid);
             known.map(|(_, name)| quote_identifier(name))
@@ -96,30 +99,74 @@ pub(crate) fn oid_by_name(
 /// The function with this name and these arguments, `name(integer, text)`.
 ///
 /// # Errors
-/// 22P02: parentheses are missing. 42601, 42602: the name is none. 42704: a type is unknown.
+/// 22P02: it is no name with types in parentheses. 42602: the name is none. 42704: a type is unknown.
 pub(crate) fn oid_by_signature(
     catalog: &Catalog,
     path: &[String],
     signature: &str,
     type_by_name: impl Fn(&str) -> Option<Type>,
 ) -> Result<Option<u32>> {
-    let expected =
-        |what| SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("expected a {what} parenthesis"));
-    let (name, types) = signature.split_once('(').ok_or_else(|| expected("left"))?;
-    let types = types.trim_end().strip_suffix(')').ok_or_else(|| expected("right"))?;
-    let parts = parse_name(name.trim())?;
+    let (name, types) = split_signature(signature)?;
+    let parts = parse_name_of_labels(name)
+        .map_err(|_| SqlError::new(SqlState::INVALID_NAME, "invalid name syntax"))?;
+    let types = types.into_iter().map(|name| {
+        let unknown = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"));
+        type_by_name(name).ok_or_else(unknown)
+    });
+    let types: Result<Vec<Type>> = types.collect();
+    if let Ok(types) = &types {
+        let routines = catalog.find_routines(parts.schema(), parts.last(), path);
+        if let Some(routine) = routines.iter().find(|routine| routine.input_types() == *types) {
+            return Ok(Some(routine.oid));
+        }
+    }
     let is_built_in = parts.schema().is_none_or(|schema| schema == PG_CATALOG);
     // PostgreSQL has one function of each such name, and the types of its arguments are not kept here.
     if is_built_in && let Some(oid) = type_function_oid(parts.last()) {
         return Ok(Some(oid));
     }
-    let types = types.split(',').map(str::trim).filter(|_| !types.trim().is_empty());
-    let types = types.map(|name| {
-        let unknown = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"));
-        type_by_name(name).ok_or_else(unknown)
+    Ok(overload_oid(parts.last(), &types?).filter(|_| is_built_in))
+}
+
+/// The name and the names of the types of a signature. Quoted parentheses and commas belong to a name, and those in
+/// parentheses to a type.
+fn split_signature(signature: &str) -> Result<(&str, Vec<&str>)> {
+    let malformed = |message: &str| SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message);
+    let mut is_quoted = false;
+    let left = signature.bytes().position(|byte| {
+        is_quoted ^= byte == b'"';
+        byte == b'(' && !is_quoted
     });
-    let types: Vec<Type> = types.collect::<Result<_>>()?;
-    let routines = catalog.find_routines(parts.schema(), parts.last(), path);
-    let routine = routines.iter().find(|routine| routine.input_types() == types).map(|routine| routine.oid);
-    Ok(routine.or_else(|| overload_oid(parts.last(), &types).filter(|_| is_built_in)))
+    let (name, types) = signature.split_at(left.ok_or_else(|| malformed("expected a left parenthesis"))?);
+    let types = types[1..].trim_end().strip_suffix(')');
+    let types = types.ok_or_else(|| malformed("expected a right parenthesis"))?;
+    if types.trim().is_empty() {
+        return Ok((name, Vec::new()));
+    }
+    let (mut names, mut start, mut depth) = (Vec::new(), 0, 0_i32);
+    is_quoted = false;
+    for (at, byte) in types.bytes().enumerate() {
+        is_quoted ^= byte == b'"';
+        match byte {
+            _ if is_quoted => {}
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth -= 1,
+            b',' if depth == 0 => {
+                names.push(types[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+        if depth < 0 {
+            break;
+        }
+    }
+    names.push(types[start..].trim());
+    if is_quoted || depth != 0 {
+        return Err(malformed("improper type name"));
+    }
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(malformed("expected a type name"));
+    }
+    Ok((name, names))
 }
