@@ -1,7 +1,8 @@
 //! CREATE TABLE … AS and SELECT … INTO.
 
+use crate::bind::tree::BoundColumn;
 use crate::catalog::rights::RightsKind;
-use crate::catalog::{Column, ColumnOrigin};
+use crate::catalog::{Catalog, Column, ColumnOrigin};
 use crate::ddl::create_table::TableDraft;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
@@ -9,7 +10,7 @@ use crate::parse::syntax::{
 };
 use crate::run::KeptRows;
 use crate::session::{Connection, ResultSink};
-use crate::types::{Environment, Modifier, Type};
+use crate::types::Environment;
 
 impl Connection {
     pub(crate) fn create_table_as(
@@ -89,23 +90,23 @@ impl Connection {
         let persistence = self.persistence(create.persistence, schema, create.on_commit)?;
         let mut draft = TableDraft::new(catalog.new_oid(), schema, create.name.last(), persistence);
         draft.rights = self.new_rights(RightsKind::Table, schema);
-        for (position, (name, ty, modifier)) in plan.into_iter().enumerate() {
-            let name = create.columns.get(position).map_or(name, |name| name.text.clone());
+        for (position, column) in plan.into_iter().enumerate() {
+            let name = create.columns.get(position).map_or(column.name, |name| name.text.clone());
             if draft.columns.iter().any(|column| column.name == name) {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
             }
             draft.columns.push(Column {
                 name,
-                ty,
-                modifier,
+                ty: column.ty,
+                modifier: column.modifier,
                 not_null: false,
                 origin: ColumnOrigin::Nothing,
                 domain: None,
                 engine: position + 1,
                 comment: None,
                 acl: None,
-                collation: None,
+                collation: column.source.and_then(|source| collation_of(&catalog, source)),
             });
         }
         let names = draft.columns.iter().map(|column| Name { text: column.name.clone(), at: 0 }).collect();
@@ -113,17 +114,13 @@ impl Connection {
         Ok(names)
     }
 
-    /// Names, types and modifiers of a query's columns.
-    pub(crate) fn plan_for_columns(
-        &mut self,
-        query: &Statement,
-        text: &str,
-    ) -> Result<Vec<(String, Type, Modifier)>> {
+    /// A query's columns.
+    pub(crate) fn plan_for_columns(&mut self, query: &Statement, text: &str) -> Result<Vec<BoundColumn>> {
         self.with_binder(text, |binder| {
             let bound = binder.data_statement(query)?;
             // Privileges are checked where the query runs.
             binder.required.clear();
-            Ok(bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier)).collect())
+            Ok(bound.columns)
         })
     }
 
@@ -140,4 +137,9 @@ impl Connection {
         let (insert, ..) = self.insert_for(name, columns, None, "")?;
         self.run_each(&insert, rows, true, None)
     }
+}
+
+/// The collation of the column (from zero) of a table that a query's column is taken from.
+fn collation_of(catalog: &Catalog, (table, column): (u32, usize)) -> Option<u32> {
+    catalog.table_by_oid(table)?.columns.get(column)?.collation
 }

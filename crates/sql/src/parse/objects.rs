@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP of everything but tables; COMMENT; TRUNCATE.
 
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parser::Parser;
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{
@@ -87,12 +87,15 @@ impl Parser<'_> {
         };
         self.advance();
         // Scripts of Rails and dumps begin with it, and the language is there.
-        let is_there = *kind == "extension"
-            && self.accept_words(&["if", "not", "exists"])
-            && self.name().is_ok_and(|name| name.text == "plpgsql");
+        let is_accepted = *kind == "extension" && self.accept_words(&["if", "not", "exists"]);
+        let is_there = *kind == "extension" && self.name().is_ok_and(|name| name.text == "plpgsql");
         self.skip_statement();
-        if is_there {
+        if is_there && is_accepted {
             return Ok(Statement::NoEffect { tag: "CREATE EXTENSION" });
+        }
+        if is_there {
+            let message = "extension \"plpgsql\" already exists";
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
         Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint: *hint, at })
     }
