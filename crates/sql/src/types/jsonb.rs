@@ -2,12 +2,17 @@
 //!
 //! Invariants: the members of an object are sorted by the length of their keys and then by bytes, each key once (the
 //! last one written wins), which is PostgreSQL's order of output; numbers are `numeric`s without NaN and infinities.
+//! No value of SQL nests deeper than [`DEPTH_MAX`], whether it was read or composed: trees are copied, compared and dropped
+//! recursively.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::types::numeric::Numeric;
+
+/// How deep documents may nest: below the root there are at most this many levels.
+pub const DEPTH_MAX: usize = 1000;
 
 /// A JSON value.
 #[derive(Clone, Debug)]
@@ -98,6 +103,16 @@ impl Jsonb {
     /// Whether this is neither an array nor an object.
     pub fn is_scalar(&self) -> bool {
         !matches!(self, Jsonb::Array(_) | Jsonb::Object(_))
+    }
+
+    /// Whether there are at most this many levels below the root.
+    pub fn has_at_most_levels(&self, levels: usize) -> bool {
+        let fits = |part: &Jsonb| levels > 0 && part.has_at_most_levels(levels - 1);
+        match self {
+            Jsonb::Array(values) => values.iter().all(fits),
+            Jsonb::Object(members) => members.iter().all(|(_, value)| fits(value)),
+            _ => true,
+        }
     }
 
     /// About how many bytes the tree occupies.

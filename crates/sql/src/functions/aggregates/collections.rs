@@ -2,7 +2,9 @@
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Accumulator, Definition, FunctionContext, aggregate, same_state};
-use crate::functions::json::convert::{json_key, jsonb_of, members, write_json};
+use crate::functions::json::convert::{
+    composed_json, composed_jsonb, json_key, jsonb_of, members, write_json,
+};
 use crate::run::memory::Memory;
 use crate::types::array::{ArrayValue, Dimension, subscript_error};
 use crate::types::jsonb::Jsonb;
@@ -130,14 +132,14 @@ fn json_array(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Val
         write_json(context.environment, kind, value, false, &mut text)?;
     }
     text.push(']');
-    Ok(Value::Json(text.into()))
+    composed_json(text)
 }
 
 fn jsonb_array(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
     let kind = context.argument_type(0);
     let trees =
         values.iter().map(|value| jsonb_of(context.environment, kind, value)).collect::<Result<Vec<_>>>()?;
-    Ok(Value::jsonb(Jsonb::Array(trees)))
+    composed_jsonb(Jsonb::Array(trees))
 }
 
 fn json_object(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
@@ -152,7 +154,7 @@ fn json_object(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Va
         write_json(context.environment, kind, &row[1], false, &mut text)?;
     }
     text.push_str(" }");
-    Ok(Value::Json(text.into()))
+    composed_json(text)
 }
 
 fn jsonb_object(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
@@ -162,5 +164,5 @@ fn jsonb_object(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<V
         let key = json_key(context.environment, key_kind, &row[0], 0)?;
         pairs.push((key, jsonb_of(context.environment, kind, &row[1])?));
     }
-    Ok(Value::jsonb(members(pairs)))
+    composed_jsonb(members(pairs))
 }

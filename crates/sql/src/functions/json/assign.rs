@@ -6,12 +6,14 @@
 //!
 //! Source: PostgreSQL 15, `jsonb_set_element`, `setPath` and `push_path` in `jsonfuncs.c`.
 
+use super::convert::composed_jsonb;
 use super::paths::{array_index, invalid};
 use crate::error::Result;
 use crate::functions::array_parts::{no_subscript, subscripts};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
 use crate::types::array::require_elements;
-use crate::types::jsonb::{Jsonb, Members};
+use crate::types::jsonb::{DEPTH_MAX, Jsonb, Members};
+use crate::types::text::too_deep;
 use crate::types::{Environment, Value};
 
 /// The table; the binder alone calls this.
@@ -32,6 +34,10 @@ pub(crate) fn with_path(
     begins_with_index: bool,
     environment: &mut dyn Environment,
 ) -> Result<Value> {
+    // A longer path leads deeper than any document: it is refused before a level is created for each step.
+    if steps.len() > DEPTH_MAX {
+        return Err(too_deep());
+    }
     let steps = steps.iter().map(|step| match step {
         Value::Null => Err(no_subscript("jsonb")),
         step => Ok(step.str()),
@@ -44,7 +50,7 @@ pub(crate) fn with_path(
         document => document.as_jsonb().clone(),
     };
     replace(&mut document, &steps, 0, new, environment)?;
-    Ok(Value::jsonb(document))
+    composed_jsonb(document)
 }
 
 /// Replaces what the steps from `level` on lead to.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::convert::{json_text, jsonb_of, members, object_of, write_json};
+use super::convert::{composed_json, composed_jsonb, json_text, jsonb_of, members, object_of, write_json};
 use super::paths::{array_index, invalid};
 use super::raw;
 use crate::error::{Result, SqlError, SqlState};
@@ -17,7 +17,7 @@ use crate::types::text::{pretty_text, push_json_string};
 /// The table of functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("to_json(anyelement) json", |c, v| {
-        Ok(Value::Json(json_text(c.environment, c.argument_type(0), &v[0])?.into()))
+        json_text(c.environment, c.argument_type(0), &v[0]).and_then(composed_json)
     })
     .stable(),
     scalar("to_jsonb(anyelement) jsonb", |c, v| {
@@ -70,7 +70,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 
 /// The table of operators.
 pub(super) const OPERATORS: &[Definition] = &[
-    scalar("||(jsonb, jsonb) jsonb", |_, v| Ok(Value::jsonb(concatenated(v[0].as_jsonb(), v[1].as_jsonb())))),
+    scalar("||(jsonb, jsonb) jsonb", |_, v| composed_jsonb(concatenated(v[0].as_jsonb(), v[1].as_jsonb()))),
     scalar("-(jsonb, text) jsonb", |_, v| delete_keys(v[0].as_jsonb(), &[v[1].str()])),
     scalar("-(jsonb, text[]) jsonb", |_, v| {
         if v[1].as_array().dimensions.len() > 1 {
@@ -87,7 +87,7 @@ pub(super) const OPERATORS: &[Definition] = &[
 fn lines(context: &mut FunctionContext<'_>, value: &Value, has_lines: bool) -> Result<Value> {
     let mut text = String::new();
     write_json(context.environment, context.argument_type(0), value, has_lines, &mut text)?;
-    Ok(Value::Json(text.into()))
+    composed_json(text)
 }
 
 fn json_build_array(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -99,12 +99,12 @@ fn json_build_array(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Va
         write_json(context.environment, context.argument_type(at), value, false, &mut text)?;
     }
     text.push(']');
-    Ok(Value::Json(text.into()))
+    composed_json(text)
 }
 
 fn jsonb_build_array(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let tree = |(at, value): (usize, &Value)| jsonb_of(context.environment, context.argument_type(at), value);
-    Ok(Value::jsonb(Jsonb::Array(v.iter().enumerate().map(tree).collect::<Result<Vec<_>>>()?)))
+    composed_jsonb(Jsonb::Array(v.iter().enumerate().map(tree).collect::<Result<Vec<_>>>()?))
 }
 
 fn json_build_object(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -120,7 +120,7 @@ fn json_build_object(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<V
         write_json(context.environment, context.argument_type(place), &v[place], false, &mut text)?;
     }
     text.push('}');
-    Ok(Value::Json(text.into()))
+    composed_json(text)
 }
 
 fn jsonb_build_object(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -128,7 +128,7 @@ fn jsonb_build_object(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<
     for (key, place) in object_of(context.environment, |at| context.argument_type(at), v)? {
         pairs.push((key, jsonb_of(context.environment, context.argument_type(place), &v[place])?));
     }
-    Ok(Value::jsonb(members(pairs)))
+    composed_jsonb(members(pairs))
 }
 
 /// Keys and values of one array of alternating ones, of an array of pairs, or of two arrays.
@@ -275,7 +275,7 @@ fn change(v: &[Value], change: Change) -> Result<Value> {
         return Ok(v[0].clone());
     }
     let new = if change == Change::Delete { &Jsonb::Null } else { v[2].as_jsonb() };
-    change_at(value, &path.values, 0, new, change).map(Value::jsonb)
+    change_at(value, &path.values, 0, new, change).and_then(composed_jsonb)
 }
 
 /// `jsonb_set`, but what a NULL as the new value does is said by the last argument.
@@ -285,9 +285,10 @@ fn set_lax(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         return Ok(Value::Null);
     }
     let set = if create.bool() { Change::SetOrCreate } else { Change::Set };
-    if !new.is_null() {
+    if !new.is_null() && !treatment.is_null() {
         return change(v, set);
     }
+    // A NULL as the treatment is refused, even where none is needed.
     match if treatment.is_null() { "" } else { treatment.str() } {
         "use_json_null" => change(&[target.clone(), path.clone(), Value::jsonb(Jsonb::Null)], set),
         "delete_key" => change(v, Change::Delete),

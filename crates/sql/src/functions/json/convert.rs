@@ -6,10 +6,24 @@ use crate::types::array::ArrayValue;
 use crate::types::datetime::print::{offset_text, timestamp_text};
 use crate::types::datetime::{is_infinite, utc_to_local, zone};
 use crate::types::environment::{DateStyle, FormatSettings};
-use crate::types::jsonb::{Jsonb, Members};
+use crate::types::jsonb::{DEPTH_MAX, Jsonb, Members};
 use crate::types::numeric::Numeric;
-use crate::types::text::{jsonb_text, parse_jsonb, push_json_string, to_text};
+use crate::types::text::{check_depth, jsonb_text, parse_jsonb, push_json_string, to_text, too_deep};
 use crate::types::{Environment, Type, Value};
+
+/// A document composed of parts. Every function that adds a level ends here.
+///
+/// # Errors
+/// 54001: it nests deeper than [`DEPTH_MAX`].
+pub fn composed_jsonb(tree: Jsonb) -> Result<Value> {
+    if tree.has_at_most_levels(DEPTH_MAX) { Ok(Value::jsonb(tree)) } else { Err(too_deep()) }
+}
+
+/// As [`composed_jsonb`], for `json`.
+pub fn composed_json(text: String) -> Result<Value> {
+    check_depth(&text)?;
+    Ok(Value::Json(text.into()))
+}
 
 /// Appends a value as JSON. `has_lines` puts line breaks between rows of arrays (`array_to_json(…, true)`).
 pub fn write_json(

@@ -5,11 +5,8 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::interrupt::step;
-use crate::types::jsonb::{Jsonb, Members};
-
-/// How deep documents may nest.
-const DEPTH_MAX: usize = 1000;
+use crate::interrupt::{blocks, step};
+use crate::types::jsonb::{DEPTH_MAX, Jsonb, Members};
 
 /// A text as a JSON tree.
 pub fn parse_jsonb(text: &str) -> Result<Jsonb> {
@@ -34,6 +31,35 @@ struct Parser<'t> {
 fn invalid(detail: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
         .with_detail(detail)
+}
+
+/// Checks that a JSON text composed of checked parts nests no deeper than the parser accepts.
+pub fn check_depth(text: &str) -> Result<()> {
+    let (mut levels, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for block in blocks(text.as_bytes()) {
+        for byte in block? {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' if in_string => in_string = false,
+                _ if in_string => {}
+                b' ' | b'\t' | b'\n' | b'\r' => {}
+                b']' | b'}' => levels = levels.saturating_sub(1),
+                // An empty container may still stand on the last level.
+                _ if levels > DEPTH_MAX => return Err(too_deep()),
+                b'[' | b'{' => levels += 1,
+                b'"' => in_string = true,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 54001: a document nests deeper than [`DEPTH_MAX`].
+pub fn too_deep() -> SqlError {
+    let error = SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded");
+    error.with_detail(format!("JSON documents nest at most {DEPTH_MAX} levels deep."))
 }
 
 impl<'t> Parser<'t> {
@@ -65,7 +91,7 @@ impl<'t> Parser<'t> {
 
     fn value(&mut self, depth: usize) -> Result<Jsonb> {
         if depth > DEPTH_MAX {
-            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+            return Err(too_deep());
         }
         step()?;
         self.blanks();
@@ -394,6 +420,20 @@ mod tests {
     fn deep_nesting_is_an_error() {
         let bomb = "[".repeat(100_000);
         assert_eq!(parse_jsonb(&bomb).unwrap_err().state().as_str(), "54001");
+    }
+
+    #[test]
+    fn texts_and_trees_are_limited_where_the_parser_is() {
+        for (inside, levels) in [("", DEPTH_MAX + 1), ("1", DEPTH_MAX), (r#""[\"[""#, DEPTH_MAX)] {
+            let nested = |levels| format!("{}{inside}{}", "[".repeat(levels), "]".repeat(levels));
+            let text = nested(levels);
+            assert!(check_depth(&text).is_ok() && check_json(&text).is_ok());
+            let tree = parse_jsonb(&text).expect("the deepest there may be");
+            assert!(tree.has_at_most_levels(DEPTH_MAX) && !tree.has_at_most_levels(DEPTH_MAX - 1));
+            let text = nested(levels + 1);
+            assert!(check_depth(&text).is_err() && check_json(&text).is_err());
+            assert!(!Jsonb::Array(vec![Jsonb::Null, tree]).has_at_most_levels(DEPTH_MAX));
+        }
     }
 
     proptest! {

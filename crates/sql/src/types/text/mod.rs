@@ -15,7 +15,9 @@ mod record;
 pub use float::{float4_text, float8_text, format_significant, parse_float4, parse_float8};
 pub(crate) use input::{char_from_text, char_text, parse_escaped, parse_hex, truncated_name};
 pub use input::{from_text, parse_bool, parse_integer};
-pub use json::{check_json, jsonb_text, parse_jsonb, pretty_text, push_json_string, write_jsonb};
+pub use json::{
+    check_depth, check_json, jsonb_text, parse_jsonb, pretty_text, push_json_string, too_deep, write_jsonb,
+};
 pub(crate) use output::push_hex;
 pub use output::{bytea_text, to_text, uuid_text, write_text};
 
