@@ -436,12 +436,9 @@ fn columns_are_added_beside_writers_and_checkpoints() {
 /// What the rows are to be, by key: the values of all columns but the key.
 type Model = std::collections::BTreeMap<i64, Vec<Value>>;
 
-/// A column of the model: whether it is a text, and whether it refuses NULL.
-type ModelColumn = (bool, bool);
-
-fn random_value(random: &mut Rng, (is_text, not_null): ModelColumn) -> Value {
+fn random_value(random: &mut Rng, is_text: bool) -> Value {
     match random.u8(0..4) {
-        0 if !not_null => Value::Null,
+        0 => Value::Null,
         _ if !is_text => Value::Int(random.i64(0..100)),
         1 => text("short"),
         _ => text(&format!("a text that is longer than a word: {}", random.u8(0..100))),
@@ -449,37 +446,26 @@ fn random_value(random: &mut Rng, (is_text, not_null): ModelColumn) -> Value {
 }
 
 /// One random step, done to the database and to the model.
-fn step(db: &Database, model: &mut Model, types: &mut Vec<ModelColumn>, random: &mut Rng) {
+fn step(db: &Database, model: &mut Model, types: &mut Vec<bool>, random: &mut Rng) {
     let items = db.table("item").expect("the table");
     let id = random.i64(0..12);
     let name = |column: usize| format!("c{column}");
-    match random.u8(0..12) {
+    match random.u8(0..10) {
         0 if types.len() < 40 => {
-            let (column, new) = ((random.bool(), random.bool()), name(types.len()));
+            let is_text = random.bool();
             let (data_type, value) =
-                (if column.0 { DataType::Text } else { DataType::Int64 }, random_value(random, column));
-            let add = TableChange::new().add_column(&new, data_type, value.clone());
-            change(db, if column.1 { add.not_null(new) } else { add }).expect("added");
+                (if is_text { DataType::Text } else { DataType::Int64 }, random_value(random, is_text));
+            change(db, TableChange::new().add_column(name(types.len()), data_type, value.clone()))
+                .expect("added");
             model.values_mut().for_each(|row| row.push(value.clone()));
-            types.push(column);
-        }
-        10 | 11 => {
-            let at = random.usize(0..types.len());
-            let refuses = !types[at].1;
-            let changed = TableChange::new();
-            let changed = if refuses { changed.not_null(name(at)) } else { changed.nullable(name(at)) };
-            let is_possible = !refuses || model.values().all(|row| row[at] != Value::Null);
-            assert_eq!(change(db, changed).is_ok(), is_possible, "NOT NULL of {at}: {refuses}");
-            if is_possible {
-                types[at].1 = refuses;
-            }
+            types.push(is_text);
         }
         1 => {
             db.run(|tx| tx.delete(&items, key![id])).expect("deleted");
             model.remove(&id);
         }
         2 | 3 => {
-            let row: Vec<Value> = types.iter().map(|&column| random_value(random, column)).collect();
+            let row: Vec<Value> = types.iter().map(|&is_text| random_value(random, is_text)).collect();
             let values = [Value::Int(id)].into_iter().chain(row.clone()).collect::<Vec<_>>();
             db.run(|tx| {
                 tx.delete(&items, key![id])?;
@@ -580,10 +566,8 @@ fn random_changes_leave_what_a_model_has_whatever_happens_to_the_database() {
         let mut life = Life::begin(ProtocolKind::ALL[seed as usize % ProtocolKind::ALL.len()]);
         let definition =
             TableDefinition::new("item").column("id", DataType::Int64).column("c0", DataType::Int64);
-        let not_null = random.bool();
-        let definition = if not_null { definition.not_null() } else { definition };
         life.db().create_table(definition.primary_key(["id"])).expect("created");
-        let (mut model, mut types) = (Model::new(), vec![(false, not_null)]);
+        let (mut model, mut types) = (Model::new(), vec![false]);
         for at in 0..200 {
             step(life.db(), &mut model, &mut types, &mut random);
             let rows = || -> Vec<Vec<Value>> {

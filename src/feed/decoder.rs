@@ -102,10 +102,9 @@ impl Decoder {
         let now = self.table_now(store, id)?;
         let definition = now.definition().of_version(version);
         let definition = definition.ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })?;
-        // With NULL bits: a column that cannot be NULL now may have been before.
-        let table = match now.row_version() == version && now.layout().has_null_bits() {
+        let table = match now.row_version() == version {
             true => now.clone(),
-            false => Arc::new(now.redefined_with_null_bits(definition)),
+            false => Arc::new(now.redefined(definition).0),
         };
         self.tables.insert((id, version), (now, table.clone()));
         Ok(table)

@@ -145,6 +145,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         if ran.is_err() {
             attempt.note_undone_inserts(WriteSet::beginning());
         }
+        // There is nothing to compare, and what the transaction reads as of is left to its first access.
         if access.mode == SessionMode::Probe && !access.has_accessed() {
             self.value = Some(ran?);
             return Ok(());

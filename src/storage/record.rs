@@ -6,8 +6,8 @@
 //! └────────────┴───────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! Where the row's columns are the key as it is encoded (see [`RowLayout`]), it lies there, in the row's first words or behind the first
-//! one, and nothing lies between head and row. The two highest bits of the key's length say so.
+//! Where the row's columns are the key as it is encoded (see [`RowLayout`]), it lies there, behind the row's first word, and nothing
+//! lies between head and row. The highest bit of the key's length says so.
 //!
 //! Invariants: a record never moves, its key never changes (its words in the row are never stored again), and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then
@@ -38,10 +38,8 @@ pub(crate) const ALIGNMENT: usize = 8;
 pub(crate) struct RowSize {
     /// The words of its row.
     pub(crate) words: usize,
-    /// How many of them are its key; zero: the key is stored apart.
+    /// How many of them, behind the first one, are its key; zero: the key is stored apart.
     pub(crate) key_words: usize,
-    /// The first of these: the row's first one, or the one behind it.
-    pub(crate) key_at: usize,
 }
 
 impl RowSize {
@@ -49,7 +47,7 @@ impl RowSize {
     fn key_bytes(self, bytes: usize) -> KeyBytes {
         assert!(bytes < usize::from(IN_ROW), "a key of {bytes} bytes");
         let in_row = self.key_words > 0 && bytes == self.key_words * 8;
-        KeyBytes(bytes as u16 | if in_row { IN_ROW | (self.key_at as u16) << BEHIND } else { 0 })
+        KeyBytes(bytes as u16 | if in_row { IN_ROW } else { 0 })
     }
 
     /// How many bytes a record with a key of so many bytes takes.
@@ -61,7 +59,7 @@ impl RowSize {
 impl From<usize> for RowSize {
     /// That of a row with this many words, none of which is the key.
     fn from(words: usize) -> RowSize {
-        RowSize { words, key_words: 0, key_at: 0 }
+        RowSize { words, key_words: 0 }
     }
 }
 
@@ -70,20 +68,18 @@ impl From<usize> for RowSize {
 struct KeyBytes(u16);
 
 /// The key lies in the row.
-const IN_ROW: u16 = 1 << 14;
-/// The bit that says that a word of the row lies before it.
-const BEHIND: u32 = 15;
+const IN_ROW: u16 = 1 << 15;
 
 impl KeyBytes {
     #[inline(always)]
     fn length(self) -> usize {
-        usize::from(self.0 & (IN_ROW - 1))
+        usize::from(self.0 & !IN_ROW)
     }
 
     /// Where the key begins, in the record's bytes.
     #[inline(always)]
     fn start(self) -> usize {
-        HEAD_BYTES + usize::from(self.0 >> BEHIND) * 8
+        HEAD_BYTES + usize::from(self.0 >> 15) * 8
     }
 
     /// How many bytes the key takes between head and row.
@@ -393,7 +389,7 @@ impl RecordPointer {
         let head = memory.cast::<Head>();
         let key_bytes = size.key_bytes(key.len());
         // SAFETY: the caller's promise: the three parts, head, key padded to eight, row words, lie inside it; so does a key in
-        // the row, which has its words. Each is written before the record is shared.
+        // the row, which has a word before it. Each is written before the record is shared.
         unsafe {
             head.write(Head {
                 word: AtomicU64::new(word),
@@ -492,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_key_lies_in_the_row_where_its_length_is_that_of_the_words() {
-        let size = RowSize { words: 4, key_words: 2, key_at: 1 };
+        let size = RowSize { words: 4, key_words: 2 };
         let made = Owned::new(b"0123456789abcdef", size);
         let record = made.record();
         let row: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
@@ -508,22 +504,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_lies_in_the_rows_first_words_where_nothing_is_before_it() {
-        let size = RowSize { words: 2, key_words: 1, key_at: 0 };
-        let made = Owned::new(b"01234567", size);
-        let record = made.record();
-        record.row()[1].store(1, Ordering::Relaxed);
-        assert_eq!(record.row()[0].load(Ordering::Relaxed), u64::from_ne_bytes(*b"01234567"));
-        assert_eq!((record.key(), record.row().len()), (&b"01234567"[..], 2));
-        assert_eq!(size.record_bytes(8), HEAD_BYTES + 2 * 8);
-        // SAFETY: it is freed below.
-        assert_eq!(unsafe { made.0.bytes() }, HEAD_BYTES + 2 * 8);
-    }
-
-    #[test]
     fn other_keys_lie_between_head_and_row() {
         for (key, key_words) in [(&b"01234567"[..], 0), (b"01234567", 2), (b"0123", 1), (b"", 1)] {
-            let size = RowSize { words: 3, key_words, key_at: 0 };
+            let size = RowSize { words: 3, key_words };
             let made = Owned::new(key, size);
             let record = made.record();
             assert_eq!(record.key(), key);
@@ -539,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_key_of_one_word_in_the_row_is_found_by_its_bytes() {
-        let made = Owned::new(b"01234567", RowSize { words: 2, key_words: 1, key_at: 1 });
+        let made = Owned::new(b"01234567", RowSize { words: 2, key_words: 1 });
         let record = made.record();
         assert_eq!((record.key(), record.row().len()), (&b"01234567"[..], 2));
         for other in [&b"01234568"[..], b"0123456", b"012345670", b""] {

@@ -230,13 +230,11 @@ pub(crate) enum LoggedChange {
 }
 
 /// Reads the changes of one transaction, one after the other.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     /// The schema version of the change whose head was read last.
     version: u64,
-    /// Whether the change that was skipped last has a NULL.
-    met_null: bool,
 }
 
 /// The head of a change: what it does, and to which record.
@@ -250,7 +248,7 @@ pub(crate) struct ChangeHead<'a> {
 impl<'a> Reader<'a> {
     /// Over the changes of one transaction.
     pub(crate) fn new(changes: &'a [u8]) -> Self {
-        Reader { rest: changes, version: SCHEMA_VERSION, met_null: false }
+        Reader { rest: changes, version: SCHEMA_VERSION }
     }
 
     /// How many bytes are left.
@@ -301,11 +299,6 @@ impl<'a> Reader<'a> {
     /// one.
     pub(crate) fn version(&self) -> u64 {
         self.version
-    }
-
-    /// Whether the change that was skipped last has a NULL.
-    pub(crate) fn met_null(&self) -> bool {
-        self.met_null
     }
 
     /// How many columns the row has whose head was read last.
@@ -360,7 +353,6 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The bytes are no redo of this table.
     pub(crate) fn skip(&mut self, change: LoggedChange, table: &TableCore) -> Result<()> {
-        self.met_null = false;
         let layout = table.layout();
         let columns = match change {
             LoggedChange::Gone => 0,
@@ -377,7 +369,7 @@ impl<'a> Reader<'a> {
 
     fn skip_column(&mut self, data_type: &DataType) -> Result<()> {
         match self.byte()? {
-            NULL => self.met_null = true,
+            NULL => {}
             VALUE => drop(self.value(data_type)?),
             OPERANDS => {
                 for _ in 0..self.number()? {

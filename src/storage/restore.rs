@@ -89,8 +89,7 @@ impl Tools {
     ) -> Result<T> {
         let known = self.tables.iter().position(|table| table.id() == id);
         let table = match known.map(|position| self.tables.swap_remove(position)) {
-            // What has come in its place may have NULL bits. The store has none in the place of one that was dropped.
-            Some(table) if table.row_version() >= version && (table.is_current() || table.is_gone()) => table,
+            Some(table) if table.row_version() >= version => table,
             _ => table_of(store, (id, version))?,
         };
         let result = work(self, &table);

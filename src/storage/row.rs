@@ -6,8 +6,6 @@
 //! └─────────────────────────┴────────────────────┘     else: the address of a block (length, bytes), 8-aligned
 //! ```
 //!
-//! Where no column can be NULL there are no NULL bits (`null_bits.rs`).
-//!
 //! The columns of a key of 64-bit integers come first, in the key's order, and each as its bytes in the encoded key: together they
 //! are the record's key, which is not stored apart ([`RowLayout::size`]).
 //!
@@ -20,6 +18,7 @@
 use bumpalo::Bump;
 use smallvec::SmallVec;
 
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::{ColumnLimit, TableDefinition};
 use crate::storage::record::RowSize;
@@ -29,7 +28,6 @@ use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, as
 
 mod added;
 mod aside;
-mod null_bits;
 mod numeric_column;
 mod value_block;
 use added::Added;
@@ -48,11 +46,7 @@ pub(crate) const INLINE_BYTES: usize = 7;
 pub(crate) struct RowLayout {
     columns: Box<[ColumnLayout]>,
     words: usize,
-    /// Before which column the NULL bits lie; none: there are none.
-    nulls: Option<usize>,
-    /// The first word of them; where there are none, that behind the row.
-    nulls_at: usize,
-    /// How many words, behind NULL bits in front, are the record's key; zero: it is stored apart.
+    /// How many words behind the NULL bits are the record's key; zero: it is stored apart.
     key_words: usize,
     has_blocks: bool,
     /// For each word, whether it belongs to a variable column.
@@ -130,16 +124,10 @@ impl Shape {
 
 impl RowLayout {
     /// The layout of a table's rows.
-    #[cfg(test)]
     pub(crate) fn new(definition: &TableDefinition) -> RowLayout {
-        RowLayout::with_nulls(definition, RowLayout::nulls_of_first(definition))
-    }
-
-    /// The layout of rows with NULL bits before this column; none: without such.
-    fn with_nulls(definition: &TableDefinition, nulls: Option<usize>) -> RowLayout {
-        let (key, count) = (key_in_row(definition), definition.columns.len());
-        let key_at = if nulls == Some(0) { count.div_ceil(64) } else { 0 };
-        let (mut nulls_at, mut word) = (0, key_at + key.len());
+        let (key, mut word) = (key_in_row(definition), definition.columns.len().div_ceil(64));
+        let key_at = word;
+        word += key.len();
         let columns: Box<[ColumnLayout]> = definition
             .columns
             .iter()
@@ -148,11 +136,7 @@ impl RowLayout {
             .map(|(position, (column, limit))| {
                 let in_key = key.iter().position(|&of_key| of_key == position);
                 let shape = if in_key.is_some() { Shape::KeyInt } else { Shape::of(&column.data_type) };
-                if nulls == Some(position) && position > 0 {
-                    (nulls_at, word) = (word, word + 1);
-                }
-                let is_added = position + definition.added.values().len() >= count;
-                let can_be_null = !column.not_null && nulls != Some(0);
+                let is_added = position + definition.added.values().len() >= definition.columns.len();
                 let layout = ColumnLayout {
                     data_type: column.data_type.clone(),
                     not_null: column.not_null,
@@ -160,18 +144,13 @@ impl RowLayout {
                     word: in_key.map_or(word, |place| key_at + place) as u32,
                     shape,
                     bounds: numeric_column::bounds(&column.data_type, limit),
-                    // Its word, or its NULL bit, need not be in the record: the ways that change one word in place leave it alone.
-                    limit: if is_added || can_be_null { ColumnLimit::Checked } else { limit },
+                    // Its word need not be in the record: the ways that change one word in place leave it alone.
+                    limit: if is_added { ColumnLimit::Checked } else { limit },
                 };
                 word += if in_key.is_some() { 0 } else { shape.words() };
                 layout
             })
             .collect();
-        match nulls {
-            None => nulls_at = word,
-            Some(before) if before == count && count > 0 => (nulls_at, word) = (word, word + 1),
-            Some(_) => {}
-        }
         let has_blocks = columns.iter().any(|column| column.shape.is_variable());
         let mut variable = vec![false; word].into_boxed_slice();
         let variable_columns = columns.iter().filter(|column| column.shape.is_variable());
@@ -182,8 +161,6 @@ impl RowLayout {
         RowLayout {
             columns,
             words: word,
-            nulls,
-            nulls_at,
             key_words: key.len(),
             has_blocks,
             variable,
@@ -195,19 +172,14 @@ impl RowLayout {
     /// What a record makes room for.
     #[inline]
     pub(crate) fn size(&self) -> RowSize {
-        RowSize { words: self.words, key_words: self.key_words, key_at: self.key_at() }
-    }
-
-    /// The first word of a key in the row. It has no more than 64 columns.
-    #[inline]
-    fn key_at(&self) -> usize {
-        usize::from(self.nulls == Some(0))
+        RowSize { words: self.words, key_words: self.key_words }
     }
 
     /// Whether the words of a row that are the record's key, if there are such, are those of this one.
     pub(crate) fn fits_key(&self, row: &[u64], key: &[u8]) -> bool {
-        let words = row.get(self.key_at()..self.key_at() + self.key_words);
-        let Some(words) = words.filter(|_| key.len() == self.key_words * 8) else { return true };
+        let Some(words) = row.get(1..=self.key_words).filter(|_| key.len() == self.key_words * 8) else {
+            return true;
+        };
         words.iter().zip(key.as_chunks().0).all(|(word, bytes)| word.to_ne_bytes() == *bytes)
     }
 
@@ -229,10 +201,18 @@ impl RowLayout {
         &self.columns[position]
     }
 
-    /// The first word of this column.
+    /// The words that hold this column, and the word with its NULL bit.
     #[inline]
-    pub(crate) fn word_of(&self, position: usize) -> usize {
-        self.columns[position].word as usize
+    pub(crate) fn words_of(&self, position: usize) -> (std::ops::Range<usize>, usize) {
+        let column = &self.columns[position];
+        let start = column.word as usize;
+        (start..start + column.shape.words(), position / 64)
+    }
+
+    /// Whether the column is NULL in this row.
+    #[inline]
+    pub(crate) fn is_null(&self, words: &[u64], position: usize) -> bool {
+        words[position / 64] >> (position % 64) & 1 == 1
     }
 
     /// The first word of a column's value; none: it is NULL.
@@ -329,9 +309,10 @@ impl RowLayout {
     ) -> std::result::Result<(), Refused> {
         let column = &self.columns[position];
         let at = column.word as usize;
-        self.set_null(words, position, matches!(value, ValueRef::Null));
+        words[position / 64] &= !(1 << (position % 64));
         match value {
             ValueRef::Null => {
+                words[position / 64] |= 1 << (position % 64);
                 words[at..at + column.shape.words()].fill(0);
             }
             ValueRef::Bool(value) => words[at] = u64::from(value),
@@ -497,6 +478,30 @@ impl RowLayout {
         Ok(())
     }
 
+    /// Hides a column of a copied row: it is marked as NULL, and its word, which is zero where it really is, leads to the
+    /// flag that says that it was read.
+    pub(crate) fn hide(&self, words: &mut [u64], position: usize, met: &AtomicBool) {
+        words[position / 64] |= 1 << (position % 64);
+        words[self.columns[position].word as usize] = std::ptr::from_ref(met).expose_provenance() as u64;
+    }
+
+    /// Whether the column, which is marked as NULL in this copied row, is hidden; notes that it was read.
+    ///
+    /// # Safety
+    /// The flag with which it was hidden is alive.
+    #[cold]
+    pub(crate) unsafe fn look_at_hidden(&self, words: &[u64], position: usize) -> bool {
+        let address = words[self.columns[position].word as usize];
+        if address == 0 {
+            return false;
+        }
+        let met = std::ptr::with_exposed_provenance::<AtomicBool>(address as usize);
+        // SAFETY: the word of a NULL is zero unless `hide` has marked it; the rest is the caller's promise. Relaxed: the
+        // attempt looks when the body has ended, and has joined its threads.
+        unsafe { (*met).store(true, Ordering::Relaxed) };
+        true
+    }
+
     /// Whether this column's values can be longer than a word.
     pub(crate) fn is_variable(&self, position: usize) -> bool {
         self.columns[position].shape.is_variable()
@@ -525,7 +530,7 @@ impl ColumnLayout {
     }
 }
 
-/// The columns of a key that lies in its rows: of 64-bit integers, behind one word of NULL bits at most. Such columns are encoded without a
+/// The columns of a key that lies in its rows: of 64-bit integers, behind one word of NULL bits. Such columns are encoded without a
 /// mark for NULL, in eight bytes each.
 fn key_in_row(definition: &TableDefinition) -> &[usize] {
     let is_in_row = |&position: &usize| {

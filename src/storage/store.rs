@@ -401,24 +401,6 @@ impl Store {
         redefined
     }
 
-    /// Gives rows of a table NULL bits if they have none: recovery has met a NULL. The definition of the table that it has may be
-    /// older than the row, or newer.
-    pub(crate) fn give_null_bits(&self, id: TableId) {
-        // Locked, because threads that load a checkpoint may meet one at the same time.
-        let mut tables = self.tables.write();
-        let Some(table) = tables.get(&id).filter(|table| !table.layout().has_null_bits()).cloned() else {
-            return;
-        };
-        let redefined = Arc::new(table.redefined_with_null_bits(table.definition().clone()));
-        table.supersede(redefined.clone());
-        if table.is_gone() {
-            redefined.drop_table(1);
-        }
-        tables.insert(id, redefined);
-        drop(tables);
-        self.retired.keep(table);
-    }
-
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
         let [tables, columns, indexes, routing, checks, foreign_keys, identities, evaluators, added] = [
             self.catalog_table(catalog::TABLES)?,

@@ -126,8 +126,7 @@ impl TableCore {
                 table: Arc::new(Self::index_table(store, slabs, id, index)),
             })
             .collect();
-        let nulls = RowLayout::nulls_of_first(&definition);
-        Self::with_indexes(Self::bare(store, slabs, (id, Arc::default()), (definition, nulls)), secondary)
+        Self::with_indexes(Self::bare(store, slabs, (id, Arc::default()), definition), secondary)
     }
 
     /// A table with these secondary indexes, which its definition lists.
@@ -163,10 +162,10 @@ impl TableCore {
         store: u64,
         slabs: &Arc<Slabs>,
         (id, extensions): (TableId, Arc<Extensions>),
-        (definition, nulls): (TableDefinition, Option<usize>),
+        definition: TableDefinition,
     ) -> TableCore {
         let kind = definition.primary_index;
-        let layout = Arc::new(RowLayout::of_records(&definition, nulls, &extensions));
+        let layout = Arc::new(RowLayout::of_records(&definition, &extensions));
         TableCore {
             store,
             id,
@@ -200,8 +199,7 @@ impl TableCore {
             .column("primary key", DataType::Bytes)
             .primary_key(["primary key"])
             .primary_index(PrimaryIndex::Ordered);
-        let nulls = RowLayout::nulls_of_first(&definition);
-        let mut table = Self::bare(store, slabs, (id, Arc::default()), (definition, nulls));
+        let mut table = Self::bare(store, slabs, (id, Arc::default()), definition);
         table.internal = true;
         table
     }

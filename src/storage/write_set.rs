@@ -717,7 +717,7 @@ fn operate(
     if let (true, false, ValueRef::Int(operand)) =
         (layout.column(column).is_int(), layout.is_null(row, column), operand)
     {
-        let word = layout.word_of(column);
+        let word = layout.words_of(column).0.start;
         row[word] = operation.apply_int(row[word] as i64, operand, data_type).map_err(at_fault)? as u64;
         return Ok(());
     }

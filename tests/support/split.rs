@@ -57,9 +57,7 @@ pub fn board(db: &Database) -> Table {
         .column("plain", DataType::Int64)
         .not_null()
         .column("tag", DataType::Int64)
-        .not_null()
         .column("note", DataType::Text)
-        .not_null()
         .primary_key(["id"])
         .index("board_by_tag", ["tag"]);
     let table = db.create_table(definition).expect("a table");

@@ -69,8 +69,7 @@ fn lock_managers_take_time_where_there_is_one() {
 #[test]
 fn clients_leave_workers_idle_and_a_log_takes_its_time() {
     let seen = |object: &Value| object.get("time_share").is_some();
-    // Where stages are folded, as by default on few processors, the client's own thread runs its calls, and the worker gets
-    // none.
+    // Where stages are folded or staged, the client's own thread runs its calls, and the worker gets none.
     let idle = [
         "bench",
         "debit-credit",
@@ -78,7 +77,7 @@ fn clients_leave_workers_idle_and_a_log_takes_its_time() {
         "--clients=1",
         "--rate=50",
         "--threads=1",
-        "--stages=staged",
+        "--stages=single",
     ];
     json_once(&idle, |object| seen(object) && share(object, "idle") > 0.5);
     let naive = [

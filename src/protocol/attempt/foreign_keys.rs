@@ -427,7 +427,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn check_written(&self, table: &'a TableCore, record: Record<'a>, links: &TableLinks) -> Result<()> {
-        let row = self.arena.alloc_slice_fill_copy(table.layout().words_with_null_bits(), 0);
+        let row = self.arena.alloc_slice_fill_copy(table.layout().words(), 0);
         let is_there = self.read_row(table.layout(), record, row)? & ABSENT == 0;
         let before = is_there.then_some(&*row);
         let after = self.row_of_key(table, record.key())?;

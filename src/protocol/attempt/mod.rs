@@ -94,7 +94,7 @@ pub(crate) struct Access {
     /// How records are read that show nothing special, and whether they are there: without a call, if so.
     pub(crate) reading: Reading,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
-    /// know later, and gives back the record's word. The copy has NULL bits, in a word behind the row if the row has none.
+    /// know later, and gives back the record's word.
     pub(crate) read: ReadRecord,
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
@@ -541,7 +541,7 @@ impl<'a> Attempt<'a> {
 
     #[inline(always)]
     fn row_noted(&self, layout: &RowLayout, record: Record<'a>, copy: &mut [u64]) -> u64 {
-        let word = record.read(layout, &mut copy[..layout.words()]);
+        let word = record.read(layout, copy);
         self.reads.borrow_mut().note(record, word, Part::Row);
         word
     }
@@ -687,7 +687,7 @@ fn read_directly<'a>(
     copy: &mut [u64],
 ) -> Result<u64> {
     Ok(match part {
-        Part::Row => record.read(layout, &mut copy[..layout.words()]),
+        Part::Row => record.read(layout, copy),
         Part::Existence => record.stable_word(),
     })
 }

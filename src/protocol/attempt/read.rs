@@ -105,7 +105,7 @@ impl<'a> Attempt<'a> {
     #[inline(never)]
     fn row_of_any(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
-        let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words_with_null_bits(), 0);
+        let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
         let word = self.read_row(layout, record, row)?;
         if word == DEAD {
             return Ok(Seen::Dead);
@@ -116,10 +116,7 @@ impl<'a> Attempt<'a> {
         let effect = match workspace.writes.position(record.pointer()) {
             None if present => return Ok(Seen::Row(row)),
             None => return Ok(Seen::Nothing),
-            Some(position) => {
-                let row = &mut row[..layout.words()];
-                workspace.writes.apply(position, layout, row, present, self.arena)?
-            }
+            Some(position) => workspace.writes.apply(position, layout, row, present, self.arena)?,
         };
         Ok(if effect == Effect::Gone { Seen::Nothing } else { Seen::Row(row) })
     }

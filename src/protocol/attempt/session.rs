@@ -190,7 +190,7 @@ impl SessionAccess {
     /// # Errors
     /// [`Error::Conflict`]: it reads from a snapshot.
     fn write(&mut self) -> Result<()> {
-        self.notes.is_writer = true;
+        (self.notes.is_writer, self.notes.has_accessed) = (true, true);
         if matches!(self.mode, SessionMode::Snapshot(_)) {
             self.notes.need = Some(Need::Current);
             return Err(Error::Conflict);
@@ -266,7 +266,7 @@ fn read_as_of<'a>(
     (part, layout): (Part, &RowLayout),
     copy: &mut [u64],
 ) -> Result<u64> {
-    let copy = if part == Part::Row { &mut copy[..layout.words()] } else { &mut [] };
+    let copy = if part == Part::Row { copy } else { &mut [] };
     Ok(match attempt.store.versions().read(layout, record, attempt.as_of(), copy) {
         Found::Row(epoch) => Stamp::new(epoch, 0).present(),
         Found::Nothing(epoch) => Stamp::new(epoch, 0).absent(),

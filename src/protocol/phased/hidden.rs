@@ -1,7 +1,6 @@
 //! Reads in split phases: columns that are split are hidden.
 //!
-//! A row that is read keeps its other columns; a split one is marked as NULL in the copy (which has NULL bits, also where the row has
-//! none), and its word, which is zero
+//! A row that is read keeps its other columns; a split one is marked as NULL in the copy, and its word, which is zero
 //! where a column really is NULL, holds the address of the worker context's flag that a hidden column was looked at. Only the cold path of a read,
 //! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split
 //! column is not stashed.
@@ -39,13 +38,12 @@ fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, copy: &mut [u64]) {
     // next one, or in this; so what was noted about it does not say that it holds.
     attempt.reads().borrow_mut().note_phase(set.map(|set| set.phase()));
     let Some(set) = set else { return };
-    if attempt.workspace().borrow().writes.position(record.pointer()).is_some() {
-        // Its own operations would be applied to what is hidden: the call cannot read its own writes, and is stashed whatever
-        // it makes of the row.
-        return met.store(true, Ordering::Relaxed);
-    }
     let (_, columns) = set.of_record(record.pointer());
     for column in columns {
         column.table.layout().hide(copy, column.column, met);
+    }
+    if attempt.workspace().borrow().writes.position(record.pointer()).is_some() {
+        // Its own operations would be applied to what is hidden: the call cannot read its own writes.
+        met.store(true, Ordering::Relaxed);
     }
 }

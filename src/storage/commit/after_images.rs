@@ -118,9 +118,9 @@ fn compute_after_image<'a>(
         }
         image
     } else {
-        // It may have more words, of a later definition. Relaxed: the record is held, and its row was acquired with the word.
-        let row = &entry.record.row()[..layout.words()];
-        let words = row.iter().map(|word| if present { word.load(Ordering::Relaxed) } else { 0 });
+        // Relaxed: the record is held, and its row was acquired with the word.
+        let words =
+            entry.record.row().iter().map(|word| if present { word.load(Ordering::Relaxed) } else { 0 });
         arena.alloc_slice_fill_iter(words)
     };
     let effect = if entry.sliced.is_empty() {

@@ -42,9 +42,7 @@ pub(super) fn install<T: WriteLocking>(
             let row = entry.record.row();
             for change in *changed {
                 row[change.at].store(change.new, Ordering::Relaxed);
-                if change.can_be_null {
-                    set_not_null(row, change.column);
-                }
+                set_not_null(row, change.column);
             }
             // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
             word.store(present, Ordering::Release);
@@ -85,7 +83,7 @@ pub(super) fn preserve(
     noted
 }
 
-/// Takes a column's NULL bit away, in front of the row, if it is set. The record is held, and busy.
+/// Takes a column's NULL bit away, if it is set. The record is held, and busy.
 #[inline]
 fn set_not_null(row: &[AtomicU64], column: usize) {
     let (nulls, bit) = (&row[column / 64], 1 << (column % 64));

@@ -30,17 +30,13 @@ pub(super) struct ChangedWord {
     pub(super) column: usize,
     pub(super) at: usize,
     pub(super) new: u64,
-    /// Whether it may have been NULL before. Its NULL bit lies in front of the row then.
-    pub(super) can_be_null: bool,
 }
 
 impl ChangedWord {
     /// Changes a copy of the row.
     pub(super) fn put_into(&self, row: &mut [u64]) {
         row[self.at] = self.new;
-        if self.can_be_null {
-            row[self.column / 64] &= !(1 << (self.column % 64));
-        }
+        row[self.column / 64] &= !(1 << (self.column % 64));
     }
 }
 
@@ -55,15 +51,14 @@ pub(super) fn changed_word(
 ) -> Option<ChangedWord> {
     let (column, change) = writes.only_int_change(position)?;
     let number = writes.touched()[position].table().layout().unchecked_number(column)?;
-    let can_be_null = number.can_be_null;
-    if number.scale.is_some() || word & ABSENT != 0 || can_be_null && is_null(record, column) {
+    if number.scale.is_some() || word & ABSENT != 0 || is_null(record, column) {
         return None;
     }
     let new = match change {
         IntChange::Set(value) => value,
         IntChange::Operate(operation, operand) => operation.try_int(word_at(record, number.at), operand)?,
     };
-    number.takes(new).then_some(ChangedWord { column, at: number.at, new: new as u64, can_be_null })
+    number.takes(new).then_some(ChangedWord { column, at: number.at, new: new as u64 })
 }
 
 /// What a record that is there and held comes to, if only numbers and times in it change.
@@ -84,7 +79,6 @@ pub(super) fn changed_words<'a>(
     let mut changed = ArenaVec::<ChangedWord>::with_capacity_in(USUAL_COLUMNS, arena);
     writes.word_changes(position, |column, change| {
         let known = changed.iter_mut().find(|other| other.column == column);
-        let can_be_null = !layout.column(column).not_null;
         let (at, new) = match change {
             WordChange::Time(time) => (layout.unchecked_time(column)?, time),
             WordChange::Number(change) => {
@@ -93,7 +87,7 @@ pub(super) fn changed_words<'a>(
                     Some(other) => other.new as i64,
                     // Of a column that just gets a number it is not looked at.
                     None if change.operation.is_none() => 0,
-                    None if can_be_null && is_null(record, column) => return None,
+                    None if is_null(record, column) => return None,
                     None => word_at(record, number.at),
                 };
                 (number.at, result(number, current, change)?)
@@ -101,7 +95,7 @@ pub(super) fn changed_words<'a>(
         };
         match known {
             Some(other) => other.new = new as u64,
-            None => changed.push(ChangedWord { column, at, new: new as u64, can_be_null }),
+            None => changed.push(ChangedWord { column, at, new: new as u64 }),
         }
         Some(())
     })?;
@@ -129,7 +123,6 @@ fn word_at(record: Record<'_>, at: usize) -> i64 {
     record.row()[at].load(Ordering::Relaxed) as i64
 }
 
-/// Of a column that can be NULL, and changes in place: the bits are in front.
 #[inline]
 fn is_null(record: Record<'_>, column: usize) -> bool {
     record.row()[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1

@@ -90,27 +90,6 @@ fn nothing_is_copied_of_an_empty_table_and_a_row_is_loaded_once_only() {
     assert!(loader.load(&blocks[0]).expect_err("too new").to_string().contains("epoch"));
 }
 
-/// A checkpoint's copy of the catalog may be older than its rows, or newer.
-#[test]
-fn null_is_loaded_also_if_the_catalog_says_not_null() {
-    for kind in KINDS {
-        let rig = Rig::new(definition(kind));
-        rig.commit(|writer| (1..20).for_each(|key| writer.insert(&row(key, key)))).expect("committed");
-        let strict = TableDefinition::new("t").column("id", DataType::Int64).column("n", DataType::Int64);
-        let strict = strict.not_null().column("note", DataType::Text).not_null().primary_key(["id"]);
-        for bytes_max in [1, 100, 1 << 20] {
-            let mut loaded = Rig::new(strict.clone().primary_index(kind));
-            let before = loaded.table.clone();
-            let mut loader = Loader::new(&loaded.store, (1, 9));
-            let blocks = copies(&rig, bytes_max).0;
-            let records: u64 = blocks.iter().map(|block| loader.load(block).expect("copies")).sum();
-            assert_eq!(records, 19);
-            loaded.table = before.current().clone();
-            assert_eq!(loaded.rows(), rig.rows(), "{kind:?}, {bytes_max}");
-        }
-    }
-}
-
 /// Wherever the second of two copies of a row is, in the same batch or behind it, in the same block or a later one.
 #[test]
 fn a_row_that_is_there_twice_is_refused_whatever_the_index_and_leaves_nothing_that_breaks() {

@@ -64,11 +64,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the values of the copy whose head was read last into a row of zeros. Long values get blocks of their own on the
-    /// heap, also if something later in the row is wrong. Whether it was read: not if a value is NULL, and rows have no NULL bits.
+    /// heap, also if something later in the row is wrong.
     ///
     /// # Errors
     /// The bytes are no copy of a row of this table.
-    pub(crate) fn row_in_heap(&mut self, table: &TableCore, row: &mut [u64]) -> Result<bool> {
+    pub(crate) fn row_in_heap(&mut self, table: &TableCore, row: &mut [u64]) -> Result<()> {
         let layout = table.layout();
         let columns = self.columns(table)?;
         for position in 0..columns {
@@ -83,7 +83,6 @@ impl<'a> Reader<'a> {
                             .map_err(Refused::error)?,
                     }
                 }
-                NULL if !layout.has_null_bits() => return Ok(false),
                 NULL => layout.put_in_heap(row, position, ValueRef::Null).map_err(Refused::error)?,
                 other => return Err(malformed(format!("a copied value of kind {other}"))),
             }
@@ -92,6 +91,6 @@ impl<'a> Reader<'a> {
             let value = layout.past_value(position).unwrap_or(ValueRef::Null);
             layout.put_in_heap(row, position, value).map_err(Refused::error)?;
         }
-        Ok(true)
+        Ok(())
     }
 }

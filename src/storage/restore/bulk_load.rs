@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crossbeam_epoch::{Guard, pin};
+use crossbeam_epoch::pin;
 
 use super::overlap::RecordName;
 use super::{malformed, other_key, table_of};
@@ -81,13 +81,8 @@ impl<'s> Loader<'s> {
         let (mut records, mut next) = (0, Some(first));
         while let Some(head) = next.take_if(|head| head.table == table.id()) {
             self.check_epochs(&head)?;
-            let (mut row, values) = (FreshRow::new(table, &mut self.row), reader.clone());
-            if !reader.row_in_heap(table, row.words())? {
-                // The rest is of another definition, by which rows have NULL bits.
-                self.store.give_null_bits(table.id());
-                (*reader, next) = (values, Some(head));
-                break;
-            }
+            let mut row = FreshRow::new(table, &mut self.row);
+            reader.row_in_heap(table, row.words())?;
             if !table.layout().fits_key(row.words(), head.key) {
                 return Err(other_key(table));
             }
@@ -97,12 +92,14 @@ impl<'s> Loader<'s> {
             }
             records += 1;
             next = reader.next_copied()?;
-            if fresh.len() == BATCH_RECORDS {
-                put_in(table, &mut fresh, &guard)?;
+            let is_last = next.as_ref().is_none_or(|next| next.table != table.id());
+            if fresh.len() == BATCH_RECORDS || is_last {
+                if !fresh.put_in(&guard) {
+                    return Err(malformed(format!("a row of {:?} twice", table.definition().name())));
+                }
                 guard.repin();
             }
         }
-        put_in(table, &mut fresh, &guard)?;
         Ok((records, next))
     }
 
@@ -120,11 +117,4 @@ impl<'s> Loader<'s> {
     pub(crate) fn finish(self) -> Loaded {
         self.loaded
     }
-}
-
-/// Puts records that were made into their table's indexes.
-fn put_in(table: &TableCore, fresh: &mut FreshRecords<'_>, guard: &Guard) -> Result<()> {
-    let is_new = fresh.put_in(guard);
-    let twice = || malformed(format!("a row of {:?} twice", table.definition().name()));
-    if is_new { Ok(()) } else { Err(twice()) }
 }

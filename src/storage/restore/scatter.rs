@@ -127,13 +127,7 @@ impl Scattering<'_> {
                     made.iter().try_for_each(|&id| self.store.add_table_of_catalog(id, guard))?;
                 }
                 let of = (head.table, reader.version());
-                let lacks_null_bits = tools.on_table(self.store, of, |_, table| {
-                    reader.skip(head.change, table)?;
-                    Ok(reader.met_null() && !table.layout().has_null_bits())
-                })?;
-                if lacks_null_bits {
-                    self.store.give_null_bits(head.table);
-                }
+                tools.on_table(self.store, of, |_, table| reader.skip(head.change, table))?;
                 self.put((head.table, head.key), stamp, at, false);
             }
         }

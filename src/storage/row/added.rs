@@ -13,8 +13,7 @@
 //! The record's head has the number of the extension, by which a directory of the table leads to it.
 //!
 //! # Invariants
-//! - Added columns are the last ones, and their NULL bits are in the word that had the last column's before; where there was none,
-//!   such a word is added with them (see `null_bits`). So a row of an earlier
+//! - Added columns are the last ones, and their NULL bits are in the word that had the last column's before. So a row of an earlier
 //!   definition is the beginning of the same row of a later one, but for bits that the earlier one does not look at.
 //! - An extension is made for a record that is held, with what the record has already: making one changes nothing. It stays until
 //!   the record is freed, or a longer one comes in its place.
@@ -53,10 +52,10 @@ pub(crate) struct Extensions {
     segments: [AtomicPtr<AtomicPtr<AtomicU64>>; SEGMENTS],
 }
 
-/// The added columns of a layout, or NULL bits that were added.
+/// The added columns of a layout.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// The first of them; none was added: how many columns there are.
+    /// The first of them.
     first: usize,
     /// A row with their values of the past; the other words are zero, and so are the other NULL bits.
     past: Box<[u64]>,
@@ -210,20 +209,15 @@ impl Owned {
 impl RowLayout {
     /// The layout of no table's rows, for a look at a record that copies nothing of its row.
     pub(crate) fn empty() -> &'static RowLayout {
-        static EMPTY: LazyLock<RowLayout> =
-            LazyLock::new(|| RowLayout::with_nulls(&TableDefinition::new(""), None));
+        static EMPTY: LazyLock<RowLayout> = LazyLock::new(|| RowLayout::new(&TableDefinition::new("")));
         &EMPTY
     }
 
-    /// The layout of rows, with NULL bits before this column, for records that have these extensions.
-    pub(crate) fn of_records(
-        definition: &TableDefinition,
-        nulls: Option<usize>,
-        extensions: &Arc<Extensions>,
-    ) -> RowLayout {
-        let mut layout = RowLayout::with_nulls(definition, nulls);
+    /// As [`new`](Self::new), for the records that have these extensions.
+    pub(crate) fn of_records(definition: &TableDefinition, extensions: &Arc<Extensions>) -> RowLayout {
+        let mut layout = RowLayout::new(definition);
         let past = definition.added.values();
-        if past.is_empty() && nulls.is_none_or(|before| before == 0) {
+        if past.is_empty() {
             return layout;
         }
         let first = definition.columns.len() - past.len();
@@ -261,15 +255,19 @@ impl RowLayout {
         if column < self.columns.len() { !0 << (column % 64) } else { 0 }
     }
 
+    /// The word with the last columns' NULL bits.
+    fn last_bits(&self) -> usize {
+        (self.columns.len() - 1) / 64
+    }
+
     /// Fills a row's copy that has this many words of an earlier definition's row with the added columns' values of the past.
     pub(crate) fn complete(&self, copy: &mut [u64], present: usize) {
         let Some(added) = self.added.as_ref().filter(|_| present < copy.len()) else { return };
         let bits = self.bits_from(self.first_missing(added, present));
         let end = copy.len().min(self.words);
         copy[present..end].copy_from_slice(&added.past[present..end]);
-        if let Some(at) = self.last_null_word() {
-            copy[at] = copy[at] & !bits | added.past[at] & bits;
-        }
+        let at = self.last_bits();
+        copy[at] = copy[at] & !bits | added.past[at] & bits;
     }
 
     /// As `complete`, for a row that has this many columns.
@@ -300,19 +298,17 @@ impl RowLayout {
         for (copied, word) in copy[present..].iter_mut().zip(words) {
             *copied = word.load(Ordering::Relaxed);
         }
-        let Some(at) = self.last_null_word() else { return };
-        // The word itself may have been copied from the extension: what that lacks is in there no more.
-        let missing = self.bits_from(self.first_missing(added, present));
-        let past = self.bits_from(self.first_missing(added, present + words.len()));
-        let bits = head[1].load(Ordering::Relaxed) & missing & !past | added.past[at] & past;
-        copy[at] = copy[at] & !missing | bits;
+        let from = self.bits_from(self.first_missing(added, present));
+        let bits = from & !self.bits_from(self.first_missing(added, present + words.len()));
+        let at = self.last_bits();
+        copy[at] = copy[at] & !bits | head[1].load(Ordering::Relaxed) & bits;
     }
 
     /// The row of a record that is held, or that no other thread uses.
     pub(crate) fn held_row(&self, record: Record<'_>) -> SmallVec<[u64; 32]> {
-        // Relaxed: the record is held, and its row was acquired with its word. It may have more words, of a later definition.
+        // Relaxed: the record is held, and its row was acquired with its word.
         let mut words: SmallVec<[u64; 32]> =
-            record.row().iter().take(self.words).map(|word| word.load(Ordering::Relaxed)).collect();
+            record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
         if self.is_short(record) {
             words.resize(self.words, 0);
             self.complete_short(record, &mut words);
@@ -331,10 +327,9 @@ impl RowLayout {
 
     /// Sets the NULL bits of a short record's added columns. It is held, and marked as busy.
     pub(crate) fn store_bits_of_short(&self, record: Record<'_>, image: &[u64]) {
-        let Some(at) = self.last_null_word() else { return };
         if let Some(extension) = self.added.as_ref().and_then(|added| added.extensions.of(record)) {
             // Relaxed: as of the other words of a held row.
-            extension[1].store(image[at], Ordering::Relaxed);
+            extension[1].store(image[self.last_bits()], Ordering::Relaxed);
         }
     }
 
@@ -355,16 +350,16 @@ impl RowLayout {
         let present = record.row().len();
         let before = added.extensions.of(record);
         let known = present + before.map_or(0, |extension| extension.len() - HEAD_WORDS);
-        let (bits, at) = (self.bits_from(self.first_missing(added, known)), self.last_null_word());
-        let has_bits_of_past = at.is_none_or(|at| (image[at] ^ added.past[at]) & bits == 0);
-        if known >= self.words || image[known..] == added.past[known..] && has_bits_of_past {
+        let (bits, at) = (self.bits_from(self.first_missing(added, known)), self.last_bits());
+        if known >= self.words
+            || image[known..] == added.past[known..] && (image[at] ^ added.past[at]) & bits == 0
+        {
             return Ok(());
         }
         let row = self.held_row(record);
         let mut words = Vec::new();
         reserve(&mut words, HEAD_WORDS + self.words - present)?;
-        let null_bits = at.map_or(0, |at| row[at]);
-        words.extend([(self.words - present) as u64, null_bits].map(AtomicU64::new));
+        words.extend([(self.words - present) as u64, row[at]].map(AtomicU64::new));
         words.extend(row[present..].iter().copied().map(AtomicU64::new));
         let shared = self.variable_words.iter().filter(|&&word| word as usize >= known);
         let shared: SmallVec<[u64; 8]> =

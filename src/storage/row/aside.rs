@@ -88,7 +88,7 @@ impl RowLayout {
                 }
                 (ValueRef::Timestamp(time), Shape::Timestamp) => time.microseconds() as u64,
                 (ValueRef::Null, _) if !column.not_null => {
-                    self.set_null(words, position, true);
+                    words[position / 64] |= 1 << (position % 64);
                     return true;
                 }
                 _ => return false,
@@ -132,13 +132,9 @@ impl RowLayout {
     /// The system refuses the memory: the rows are as they were.
     ///
     /// # Safety
-    /// `words` are whole rows of this layout with live blocks, each of so many words.
-    pub(crate) unsafe fn move_blocks_to_buffer(
-        &self,
-        words: &mut [u64],
-        row_words: usize,
-    ) -> Result<Vec<u64>, Refused> {
-        let Some(rows) = NonZero::new(row_words).filter(|_| self.has_blocks) else { return Ok(Vec::new()) };
+    /// `words` are whole rows of this layout with live blocks.
+    pub(crate) unsafe fn move_blocks_to_buffer(&self, words: &mut [u64]) -> Result<Vec<u64>, Refused> {
+        let Some(rows) = NonZero::new(self.words).filter(|_| self.has_blocks) else { return Ok(Vec::new()) };
         let room = |word: u64| {
             // SAFETY: the caller's promise.
             if is_block(word) { unsafe { block_bytes(word) }.div_ceil(8) } else { 0 }
@@ -180,6 +176,17 @@ impl RowLayout {
             column.shape.is_variable() && !positions.contains(position)
         };
         columns.filter(is_left_out).map(|(position, column)| (column.word, position as u32)).collect()
+    }
+
+    /// Makes these columns NULL in copied rows.
+    pub(crate) fn forget(&self, words: &mut [u64], columns: &[(u32, u32)]) {
+        let Some(rows) = NonZero::new(self.words).filter(|_| !columns.is_empty()) else { return };
+        for row in words.chunks_exact_mut(rows.get()) {
+            for &(at, position) in columns {
+                row[at as usize] = 0;
+                row[position as usize / 64] |= 1 << (position % 64);
+            }
+        }
     }
 
     /// What was put aside lies this many bytes further on.

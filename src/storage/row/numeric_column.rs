@@ -18,8 +18,6 @@ pub(crate) struct Number {
     pub(crate) at: usize,
     /// How many digits stand behind the point; `None`: it is an integer.
     pub(crate) scale: Option<u8>,
-    /// Whether it may be NULL instead.
-    pub(crate) can_be_null: bool,
     bounds: (i64, i64),
 }
 
@@ -62,8 +60,7 @@ impl RowLayout {
             Shape::Decimal { scale } => Some(scale),
             _ => return None,
         };
-        let (at, can_be_null) = (column.word as usize, !column.not_null);
-        Some(Number { at, scale, can_be_null, bounds: column.bounds })
+        Some(Number { at: column.word as usize, scale, bounds: column.bounds })
     }
 
     /// A column's integer; `None`: it is NULL, or holds something else.
@@ -206,7 +203,7 @@ mod tests {
         let times: Vec<usize> =
             (0..TYPES.len()).filter(|&position| layout.unchecked_time(position).is_some()).collect();
         assert_eq!(times, [8]);
-        assert_eq!(layout.unchecked_time(8), Some(layout.word_of(8)));
+        assert_eq!(layout.unchecked_time(8), Some(layout.words_of(8).0.start));
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! - A block has one owner (a row, or an image on its way into one), and one more for each version of that row that an open
 //!   snapshot needs ([`crate::storage::versions`]). The last owner that releases it frees it.
 //! - Only an owner makes another one. So an owner that finds no further owners is the last.
-//! - A block that ever had half as many owners as can be counted is not counted any more, and never freed.
+//! - A block that ever had half as many owners as can be counted, such as the default of an added column in very many records,
+//!   is not counted any more, and never freed.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;

@@ -50,17 +50,6 @@ impl TableCore {
     /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each
     /// has records of its own.
     pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
-        let nulls = self.layout.nulls_of_next(&definition);
-        self.redefined_with(definition, nulls)
-    }
-
-    /// As [`redefined`](Self::redefined), but rows have NULL bits, whatever the definition says.
-    pub(crate) fn redefined_with_null_bits(&self, definition: TableDefinition) -> TableCore {
-        let nulls = self.layout.nulls_in_any_case(&definition);
-        self.redefined_with(definition, nulls).0
-    }
-
-    fn redefined_with(&self, definition: TableDefinition, nulls: Option<usize>) -> (TableCore, Vec<usize>) {
         let mut empty = Vec::new();
         let mut unshared: Vec<&Secondary> = self.secondary.iter().collect();
         let secondary = definition
@@ -83,8 +72,7 @@ impl TableCore {
                 Secondary { definition: index.clone(), table }
             })
             .collect();
-        let of_records = (self.id, self.extensions.clone());
-        let mut table = Self::bare(self.store, &self.slabs, of_records, (definition, nulls));
+        let mut table = Self::bare(self.store, &self.slabs, (self.id, self.extensions.clone()), definition);
         (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
         table.is_retired = self.is_retired.clone();
         // Until it supersedes this table. Relaxed: no other thread has access to it yet.

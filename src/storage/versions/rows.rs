@@ -47,13 +47,6 @@ impl Rows {
         Rows { left_out, ..Rows::new(table) }
     }
 
-    /// How many words each row has here: those that are left out need NULL bits.
-    #[inline]
-    fn row_words(&self) -> usize {
-        let layout = self.table.layout();
-        if self.left_out.is_empty() { layout.words() } else { layout.words_with_null_bits() }
-    }
-
     /// No rows, with the same columns as these.
     pub(crate) fn emptied(&self) -> Rows {
         Rows { left_out: self.left_out.clone(), ..Rows::new(self.table.clone()) }
@@ -68,7 +61,7 @@ impl Rows {
     /// The words are whole rows of the table with live blocks.
     pub(super) unsafe fn of_words(table: Arc<TableCore>, mut words: Vec<u64>, len: usize) -> Result<Rows> {
         // SAFETY: the caller's promise.
-        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words, table.layout().words()) };
+        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words) };
         let blocks = moved.map_err(Refused::error)?;
         Ok(Rows { table, words, blocks, len, left_out: Box::default() })
     }
@@ -88,7 +81,7 @@ impl Rows {
     /// The words of the row at this position.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> &[u64] {
-        let words = self.row_words();
+        let words = self.table.layout().words();
         &self.words[at * words..][..words]
     }
 
@@ -104,8 +97,7 @@ impl Rows {
         epoch: u64,
         guard: &'g Guard,
     ) -> Result<Met> {
-        let row_words = self.row_words();
-        self.words.resize(records.len() * row_words, 0);
+        self.words.resize(records.len() * self.table.layout().words(), 0);
         self.len = 0;
         let mut met = Met::default();
         let table = self.table.clone();
@@ -127,10 +119,10 @@ impl Rows {
             let found = record.is_some_and(|record| self.push(versions, record, epoch, &mut met));
             met.is_missing |= entries_of.is_some() && !found;
         }
-        self.words.truncate(self.len * row_words);
+        self.words.truncate(self.len * table.layout().words());
         table.layout().forget(&mut self.words, &self.left_out);
         // SAFETY: the rows were just read, and the thread is pinned: their blocks are alive.
-        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut self.words, row_words) };
+        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut self.words) };
         self.blocks = moved
             .inspect_err(|_| {
                 self.words.clear();
@@ -142,8 +134,8 @@ impl Rows {
 
     /// Puts the row that a record had behind those that are there, where there is room for it. Whether it had one.
     fn push(&mut self, versions: &Versions, record: Record<'_>, epoch: u64, met: &mut Met) -> bool {
-        let (start, words) = (self.len * self.row_words(), self.table.layout().words());
-        let place = &mut self.words[start..][..words];
+        let words = self.table.layout().words();
+        let place = &mut self.words[self.len * words..][..words];
         let (is_row, since) = match versions.read(self.table.layout(), record, epoch, place) {
             Found::Row(since) => (true, since),
             Found::Nothing(since) => (false, since),

@@ -89,7 +89,9 @@ impl CheckpointArguments {
     /// made after it.
     pub fn beside<T>(&self, db: &Database, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(calls) = self.checkpoint_transactions else { return work() };
-        let (outcome, made) = beside("checkpoints", |ended| make_every(db, calls, ended), work)?;
+        // Read before the work begins, which the other thread may see late.
+        let first = db.statistics().committed;
+        let (outcome, made) = beside("checkpoints", |ended| make_every(db, calls, first, ended), work)?;
         outcome.and_then(|outcome| Ok(made.map(|()| outcome)?))
     }
 
@@ -109,9 +111,8 @@ impl CheckpointArguments {
     }
 }
 
-/// Makes a checkpoint after every this many calls from now on.
-fn make_every(db: &Database, calls: u64, ended: &Ended) -> heddledb::Result<()> {
-    let first = db.statistics().committed;
+/// Makes a checkpoint after every this many calls beyond the first ones.
+fn make_every(db: &Database, calls: u64, first: u64, ended: &Ended) -> heddledb::Result<()> {
     let mut made = 0;
     loop {
         // The counters are read after this: those of a run that is over are complete.
