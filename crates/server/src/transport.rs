@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use heddle_sql::Encryption;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
+use rustls::{CipherSuite, ProtocolVersion, ServerConfig, ServerConnection};
 
 use crate::wire::ProtocolError;
 use crate::wire::decode;
@@ -143,9 +143,8 @@ impl Transport {
             ProtocolVersion::TLSv1_3 => "TLSv1.3",
             _ => "TLSv1.2",
         };
-        // OpenSSL names the suites of TLS 1.3 as the standard does.
-        let cipher = suite.suite().as_str().unwrap_or_default().replace("TLS13_", "TLS_");
-        let bits = if cipher.contains("AES_128") { 128 } else { 256 };
+        let cipher = openssl_name(suite.suite());
+        let bits = if cipher.contains("128") { 128 } else { 256 };
         Some(Encryption { version, cipher, bits })
     }
 
@@ -410,11 +409,43 @@ fn wait_readable(socket: &TcpStream, waker: &Waker, deadline: Option<Instant>) -
     }
 }
 
+/// OpenSSL's name of a suite, as in PostgreSQL: for those of TLS 1.3 it is the standard's.
+fn openssl_name(suite: CipherSuite) -> String {
+    let name = match suite {
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        _ => return suite.as_str().unwrap_or_default().replace("TLS13_", "TLS_"),
+    };
+    name.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn suites_have_the_names_of_openssl() {
+        let names: Vec<String> =
+            rustls::crypto::ring::ALL_CIPHER_SUITES.iter().map(|suite| openssl_name(suite.suite())).collect();
+        let expected = [
+            "TLS_AES_256_GCM_SHA384",
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+            "ECDHE-RSA-AES256-GCM-SHA384",
+            "ECDHE-RSA-AES128-GCM-SHA256",
+            "ECDHE-RSA-CHACHA20-POLY1305",
+        ];
+        assert_eq!(names, expected);
+    }
 
     fn pair(limit: usize) -> (TcpStream, Transport) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");

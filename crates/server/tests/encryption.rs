@@ -184,6 +184,12 @@ fn psql_verifies_the_server_and_shows_its_certificate() {
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(text.trim(), "ada|t|t|t|t", "{}", String::from_utf8_lossy(&output.stderr));
+    let shown =
+        "SELECT version, cipher LIKE 'ECDHE-%', bits >= 128 FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let old = format!("{} ssl_max_protocol_version=TLSv1.2", conninfo(&certificate, &key));
+    let output = Command::new("psql").args([&old, "-XAtc", shown]).output().expect("psql starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.trim(), "TLSv1.2|t|t", "{}", String::from_utf8_lossy(&output.stderr));
     let without = ask(&conninfo("", "")).expect("psql starts");
     assert!(!without.status.success(), "a certificate is asked for");
 }
