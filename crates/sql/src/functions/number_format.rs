@@ -8,6 +8,7 @@ use super::definition::{Definition, FunctionContext, scalar};
 use super::number_input::to_number;
 use super::number_template::{Node, Template};
 use crate::error::Result;
+use crate::interrupt;
 use crate::types::Value;
 use crate::types::numeric::Numeric;
 
@@ -21,6 +22,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("to_number(text, text) numeric", to_number).stable(),
 ];
 
+/// No float has more digits behind the point; what follows are zeros.
+const MAX_FLOAT_DIGITS: usize = 1074;
+
 fn number_of(value: &Value) -> Result<Numeric> {
     match value {
         Value::Numeric(number) => Ok(number.clone()),
@@ -33,7 +37,7 @@ fn number_of(value: &Value) -> Result<Numeric> {
 fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let template = Template::parse(v[1].str())?;
     let number = number_of(&v[0])?;
-    if template.nodes.iter().any(|node| matches!(node, Node::Roman(_))) {
+    if template.is_roman {
         if !matches!(v[0], Value::Float4(_) | Value::Float8(_)) {
             let whole = number.to_i64("integer")?;
             i32::try_from(whole).map_err(|_| super::arithmetic::out_of_range("integer"))?;
@@ -58,14 +62,16 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     }
     if !number.is_finite() {
         let behind = if matches!(v[0], Value::Float4(_)) { 0 } else { template.behind };
-        return Ok(Value::text(write(&template, number.is_negative(), None, behind)));
+        return Ok(Value::text(write(&template, number.is_negative(), None, behind)?));
     }
     let shifted =
         number.multiply(&Numeric::from(10i64).power(&Numeric::from(template.shift as i64))?.trim_scale())?;
     let rounded = shifted.round(template.behind as i32)?;
     // Floats are rounded as C's printf does it: exact halves to even.
     let text = match float {
-        Some((value, _)) if template.shift == 0 => format!("{:.*}", template.behind, value.abs()),
+        Some((value, _)) if template.shift == 0 => {
+            format!("{:.*}", template.behind.min(MAX_FLOAT_DIGITS), value.abs())
+        }
         _ => rounded.abs().to_string(),
     };
     let is_negative = float.map_or(rounded.is_negative(), |(value, _)| value.is_sign_negative());
@@ -73,7 +79,7 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let whole_digits = text.split('.').next().map_or(0, str::len);
     let behind =
         float.map_or(template.behind, |(_, digits)| template.behind.min(digits - whole_digits.min(digits)));
-    Ok(Value::text(write(&template, is_negative, Some(&text), behind)))
+    Ok(Value::text(write(&template, is_negative, Some(&text), behind)?))
 }
 
 /// `NaN` where the digits before the point would stand.
@@ -86,16 +92,19 @@ fn not_a_number(template: &Template) -> String {
     let (before, behind) = match template.nodes.last() {
         Some(Node::Minus) => ("", " "),
         Some(Node::Sign) => ("", "+"),
-        _ if template.has(&[Node::Sign]) => ("+", ""),
+        _ if template.has_sign => ("+", ""),
         _ => (" ", ""),
     };
     format!("{before}{padding}NaN{behind}")
 }
 
 /// Writes digits into a template; none where the number has no digits.
-fn write(template: &Template, is_negative: bool, text: Option<&str>, behind_max: usize) -> String {
+fn write(template: &Template, is_negative: bool, text: Option<&str>, behind_max: usize) -> Result<String> {
     let mut writer = Writer::new(template, is_negative, text, behind_max);
-    template.nodes.iter().for_each(|node| writer.push(node));
+    for node in &template.nodes {
+        interrupt::step()?;
+        writer.push(node);
+    }
     if template.has_brackets {
         match (is_negative, template.is_filled) {
             (true, _) => writer.out.push('>'),
@@ -103,7 +112,7 @@ fn write(template: &Template, is_negative: bool, text: Option<&str>, behind_max:
             (false, true) => {}
         }
     }
-    writer.out
+    Ok(writer.out)
 }
 
 /// A template that is being filled.
@@ -142,7 +151,7 @@ impl<'a> Writer<'a> {
             true => fraction.trim_end_matches('0').len().max(template.last_zero),
             false => template.behind,
         };
-        let has_sign = template.has(&[Node::Sign]);
+        let has_sign = template.has_sign;
         let leading_sign = has_sign && template.sign_is_leading();
         let is_elsewhere =
             template.has(&[Node::SignAlways, Node::Minus]) && !template.has_brackets && !has_sign;
@@ -283,9 +292,11 @@ fn exponential(template: &Template, value: &Value, number: &Numeric) -> Result<V
     };
     let (mantissa, exponent) = match float {
         Some(number) => {
-            let text = format!("{:.*e}", template.behind, number.abs());
+            let shown = template.behind.min(MAX_FLOAT_DIGITS);
+            let text = format!("{:.*e}", shown, number.abs());
             let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-            (mantissa.to_string(), exponent.parse().unwrap_or(0))
+            let zeros = "0".repeat(template.behind - shown);
+            (mantissa.to_string() + &zeros, exponent.parse().unwrap_or(0))
         }
         None => {
             let (coefficient, scale) = number.abs().parts().unwrap_or_default();

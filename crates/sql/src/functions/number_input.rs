@@ -7,6 +7,7 @@
 use super::definition::FunctionContext;
 use super::number_template::{Node, Template};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt;
 use crate::types::Value;
 use crate::types::numeric::Numeric;
 
@@ -60,10 +61,11 @@ impl Reader<'_> {
         }
     }
 
-    fn read(&mut self) {
+    fn read(&mut self) -> Result<()> {
         for node in &self.template.nodes {
+            interrupt::step()?;
             if self.is_at_end() {
-                return;
+                return Ok(());
             }
             match node {
                 Node::Text(text) => {
@@ -80,7 +82,7 @@ impl Reader<'_> {
                     }
                 }
                 Node::Currency => self.skip_others(1),
-                Node::Ordinal(_) if !self.template.has(&[Node::Point]) => self.skip_others(2),
+                Node::Ordinal(_) if !self.template.has_point => self.skip_others(2),
                 Node::Minus | Node::Plus | Node::SignAlways => {
                     let signs: &[u8] = match node {
                         Node::Minus => b"-",
@@ -96,6 +98,7 @@ impl Reader<'_> {
                 Node::Ordinal(_) | Node::Sign | Node::Shift | Node::Roman(_) => {}
             }
         }
+        Ok(())
     }
 
     /// A place of a digit, or of the point: a sign before the number, a digit or the point, a sign behind the number.
@@ -121,7 +124,7 @@ impl Reader<'_> {
                 self.digits_behind += usize::from(self.has_point);
                 true
             }
-            Some(b'.') if self.template.has(&[Node::Point]) && !self.has_point => {
+            Some(b'.') if self.template.has_point && !self.has_point => {
                 self.digits.push('.');
                 self.has_point = true;
                 true
@@ -135,7 +138,7 @@ impl Reader<'_> {
 
     /// `S` stands behind the last digit; `MI` and its kin anywhere.
     fn sign_behind(&mut self, is_read: bool) {
-        if self.template.has(&[Node::Sign]) {
+        if self.template.has_sign {
             let follows = self.text.get(self.at + 1).is_some_and(|byte| !byte.is_ascii_digit());
             if is_read && follows {
                 self.at += 1;
@@ -143,7 +146,7 @@ impl Reader<'_> {
                     self.at -= 1;
                 }
             }
-        } else if !is_read && self.template.has(&[Node::Plus, Node::Minus, Node::SignAlways]) {
+        } else if !is_read && self.template.has_other_sign {
             self.sign_here(b"-+");
         }
     }
@@ -157,7 +160,7 @@ pub(super) fn to_number(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Valu
     if template.is_exponential {
         return Err(SqlError::unsupported("\"EEEE\" not supported for input"));
     }
-    if template.nodes.iter().any(|node| matches!(node, Node::Roman(_))) {
+    if template.is_roman {
         return Err(SqlError::unsupported("\"RN\" not supported for input"));
     }
     let mut reader = Reader {
@@ -169,7 +172,7 @@ pub(super) fn to_number(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Valu
         digits_behind: 0,
         has_point: false,
     };
-    reader.read();
+    reader.read()?;
     let digits = reader.digits.trim_end_matches('.');
     let text = format!("{}{digits}", char::from(reader.sign));
     if !digits.bytes().any(|byte| byte.is_ascii_digit()) {
@@ -181,7 +184,7 @@ pub(super) fn to_number(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Valu
         return Err(overflow(&template, reader.digits_behind));
     }
     let number: Numeric = text.trim_start_matches([' ', '+']).parse()?;
-    if !template.has(&[Node::Shift]) {
+    if !template.has_shift {
         return Ok(Value::Numeric(number));
     }
     let shift = Numeric::from(10i64).power(&Numeric::from(-(template.shift as i64)))?;

@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `formatting.c`: `NUM_keywords`, `parse_format`, `NUMDesc_prepare`.
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt;
 
 /// The patterns, those that others begin with behind those others.
 const PATTERNS: [&str; 20] = [
@@ -50,6 +51,12 @@ pub(super) struct Template {
     pub is_filled: bool,
     pub has_brackets: bool,
     pub is_exponential: bool,
+    pub is_roman: bool,
+    pub has_sign: bool,
+    /// `SG`, `MI` or `PL`.
+    pub has_other_sign: bool,
+    pub has_point: bool,
+    pub has_shift: bool,
     /// `B` before any digit.
     is_blank: bool,
     /// Digits before and behind the point, and those that V shifts by.
@@ -82,8 +89,11 @@ fn quoted(text: &str) -> (String, &str) {
 
 /// The pattern that a template begins with, in capitals.
 fn pattern(rest: &str) -> Option<&'static str> {
-    let matches = |it: &&str| rest.starts_with(*it) || rest.starts_with(&it.to_ascii_lowercase());
-    PATTERNS.into_iter().find(matches)
+    PATTERNS.into_iter().find(|pattern| {
+        let written = rest.as_bytes().get(..pattern.len()).unwrap_or_default();
+        written == pattern.as_bytes()
+            || written.iter().copied().eq(pattern.bytes().map(|letter| letter.to_ascii_lowercase()))
+    })
 }
 
 impl Template {
@@ -91,6 +101,7 @@ impl Template {
         let mut template = Template::default();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
+            interrupt::step()?;
             if let Some(pattern) = pattern(rest) {
                 template.add(pattern, first.is_ascii_uppercase())?;
                 rest = &rest[pattern.len()..];
@@ -132,13 +143,21 @@ impl Template {
             "9" | "0" => self.digit(pattern == "0"),
             _ => Node::Point,
         };
+        match node {
+            Node::Sign => self.has_sign = true,
+            Node::Minus | Node::Plus | Node::SignAlways => self.has_other_sign = true,
+            Node::Point => self.has_point = true,
+            Node::Shift => self.has_shift = true,
+            Node::Roman(_) => self.is_roman = true,
+            _ => {}
+        }
         self.nodes.push(node);
         Ok(())
     }
 
     /// Counts a digit.
     fn digit(&mut self, is_zero: bool) -> Node {
-        if self.has(&[Node::Point]) {
+        if self.has_point {
             self.behind += 1;
             if is_zero {
                 self.last_zero = self.behind;
@@ -148,17 +167,15 @@ impl Template {
                 self.first_zero = Some(self.before);
             }
             self.before += 1;
-            self.shift += usize::from(!is_zero && self.has(&[Node::Shift]));
+            self.shift += usize::from(!is_zero && self.has_shift);
         }
         if is_zero { Node::Zero } else { Node::Nine }
     }
 
     /// Whether a pattern may stand behind those before it.
     fn check(&self, pattern: &str) -> Result<()> {
-        let (sign, point) = (self.has(&[Node::Sign]), self.has(&[Node::Point]));
-        let shift = self.has(&[Node::Shift]);
-        let other_sign = self.has(&[Node::Plus, Node::Minus, Node::SignAlways]);
-        let is_roman = self.nodes.iter().any(|node| matches!(node, Node::Roman(_)));
+        let (sign, other_sign) = (self.has_sign, self.has_other_sign);
+        let (point, shift) = (self.has_point, self.has_shift);
         let message = match pattern {
             "EEEE" if self.is_exponential => "cannot use \"EEEE\" twice".to_string(),
             _ if self.is_exponential => "\"EEEE\" must be the last pattern used".to_string(),
@@ -176,7 +193,7 @@ impl Template {
             }
             "EEEE" => {
                 let with_signs = sign || other_sign || self.has_brackets;
-                if !(with_signs || self.is_blank || self.is_filled || is_roman || shift) {
+                if !(with_signs || self.is_blank || self.is_filled || self.is_roman || shift) {
                     return Ok(());
                 }
                 let detail = "\"EEEE\" may only be used together with digit and decimal point patterns.";
@@ -194,6 +211,7 @@ impl Template {
         sign < digit
     }
 
+    /// Reads all nodes: once for a template, not once for each of its nodes.
     pub fn has(&self, wanted: &[Node]) -> bool {
         self.nodes.iter().any(|node| wanted.contains(node))
     }

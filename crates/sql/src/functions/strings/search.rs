@@ -35,9 +35,6 @@ pub(super) const OPERATORS: &[Definition] = &[
     scalar("!~~*(bpchar, text) bool", |_, v| like_folded(v, true)),
 ];
 
-/// How many elements are compared between two polls for an interrupt.
-const STEPS_PER_CHECK: u32 = 1 << 16;
-
 fn like(v: &[Value], is_negated: bool) -> Result<Value> {
     let (text, pattern) = (v[0].str(), v[1].str());
     let found = if pattern.is_ascii() && text.is_ascii() {
@@ -74,12 +71,8 @@ fn matches<T: PartialEq>(
 ) -> Result<bool> {
     let (mut at, mut place) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
-    let mut steps = 0u32;
     loop {
-        steps = steps.wrapping_add(1);
-        if steps.is_multiple_of(STEPS_PER_CHECK) {
-            interrupt::check()?;
-        }
+        interrupt::step()?;
         let step = match pattern.get(place) {
             None => (at == text.len()).then_some(0),
             Some(wild) if is_any(wild) => {
