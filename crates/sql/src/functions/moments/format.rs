@@ -3,6 +3,7 @@
 use super::template::{Case, Field, Node, ordinal_ending, parse};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::interrupt;
 use crate::types::Value;
 use crate::types::datetime::{
     Fields, JULIAN_EPOCH, day_of_week, days_from_civil, fields_of_timestamp, is_infinite, iso_week,
@@ -105,7 +106,8 @@ impl Moment {
 
     fn format(&self, template: &str) -> Result<Value> {
         let mut out = String::new();
-        for node in parse(template) {
+        for node in parse(template)? {
+            interrupt::step()?;
             match node {
                 Node::Text { text, .. } => out.push_str(&text),
                 Node::Field(field) => {

@@ -101,7 +101,8 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     scalar("timezone(interval, timetz) timetz", |_, v| {
         // Within a day of either side of it, which the check of months and days lets through.
         let seconds = shifted(0, v[0].interval(), 1)? / SECOND;
-        Ok(rezoned(&v[1], seconds as i32))
+        let east = i32::try_from(seconds).ok().filter(|east| *east != i32::MIN);
+        Ok(rezoned(&v[1], east.ok_or_else(out_of_range)?))
     }),
     scalar("overlaps(timestamp, timestamp, timestamp, timestamp) bool", |_, v| Ok(overlaps(v))).nullable(),
     scalar("overlaps(timestamptz, timestamptz, timestamptz, timestamptz) bool", |_, v| Ok(overlaps(v)))

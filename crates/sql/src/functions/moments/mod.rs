@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! arithmetic   sums and differences         fields   extract, date_trunc
-//! make         now, make_…, age, zones          template, format, read   to_char, to_date, to_timestamp
+//! make         now, make_…, age, zones          template, format, source, read   to_char, to_date, to_timestamp
 //! ```
 
 pub(super) mod arithmetic;
@@ -10,6 +10,7 @@ mod fields;
 mod format;
 mod make;
 mod read;
+mod source;
 mod template;
 
 use super::definition::Definition;

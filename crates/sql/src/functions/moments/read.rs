@@ -3,9 +3,11 @@
 //! Invariant: a text that does not follow its template is 22007, a value beyond its field 22008.
 
 use super::format::{DAYS, MONTHS};
+use super::source::{Source, invalid, narrow};
 use super::template::{Field, Node, parse};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::interrupt;
 use crate::types::Value;
 use crate::types::datetime::{
     Fields, JULIAN_EPOCH, check_timestamp, civil_from_days, days_from_civil, days_in_month, is_leap_year,
@@ -29,7 +31,7 @@ fn to_timestamp(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value>
     let parts = Parts::read(v[0].str(), v[1].str())?;
     let local = make_timestamp(&parts.fields(v[0].str())?)?;
     let instant = match parts.zone {
-        Some(offset) => check_timestamp(local - i64::from(offset) * 1_000_000)?,
+        Some(offset) => check_timestamp(local - offset.seconds() * 1_000_000)?,
         None => local_to_utc(local, &context.formats().time_zone)?,
     };
     Ok(Value::Timestamptz(instant))
@@ -56,75 +58,28 @@ struct Parts {
     second: i32,
     seconds_of_day: Option<i32>,
     micros: i32,
-    zone: Option<i32>,
+    zone: Option<Offset>,
     /// The year's digits, where there are fewer than four.
     year_digits: usize,
 }
 
-fn invalid(message: String) -> SqlError {
-    SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
+/// The offset of a time zone: the sign stands apart, as `-00` has one, too.
+#[derive(Clone, Copy, Default)]
+struct Offset {
+    is_west: bool,
+    hours: i32,
+    minutes: i32,
 }
 
-const FIXED_WIDTH: &str = "If your source string is not fixed-width, try using the \"FM\" modifier.";
-
-/// The text that is left to read.
-struct Source<'t> {
-    rest: &'t str,
-}
-
-impl<'t> Source<'t> {
-    fn skip_blanks(&mut self) {
-        self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
+impl Offset {
+    fn is_valid(&self) -> bool {
+        (0..=15).contains(&self.hours) && (0..60).contains(&self.minutes)
     }
 
-    /// A number of so many characters; of as many digits as there are where none is given.
-    fn number(&mut self, field: &Field, width: Option<usize>) -> Result<i32> {
-        self.skip_blanks();
-        let available: String = self.rest.chars().take(width.unwrap_or(usize::MAX)).collect();
-        let sign = usize::from(available.starts_with(['-', '+']));
-        let count = available[sign..].bytes().take_while(u8::is_ascii_digit).count();
-        let taken = if count == 0 { 0 } else { sign + count };
-        let found = available.chars().count();
-        if let Some(width) = width.filter(|width| found < *width) {
-            let message = format!("source string too short for \"{}\" formatting field", field.keyword);
-            let detail = format!("Field requires {width} characters, but only {found} remain.");
-            return Err(invalid(message).with_detail(detail).with_hint(FIXED_WIDTH));
-        }
-        let shown: String = available.chars().take(field.keyword.len()).collect();
-        if count == 0 {
-            let error = invalid(format!("invalid value \"{shown}\" for \"{}\"", field.keyword));
-            return Err(error.with_detail("Value must be an integer."));
-        }
-        if let Some(width) = width.filter(|width| taken < *width) {
-            let error = invalid(format!("invalid value \"{available}\" for \"{}\"", field.keyword));
-            let detail = format!("Field requires {width} characters, but only {taken} could be parsed.");
-            return Err(error.with_detail(detail).with_hint(FIXED_WIDTH));
-        }
-        let (digits, rest) = self.rest.split_at(taken);
-        self.rest = rest;
-        digits.parse().map_err(|_| {
-            let message = format!("value for \"{}\" in source string is out of range", field.keyword);
-            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
-        })
-    }
-
-    /// The place of the name that the text starts with.
-    fn name(&mut self, field: &Field, names: &[&str]) -> Result<usize> {
-        self.skip_blanks();
-        let folded = self.rest.to_lowercase();
-        let found = names.iter().position(|name| folded.starts_with(&name.to_lowercase()));
-        match found {
-            Some(at) => {
-                self.rest = &self.rest[names[at].len()..];
-                Ok(at)
-            }
-            None => {
-                let shown: String = self.rest.chars().take_while(|c| c.is_alphanumeric()).collect();
-                let error = invalid(format!("invalid value \"{shown}\" for \"{}\"", field.keyword));
-                Err(error
-                    .with_detail("The given value did not match any of the allowed values for this field."))
-            }
-        }
+    /// East positive.
+    fn seconds(&self) -> i64 {
+        let seconds = i64::from(self.hours) * 3600 + i64::from(self.minutes) * 60;
+        if self.is_west { -seconds } else { seconds }
     }
 }
 
@@ -139,8 +94,9 @@ impl Parts {
         let mut parts = Parts::default();
         let mut source = Source { rest: text };
         source.skip_blanks();
-        let nodes = parse(template);
+        let nodes = parse(template)?;
         for (at, node) in nodes.iter().enumerate() {
+            interrupt::step()?;
             if source.rest.is_empty() {
                 break;
             }
@@ -169,7 +125,9 @@ impl Parts {
                     let is_tight = field.ordinal.is_none() && nodes.get(at + 1).is_some_and(Node::is_digits);
                     parts.read_field(field, is_tight, &mut source)?;
                     if field.ordinal.is_some() {
-                        source.rest = source.rest.get(2..).unwrap_or("");
+                        let mut characters = source.rest.chars();
+                        characters.nth(1);
+                        source.rest = characters.as_str();
                     }
                 }
             }
@@ -210,15 +168,14 @@ impl Parts {
             "B.C." | "A.D." => self.is_bc = source.name(field, &["a.d.", "b.c."])? == 1,
             "TZH" => {
                 source.skip_blanks();
-                let sign = if source.rest.starts_with('-') { -1 } else { 1 };
+                let is_west = source.rest.starts_with('-');
                 source.rest = source.rest.strip_prefix(['+', '-']).unwrap_or(source.rest);
                 let hours = source.number(field, width(2))?;
-                self.zone = Some(sign * hours * 3600);
+                self.zone = Some(Offset { is_west, hours, ..self.zone.unwrap_or_default() });
             }
             "TZM" => {
                 let minutes = source.number(field, width(2))?;
-                let hours = self.zone.unwrap_or(0);
-                self.zone = Some(if hours < 0 { hours - minutes * 60 } else { hours + minutes * 60 });
+                self.zone = Some(Offset { minutes, ..self.zone.unwrap_or_default() });
             }
             "TZ" | "OF" => {
                 let message = format!("formatting field \"{}\" is only supported in to_char", field.keyword);
@@ -245,23 +202,30 @@ impl Parts {
             "DDD" => self.day_of_year = Some(source.number(field, width(3))?),
             "IDDD" => self.iso_day_of_year = Some(source.number(field, width(3))?),
             "DD" => self.day = Some(source.number(field, width(2))?),
-            "D" => self.iso_day = Some((source.number(field, width(1))? + 6) % 7),
+            "D" => {
+                let day = i64::from(source.number(field, width(1))?);
+                self.iso_day = Some((day - 1).rem_euclid(7) as i32);
+            }
             "ID" => self.iso_day = Some(source.number(field, width(1))?),
             "WW" => {
-                let week = source.number(field, width(2))?;
-                self.day_of_year = Some((week - 1) * 7 + 1);
+                let week = i64::from(source.number(field, width(2))?);
+                self.day_of_year = Some(narrow(field, (week - 1) * 7 + 1)?);
             }
             "IW" => self.iso_week = Some(source.number(field, width(2))?),
-            "W" => self.day = Some((source.number(field, width(1))? - 1) * 7 + 1),
+            "W" => {
+                let week = i64::from(source.number(field, width(1))?);
+                self.day = Some(narrow(field, (week - 1) * 7 + 1)?);
+            }
             "Q" => {
                 source.number(field, width(1))?;
             }
             "CC" => self.century = Some(source.number(field, width(2))?),
             "J" => self.julian = Some(source.number(field, None)?),
             "Y,YYY" => {
-                let thousands = source.number(field, None)?;
+                let thousands = i64::from(source.number(field, None)?);
                 source.rest = source.rest.strip_prefix(',').unwrap_or(source.rest);
-                self.year = Some(thousands * 1000 + source.number(field, Some(3))?);
+                let below = i64::from(source.number(field, Some(3))?);
+                self.year = Some(narrow(field, thousands * 1000 + below)?);
                 self.year_digits = 4;
             }
             keyword => {
@@ -292,7 +256,7 @@ impl Parts {
             let message = format!("date/time field value out of range: \"{text}\"");
             SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
         };
-        let (year, month, day) = self.date();
+        let (year, month, day) = self.date().ok_or_else(out_of_range)?;
         if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
             return Err(out_of_range());
         }
@@ -311,12 +275,17 @@ impl Parts {
         if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..60).contains(&second) {
             return Err(out_of_range());
         }
+        if self.zone.is_some_and(|zone| !zone.is_valid()) {
+            let message = format!("time zone displacement out of range: \"{text}\"");
+            return Err(SqlError::new(SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE, message));
+        }
         Ok(Fields { year, month, day, hour, minute, second, micros: self.micros })
     }
 
-    fn date(&self) -> (i32, i32, i32) {
+    /// Year, month and day; nothing where the year is beyond an `i32`.
+    fn date(&self) -> Option<(i32, i32, i32)> {
         if let Some(julian) = self.julian {
-            return civil_from_days(i64::from(julian) - i64::from(JULIAN_EPOCH));
+            return Some(civil_from_days(i64::from(julian) - i64::from(JULIAN_EPOCH)));
         }
         if let Some(year) = self.iso_year {
             let start = iso_week_start(year, self.iso_week.unwrap_or(1));
@@ -326,24 +295,40 @@ impl Parts {
                 (None, Some(day)) => start + i64::from(day) - 1,
                 (None, None) => start,
             };
-            return civil_from_days(day);
+            return Some(civil_from_days(day));
         }
-        let mut year = match (self.year, self.century) {
-            (Some(year), Some(century)) if self.year_digits <= 2 => (century - 1) * 100 + year % 100,
-            (None, Some(century)) => (century - 1) * 100 + 1,
-            (year, _) => year.unwrap_or(0),
-        };
-        if self.is_bc && year > 0 {
-            year = 1 - year;
-        }
+        let year = i32::try_from(self.astronomical_year()).ok()?;
         if let (Some(day), None) = (self.day_of_year, self.month) {
             let length = if is_leap_year(year) { 366 } else { 365 };
             if (1..=length).contains(&day) {
-                return civil_from_days(days_from_civil(year, 1, 1) + i64::from(day) - 1);
+                return Some(civil_from_days(days_from_civil(year, 1, 1) + i64::from(day) - 1));
             }
-            return (year, 13, day);
+            return Some((year, 13, day));
         }
-        (year, self.month.unwrap_or(1), self.day.unwrap_or(1))
+        Some((year, self.month.unwrap_or(1), self.day.unwrap_or(1)))
+    }
+
+    /// The year of a year, a century, or both; 0 is 1 BC. Zero counts as not given.
+    fn astronomical_year(&self) -> i64 {
+        let sign = if self.is_bc { -1 } else { 1 };
+        let year = i64::from(self.year.unwrap_or(0));
+        let century = sign * i64::from(self.century.unwrap_or(0));
+        if year == 0 {
+            return match century {
+                0 => 0,
+                1.. => (century - 1) * 100 + 1,
+                _ => century * 100 + 1,
+            };
+        }
+        if century == 0 || self.year_digits > 2 {
+            let year = sign * year;
+            return if year < 0 { year + 1 } else { year };
+        }
+        match year % 100 {
+            0 => century * 100 + i64::from(century < 0),
+            within if century > 0 => (century - 1) * 100 + within,
+            within => (century + 1) * 100 - within + 1,
+        }
     }
 }
 

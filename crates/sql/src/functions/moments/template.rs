@@ -2,6 +2,9 @@
 //!
 //! Source: PostgreSQL 15, `formatting.c`: `DCH_keywords`, `parse_format`.
 
+use crate::error::Result;
+use crate::interrupt;
+
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
@@ -61,15 +64,15 @@ const NO_DIGITS: &[&str] = &[
 fn keyword_at(text: &str) -> Option<(&'static str, Case)> {
     KEYWORDS.iter().find_map(|keyword| {
         let written = text.get(..keyword.len())?;
-        let lower = keyword.to_ascii_lowercase();
+        if !written.eq_ignore_ascii_case(keyword) {
+            return None;
+        }
+        let is_lower = |text: &str| !text.bytes().any(|letter| letter.is_ascii_uppercase());
         if written == *keyword {
             Some((*keyword, Case::Upper))
-        } else if written == lower {
+        } else if is_lower(written) {
             Some((*keyword, Case::Lower))
-        } else if NAMES.contains(keyword)
-            && written.starts_with(&keyword[..1])
-            && written.ends_with(&lower[1..])
-        {
+        } else if NAMES.contains(keyword) && written.starts_with(&keyword[..1]) && is_lower(&written[1..]) {
             Some((*keyword, Case::Capital))
         } else {
             None
@@ -78,10 +81,14 @@ fn keyword_at(text: &str) -> Option<(&'static str, Case)> {
 }
 
 /// The parts of a template.
-pub(super) fn parse(template: &str) -> Vec<Node> {
+///
+/// # Errors
+/// 57014: the statement was canceled, or its time is up.
+pub(super) fn parse(template: &str) -> Result<Vec<Node>> {
     let mut nodes = Vec::new();
     let mut rest = template;
     while !rest.is_empty() {
+        interrupt::step()?;
         let mut is_filled = false;
         let mut after = rest;
         while let Some(next) =
@@ -105,7 +112,7 @@ pub(super) fn parse(template: &str) -> Vec<Node> {
         }
         rest = if after.len() < rest.len() { after } else { literal(rest, &mut nodes) };
     }
-    nodes
+    Ok(nodes)
 }
 
 /// Quoted text, an escaped quotation mark, or one character.
@@ -155,7 +162,7 @@ mod tests {
 
     #[test]
     fn templates_are_keywords_and_text() {
-        let nodes = parse("FMMonth DDth, YYYY \"at\" hh24");
+        let nodes = parse("FMMonth DDth, YYYY \"at\" hh24").expect("not canceled");
         let fields: Vec<&str> = nodes
             .iter()
             .map(|node| match node {

@@ -217,7 +217,7 @@ pub fn iso_week(year: i32, month: i32, day: i32) -> (i32, i32) {
 pub fn iso_week_start(iso_year: i32, week: i32) -> i64 {
     let fourth = days_from_civil(iso_year, 1, 4);
     let monday = fourth - i64::from((day_of_week(fourth) + 6) % 7);
-    monday + i64::from(week - 1) * 7
+    monday + (i64::from(week) - 1) * 7
 }
 
 /// The timestamp moved by months, the day cut to the month's last.
