@@ -15,7 +15,8 @@ use crate::routine::{Body, Compiled, Returned};
 use crate::run::parameters::Parameters;
 use crate::run::{Access, evaluate_alone};
 use crate::session::SessionEnvironment;
-use crate::types::{Type, Value};
+use crate::types::environment::Acting;
+use crate::types::{Environment, Type, Value};
 
 /// Calls a function for its value.
 ///
@@ -97,13 +98,11 @@ pub(crate) fn acting_for<T>(
 }
 
 /// Has the session act as a routine's owner, if its body has the owner's privileges. Whom the session acted as before.
-fn take_on_rights(environment: &mut SessionEnvironment, routine: &Routine) -> Option<(u32, Arc<str>)> {
-    let outer = environment.acting_as.clone();
-    if routine.is_definer {
-        let owner = routine.rights.owner;
-        environment.acting_as = Some((owner, environment.role_name(owner).into()));
+fn take_on_rights(environment: &mut SessionEnvironment, routine: &Routine) -> Option<Acting> {
+    match routine.is_definer {
+        true => environment.act_as_role(routine.rights.owner),
+        false => environment.acting_as.clone(),
     }
-    outer
 }
 
 /// Runs a routine's body, with the privileges of the role that the session acts as.

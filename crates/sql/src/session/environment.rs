@@ -30,7 +30,7 @@ use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, Standing, following, sequence_of};
 use crate::session::sessions::{Activity, Sessions};
 use crate::session::settings::Settings;
-use crate::types::environment::{AdvisoryLock, FormatSettings, ObjectKind};
+use crate::types::environment::{Acting, AdvisoryLock, FormatSettings, ObjectKind};
 use crate::types::{DeferrableKey, Environment, KeySide, Type, Value};
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
@@ -60,8 +60,8 @@ pub(crate) struct SessionEnvironment {
     pub is_bootstrap: bool,
     /// The current role, and the versions of the catalog and of the settings in which it was found.
     pub known_role: Cell<((u64, u64), u32)>,
-    /// The owner of the function with SECURITY DEFINER that is running: its oid and its name.
-    pub acting_as: Option<(u32, Arc<str>)>,
+    /// The owner of the function with SECURITY DEFINER that is running, or of the table that a foreign key changes.
+    pub acting_as: Option<Acting>,
     pub database: String,
     pub process_id: i32,
     pub sessions: Arc<Sessions>,
@@ -589,6 +589,15 @@ impl Environment for SessionEnvironment {
 
     fn role(&self) -> u32 {
         self.role_oid()
+    }
+
+    fn act_as_role(&mut self, role: u32) -> Option<Acting> {
+        let name = self.role_name(role).into();
+        self.acting_as.replace((role, name))
+    }
+
+    fn act_as(&mut self, before: Option<Acting>) {
+        self.acting_as = before;
     }
 
     fn database(&self) -> &str {

@@ -283,6 +283,14 @@ pub trait Environment {
         10
     }
 
+    /// Acts with a role's privileges from now on. The role that it acted as before, for [`Environment::act_as`].
+    fn act_as_role(&mut self, _role: u32) -> Option<Acting> {
+        None
+    }
+
+    /// Acts as before [`Environment::act_as_role`].
+    fn act_as(&mut self, _before: Option<Acting>) {}
+
     /// The database's name.
     fn database(&self) -> &str {
         "heddle"
@@ -369,6 +377,9 @@ fn no_session(function: &str) -> SqlError {
     let message = format!("{function} cannot be called here, because no session is attached");
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
+
+/// The role whose privileges count instead of the current role's: its oid and its name.
+pub type Acting = (u32, Arc<str>);
 
 /// An environment without a session: for constant folding and tests.
 #[derive(Clone, Debug)]

@@ -5,6 +5,10 @@
 //! - Everything is looked at when the statement's rows have been written; what cascades is looked at in turn, until nothing
 //!   is left.
 //! - A row that an action changes meets the checks and triggers of its table, as a row of a statement does.
+//! - An action runs with the privileges of its table's owner: defaults, checks and triggers before rows call functions that
+//!   the owner chose. Triggers after rows run with those of the statement's role.
+//!
+//! Source: PostgreSQL 15, `ri_PerformCheck` in `ri_triggers.c`.
 
 use std::collections::VecDeque;
 
@@ -130,12 +134,31 @@ impl<'e> Touched<'e> {
             let may_be_there = action == KeyAction::NoAction;
             return refuse_references(run, (table, key, &child.table), old, &values, may_be_there);
         }
+        let before = run.environment.act_as_role(child.table.rights.owner);
+        let done = self.act(run, (child, key, action), &values, new);
+        run.environment.act_as(before);
+        done?;
+        match action {
+            // Rows whose default is the key that is gone were not changed.
+            KeyAction::SetDefault => refuse_references(run, (table, key, &child.table), old, &values, true),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes or updates the rows that refer to these values.
+    fn act(
+        &mut self,
+        run: &mut Run<'e>,
+        (child, key, action): (&'e RowRules, &ForeignKey, KeyAction),
+        values: &[Value],
+        new: Option<&[Value]>,
+    ) -> Result<()> {
         let event = match (action, new) {
             (KeyAction::Cascade, None) => WriteEvent::Delete,
             _ => WriteEvent::Update,
         };
         let cascade = self.cascades.enter(run, child, event, &key.columns)?;
-        let rows = referring(run, &child.table, key, &values)?;
+        let rows = referring(run, &child.table, key, values)?;
         let bytes: usize = rows.iter().map(|(_, row)| row_bytes(row)).sum();
         run.memory.charge(bytes)?;
         self.charged += bytes;
@@ -146,11 +169,7 @@ impl<'e> Touched<'e> {
             }
         }
         self.cascades.leave(cascade);
-        match action {
-            // Rows whose default is the key that is gone were not changed.
-            KeyAction::SetDefault => refuse_references(run, (table, key, &child.table), old, &values, true),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Deletes a row that refers to one that is gone.
