@@ -111,6 +111,10 @@ impl Binder<'_> {
                 let message = format!("column \"{}\" specified more than once", name.text);
                 return Err(self.error(name.at, SqlState::DUPLICATE_COLUMN, message));
             }
+            let definition = &table.columns[column];
+            if part.is_some() && matches!(definition.origin, ColumnOrigin::Generated(_)) {
+                return Err(always_generated(definition, "insert"));
+            }
             columns.push(Given { column, part: part.as_ref() });
         }
         Ok(columns)
