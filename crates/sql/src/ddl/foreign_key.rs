@@ -1,6 +1,8 @@
 //! Foreign keys: what they refer to is looked up when they are declared.
 
-use crate::catalog::{Catalog, Column, ForeignKey, Index, KeyAction, Persistence, Relation, Table};
+use crate::catalog::{
+    Catalog, Column, ColumnOrigin, ForeignKey, Index, KeyAction, Persistence, Relation, Table,
+};
 use crate::ddl::create_table::{TableDraft, free_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Reference, ReferenceAction};
@@ -54,6 +56,11 @@ impl Connection {
                 }
             };
             let references = referenced(reference, &target_columns, &key, &indexes)?;
+            let is_generated =
+                |&column: &usize| matches!(draft.columns[column].origin, ColumnOrigin::Generated(_));
+            if columns.iter().any(is_generated) {
+                check_generated(reference)?;
+            }
             if references.len() != columns.len() {
                 return Err(invalid("number of referencing and referenced columns for foreign key disagree"));
             }
@@ -196,6 +203,22 @@ fn referenced(
         "there is no unique constraint matching given keys for referenced table \"{}\"",
         reference.table
     )))
+}
+
+/// Checks that no action writes columns that are generated.
+///
+/// # Errors
+/// 42601.
+fn check_generated(reference: &Reference) -> Result<()> {
+    let is_set = |action| matches!(action, ReferenceAction::SetNull | ReferenceAction::SetDefault);
+    let clause = match (reference.on_update, reference.on_delete) {
+        (ReferenceAction::Cascade, _) => "ON UPDATE",
+        (update, _) if is_set(update) => "ON UPDATE",
+        (_, delete) if is_set(delete) => "ON DELETE",
+        _ => return Ok(()),
+    };
+    let message = format!("invalid {clause} action for foreign key constraint containing generated column");
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }
 
 fn deferrable(kind: &str, reference: &Reference) -> SqlError {
