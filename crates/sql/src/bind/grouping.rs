@@ -140,7 +140,7 @@ impl Binder<'_> {
                         let mut matching = targets.iter().filter(|target| target.name == parts[0].text);
                         let first = matching.next();
                         if let Some(first) = first
-                            && matching.any(|other| other.expr != first.expr)
+                            && matching.any(|other| !are_same(&other.expr, &first.expr))
                         {
                             let message = format!("GROUP BY \"{}\" is ambiguous", parts[0].text);
                             return Err(self.error(expr.at, SqlState::AMBIGUOUS_COLUMN, message));

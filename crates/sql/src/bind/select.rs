@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `transformSelectStmt` in `analyze.c`, `parse_target.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::same::are_same;
 use crate::bind::scope::{Clause, VisibleColumn};
 use crate::bind::tree::{BoundColumn, BoundExpr, BoundSelect, BoundSort, BoundTarget, Distinct};
 use crate::error::{Result, SqlState};
@@ -177,7 +178,7 @@ impl Binder<'_> {
             return Ok(target);
         }
         let bound = self.in_clause(clause, |binder| binder.expr(expr))?;
-        if let Some(target) = targets.iter().position(|target| target.expr == bound) {
+        if let Some(target) = targets.iter().position(|target| are_same(&target.expr, &bound)) {
             return Ok(target);
         }
         if let BoundExpr::Column { relation, column, .. } = bound {
@@ -197,7 +198,7 @@ impl Binder<'_> {
     fn output_name(&self, name: &Name, targets: &[Target], clause: Clause) -> Result<Option<usize>> {
         let mut matching = targets.iter().enumerate().filter(|(_, target)| target.name == name.text);
         let Some((position, first)) = matching.next() else { return Ok(None) };
-        if matching.any(|(_, other)| other.expr != first.expr) {
+        if matching.any(|(_, other)| !are_same(&other.expr, &first.expr)) {
             let message = format!("{} \"{}\" is ambiguous", clause.name(), name.text);
             return Err(self.error(name.at, SqlState::AMBIGUOUS_COLUMN, message));
         }
