@@ -12,6 +12,7 @@ use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, ColumnOrigin, Relation, Routine, Table, UserType, View};
 use crate::ddl::alter_table::without_column;
+use crate::ddl::rename_schema::follow;
 use crate::ddl::routine::{calls, shown};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName, Statement};
@@ -288,6 +289,7 @@ impl Connection {
         for schema in &plan.schemas {
             gone.extend(catalog.schema(schema).map(|schema| schema.oid));
             catalog.remove_schema(schema);
+            objects.extend(follow(&mut catalog, schema, None));
         }
         for table in &plan.tables {
             let engine = table.engine.definition().name().to_string();

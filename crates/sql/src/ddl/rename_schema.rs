@@ -62,7 +62,7 @@ impl Connection {
             catalog.put_routine(Arc::new(moved.clone()));
             changed.push(Object::Routine(moved));
         }
-        changed.extend(follow(&mut catalog, from, to));
+        changed.extend(follow(&mut catalog, from, Some(to)));
         let renamed = Schema { name: to.to_string(), ..schema };
         catalog.remove_schema(from);
         catalog.add_schema(renamed.clone());
@@ -103,13 +103,14 @@ fn move_relations(catalog: &mut Catalog, relations: &[Relation], to: &str) -> Ve
     changed
 }
 
-/// Renames the schema in the search paths of stored queries.
-fn follow(catalog: &mut Catalog, from: &str, to: &str) -> Vec<Object> {
+/// Renames the schema in the search paths of stored queries; without a new name it leaves them.
+pub(super) fn follow(catalog: &mut Catalog, from: &str, to: Option<&str>) -> Vec<Object> {
     let mut changed = Vec::new();
     // Answers whether the path has the schema.
     let rename = |path: &mut Vec<String>| {
-        let found = path.iter_mut().find(|name| *name == from);
-        found.map(|name| *name = to.to_string()).is_some()
+        let Some(at) = path.iter().position(|name| name == from) else { return false };
+        path.splice(at..=at, to.map(str::to_string));
+        true
     };
     let views: Vec<Arc<View>> = catalog.views().cloned().collect();
     for view in views {
@@ -133,7 +134,8 @@ fn follow(catalog: &mut Catalog, from: &str, to: &str) -> Vec<Object> {
     changed
 }
 
-/// What names a schema in its text: a stored query, a default, a check, an expression, a trigger's condition.
+/// What names a schema in its text: a stored query, a default of a column or an argument, a check, an expression, a trigger's
+/// condition.
 fn named_by(catalog: &Catalog, schema: &str) -> Option<String> {
     let is_named = |text: &str| names_schema(text, schema);
     if let Some(view) = catalog.stored_queries().find(|view| is_named(&view.query)) {
@@ -160,6 +162,12 @@ fn named_by(catalog: &Catalog, schema: &str) -> Option<String> {
         {
             return Some(format!("domain {}", domain.name));
         }
+    }
+    let is_default = |routine: &Routine| {
+        routine.arguments.iter().any(|argument| argument.default.as_deref().is_some_and(is_named))
+    };
+    if let Some(routine) = catalog.routines().find(|routine| is_default(routine)) {
+        return Some(format!("{} {}", routine.kind(), routine.name));
     }
     let is_trigger = |condition: &Option<String>| condition.as_deref().is_some_and(is_named);
     let trigger = catalog.triggers().find(|trigger| is_trigger(&trigger.condition));
