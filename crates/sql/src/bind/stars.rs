@@ -4,7 +4,7 @@
 //! # Invariants
 //! - A column is named so that it keeps its meaning when the tables get further columns: by the relation that it comes from,
 //!   unless it is a joined column that belongs to none.
-//! - A query is only changed where every star of it can be written out.
+//! - Stars are only written out where every star of the query can be; names and natural joins are in any case.
 
 use crate::bind::binder::Binder;
 use crate::bind::scope::{Entry, Found, VisibleColumn};

@@ -173,7 +173,10 @@ impl<'t> Parser<'t> {
         for join in joins {
             let natural = token_at(join.at);
             edits.push((self.tokens[natural].start, self.tokens[natural + 1].start, String::new()));
-            edits.push((join.end, join.end, format!(" {}", join.condition)));
+            // A keyword may follow a quoted name without a blank.
+            let is_followed = self.text[join.end as usize..].starts_with(char::is_alphabetic);
+            let blank = if is_followed { " " } else { "" };
+            edits.push((join.end, join.end, format!(" {}{blank}", join.condition)));
         }
         edits.sort_unstable();
         let (mut text, mut end) = (String::new(), 0);
