@@ -18,8 +18,8 @@ enum Brackets<'e> {
     Slice(Option<&'e Expr>, Option<&'e Expr>),
 }
 
-/// The slices of a chain of brackets, from the first one on, and what the chain is over; none where it has no slice.
-fn slices(expr: &Expr) -> Option<(&Expr, Vec<Brackets<'_>>)> {
+/// What a chain of brackets is over, the brackets from the first one on, and whether one of them holds a slice.
+fn chain(expr: &Expr) -> (&Expr, Vec<Brackets<'_>>, bool) {
     let (mut bounds, mut part, mut is_slice) = (Vec::new(), expr, false);
     // The brackets of one chain have one position.
     while part.at == expr.at {
@@ -37,18 +37,16 @@ fn slices(expr: &Expr) -> Option<(&Expr, Vec<Brackets<'_>>)> {
         };
     }
     bounds.reverse();
-    is_slice.then_some((part, bounds))
+    (part, bounds, is_slice)
 }
 
 impl Binder<'_> {
     /// `a[1]`, `a[1][2]`, `a[2:3]`.
     pub(super) fn subscripted(&mut self, expr: &Expr) -> Result<BoundExpr> {
-        if let Some((operand, bounds)) = slices(expr) {
-            return self.slice(operand, &bounds, expr.at);
-        }
+        let (whole, bounds, is_slice) = chain(expr);
         match &expr.kind {
-            ExprKind::Subscript { operand, index } => self.subscript(operand, index, expr.at),
-            _ => Err(self.unsupported(expr.at, "this subscript is not supported")),
+            ExprKind::Subscript { operand, index } if !is_slice => self.subscript(operand, index, expr.at),
+            _ => self.slice(whole, &bounds, expr.at),
         }
     }
 
@@ -70,8 +68,8 @@ impl Binder<'_> {
         let Some(ty) = array.ty().element() else {
             return Err(self.no_subscripts(array.ty(), at));
         };
-        let index = Box::new(self.array_index(index_expr, index.at)?);
-        Ok(BoundExpr::Subscript { array: Box::new(array), indexes: vec![*index], ty })
+        let index = self.array_index(index_expr, index.at)?;
+        Ok(BoundExpr::Subscript { array: Box::new(array), indexes: vec![index], ty })
     }
 
     fn deeper_subscript(&mut self, array: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
