@@ -107,10 +107,10 @@ impl Parts {
                     if !text.trim().is_empty() {
                         source.skip_blanks();
                     }
-                    let next = source.rest.chars().next().unwrap_or(' ');
-                    let is_sign = matches!(next, '-' | '+') && text.trim().is_empty();
-                    if is_separator(next) && !is_sign {
-                        source.rest = &source.rest[next.len_utf8()..];
+                    let is_sign = |c: char| matches!(c, '-' | '+') && text.trim().is_empty();
+                    // The text may have ended in the blanks.
+                    if let Some(after) = source.rest.strip_prefix(|c| is_separator(c) && !is_sign(c)) {
+                        source.rest = after;
                         source.skip_blanks();
                     }
                 }
