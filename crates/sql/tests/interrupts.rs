@@ -125,3 +125,46 @@ fn a_long_call_in_a_declared_function_ends_with_the_timeout() {
     connection.query("SET statement_timeout = '200ms'").expect("set");
     assert_eq!(state(&mut connection, "SELECT f(1)"), "57014");
 }
+
+#[test]
+fn a_statement_that_is_canceled_during_its_last_row_changes_nothing() {
+    let mut connection = connect();
+    let made =
+        "CREATE TABLE t (id int PRIMARY KEY, v numeric); INSERT INTO t VALUES (1, 10::numeric ^ 2000 + 1)";
+    connection.query(made).expect("made");
+    for (before, after) in [("", ""), ("BEGIN", "COMMIT")] {
+        for text in [
+            "UPDATE t SET v = -v WHERE pg_cancel_backend(pg_backend_pid())",
+            "UPDATE t SET v = -v WHERE id = 1 AND pg_cancel_backend(pg_backend_pid())",
+            "INSERT INTO t SELECT 2, 1 WHERE pg_cancel_backend(pg_backend_pid())",
+            "SELECT pg_cancel_backend(pg_backend_pid())",
+        ] {
+            connection.query(before).expect("it begins");
+            assert_eq!(state(&mut connection, text), "57014", "{before} {text}");
+            connection.query(after).expect("it ends");
+            // Fails with 22012 where that is false.
+            let unchanged = "SELECT 1 / (count(*) = 1 AND max(v) = 10::numeric ^ 2000 + 1)::int FROM t";
+            assert_eq!(state(&mut connection, unchanged), "00000", "{before} {text}");
+        }
+    }
+}
+
+#[test]
+fn powers_near_one_are_bounded_as_postgresql_bounds_them() {
+    let mut connection = connect();
+    let (above, below) =
+        ("('1.' || repeat('0', 399) || '1')::numeric", "('0.' || repeat('9', 400))::numeric");
+    for (base, exponent) in [(above, "1e420"), (below, "-1e420")] {
+        let text = format!("SELECT {base} ^ '{exponent}'::numeric");
+        assert_eq!(state(&mut connection, &text), "22003", "{text}");
+    }
+    for (value, expected) in [
+        (format!("{above} ^ '-1e420'::numeric"), format!("0.{}", "0".repeat(1000))),
+        (format!("{below} ^ '1e420'::numeric"), format!("0.{}", "0".repeat(1000))),
+        (format!("round({above} ^ '1e400'::numeric, 30)"), "2.718281828459045235360287471353".to_string()),
+        ("1::numeric ^ '1e420'::numeric".to_string(), "1.0000000000000000".to_string()),
+    ] {
+        let text = format!("SELECT 1 / (({value})::text = '{expected}')::int");
+        assert_eq!(state(&mut connection, &text), "00000", "{value}");
+    }
+}

@@ -67,7 +67,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("min_scale(numeric) int4", |_, v| {
         Ok(v[0].as_numeric().min_scale().map_or(Value::Null, Value::Int4))
     }),
-    scalar("trim_scale(numeric) numeric", |_, v| Ok(Value::Numeric(v[0].as_numeric().trim_scale()))),
+    scalar("trim_scale(numeric) numeric", |_, v| v[0].as_numeric().trim_scale().map(Value::Numeric)),
     scalar("pi() float8", |_, _| Ok(Value::Float8(std::f64::consts::PI))),
     scalar("degrees(float8) float8", |_, v| double(divide_floats(v[0].float8(), RADIANS_PER_DEGREE))),
     scalar("radians(float8) float8", |_, v| double(multiply_floats(v[0].float8(), RADIANS_PER_DEGREE))),

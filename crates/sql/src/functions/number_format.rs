@@ -65,7 +65,7 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         return Ok(Value::text(write(&template, number.is_negative(), None, behind)?));
     }
     let shifted =
-        number.multiply(&Numeric::from(10i64).power(&Numeric::from(template.shift as i64))?.trim_scale())?;
+        number.multiply(&Numeric::from(10i64).power(&Numeric::from(template.shift as i64))?.trim_scale()?)?;
     let rounded = shifted.round(template.behind as i32)?;
     // Floats are rounded as C's printf does it: exact halves to even.
     let text = match float {

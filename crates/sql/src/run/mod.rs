@@ -294,7 +294,8 @@ impl<'e> Access<'e> {
     }
 }
 
-/// Runs a statement, passes the rows that it returns to `sink`, and returns the number of rows returned or written.
+/// Runs a statement, passes the rows that it returns to `sink`, and returns the number of rows returned or written. A statement
+/// that was interrupted never succeeds: the last poll is behind its last row.
 ///
 /// # Errors
 /// Those of the statement and of the sink.
@@ -326,7 +327,9 @@ pub(crate) fn execute_compiled<'p>(
     let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
     let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
     run.runs_in = access.runs_in;
-    procedure.run(&mut run, row)
+    let count = procedure.run(&mut run, row)?;
+    run.environment.check_interrupt()?;
+    Ok(count)
 }
 
 /// The value of a statement's one expression.
@@ -399,6 +402,7 @@ pub(crate) fn execute_with<'p>(
         }
     };
     postponed.iter().try_for_each(Postponed::do_again)?;
+    run.environment.check_interrupt()?;
     Ok((count, run.counts.take().unwrap_or_default()))
 }
 

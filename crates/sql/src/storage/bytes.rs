@@ -213,6 +213,8 @@ fn read_jsonb(bytes: &mut &[u8]) -> Option<Jsonb> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::{self, Interrupt};
+    use crate::types::numeric::Numeric;
 
     fn round_trip(value: &Value) -> Value {
         let mut bytes = Vec::new();
@@ -258,6 +260,17 @@ mod tests {
         ];
         for value in &values {
             assert_eq!(format!("{:?}", round_trip(value)), format!("{value:?}"));
+        }
+    }
+
+    #[test]
+    fn values_of_an_interrupted_statement_come_back() {
+        let number: Numeric = "7".repeat(4000).parse().unwrap();
+        let canceled = Interrupt::new();
+        canceled.cancel();
+        let _entered = interrupt::enter(Some(canceled));
+        for value in [Value::Numeric(number.clone()), Value::jsonb(Jsonb::Number(number))] {
+            assert_eq!(format!("{:?}", round_trip(&value)), format!("{value:?}"));
         }
     }
 

@@ -163,7 +163,7 @@ fn read(environment: &dyn Environment, kind: Type, reader: &mut Reader<'_>) -> R
         Type::Int8 => Value::Int8(reader.int8()?),
         Type::Float4 => Value::Float4(f32::from_be_bytes(reader.array()?)),
         Type::Float8 => Value::Float8(f64::from_be_bytes(reader.array()?)),
-        Type::Numeric => Value::Numeric(Numeric::from_binary(reader.rest())?),
+        Type::Numeric => Value::Numeric(Numeric::from_binary(reader.rest())?.polled()?),
         Type::Bpchar => Value::Bpchar(utf8(reader.rest())?.into()),
         Type::Char => {
             let code = char::from(reader.array::<1>()?[0]);

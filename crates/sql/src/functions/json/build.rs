@@ -46,7 +46,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("jsonb_object(text[], text[]) jsonb", |_, v| text_pairs(v).map(jsonb_object)),
     scalar("json_strip_nulls(json) json", |_, v| {
         let mut text = String::new();
-        raw::without_nulls(v[0].str(), &mut text);
+        raw::without_nulls(v[0].str(), &mut text)?;
         Ok(Value::Json(text.into()))
     }),
     scalar("jsonb_strip_nulls(jsonb) jsonb", |_, v| Ok(Value::jsonb(without_nulls(v[0].as_jsonb())))),

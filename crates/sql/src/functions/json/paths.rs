@@ -22,20 +22,20 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Jsonb::Object(_) => Err(invalid("cannot get array length of a non-array")),
         _ => Err(invalid("cannot get array length of a scalar")),
     }),
-    scalar("json_extract_path(json, variadic text[]) json", |_, v| Ok(json(raw_path(v)))),
-    scalar("json_extract_path_text(json, variadic text[]) text", |_, v| Ok(raw_text(raw_path(v)))),
+    scalar("json_extract_path(json, variadic text[]) json", |_, v| raw_path(v).map(json)),
+    scalar("json_extract_path_text(json, variadic text[]) text", |_, v| raw_path(v).and_then(raw_text)),
     scalar("jsonb_extract_path(jsonb, variadic text[]) jsonb", |_, v| Ok(tree(tree_path(v)))),
     scalar("jsonb_extract_path_text(jsonb, variadic text[]) text", |_, v| tree_text(tree_path(v))),
 ];
 
 /// The table of operators.
 pub(super) const OPERATORS: &[Definition] = &[
-    scalar("->(json, text) json", |_, v| Ok(json(raw::member(v[0].str(), v[1].str())))),
+    scalar("->(json, text) json", |_, v| raw::member(v[0].str(), v[1].str()).map(json)),
     scalar("->(json, int4) json", |_, v| Ok(json(raw::element(v[0].str(), v[1].int4())))),
-    scalar("->>(json, text) text", |_, v| Ok(raw_text(raw::member(v[0].str(), v[1].str())))),
-    scalar("->>(json, int4) text", |_, v| Ok(raw_text(raw::element(v[0].str(), v[1].int4())))),
-    scalar("#>(json, text[]) json", |_, v| Ok(json(raw_path(v)))),
-    scalar("#>>(json, text[]) text", |_, v| Ok(raw_text(raw_path(v)))),
+    scalar("->>(json, text) text", |_, v| raw::member(v[0].str(), v[1].str()).and_then(raw_text)),
+    scalar("->>(json, int4) text", |_, v| raw_text(raw::element(v[0].str(), v[1].int4()))),
+    scalar("#>(json, text[]) json", |_, v| raw_path(v).map(json)),
+    scalar("#>>(json, text[]) text", |_, v| raw_path(v).and_then(raw_text)),
     scalar("->(jsonb, text) jsonb", |_, v| Ok(tree(member(v[0].as_jsonb(), v[1].str())))),
     scalar("->(jsonb, int4) jsonb", |_, v| Ok(tree(element(v[0].as_jsonb(), v[1].int4())))),
     scalar("->>(jsonb, text) text", |_, v| tree_text(member(v[0].as_jsonb(), v[1].str()))),
@@ -85,8 +85,8 @@ fn json(part: Option<&str>) -> Value {
     part.map_or(Value::Null, |part| Value::Json(part.into()))
 }
 
-fn raw_text(part: Option<&str>) -> Value {
-    part.and_then(raw::as_text).map_or(Value::Null, Value::text)
+fn raw_text(part: Option<&str>) -> Result<Value> {
+    part.map_or(Ok(Value::Null), raw::as_text)
 }
 
 fn tree(part: Option<&Jsonb>) -> Value {
@@ -129,11 +129,15 @@ fn steps(path: &Value) -> Option<Vec<&str>> {
     path.as_array().values.iter().map(step).collect()
 }
 
-fn raw_path(v: &[Value]) -> Option<&str> {
-    steps(&v[1])?.into_iter().try_fold(v[0].str(), |part, step| match raw::shape(part) {
-        Shape::Object => raw::member(part, step),
-        Shape::Array => raw::element(part, index(step)?),
-        _ => None,
+fn raw_path(v: &[Value]) -> Result<Option<&str>> {
+    let Some(steps) = steps(&v[1]) else { return Ok(None) };
+    steps.into_iter().try_fold(Some(v[0].str()), |part, step| {
+        let Some(part) = part else { return Ok(None) };
+        match raw::shape(part) {
+            Shape::Object => raw::member(part, step),
+            Shape::Array => Ok(index(step).and_then(|at| raw::element(part, at))),
+            _ => Ok(None),
+        }
     })
 }
 

@@ -65,7 +65,7 @@ fn one(context: &mut FunctionContext<'_>, function: &str, values: &[Value]) -> R
     let row = match &source.text {
         None => source.row(context, &[])?,
         Some(text) => match raw::shape(text) {
-            Shape::Object => source.row(context, &raw::members(text))?,
+            Shape::Object => source.row(context, &raw::members(text)?)?,
             Shape::Null if source.base.is_none() => source.row(context, &[])?,
             Shape::Array => return Err(invalid(format!("cannot call {function} on an array"))),
             _ => return Err(invalid(format!("cannot call {function} on a scalar"))),
@@ -84,7 +84,7 @@ fn all(context: &mut FunctionContext<'_>, function: &str, values: &[Value]) -> R
         _ => return Err(invalid(format!("cannot call {function} on a scalar"))),
     }
     let row = |element: &str| match raw::shape(element) {
-        Shape::Object => source.row(context, &raw::members(element)),
+        Shape::Object => source.row(context, &raw::members(element)?),
         _ => Err(invalid(format!("argument of {function} must be an array of objects"))),
     };
     let rows: Result<Vec<Value>> = raw::elements(text).into_iter().map(row).collect();
@@ -119,20 +119,20 @@ fn convert(context: &FunctionContext<'_>, part: &str, ty: Type, modifier: Modifi
         (_, Type::Json | Type::Jsonb) => part.to_string(),
         (Shape::Array, _) if ty.element().is_some() => {
             let mut text = String::new();
-            array_text(part, ty, &mut text);
+            array_text(part, ty, &mut text)?;
             text
         }
         (Shape::Object | Shape::Number | Shape::Bool, _) if ty.element().is_some() => {
             return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "expected JSON array"));
         }
-        (Shape::String, _) => raw::unquoted(part),
+        (Shape::String, _) => raw::unquoted(part)?,
         _ => part.to_string(),
     };
     from_text(environment, ty, modifier, &text).and_then(|value| apply_modifier(ty, modifier, value, false))
 }
 
 /// A JSON array as the text of an array of SQL's.
-fn array_text(part: &str, ty: Type, out: &mut String) {
+fn array_text(part: &str, ty: Type, out: &mut String) -> Result<()> {
     let is_document = matches!(ty.element(), Some(Type::Json | Type::Jsonb));
     out.push('{');
     for (at, element) in raw::elements(part).into_iter().enumerate() {
@@ -141,12 +141,13 @@ fn array_text(part: &str, ty: Type, out: &mut String) {
         }
         match raw::shape(element) {
             Shape::Null => out.push_str("NULL"),
-            Shape::Array if !is_document => array_text(element, ty, out),
-            Shape::String if !is_document => quoted(&raw::unquoted(element), out),
+            Shape::Array if !is_document => array_text(element, ty, out)?,
+            Shape::String if !is_document => quoted(&raw::unquoted(element)?, out),
             _ => quoted(element, out),
         }
     }
     out.push('}');
+    Ok(())
 }
 
 fn quoted(text: &str, out: &mut String) {

@@ -13,20 +13,18 @@ use crate::types::{Type, Value};
 /// The table.
 pub(super) const FUNCTIONS: &[Definition] = &[
     set("json_array_elements(json) setof json", |_, v| {
-        raw_elements(v, "json_array_elements", |part| Value::Json(part.into()))
+        raw_elements(v, "json_array_elements", |part| Ok(Value::Json(part.into())))
     }),
     set("json_array_elements_text(json) setof text", |_, v| {
-        raw_elements(v, "json_array_elements_text", |part| {
-            raw::as_text(part).map_or(Value::Null, Value::text)
-        })
+        raw_elements(v, "json_array_elements_text", raw::as_text)
     }),
     set("jsonb_array_elements(jsonb) setof jsonb", |_, v| elements(v, |part| Ok(Value::jsonb(part.clone())))),
     set("jsonb_array_elements_text(jsonb) setof text", |_, v| elements(v, |part| tree_text(Some(part)))),
     set("json_each(json) setof record key text; value json", |_, v| {
-        raw_members(v, Type::Json, |part| Value::Json(part.into()))
+        raw_members(v, Type::Json, |part| Ok(Value::Json(part.into())))
     }),
     set("json_each_text(json) setof record key text; value text", |_, v| {
-        raw_members(v, Type::Text, |part| raw::as_text(part).map_or(Value::Null, Value::text))
+        raw_members(v, Type::Text, raw::as_text)
     }),
     set("jsonb_each(jsonb) setof record key text; value jsonb", |_, v| {
         members(v, "jsonb_each", Type::Jsonb, |part| Ok(Value::jsonb(part.clone())))
@@ -37,7 +35,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     set("json_object_keys(json) setof text", |_, v| {
         let text = v[0].str();
         check_keys(raw::shape(text), "json_object_keys")?;
-        Ok(rows(raw::members(text).into_iter().map(|(key, _)| Value::text(key)).collect()))
+        Ok(rows(raw::members(text)?.into_iter().map(|(key, _)| Value::text(key)).collect()))
     }),
     set("jsonb_object_keys(jsonb) setof text", |_, v| {
         check_keys(shape_of(v[0].as_jsonb()), "jsonb_object_keys")?;
@@ -58,10 +56,10 @@ fn check_keys(shape: Shape, function: &str) -> Result<()> {
     }
 }
 
-fn raw_elements(v: &[Value], function: &str, make: fn(&str) -> Value) -> Result<Box<dyn Rows>> {
+fn raw_elements(v: &[Value], function: &str, make: fn(&str) -> Result<Value>) -> Result<Box<dyn Rows>> {
     let text = v[0].str();
     match raw::shape(text) {
-        Shape::Array => Ok(rows(raw::elements(text).into_iter().map(make).collect())),
+        Shape::Array => Ok(rows(raw::elements(text).into_iter().map(make).collect::<Result<_>>()?)),
         Shape::Object => Err(invalid(format!("cannot call {function} on a non-array"))),
         _ => Err(invalid(format!("cannot call {function} on a scalar"))),
     }
@@ -83,12 +81,13 @@ fn pairs(kind: Type, values: impl Iterator<Item = (Value, Value)>) -> Box<dyn Ro
     rows(values.map(|pair| Value::Record(Arc::new(row(pair)))).collect())
 }
 
-fn raw_members(v: &[Value], kind: Type, make: fn(&str) -> Value) -> Result<Box<dyn Rows>> {
+fn raw_members(v: &[Value], kind: Type, make: fn(&str) -> Result<Value>) -> Result<Box<dyn Rows>> {
     let text = v[0].str();
     match raw::shape(text) {
         Shape::Object => {
-            let members = raw::members(text).into_iter();
-            Ok(pairs(kind, members.map(|(key, part)| (Value::text(key), make(part)))))
+            let pair = |(key, part): (String, _)| Ok((Value::text(&key), make(part)?));
+            let made = raw::members(text)?.into_iter().map(pair).collect::<Result<Vec<_>>>()?;
+            Ok(pairs(kind, made.into_iter()))
         }
         Shape::Array => Err(invalid("cannot deconstruct an array as an object")),
         _ => Err(invalid("cannot deconstruct a scalar")),

@@ -80,7 +80,7 @@ impl Numeric {
             (Some((left, left_scale)), Some((right, right_scale))) => {
                 let scale = left_scale.max(right_scale);
                 let sum = rescale(left, left_scale, scale) + rescale(right, right_scale, scale);
-                Numeric::from_parts(sum, scale)
+                Numeric::from_parts(sum, scale)?.polled()
             }
             _ => Ok(self.add_special(other)),
         }
@@ -120,7 +120,7 @@ impl Numeric {
             (Some((left, left_scale)), Some((right, right_scale))) => {
                 let scale = left_scale + right_scale;
                 let kept = scale.min(SCALE_MAX);
-                Numeric::from_parts(rescale(left * right, scale, kept), kept)
+                Numeric::from_parts(rescale(left * right, scale, kept), kept)?.polled()
             }
             _ => Ok(self.multiply_special(other)),
         }
@@ -174,7 +174,7 @@ impl Numeric {
                 }
                 let scale = left_scale.max(right_scale);
                 let quotient = rescale(left, left_scale, scale) / rescale(right, right_scale, scale);
-                Numeric::from_parts(quotient, 0)
+                Numeric::from_parts(quotient, 0)?.polled()
             }
             _ => self.divide(other),
         }
@@ -189,7 +189,7 @@ impl Numeric {
                 }
                 let scale = left_scale.max(right_scale);
                 let rest = rescale(left, left_scale, scale) % rescale(right, right_scale, scale);
-                Numeric::from_parts(rest, scale)
+                Numeric::from_parts(rest, scale)?.polled()
             }
             (_, _) if self.is_nan() || other.is_nan() => Ok(Numeric::NaN),
             (None, Some(_)) if other.is_zero() => Err(division_by_zero()),
@@ -201,18 +201,14 @@ impl Numeric {
     /// The number with the other sign.
     pub fn negate(&self) -> Numeric {
         match self {
-            Numeric::Small { coefficient, scale } if *coefficient != i64::MIN => {
-                Numeric::Small { coefficient: -coefficient, scale: *scale }
-            }
+            Numeric::Small { coefficient, scale } => match coefficient.checked_neg() {
+                Some(coefficient) => Numeric::Small { coefficient, scale: *scale },
+                None => Numeric::of_coefficient(-BigInt::from(*coefficient), *scale),
+            },
+            Numeric::Large(large) => Numeric::of_coefficient(-&large.coefficient, large.scale),
             Numeric::NaN => Numeric::NaN,
             Numeric::Infinity => Numeric::NegativeInfinity,
             Numeric::NegativeInfinity => Numeric::Infinity,
-            finite => match finite.parts() {
-                Some((coefficient, scale)) => {
-                    Numeric::from_parts(-coefficient, scale).unwrap_or(Numeric::NaN)
-                }
-                None => Numeric::NaN,
-            },
         }
     }
 
@@ -241,19 +237,19 @@ impl Numeric {
         let Some((coefficient, from)) = self.parts() else { return Ok(self.clone()) };
         let scale = scale.clamp(-(super::INTEGER_DIGITS_MAX as i32) - 1, SCALE_MAX);
         if scale >= 0 {
-            return Numeric::from_parts(rescale_to(coefficient, from, scale), scale);
+            return Numeric::from_parts(rescale_to(coefficient, from, scale), scale)?.polled();
         }
         if i64::from(-scale) > exponent_of(&coefficient, from) + 2 {
             return Ok(Numeric::ZERO);
         }
         let cut = rescale_to(coefficient, from, scale);
-        Numeric::from_parts(cut * power_of_ten((-scale) as u32), 0)
+        Numeric::from_parts(cut * power_of_ten((-scale) as u32), 0)?.polled()
     }
 
     /// The greatest whole number that is not above this one.
     pub fn floor(&self) -> Result<Numeric> {
         let Some((coefficient, scale)) = self.parts() else { return Ok(self.clone()) };
-        Numeric::from_parts(coefficient.div_floor(&power_of_ten(scale as u32)), 0)
+        Numeric::from_parts(coefficient.div_floor(&power_of_ten(scale as u32)), 0)?.polled()
     }
 
     /// The smallest whole number that is not below this one.
@@ -262,11 +258,8 @@ impl Numeric {
     }
 
     /// Without zeros at the end of the fraction.
-    pub fn trim_scale(&self) -> Numeric {
-        match self.min_scale() {
-            Some(scale) => self.truncate(scale).unwrap_or_else(|_| self.clone()),
-            None => self.clone(),
-        }
+    pub fn trim_scale(&self) -> Result<Numeric> {
+        self.min_scale().map_or_else(|| Ok(self.clone()), |scale| self.truncate(scale))
     }
 
     /// The smallest scale that shows all digits.
@@ -286,7 +279,7 @@ fn divide_parts(left: (BigInt, i32), right: (BigInt, i32), scale: i32) -> Result
     } else {
         divide_rounded(&left.0, &(right.0 * power_of_ten((-shift) as u32)))
     };
-    Numeric::from_parts(quotient, scale)
+    Numeric::from_parts(quotient, scale)?.polled()
 }
 
 /// Sum or difference of two small numbers in 128 bits, where it fits.

@@ -76,7 +76,7 @@ impl Numeric {
             return Ok(Numeric::infinity_of_sign(if value > 0.0 { 1 } else { -1 }));
         }
         let number: Numeric = format!("{value:.digits$e}").parse()?;
-        Ok(number.trim_scale())
+        number.trim_scale()
     }
 
     /// Rounded to what `numeric(p, s)` can hold; an error where it can't.

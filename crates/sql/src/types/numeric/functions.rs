@@ -56,7 +56,7 @@ impl Numeric {
         let root = wide.sqrt();
         let is_exact = &root * &root == wide;
         let nudged = if is_exact { root * 10 } else { root * 10 + 1 };
-        Numeric::from_parts(rescale(nudged, result_scale + 2, result_scale), result_scale)
+        Numeric::from_parts(rescale(nudged, result_scale + 2, result_scale), result_scale)?.polled()
     }
 
     /// e to this power.
@@ -75,7 +75,7 @@ impl Numeric {
         }
         let digits = (value.abs() * LOG10_E) as i32 + result_scale + 12;
         let result = exp_fixed(&rescale(coefficient, scale, digits.max(scale)), digits.max(scale))?;
-        Numeric::from_parts(rescale(result, digits.max(scale), result_scale), result_scale)
+        Numeric::from_parts(rescale(result, digits.max(scale), result_scale), result_scale)?.polled()
     }
 
     /// The natural logarithm.
@@ -85,7 +85,7 @@ impl Numeric {
         let result_scale = display_scale(SIGNIFICANT_DIGITS_MIN - weight, &[scale]);
         let digits = result_scale + 12;
         let result = ln_fixed(&coefficient, scale, digits)?;
-        Numeric::from_parts(rescale(result, digits, result_scale), result_scale)
+        Numeric::from_parts(rescale(result, digits, result_scale), result_scale)?.polled()
     }
 
     /// The logarithm to a base.
@@ -109,7 +109,7 @@ impl Numeric {
             return Err(division_by_zero());
         }
         let dividend = ln_fixed(&number.0, number.1, digits)? * power_of_ten(result_scale as u32);
-        Numeric::from_parts(divide_rounded(&dividend, &divisor), result_scale)
+        Numeric::from_parts(divide_rounded(&dividend, &divisor), result_scale)?.polled()
     }
 
     /// Coefficient and scale of a positive number; none for NaN and infinity.
@@ -197,7 +197,7 @@ impl Numeric {
             return Err(too_large());
         }
         let product = (2..=number).fold(BigInt::one(), |product, factor| product * factor);
-        Numeric::from_parts(product, 0)
+        Numeric::from_parts(product, 0)?.polled()
     }
 
     /// The greatest common divisor.
@@ -223,7 +223,7 @@ impl Numeric {
         };
         let scale = left_scale.max(right_scale);
         let (left, right) = (rescale(left, left_scale, scale), rescale(right, right_scale, scale));
-        Numeric::from_parts(combine(&left, &right)?, scale)
+        Numeric::from_parts(combine(&left, &right)?, scale)?.polled()
     }
 }
 
@@ -259,6 +259,7 @@ fn exp_fixed(x: &BigInt, scale: i32) -> Result<BigInt> {
         n += 1;
     }
     for _ in 0..halvings {
+        interrupt::check()?;
         sum = &sum * &sum / &one;
     }
     Ok(rescale(sum, guard, scale))
@@ -359,14 +360,14 @@ fn power_of_integer(base: (BigInt, i32), exponent: i32) -> Result<Numeric> {
         let power = coefficient.pow(count);
         let power_scale = scale * count as i32;
         return if exponent > 0 {
-            Numeric::from_parts(rescale(power, power_scale, result_scale), result_scale)
+            Numeric::from_parts(rescale(power, power_scale, result_scale), result_scale)?.polled()
         } else {
             let dividend = power_of_ten((power_scale + result_scale) as u32);
-            Numeric::from_parts(divide_rounded(&dividend, &power), result_scale)
+            Numeric::from_parts(divide_rounded(&dividend, &power), result_scale)?.polled()
         };
     }
     let power = magnitude_of_power((&coefficient, scale), exponent, result_scale, weight)?;
-    let magnitude = Numeric::from_parts(power, result_scale)?;
+    let magnitude = Numeric::from_parts(power, result_scale)?.polled()?;
     Ok(if coefficient.is_negative() && exponent % 2 != 0 { magnitude.negate() } else { magnitude })
 }
 
@@ -421,13 +422,16 @@ fn decimal_logarithm(coefficient: &BigInt, scale: i32) -> f64 {
 
 /// A power with a fractional exponent (`power_var`).
 fn power_of_fraction(base: (BigInt, i32), exponent: (BigInt, i32)) -> Result<Numeric> {
-    let power = Numeric::from_parts(exponent.0.clone(), exponent.1)?.to_f64();
+    let power = Numeric::from_parts(exponent.0.clone(), exponent.1)?;
     let logarithm = decimal_logarithm(&base.0, base.1) * std::f64::consts::LN_10;
-    let value = if (logarithm.abs()) < 1e-6 {
-        let difference = &base.0 - power_of_ten(base.1 as u32);
-        Numeric::from_parts(difference, base.1)?.to_f64().ln_1p() * power
+    let value = if logarithm.abs() < 1e-6 {
+        // The difference from 1 and the power are multiplied exactly: as floats, one may be zero and the other infinite.
+        let difference = Numeric::from_parts(&base.0 - power_of_ten(base.1 as u32), base.1)?;
+        let float = difference.to_f64();
+        let curvature = if float == 0.0 { 1.0 } else { float.ln_1p() / float };
+        difference.multiply(&power)?.to_f64() * curvature
     } else {
-        logarithm * power
+        logarithm * power.to_f64()
     };
     if value.abs() > RESULT_SCALE_MAX * 3.01 {
         return if value > 0.0 { Err(too_large()) } else { Numeric::from_small(0, 1000) };
@@ -447,5 +451,5 @@ fn power_of_fraction_scaled(
     let digits = scale + weight.abs() as i32 + whole_digits + 20;
     let logarithm = ln_fixed(&base.0, base.1, digits)?;
     let product = rescale(logarithm * exponent.0, digits + exponent.1, digits);
-    Numeric::from_parts(rescale(exp_fixed(&product, digits)?, digits, scale), scale)
+    Numeric::from_parts(rescale(exp_fixed(&product, digits)?, digits, scale), scale)?.polled()
 }

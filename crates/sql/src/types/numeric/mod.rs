@@ -82,18 +82,24 @@ impl Numeric {
     /// One with scale 0.
     pub const ONE: Numeric = Numeric::Small { coefficient: 1, scale: 0 };
 
-    /// `coefficient / 10^scale`; an error if the number is beyond the bounds of `numeric`.
+    /// `coefficient / 10^scale`; an error if the number is beyond the bounds of `numeric`. Never polls for an interrupt, since stored
+    /// values are read through it.
     pub fn from_parts(coefficient: BigInt, scale: i32) -> Result<Numeric> {
         if let Some(coefficient) = coefficient.to_i64() {
             return Numeric::from_small(coefficient, scale);
         }
-        if coefficient.bits() > LONG_BITS {
-            interrupt::check()?;
-        }
         if !(0..=SCALE_MAX).contains(&scale) || exponent_of(&coefficient, scale) >= INTEGER_DIGITS_MAX {
             return Err(overflow());
         }
-        Ok(Numeric::Large(Arc::new(Large { coefficient, scale: scale as u16 })))
+        Ok(Numeric::of_coefficient(coefficient, scale as u16))
+    }
+
+    /// The same for parts that are known to be within the bounds.
+    fn of_coefficient(coefficient: BigInt, scale: u16) -> Numeric {
+        match coefficient.to_i64() {
+            Some(coefficient) => Numeric::Small { coefficient, scale },
+            None => Numeric::Large(Arc::new(Large { coefficient, scale })),
+        }
     }
 
     /// The same for a coefficient of 64 bits.
@@ -111,6 +117,16 @@ impl Numeric {
             Ok(coefficient) => Numeric::from_small(coefficient, scale),
             Err(_) => Numeric::from_parts(BigInt::from(coefficient), scale),
         }
+    }
+
+    /// The result of an operation that takes long if the result is: polls for an interrupt.
+    pub(crate) fn polled(self) -> Result<Numeric> {
+        if let Numeric::Large(large) = &self
+            && large.coefficient.bits() > LONG_BITS
+        {
+            interrupt::check()?;
+        }
+        Ok(self)
     }
 
     /// The digits behind the point; none for NaN and infinities.

@@ -1,6 +1,7 @@
 //! `numeric` by its text forms; the comparison with PostgreSQL itself is in `tests/oracle.rs`.
 
 use super::*;
+use crate::interrupt::Interrupt;
 use crate::types::Modifier;
 use proptest::prelude::*;
 
@@ -130,6 +131,45 @@ fn special_values_combine_as_in_postgresql() {
     assert_eq!(Numeric::Infinity.multiply(&n("-2")).unwrap(), Numeric::NegativeInfinity);
     assert_eq!(n("5").divide(&Numeric::Infinity).unwrap(), n("0"));
     assert_eq!(Numeric::NaN.to_i64("integer").unwrap_err().state().as_str(), "0A000");
+}
+
+#[test]
+fn an_interrupted_operation_fails_or_has_its_result() {
+    let digits = "7".repeat(2000);
+    let (number, negative, scaled) = (n(&digits), n(&format!("-{digits}")), n(&format!("{digits}.500")));
+    let canceled = Interrupt::new();
+    canceled.cancel();
+    let _entered = interrupt::enter(Some(canceled));
+    assert_eq!(number.negate(), negative);
+    assert_eq!(negative.abs(), number);
+    assert_eq!(n(&digits), number);
+    assert_eq!(Numeric::from_binary(&number.to_binary()).unwrap(), number);
+    for (call, result) in [
+        ("add", number.add(&number)),
+        ("subtract", number.subtract(&negative)),
+        ("multiply", number.multiply(&number)),
+        ("divide", number.divide(&n("7"))),
+        ("divide_whole", number.divide_whole(&n("7"))),
+        ("remainder", number.remainder(&n(&"8".repeat(2000)))),
+        ("floor", scaled.floor()),
+        ("ceil", scaled.ceil()),
+        ("round", scaled.round(1)),
+        ("trim_scale", scaled.trim_scale()),
+        ("sqrt", n(&"7".repeat(4000)).sqrt()),
+        ("exp", n("2000").exp().and_then(|power| power.multiply(&number))),
+        ("power", number.negate().power(&n("3"))),
+        ("factorial", Numeric::factorial(2000)),
+        ("polled", number.clone().polled()),
+    ] {
+        assert_eq!(result.map_err(|error| error.state()), Err(SqlState::QUERY_CANCELED), "{call}");
+    }
+}
+
+#[test]
+fn the_lowest_coefficient_is_negated_and_back() {
+    let lowest = Numeric::Small { coefficient: i64::MIN, scale: 2 };
+    assert_eq!(lowest.negate().to_string(), "92233720368547758.08");
+    assert!(matches!(lowest.negate().negate(), Numeric::Small { coefficient: i64::MIN, scale: 2 }));
 }
 
 proptest! {

@@ -11,6 +11,7 @@ use crate::types::array::ArrayValue;
 use crate::types::datetime::parse;
 use crate::types::datetime::parse_interval::parse_interval;
 use crate::types::environment::ObjectKind;
+use crate::types::numeric::Numeric;
 use crate::types::{Environment, Modifier, Type, Value};
 
 /// A text as a value of a type. The modifier matters to `interval` only: lengths and precisions are the business of
@@ -23,7 +24,7 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
         Type::Int8 => Value::Int8(parse_integer(text, "bigint", i64::MIN, i64::MAX)?),
         Type::Float4 => Value::Float4(parse_float4(text)?),
         Type::Float8 => Value::Float8(parse_float8(text)?),
-        Type::Numeric => Value::Numeric(text.parse()?),
+        Type::Numeric => Value::Numeric(text.parse::<Numeric>()?.polled()?),
         Type::Text | Type::Varchar | Type::Unknown | Type::Cstring => Value::text(text),
         Type::Name => Value::text(truncated_name(text)),
         Type::Bpchar => Value::Bpchar(text.into()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt::{blocks, step};
 use crate::types::jsonb::{DEPTH_MAX, Jsonb, Members};
+use crate::types::numeric::Numeric;
 
 /// A text as a JSON tree.
 pub fn parse_jsonb(text: &str) -> Result<Jsonb> {
@@ -146,7 +147,7 @@ impl<'t> Parser<'t> {
         if !self.builds {
             return Ok(Jsonb::Null);
         }
-        self.text[start..at].parse().map(Jsonb::Number)
+        self.text[start..at].parse::<Numeric>()?.polled().map(Jsonb::Number)
     }
 
     fn string(&mut self) -> Result<String> {
