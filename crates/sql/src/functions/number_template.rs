@@ -124,12 +124,15 @@ impl Template {
     /// Adds a pattern, if it may stand behind those before it.
     fn add(&mut self, pattern: &str, is_upper: bool) -> Result<()> {
         self.check(pattern)?;
+        match pattern {
+            "EEEE" => self.is_exponential = true,
+            "FM" => self.is_filled = true,
+            "PR" => self.has_brackets = true,
+            "B" => self.is_blank |= self.before + self.behind == 0,
+            _ => {}
+        }
         let node = match pattern {
-            "EEEE" => return Ok(self.is_exponential = true),
-            "FM" => return Ok(self.is_filled = true),
-            "PR" => return Ok(self.has_brackets = true),
-            "B" => return Ok(self.is_blank |= self.before + self.behind == 0),
-            "SP" | "C" => return Ok(()),
+            "EEEE" | "FM" | "PR" | "B" | "SP" | "C" => return Ok(()),
             "MI" => Node::Minus,
             "PL" => Node::Plus,
             "SG" => Node::SignAlways,
