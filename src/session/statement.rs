@@ -22,7 +22,9 @@ use crate::pipeline::execute::{Body, panicked};
 use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
 use crate::session::schema::{self, Redefined};
-use crate::storage::session_buffer::{AccessWrites, Comparison, Key, Observed, RangeRead, SessionBuffer};
+use crate::storage::session_buffer::{
+    AccessWrites, Comparison, Key, Observed, RangeRead, SeenWrite, SessionBuffer,
+};
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::WriteSet;
@@ -338,8 +340,8 @@ fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
     touched
 }
 
-/// Looks at a write: the table's number, the key, whether a row comes in, and whether it is another write to the same key.
-type LookAtWrite<'l> = dyn FnMut(u32, &[u8], bool, bool) -> Option<ReservedKey> + 'l;
+/// Looks at a write, for a key that is to be reserved.
+type LookAtWrite<'l> = dyn FnMut(SeenWrite<'_>) -> Option<ReservedKey> + 'l;
 
 /// Reserves the keys that must be: those that come in, and rows that were both read and written, in either order: a rival
 /// that does the same could only fail at its end. The first that another session has.
@@ -359,7 +361,7 @@ fn unreserved(
         let identity = buffer.core(table).records_identity();
         (!access.control.try_reserve_of_many(identity, key)).then(|| (identity, key.into()))
     };
-    let written = find(&mut |table, key, is_insert, is_again| {
+    let written = find(&mut |SeenWrite { table, key, is_insert, is_again }| {
         let is_contended = is_insert && buffer.has_contended_keys(table);
         let is_wanted = is_contended || !is_again && !buffer.core(table).is_internal() && is_read(table, key);
         if is_wanted { reserve(table, key) } else { None }

@@ -112,6 +112,18 @@ struct LoggedWrite {
 /// The writes to a key, in order.
 pub(crate) type Writes<'b> = SmallVec<[&'b CarriedWrite; 4]>;
 
+/// What an access has written to a key, for a look at it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SeenWrite<'w> {
+    /// The table's number.
+    pub(crate) table: u32,
+    pub(crate) key: &'w [u8],
+    /// Whether a row comes in.
+    pub(crate) is_insert: bool,
+    /// Whether the key was written by the write before, too.
+    pub(crate) is_again: bool,
+}
+
 /// What an access has written, on its way into the buffer.
 #[derive(Default)]
 pub(crate) struct AccessWrites {
@@ -129,14 +141,18 @@ impl AccessWrites {
         }
     }
 
-    /// Looks at each write until something is found: the table's number, the key, whether a row comes in, and whether it is another
-    /// write to the same key.
-    pub(crate) fn find<R>(&self, look: &mut dyn FnMut(u32, &[u8], bool, bool) -> Option<R>) -> Option<R> {
+    /// Looks at each write until something is found.
+    pub(crate) fn find<R>(&self, look: &mut dyn FnMut(SeenWrite<'_>) -> Option<R>) -> Option<R> {
         let (mut start, mut last) = (0, None);
         self.writes.iter().find_map(|(write, table, end)| {
             let key = &self.keys[std::mem::replace(&mut start, *end)..*end];
             let is_again = last.replace((*table, key)) == Some((*table, key));
-            look(*table, key, matches!(write, CarriedWrite::Insert(_)), is_again)
+            look(SeenWrite {
+                table: *table,
+                key,
+                is_insert: matches!(write, CarriedWrite::Insert(_)),
+                is_again,
+            })
         })
     }
 }
@@ -637,8 +653,8 @@ mod tests {
         let mut writes = AccessWrites::default();
         writes.push(1, b"a", [set(2), set(3)].into_iter());
         let mut found = Vec::new();
-        let look = &mut |table, key: &[u8], is_insert, is_again| {
-            found.push((table, key.to_vec(), is_insert, is_again));
+        let look = &mut |write: SeenWrite<'_>| {
+            found.push((write.table, write.key.to_vec(), write.is_insert, write.is_again));
             None::<()>
         };
         assert!(writes.find(look).is_none());

@@ -19,8 +19,8 @@ fn state(connection: &mut Connection, text: &str) -> String {
 
 /// Calls that go on for many seconds.
 const LONG: &[&str] = &[
-    "SELECT gcd(10::numeric ^ 100000 + 7, 3 * 10::numeric ^ 99999 + 1)",
-    "SELECT lcm(10::numeric ^ 100000 + 7, 3 * 10::numeric ^ 99999 + 1)",
+    "SELECT gcd(7::numeric ^ 150000, 3::numeric ^ 270000)",
+    "SELECT lcm(7::numeric ^ 150000, 3::numeric ^ 270000)",
     "SELECT sum((10::numeric ^ 60000 + n) * (10::numeric ^ 60000 + n)) FROM generate_series(1, 60) AS n",
     "SELECT max((10::numeric ^ 60000 + n) / 7) FROM generate_series(1, 60000) AS n",
     "SELECT repeat('a', 1000000) LIKE '%' || repeat('a', 500000) || 'b'",
@@ -119,7 +119,8 @@ fn a_long_call_in_a_declared_function_ends_with_the_timeout() {
     connection
         .query(
             "CREATE FUNCTION f(i int) RETURNS void LANGUAGE sql AS \
-             'UPDATE t SET n = gcd(10::numeric ^ 100000 + i, 3 * 10::numeric ^ 99999 + 1) WHERE id = i'",
+             'UPDATE t SET n = position((repeat(''a'', 500000) || ''b'')::bytea IN repeat(''a'', 4000000)::bytea) + i \
+              WHERE id = i'",
         )
         .expect("made");
     connection.query("SET statement_timeout = '200ms'").expect("set");

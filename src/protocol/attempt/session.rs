@@ -25,7 +25,9 @@ use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::RowLayout;
-use crate::storage::session_buffer::{AccessWrites, Key, Observed, RangeRead, SessionBuffer, Writes};
+use crate::storage::session_buffer::{
+    AccessWrites, Key, Observed, RangeRead, SeenWrite, SessionBuffer, Writes,
+};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::versions::Found;
@@ -636,16 +638,15 @@ impl<'a> Attempt<'a> {
         written
     }
 
-    /// Looks at what the attempt has written besides what the session had, until something is found: the table's number, the key,
-    /// whether a row comes in, and whether it is another write to the same key.
+    /// Looks at what the attempt has written besides what the session had, until something is found.
     pub(crate) fn find_written<R>(
         &self,
         session: &SessionAccess,
-        look: &mut dyn FnMut(u32, &[u8], bool, bool) -> Option<R>,
+        look: &mut dyn FnMut(SeenWrite<'_>) -> Option<R>,
     ) -> Option<R> {
         self.find_record(session, |writes, table, key, position, carried| {
             let mut inserts = writes.inserts(position, carried).enumerate();
-            inserts.find_map(|(at, is_insert)| look(table, key, is_insert, at > 0))
+            inserts.find_map(|(at, is_insert)| look(SeenWrite { table, key, is_insert, is_again: at > 0 }))
         })
     }
 
