@@ -202,7 +202,7 @@ impl Numeric {
 
     /// The greatest common divisor.
     pub fn gcd(&self, other: &Numeric) -> Result<Numeric> {
-        self.with_common_scale(other, |left, right| gcd(left, right))
+        self.with_common_scale(other, gcd)
     }
 
     /// The least common multiple.
