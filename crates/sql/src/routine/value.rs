@@ -41,3 +41,11 @@ pub(crate) fn convert(
 pub(crate) fn record(fields: &Arc<[RecordField]>, values: Vec<Value>) -> Value {
     Value::Record(Arc::new(RecordValue { fields: fields.clone(), values: values.into() }))
 }
+
+/// As [`record`], of values that may be rows themselves.
+///
+/// # Errors
+/// 54001: too many levels of rows lie in it.
+pub(crate) fn composed(fields: &Arc<[RecordField]>, values: Vec<Value>) -> Result<Value> {
+    RecordValue { fields: fields.clone(), values: values.into() }.composed()
+}

@@ -5,7 +5,6 @@
 //! - AND, OR, CASE and COALESCE evaluate no more than they need, in the order in which they are written.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -106,7 +105,7 @@ impl<'e> Run<'e> {
                 if *is_nullable && values.iter().all(Value::is_null) {
                     return Ok(Value::Null);
                 }
-                Ok(Value::Record(Arc::new(RecordValue { fields: described.clone(), values: values.into() })))
+                RecordValue { fields: described.clone(), values: values.into() }.composed()
             }
             Expr::Field(record, number) => Ok(match self.evaluate(record, row)? {
                 Value::Record(record) => record.values.get(*number).cloned().unwrap_or_default(),

@@ -4,7 +4,11 @@
 
 use std::sync::Arc;
 
+use crate::error::{Result, SqlError, SqlState};
 use crate::types::{Type, Value};
+
+/// How many levels of rows may lie in a row. Rows are walked by recursion.
+const LEVELS_MAX: usize = 500;
 
 /// A field of a row: its name for JSON, its type for output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,5 +34,53 @@ impl RecordValue {
         let field =
             |(at, kind): (usize, &Type)| RecordField { name: format!("f{}", at + 1).into(), kind: *kind };
         RecordValue { fields: kinds.iter().enumerate().map(field).collect(), values: values.into() }
+    }
+
+    /// As a value.
+    ///
+    /// # Errors
+    /// 54001: more than 500 levels of rows lie in it.
+    pub fn composed(self) -> Result<Value> {
+        if has_at_most_levels(&self.values, LEVELS_MAX) {
+            return Ok(Value::Record(Arc::new(self)));
+        }
+        let error = SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded");
+        Err(error.with_detail(format!("Rows nest at most {LEVELS_MAX} levels deep.")))
+    }
+}
+
+/// Whether at most this many levels of rows lie in these values.
+fn has_at_most_levels(values: &[Value], levels: usize) -> bool {
+    values.iter().all(|value| match value {
+        Value::Record(row) => levels > 0 && has_at_most_levels(&row.values, levels - 1),
+        Value::Array(array) if array.element == Type::Record => has_at_most_levels(&array.values, levels),
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::array::ArrayValue;
+
+    fn row(value: Value, kind: Type) -> Result<Value> {
+        RecordValue::anonymous(&[kind], vec![value]).composed()
+    }
+
+    #[test]
+    fn rows_nest_to_a_limit_also_through_arrays() {
+        let through_array = |value| Value::array(ArrayValue::list(Type::Record, vec![value]));
+        for is_array in [false, true] {
+            let mut value = row(Value::Int4(1), Type::Int4).expect("one level");
+            for _ in 0..LEVELS_MAX {
+                let (inner, kind) = match is_array {
+                    true => (through_array(value), Type::array_of(Type::Record)),
+                    false => (value, Type::Record),
+                };
+                value = row(inner, kind).expect("within the limit");
+            }
+            let error = row(value, Type::Record).expect_err("one too many");
+            assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::routine::plpgsql::interpret::{Interpreter, is_row_of_trigger};
 use crate::routine::plpgsql::statements::single_row;
 use crate::routine::plpgsql::tree::{Into, RowType, Target, VariableKind};
 use crate::routine::query::QueryPlan;
-use crate::routine::value::{convert, record};
+use crate::routine::value::{composed, convert, record};
 use crate::types::array::ArrayValue;
 use crate::types::record::RecordValue;
 use crate::types::{Environment, Modifier, Type, Value};
@@ -134,7 +134,7 @@ impl Interpreter<'_, '_> {
         let value = convert(self.execution.environment, value, from, row.fields[at].kind, modifier)?;
         let mut values = row.values.to_vec();
         values[at] = value;
-        self.values[slot] = record(&row.fields, values);
+        self.values[slot] = composed(&row.fields, values)?;
         Ok(())
     }
 
@@ -245,9 +245,9 @@ impl Interpreter<'_, '_> {
             let value = match (&values[..], &self.program.variables[slot].kind) {
                 ([value @ Value::Record(_)], _) => value.clone(),
                 (_, VariableKind::Row(Some(row_type))) if row_type.holds(&plan.fields) => {
-                    record(&row_type.fields, values)
+                    composed(&row_type.fields, values)?
                 }
-                _ => record(&plan.fields, values),
+                _ => composed(&plan.fields, values)?,
             };
             return self.assign_variable(slot, value, Type::Record);
         }
