@@ -275,7 +275,10 @@ fn a_worker_that_logs_itself_writes_its_full_groups() {
         calls.into_iter().for_each(|call| assert!(call.wait().is_ok()));
         disk.watch_no_more();
         let writers = writers.lock().expect("lock");
-        assert!(writers["heddle-execute-0"] >= 40, "a write and a sync for each of 20 groups: {writers:?}");
-        assert!(!writers.contains_key("heddle-log"), "{writers:?}");
+        // The log's thread looks now and then, and may find a full group of a worker that the system does not run just then.
+        let by_log = writers.get("heddle-log").copied().unwrap_or(0);
+        let by_worker = writers["heddle-execute-0"];
+        assert!(by_worker + by_log >= 40, "a write and a sync for each of 20 groups: {writers:?}");
+        assert!(by_log < by_worker / 2, "{writers:?}");
     });
 }
