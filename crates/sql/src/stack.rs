@@ -31,6 +31,8 @@ pub(crate) fn grow<T>(step: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::bytes::{read_value, write_value};
+    use crate::types::Value;
     use crate::types::jsonb::DEPTH_MAX;
     use crate::types::text::{check_json, jsonb_text, parse_jsonb, pretty_text};
 
@@ -43,6 +45,9 @@ mod tests {
             assert_eq!(tree.clone(), tree);
             assert!(tree.heap_size() > DEPTH_MAX && pretty_text(&tree).is_ok());
             assert_eq!(jsonb_text(&tree).map(|text| text.replace(' ', "")), Ok(text));
+            let (value, mut bytes) = (Value::jsonb(tree), Vec::new());
+            write_value(&value, &mut bytes);
+            assert_eq!(read_value(&mut &bytes[..]), Some(value));
         };
         let both = move || {
             nested("[", "]");

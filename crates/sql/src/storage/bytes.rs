@@ -197,17 +197,29 @@ fn read_jsonb(bytes: &mut &[u8]) -> Option<Jsonb> {
         1 => Jsonb::Bool(take::<1>(bytes)?[0] != 0),
         2 => Jsonb::Number(read_text(bytes)?.parse().ok()?),
         3 => Jsonb::String(read_text(bytes)?.into()),
-        4 => Jsonb::Array((0..read_long(bytes)?).map(|_| read_jsonb(bytes)).collect::<Option<_>>()?),
-        5 => {
-            let member = |bytes: &mut &[u8]| {
-                take::<1>(bytes)?;
-                Some((read_text(bytes)?.into(), read_jsonb(bytes)?))
-            };
-            let pairs = (0..read_long(bytes)?).map(|_| member(bytes)).collect::<Option<_>>()?;
-            Jsonb::Object(Members::from_pairs(pairs))
-        }
+        4 => Jsonb::Array(read_elements(bytes)?),
+        5 => Jsonb::Object(read_members(bytes)?),
         _ => return None,
     })
+}
+
+// Loops instead of iterators: each adapter would lie on the stack once for each level of the document.
+
+fn read_elements(bytes: &mut &[u8]) -> Option<Vec<Jsonb>> {
+    let mut values = Vec::new();
+    for _ in 0..read_long(bytes)? {
+        values.push(read_jsonb(bytes)?);
+    }
+    Some(values)
+}
+
+fn read_members(bytes: &mut &[u8]) -> Option<Members> {
+    let mut pairs = Vec::new();
+    for _ in 0..read_long(bytes)? {
+        take::<1>(bytes)?;
+        pairs.push((read_text(bytes)?.into(), read_jsonb(bytes)?));
+    }
+    Some(Members::from_pairs(pairs))
 }
 
 #[cfg(test)]
