@@ -42,7 +42,6 @@ use crate::pipeline::execute::message_of;
 use crate::pipeline::follower::FollowerConnection;
 use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::fuzzy_scan::{Copied, first_epoch_needed};
-use crate::storage::table::TableCore;
 
 pub use report::{CheckpointReport, CheckpointStatus};
 
@@ -431,7 +430,7 @@ impl Checkpointer {
         }
         drop(state);
         copied.add(&job.outcome()?);
-        Ok((!others.iter().any(TableCore::is_extended)).then_some(copied))
+        Ok((!others.iter().any(|table| table.is_extended())).then_some(copied))
     }
 
     fn finish(

@@ -152,7 +152,9 @@ fn merge(
         record.word().store(word & !SPLIT, Ordering::Release);
         return Ok(());
     }
-    let layout = columns[0].table.layout();
+    // Columns may have been added within the phase: the version that a snapshot needs has them, too.
+    let table = columns[0].table.newest_of_records();
+    let layout = table.layout();
     let installed = layout.held_row(record);
     let image = arena.alloc_slice_copy(&installed);
     let mut buffer = Vec::new();
@@ -175,13 +177,13 @@ fn merge(
     if word < store.versions().bound() {
         // As every install does, before the row changes.
         let touches = |column| columns.iter().any(|split| split.column == column);
-        store.versions().note_change(None, (&columns[0].table, record, word), &touches);
-        store.versions().preserve(&columns[0].table, record, word, stamp, guard);
+        store.versions().note_change(None, (table, record, word), &touches);
+        store.versions().preserve(table, record, word, stamp, guard);
     }
     record.word().store(word | BUSY, Ordering::Relaxed);
     // Release fence: as in `commit::install`; the gate keeps writers out, and not readers.
     fence(Ordering::Release);
-    install_row(&columns[0].table, record, image, guard);
+    install_row(table, record, image, guard);
     // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
     record.word().store(stamp.present(), Ordering::Release);
     Ok(())

@@ -4,6 +4,8 @@ use super::*;
 use crate::storage::commit::CommitFailure;
 use crate::storage::definition::TableDefinition;
 use crate::storage::rig::{Rig, Splitting};
+use crate::storage::schema::SchemaChange;
+use crate::storage::versions::Found;
 use crate::storage::word::SEQUENCE_BITS;
 use crate::types::{DataType, Value};
 
@@ -125,6 +127,36 @@ fn one_merge_has_one_stamp_for_all_its_records() {
     assert_eq!(words[0], words[1]);
     assert!(Stamp::of(words[0]) > last);
     assert_eq!([1, 2].map(|key| rig.row(key).expect("there")[1].clone()), [Value::Int(101), Value::Int(500)]);
+}
+
+/// A version that the end of a phase keeps for a snapshot has the columns that were added within the phase.
+#[test]
+fn a_column_that_is_added_within_a_phase_is_in_the_version_that_its_end_keeps() {
+    let mut rig = rig();
+    let set = rig.begin_split(1, &[(1, 1, Operation::Add)]);
+    let mut definition = rig.table.definition().clone().column("added", DataType::Text);
+    definition.added.push(Value::Text("a default of the past".into()));
+    let old = rig.table.clone();
+    rig.table = Arc::new(old.redefined(definition).0);
+    let change = SchemaChange::Replace { old, new: rig.table.clone(), build: None };
+    let stamp = Stamp::new(rig.store.epochs().current(), 1);
+    rig.store.change_schema([change].into_iter(), stamp, &crossbeam_epoch::pin());
+    let written = Value::Text("written within the phase".into());
+    rig.commit_as(&Splitting, |_| true, |writer| writer.set(1, 3, &written)).expect("committed");
+    add(&rig, 1, None).expect("committed");
+    // The end of the phase is in the epoch behind the snapshot's.
+    let snapshot = rig.store.versions().open(rig.store.epochs().current());
+    rig.seal();
+    rig.end_split(&set);
+    let (guard, mut words) = (crossbeam_epoch::pin(), vec![0; rig.table.layout().words()]);
+    let record = rig.record(1, &guard).expect("there");
+    let found = rig.store.versions().read(rig.table.layout(), record, snapshot.epoch(), &mut words);
+    assert!(matches!(found, Found::Row(_)));
+    // SAFETY: the row was just read, and the thread is pinned.
+    let values = unsafe { rig.table.layout().values(&words) };
+    assert_eq!(values[1..], [Value::Int(100), Value::Int(0), written.clone()]);
+    assert_eq!(rig.row(1).expect("there")[1..], [Value::Int(101), Value::Int(0), written]);
+    rig.store.versions().close(&snapshot);
 }
 
 /// What a row may grow by while it is split: half by its slices, half by commits to its other columns.
