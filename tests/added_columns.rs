@@ -351,6 +351,36 @@ fn a_session_has_its_column_at_once_and_a_rollback_takes_it_back() {
     everywhere(made, check);
 }
 
+/// A record that another transaction takes over from a session which has added a column privately has no room for that column:
+/// it is as if the session had never been there.
+#[test]
+fn a_record_that_a_session_with_a_private_column_has_made_is_one_of_the_table_in_force() {
+    for protocol in [ProtocolKind::Optimistic, ProtocolKind::Phased] {
+        let options = Options::default().durability(heddledb::Durability::None).protocol(protocol);
+        let db = Database::in_memory_with(options).expect("options are right");
+        let old = items(&db, 1);
+        let mut session = db.session().expect("a session");
+        session.begin().expect("begun");
+        let add = || TableChange::new().add_column("n", DataType::Int64, 7).add_column("t", DataType::Text, LONG);
+        session.change_table("item", add()).expect("added");
+        let add_wide = TableChange::new().add_column("u", DataType::Text, LONG);
+        let new = session.change_table("item", add_wide).expect("added");
+        let insert = session.run(|tx| {
+            tx.insert(&new, row![5, "the session's, and long", 1, "one", "two"])?;
+            thread::scope(|scope| {
+                let rival = scope.spawn(|| db.run(|tx| tx.insert(&old, row![5, "the other's, and long"])));
+                rival.join().expect("no panic")
+            })
+        });
+        assert!(matches!(insert, Err(Error::DuplicateKey { .. })), "{protocol:?}: {insert:?}");
+        session.rollback().expect("rolled back");
+        assert_eq!(values(&db, 5).map(|row| row.len()), Some(2));
+        change(&db, add()).expect("added");
+        assert_eq!(values(&db, 5).map(|row| row[2..].to_vec()), Some(vec![Value::Int(7), text(LONG)]));
+        db.check().expect("consistent");
+    }
+}
+
 /// Threads move units between rows in the column added first, others write all columns; columns are added meanwhile, and
 /// checkpoints are made. Each thread goes on until it has committed under each definition.
 #[test]

@@ -24,7 +24,7 @@ use crate::storage::definition::{
 use crate::storage::index::hash::{HashCursor, HashIndex};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
-use crate::storage::record::{Record, record_lines};
+use crate::storage::record::{Record, RowSize, record_lines};
 use crate::storage::row::{Extensions, RowLayout};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER};
@@ -58,6 +58,8 @@ pub(crate) struct TableCore {
     id: TableId,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
+    /// How many words the records have room for that it makes while it is private: those of the table in force.
+    words_in_force: usize,
     /// In how many lines a record with a usual key lies.
     usual_lines: usize,
     slabs: Arc<Slabs>,
@@ -170,6 +172,7 @@ impl TableCore {
             store,
             id,
             usual_lines: record_lines(USUAL_KEY_BYTES, layout.size()),
+            words_in_force: layout.words(),
             layout,
             slabs: slabs.clone(),
             hash: (kind != PrimaryIndex::Ordered).then(|| Arc::new(HashIndex::new())),
@@ -254,6 +257,13 @@ impl TableCore {
     /// The same, for a record that outlives its table.
     pub(crate) fn shared_layout(&self) -> Arc<RowLayout> {
         self.layout.clone()
+    }
+
+    /// What a record that it makes has room for. As long as it is private, other transactions fill such records with rows of
+    /// the table in force: words behind those would hide the values of the past of columns that are added later.
+    fn record_size(&self) -> RowSize {
+        let words = if self.is_private() { self.words_in_force } else { self.layout.words() };
+        RowSize { words, ..self.layout.size() }
     }
 
     /// Where its records' memory comes from.
@@ -573,7 +583,7 @@ impl TableCore {
     ) -> Placed<'g> {
         let backoff = Backoff::new();
         loop {
-            let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.size());
+            let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.record_size());
             // SAFETY: it was made above, and the index did not take it.
             let discard = |record| unsafe { self.slabs.free(record) };
             let placed = match (&self.hash, &self.ordered) {
@@ -614,7 +624,7 @@ impl TableCore {
         changes: &mut impl NodeChanges<'g>,
         guard: &'g Guard,
     ) -> Placed<'g> {
-        let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.size());
+        let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.record_size());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
         let fresh_record = unsafe { fresh.as_record() };
         let insertion = index.insert_near(fresh_record, near, |split| changes.split(split), guard);

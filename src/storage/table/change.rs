@@ -75,6 +75,7 @@ impl TableCore {
         let mut table = Self::bare(self.store, &self.slabs, (self.id, self.extensions.clone()), definition);
         (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
         table.is_retired = self.is_retired.clone();
+        table.words_in_force = self.record_size().words;
         // Until it supersedes this table. Relaxed: no other thread has access to it yet.
         table.change.has_moved.store(true, Ordering::Relaxed);
         (Self::with_indexes(table, secondary), empty)
@@ -121,13 +122,18 @@ impl TableCore {
         table
     }
 
-    /// Whether columns were added to its records since: by definitions that have come in its place.
-    pub(crate) fn is_extended(self: &Arc<Self>) -> bool {
+    /// The newest definition of its records: it has all their columns.
+    pub(crate) fn newest_of_records(&self) -> &TableCore {
         let mut table = self;
         while let Some(successor) = table.change.successor.get().filter(|successor| successor.id == self.id) {
             table = successor;
         }
-        table.row_version() != self.row_version()
+        table
+    }
+
+    /// Whether columns were added to its records since: by definitions that have come in its place.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.newest_of_records().row_version() != self.row_version()
     }
 
     /// The epoch of the schema change that has made it.
