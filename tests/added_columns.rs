@@ -361,7 +361,8 @@ fn a_record_that_a_session_with_a_private_column_has_made_is_one_of_the_table_in
         let old = items(&db, 1);
         let mut session = db.session().expect("a session");
         session.begin().expect("begun");
-        let add = || TableChange::new().add_column("n", DataType::Int64, 7).add_column("t", DataType::Text, LONG);
+        let add =
+            || TableChange::new().add_column("n", DataType::Int64, 7).add_column("t", DataType::Text, LONG);
         session.change_table("item", add()).expect("added");
         let add_wide = TableChange::new().add_column("u", DataType::Text, LONG);
         let new = session.change_table("item", add_wide).expect("added");

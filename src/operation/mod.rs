@@ -18,7 +18,7 @@ mod top_k_insert;
 
 use crate::error::{Error, Result};
 use crate::types::assignment::{check_int, coerce};
-use crate::types::{DataType, ValueRef};
+use crate::types::{DataType, Value, ValueRef};
 
 /// What an operation made of a value: the new value, or none if the old one stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -286,6 +286,33 @@ impl Operation {
             data_type: data_type.to_string(),
             accepted: self.accepted(),
         })
+    }
+
+    /// One operand that does what `first` and then `second` would do to every value, and fails for exactly those values for
+    /// which one of them would. None: there is none, or the operation does not say.
+    pub(crate) fn compose(
+        self,
+        first: ValueRef<'_>,
+        second: ValueRef<'_>,
+        data_type: &DataType,
+    ) -> Option<Value> {
+        match (self, first, second) {
+            // Of summands of one sign, the sum fits if the last partial sum does.
+            (Operation::Add, ValueRef::Int(one), ValueRef::Int(other)) => {
+                let has_one_sign = one.signum() * other.signum() >= 0;
+                one.checked_add(other).filter(|_| has_one_sign).map(Value::Int)
+            }
+            (Operation::Add, ValueRef::Decimal(one), ValueRef::Decimal(other)) => {
+                let has_one_sign = one.unscaled().signum() * other.unscaled().signum() >= 0;
+                let sum = ValueRef::Decimal(one.checked_add(other).ok().filter(|_| has_one_sign)?);
+                Some(self.check_operand(sum, data_type).ok()?.to_value())
+            }
+            (Operation::Max | Operation::Min, ..) => {
+                let kept = self.merge(first, second, data_type, &mut Vec::new()).ok()?;
+                Some(kept.value(first, &[]).to_value())
+            }
+            _ => None,
+        }
     }
 
     /// Whether every integer is an operand for a column of type `Int64`, as it is.

@@ -384,7 +384,8 @@ impl Session {
         if let Some(access) = &mut self.access {
             // What has written, or tried to, without a snapshot goes on like that.
             self.is_current |= self.snapshot.is_none() && access.has_accessed();
-            self.valid = fresh.keep(&mut access.buffer, is_kept, self.valid);
+            let savepoint = self.savepoints.last().map_or(0, |point| point.writes);
+            self.valid = fresh.keep(&mut access.buffer, is_kept.then_some(savepoint), self.valid);
             // What was deleted from a range that was read from it is found again only while it is open.
             if self.is_current && !access.buffer.has_ranges_of_snapshot() {
                 self.snapshot = None;

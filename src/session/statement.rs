@@ -61,18 +61,18 @@ impl Fresh {
         self
     }
 
-    /// Puts what was found into the session's buffer. `keeps_writes`: the access has succeeded. The epoch as of which
-    /// everything in the buffer was found unchanged.
+    /// Puts what was found into the session's buffer. `keeps_writes`: the access has succeeded, and the writes since this savepoint
+    /// go together with it. The epoch as of which everything in the buffer was found unchanged.
     pub(super) fn keep(
         self,
         buffer: &mut SessionBuffer,
-        keeps_writes: bool,
+        keeps_writes: Option<usize>,
         valid: Option<u64>,
     ) -> Option<u64> {
         self.reads.iter().for_each(|(table, key, observed)| buffer.note_read(*table, key, *observed));
         self.ranges.into_iter().for_each(|(table, range)| buffer.note_range(table, range));
-        if keeps_writes {
-            buffer.append(self.writes);
+        if let Some(savepoint) = keeps_writes {
+            buffer.append(self.writes, savepoint);
         }
         self.validated.or(valid)
     }

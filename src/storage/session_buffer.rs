@@ -7,10 +7,13 @@
 //! - An entry's observation is the oldest that is still believed: what was observed again since was the same.
 //! - `log` has the writes in the order in which they were made, each linked to the one before it on the same key, so that a
 //!   savepoint is a length.
+//! - A write that continues one to the same column is merged into it, unless a savepoint lies between them ([`merge`]): so what an
+//!   access takes over of a key does not grow with the number of its writes.
 //! - A key whose first write is an insert, and of which nothing was noted, was free: its observation is implied by that write, and
 //!   noted when the write is undone. So a row that comes in takes no more than its key, its write and sixteen bytes.
 
 mod key_order;
+mod merge;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -463,13 +466,18 @@ impl SessionBuffer {
         }
     }
 
-    /// Appends what an access has written.
-    pub(crate) fn append(&mut self, access: AccessWrites) {
+    /// Appends what an access has written. `savepoint`: the mark of the last one to which the transaction can go back.
+    pub(crate) fn append(&mut self, access: AccessWrites, savepoint: usize) {
         let AccessWrites { keys, writes } = access;
         let mut start = 0;
         for (write, number, end) in writes {
             let table = &mut self.tables[number as usize];
             let at = table.entry_of(&keys[std::mem::replace(&mut start, end)..end]);
+            let last = table.entries[at as usize].last;
+            if self.merge((number, last), &write, savepoint) {
+                continue;
+            }
+            let table = &mut self.tables[number as usize];
             let entry = &mut table.entries[at as usize];
             let previous = std::mem::replace(&mut entry.last, self.log.len() as u32);
             if previous == NONE {
@@ -557,7 +565,7 @@ mod tests {
     fn append(buffer: &mut SessionBuffer, key: &[u8], write: CarriedWrite) {
         let mut writes = AccessWrites::default();
         writes.push(0, key, [write].into_iter());
-        buffer.append(writes);
+        buffer.append(writes, usize::MAX);
     }
 
     #[test]
@@ -659,7 +667,7 @@ mod tests {
         };
         assert!(writes.find(look).is_none());
         assert_eq!(found, [(1, b"a".to_vec(), false, false), (1, b"a".to_vec(), false, true)]);
-        buffer.append(writes);
+        buffer.append(writes, usize::MAX);
         append(&mut buffer, b"a", set(4));
         assert!(buffer.writes_table(other.id()));
         buffer.forget_table(other.id());
