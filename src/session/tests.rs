@@ -1,7 +1,8 @@
 //! What one transaction may write at most, and what happens beyond.
 
 use crate::{
-    DataType, Database, Durability, Error, Options, Range, Result, Session, Table, TableDefinition, row,
+    DataType, Database, Durability, Error, Options, Range, Result, Session, Table, TableDefinition, Value,
+    key, row, set,
 };
 
 /// How many of the texts are too much for one transaction: the limit is 16 MiB in the engine's own tests.
@@ -36,6 +37,35 @@ fn a_transaction_that_writes_too_much_ends_in_53200_and_leaves_nothing() {
     db.run(|tx| (0..TOO_MANY / 2).try_for_each(|id| tx.insert(&table, row![id, &*text])))
         .expect("it is within the limit");
     assert_eq!(count(), TOO_MANY as usize / 2);
+}
+
+/// A body that goes on after a refusal commits what it has written before, and nothing of the refused write.
+#[test]
+fn a_change_that_is_refused_as_too_much_leaves_nothing() {
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).expect("a database");
+    let definition = TableDefinition::new("counter").column("id", DataType::Int64);
+    let definition = definition.column("n", DataType::Int64).column("m", DataType::Int64);
+    let counter = db.create_table(definition.primary_key(["id"])).expect("a table");
+    db.run(|tx| tx.insert(&counter, row![1, 0, 0])).expect("inserted");
+    let counted = db.run(|tx| {
+        let mut added = 0;
+        let refused = loop {
+            match tx.add(&counter, key![1], "n", 1) {
+                Ok(()) => added += 1,
+                refused => break refused,
+            }
+        };
+        assert_too_large(refused);
+        assert_too_large(tx.update(&counter, key![1], set! { m: 1, n: 0 }));
+        assert_too_large(tx.add(&counter, key![1], "n", 1));
+        assert_too_large(tx.insert(&counter, row![2, 0, 0]));
+        Ok(added)
+    });
+    let row = db.run(|tx| Ok(tx.get(&counter, key![1])?.map(|row| row.to_values()[1..].to_vec())));
+    let counted = counted.expect("the rest is committed");
+    assert!(counted > 100_000);
+    assert_eq!(row, Ok(Some(vec![Value::Int(counted), Value::Int(0)])));
+    assert_eq!(db.run(|tx| tx.exists(&counter, key![2])), Ok(false));
 }
 
 #[test]

@@ -276,6 +276,14 @@ impl WriteSet {
         true
     }
 
+    /// Takes the last write back.
+    #[cold]
+    pub(crate) fn take_back_last(&mut self) {
+        let writes = self.writes.len().saturating_sub(1);
+        let last = writes.checked_sub(1).map_or(0, |at| self.writes[at].number);
+        self.truncate(Mark { writes, last });
+    }
+
     /// Where the record stands among those touched.
     #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {

@@ -173,7 +173,12 @@ impl<'a> Attempt<'a> {
             Some(_) => return false,
         }
         self.note_seen(word);
-        workspace.writes.check_size().is_ok()
+        let fits = workspace.writes.check_size().is_ok();
+        if !fits {
+            // The general way says so, and leaves nothing.
+            workspace.writes.take_back_last();
+        }
+        fits
     }
 }
 

@@ -73,17 +73,18 @@ impl<'a> Attempt<'a> {
                 Some(composed) => writes.insert_composed(table, (record, placed.is_new), composed),
                 None => writes.insert(table, record, checked.iter().copied()),
             }
-            writes.check_size()
+            writes.check_size().inspect_err(|_| writes.take_back_last())
         };
-        if table.secondary().is_empty() {
-            return buffer();
-        }
-        let buffered = self.all_or_nothing(|| {
-            for position in 0..table.secondary().len() {
-                self.insert_index_record(table, position, target.key, |column| Ok(checked[column]))?;
-            }
+        let buffered = if table.secondary().is_empty() {
             buffer()
-        });
+        } else {
+            self.all_or_nothing(|| {
+                for position in 0..table.secondary().len() {
+                    self.insert_index_record(table, position, target.key, |column| Ok(checked[column]))?;
+                }
+                buffer()
+            })
+        };
         if buffered.is_err() && self.claims.get().is_some() {
             self.note_insert(table, target.key, false);
         }
@@ -201,7 +202,7 @@ impl<'a> Attempt<'a> {
             drop(workspace);
             return match mark {
                 Some(mark) if self.is_in_session() => self.try_or_roll_back(mark, target, record),
-                _ => checked,
+                _ => checked.inspect_err(|_| self.workspace.borrow_mut().writes.take_back_last()),
             };
         }
         let concerns = |links: &TableLinks| links.concern(column);
