@@ -393,6 +393,11 @@ impl Store {
     }
 
     /// Puts another definition of the same records in a table's place, while the log is replayed.
+    ///
+    /// Only one thread at a time comes here, although several replay the log, so that each definition has one successor. A
+    /// definition falls short of a change only until the change is scattered (`restore::scatter`), which one thread at a
+    /// time does, before a share gets the change. The rows of a checkpoint have the version that its copy of the catalog has. And
+    /// once the log is replayed, one thread settles the schema.
     fn redefine_table(&self, table: &Arc<TableCore>, definition: TableDefinition) -> Arc<TableCore> {
         let redefined = Arc::new(table.redefined(definition).0);
         table.supersede(redefined.clone());

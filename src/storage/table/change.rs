@@ -259,7 +259,8 @@ impl TableCore {
             successor.change.has_moved.store(false, Ordering::Relaxed);
         }
         // It has none: schema changes come one after another, and each supersedes current tables.
-        let _ = self.change.successor.set(successor);
+        let is_first = self.change.successor.set(successor).is_ok();
+        debug_assert!(is_first, "table {} has two successors, which would both free its records", self.id);
         // Release: a thread that sees it sees the successor.
         self.change.is_over.store(true, Ordering::Release);
     }
