@@ -382,6 +382,50 @@ fn a_record_that_a_session_with_a_private_column_has_made_is_one_of_the_table_in
     }
 }
 
+/// Rows that come in together with the column, at the session's accesses and at its commit.
+#[test]
+fn rows_that_a_session_inserts_after_it_has_added_columns_have_them() {
+    let made = |db: &Database| {
+        items(db, 1);
+        let mut session = db.session().expect("a session");
+        session.begin().expect("begun");
+        let add =
+            TableChange::new().add_column("n", DataType::Int64, 7).add_column("t", DataType::Text, LONG);
+        let new = session.change_table("item", add.add_index("by_n", ["n"])).expect("added");
+        let rows: [(i64, Option<i64>, Option<&str>); 5] = [
+            (1, Some(7), Some(LONG)),
+            (2, Some(8), None),
+            (3, None, Some("x")),
+            (4, Some(9), Some(LONG)),
+            (5, Some(5), None),
+        ];
+        session
+            .run(|tx| rows.iter().try_for_each(|row| tx.insert(&new, row![row.0, "a name", row.1, row.2])))
+            .expect("inserted");
+        session
+            .run(|tx| tx.update(&new, key![4], set! { n: 10, t: "another text that is long" }))
+            .expect("written");
+        session.run(|tx| tx.delete(&new, key![5])).expect("deleted");
+        session.commit().expect("committed");
+        let table = db.table("item").expect("the table");
+        db.run(|tx| tx.update(&table, key![1], set! { n: 1, t: None::<&str> })).expect("written");
+        db.run(|tx| tx.add(&table, key![2], "n", 1)).expect("written");
+        change(db, TableChange::new().add_column("last", DataType::Int64, 3)).expect("added");
+    };
+    let check = |db: &Database| {
+        let row = |id: i64| values(db, id).map(|row| row[2..].to_vec());
+        let expected = |n: Value, t: Value| Some(vec![n, t, Value::Int(3)]);
+        assert_eq!(row(0), expected(Value::Int(7), text(LONG)));
+        assert_eq!(row(1), expected(Value::Int(1), Value::Null));
+        assert_eq!(row(2), expected(Value::Int(9), Value::Null));
+        assert_eq!(row(3), expected(Value::Null, text("x")));
+        assert_eq!(row(4), expected(Value::Int(10), text("another text that is long")));
+        assert_eq!(row(5), None);
+        db.check().expect("consistent");
+    };
+    everywhere(made, check);
+}
+
 /// Threads move units between rows in the column added first, others write all columns; columns are added meanwhile, and
 /// checkpoints are made. Each thread goes on until it has committed under each definition.
 #[test]

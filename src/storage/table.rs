@@ -58,7 +58,7 @@ pub(crate) struct TableCore {
     id: TableId,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
-    /// How many words the records have room for that it makes while it is private: those of the table in force.
+    /// How many words the records have room for that it makes while another definition of them is in force: that one's.
     words_in_force: usize,
     /// In how many lines a record with a usual key lies.
     usual_lines: usize,
@@ -259,10 +259,10 @@ impl TableCore {
         self.layout.clone()
     }
 
-    /// What a record that it makes has room for. As long as it is private, other transactions fill such records with rows of
-    /// the table in force: words behind those would hide the values of the past of columns that are added later.
+    /// What a record that it makes has room for. Until it is in force, other transactions may fill such a record with a row of the
+    /// definition that is: words behind that row would hide the values of the past of columns that are added later.
     fn record_size(&self) -> RowSize {
-        let words = if self.is_private() { self.words_in_force } else { self.layout.words() };
+        let words = if self.has_moved() { self.words_in_force } else { self.layout.words() };
         RowSize { words, ..self.layout.size() }
     }
 

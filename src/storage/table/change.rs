@@ -272,3 +272,40 @@ impl TableCore {
         self.change.is_over.store(true, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_epoch::pin;
+
+    use super::*;
+    use crate::storage::rig::Rig;
+    use crate::storage::slab::Cutter;
+    use crate::types::{DataType, Value};
+
+    #[test]
+    fn a_definition_makes_records_with_the_room_of_the_one_in_force() {
+        let definition = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
+        let rig = Rig::new(definition.column("n", DataType::Int64));
+        let wider = |table: &TableCore, name: &str| {
+            let mut definition = table.definition().clone().column(name, DataType::Int64);
+            definition.added.push(Value::Int(7));
+            Arc::new(table.redefined(definition).0)
+        };
+        let (guard, mut cutter, mut key) = (pin(), Cutter::default(), 0);
+        let mut made = |table: &TableCore| {
+            key += 1;
+            let key = table.encode_key(&[key.into()], true).expect("an integer key");
+            let placed = table.find_or_place(table.hash(&key), &key, &mut cutter, &guard);
+            assert!(placed.is_new);
+            placed.record.row().len()
+        };
+        let first = wider(&rig.table, "first");
+        let second = wider(&first, "second");
+        let words = [&rig.table, &first, &second].map(|table| table.layout().words());
+        assert_eq!(words.map(|one| one - words[0]), [0, 1, 2]);
+        assert_eq!([&rig.table, &first, &second].map(|table| made(table)), [words[0]; 3]);
+        rig.table.supersede(second.clone());
+        assert_eq!(made(&second), words[2]);
+        assert_eq!(made(&wider(&second, "third")), words[2]);
+    }
+}
