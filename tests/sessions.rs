@@ -10,6 +10,8 @@ mod life;
 mod many_writes;
 #[path = "sessions/operations.rs"]
 mod operations;
+#[path = "sessions/predictions.rs"]
+mod predictions;
 #[path = "sessions/reservations.rs"]
 mod reservations;
 #[path = "sessions/rig.rs"]

@@ -7,6 +7,7 @@ use super::Database;
 use crate::database::SplitReport;
 use crate::diagnostics::conflict_counts::CountedKey;
 use crate::protocol::attempt::show_key;
+use crate::session::Predicted;
 use crate::storage::table::TableCore;
 
 /// A row about which transactions have aborted.
@@ -17,11 +18,13 @@ pub struct HotRecord {
     pub table: String,
     /// The row's key, as text.
     pub key: String,
-    /// Attempts that were retried because the row, which they would have written, was changed by a rival: at least this
-    /// many since the database was opened. Rows with few conflicts among many others are forgotten.
+    /// Attempts that were retried, and transactions of sessions that failed, because the row, which they would have written,
+    /// was changed by a rival: at least this many since the database was opened. Rows with few conflicts among many others are forgotten.
     pub write_conflicts: u64,
     /// Sessions that wait for the row now.
     pub waiting_sessions: usize,
+    /// Whether a session that reads the row by key now reserves it, because it is predicted to write it, too.
+    pub is_predicted: bool,
     /// The row's columns that are split now.
     pub splits: Vec<SplitReport>,
 }
@@ -52,6 +55,7 @@ impl Database {
                 key: key.to_string(),
                 write_conflicts: 0,
                 waiting_sessions: 0,
+                is_predicted: false,
                 splits: Vec::new(),
             };
             change(rows.entry((table.to_string(), key.to_string())).or_insert_with(new));
@@ -68,6 +72,16 @@ impl Database {
                 row(&table, &key, &mut |row| row.waiting_sessions = lock.waiters.len());
             }
         }
+        let tables = self.tables_by_records();
+        for Predicted { row: (identity, key), conflicts, waiting } in self.shared.sessions().predicted() {
+            if let Some(table) = tables.get(&identity).filter(|table| !table.is_internal()) {
+                row(table.definition().name(), &show_key(table, &key), &mut |row| {
+                    row.write_conflicts += conflicts;
+                    row.waiting_sessions += waiting;
+                    row.is_predicted = true;
+                });
+            }
+        }
         let columns = self.phases().map_or_else(Vec::new, |phases| phases.columns);
         for split in columns.into_iter().filter(|split| split.now) {
             row(&split.table, &split.key, &mut |row| row.splits.push(split.clone()));
@@ -79,18 +93,17 @@ impl Database {
 
     /// What sessions have reserved, and which sessions wait for it.
     pub fn session_locks(&self) -> Vec<SessionLock> {
-        let tables: BTreeMap<u64, Arc<TableCore>> = self
-            .engine()
-            .store()
-            .all_tables()
-            .into_iter()
-            .map(|table| (table.records_identity(), table))
-            .collect();
+        let tables = self.tables_by_records();
         let shown = |(identity, key): (u64, Arc<[u8]>)| {
             let table = tables.get(&identity)?;
             Some((table.definition().name().to_string(), show_key(table, &key)))
         };
         let locks = self.shared.sessions().locks().into_iter();
         locks.map(|(key, holder, waiters)| SessionLock { row: shown(key), holder, waiters }).collect()
+    }
+
+    fn tables_by_records(&self) -> BTreeMap<u64, Arc<TableCore>> {
+        let tables = self.engine().store().all_tables().into_iter();
+        tables.map(|table| (table.records_identity(), table)).collect()
     }
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::predictions::{Predicted, Predictions};
 use super::reservations::{Answer, Reservations, ReservedKey, TransactionId};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result, Timeout};
@@ -31,6 +32,8 @@ pub(crate) struct Sessions {
     changed: Condvar,
     /// How many keys are reserved, for a look without the lock.
     reserved: AtomicUsize,
+    /// How many rows are predicted to be written once they were read, for a look without the lock.
+    predicted: AtomicUsize,
     /// The number that the last session was given.
     last_number: AtomicU64,
 }
@@ -39,6 +42,7 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct Shared {
     reservations: Reservations,
+    predictions: Predictions,
     open: HashMap<TransactionId, Weak<Control>>,
     last: TransactionId,
 }
@@ -77,6 +81,8 @@ struct State {
     waker: Option<Waker>,
     whole: Option<Instant>,
     step: Option<(Instant, Timeout)>,
+    /// The time at which a wait for a predicted reservation ends.
+    predicted: Option<Instant>,
     /// The earliest time at which the timer looks at this session.
     looked_at: Option<Instant>,
 }
@@ -92,6 +98,17 @@ impl State {
     fn earliest(&self) -> Option<(Instant, Timeout)> {
         let whole = self.whole.map(|at| (at, Timeout::Transaction));
         whole.into_iter().chain(self.step).min_by_key(|&(at, _)| at)
+    }
+
+    /// When the timer has something to do.
+    fn next_look(&self) -> Option<Instant> {
+        self.earliest().map(|(at, _)| at).into_iter().chain(self.predicted).min()
+    }
+
+    /// Lets the transaction go on that waits. What to wake.
+    fn go_on(&mut self) -> Option<Waker> {
+        (self.is_granted, self.predicted) = (true, None);
+        self.waker.take()
     }
 }
 
@@ -113,8 +130,7 @@ impl Sessions {
         control.is_stopped.store(true, Ordering::Release);
         let own = state.waker.take();
         drop(state);
-        shared.reservations.stop_waiting(transaction);
-        let granted = shared.reservations.release(transaction, 0);
+        let granted = shared.end(transaction);
         self.show_reserved(shared);
         own.into_iter().chain(shared.grant(granted)).collect()
     }
@@ -180,10 +196,16 @@ impl Sessions {
         shared.reservations.all().map(lock).collect()
     }
 
-    /// Shows how many keys are reserved, by a thread that holds the lock.
+    /// The rows that are predicted to be written once they were read.
+    pub(crate) fn predicted(&self) -> Vec<Predicted> {
+        self.shared.lock().predictions.all().collect()
+    }
+
+    /// Shows how many keys are reserved and predicted, by a thread that holds the lock.
     fn show_reserved(&self, shared: &Shared) {
         // Relaxed: as in `has_reservations`.
         self.reserved.store(shared.reservations.len(), Ordering::Relaxed);
+        self.predicted.store(shared.predictions.len(), Ordering::Relaxed);
     }
 
     fn look_at(&self, at: Instant, control: Weak<Control>) {
@@ -197,15 +219,18 @@ impl Sessions {
 }
 
 impl Shared {
+    /// Ends a transaction's waits and releases what it has reserved. The transactions that may go on.
+    fn end(&mut self, transaction: TransactionId) -> Vec<TransactionId> {
+        self.reservations.stop_waiting(transaction);
+        let mut granted = self.reservations.release(transaction, 0);
+        granted.extend(self.predictions.end(transaction));
+        granted
+    }
+
     /// Tells transactions that the keys they waited for are theirs. Whom to wake.
     fn grant(&self, granted: Vec<TransactionId>) -> Vec<Waker> {
         let controls = granted.into_iter().filter_map(|transaction| self.open.get(&transaction)?.upgrade());
-        let grant = |control: Arc<Control>| {
-            let mut state = control.state.lock();
-            state.is_granted = true;
-            state.waker.take()
-        };
-        controls.filter_map(grant).collect()
+        controls.filter_map(|control| control.state.lock().go_on()).collect()
     }
 }
 
@@ -257,8 +282,7 @@ impl Control {
         let mut shared = self.sessions.shared.lock();
         let Some(transaction) = self.state.lock().end() else { return };
         shared.open.remove(&transaction);
-        shared.reservations.stop_waiting(transaction);
-        let granted = shared.reservations.release(transaction, 0);
+        let granted = shared.end(transaction);
         self.sessions.show_reserved(&shared);
         let wakers = shared.grant(granted);
         drop(shared);
@@ -350,6 +374,35 @@ impl Control {
         Ok(answer == Answer::Reserved)
     }
 
+    /// Whether any row is predicted to be written once it was read.
+    pub(super) fn has_predictions(&self) -> bool {
+        // Relaxed: the number carries no data; a transaction that misses a prediction may conflict.
+        self.sessions.predicted.load(Ordering::Relaxed) > 0
+    }
+
+    /// The transaction fails because of this row, if one is given.
+    pub(super) fn note_conflict(&self, row: Option<ReservedKey>) {
+        let Some(row) = row else { return };
+        let mut shared = self.sessions.shared.lock();
+        shared.predictions.note_conflict(row);
+        self.sessions.show_reserved(&shared);
+    }
+
+    /// Joins the queue for a row that another session is predicted to write, for at most this time. Whether there is
+    /// something to wait for.
+    pub(super) fn wait_for_predicted(self: &Arc<Control>, row: ReservedKey, at_most: Duration) -> bool {
+        let mut shared = self.sessions.shared.lock();
+        let mut state = self.state.lock();
+        let transaction = state.transaction.filter(|_| state.aborted.is_none());
+        if !transaction.is_some_and(|transaction| shared.predictions.wait(transaction, row)) {
+            return false;
+        }
+        (state.is_granted, state.predicted) = (false, Instant::now().checked_add(at_most));
+        drop((state, shared));
+        self.set_timer();
+        true
+    }
+
     /// Whether the key that was asked for is reserved now.
     pub(super) fn poll_reserved(&self, context: &Context<'_>) -> Poll<Result<()>> {
         let mut state = self.state.lock();
@@ -381,7 +434,7 @@ impl Control {
     /// Has the timer look at the session at its earliest deadline.
     fn set_timer(self: &Arc<Control>) {
         let mut state = self.state.lock();
-        let Some((at, _)) = state.earliest() else { return };
+        let Some(at) = state.next_look() else { return };
         if state.looked_at.is_some_and(|looked_at| looked_at <= at) {
             return;
         }
@@ -396,6 +449,14 @@ impl Control {
         let mut state = self.state.lock();
         state.looked_at = None;
         let (earliest, transaction) = (state.earliest(), state.transaction);
+        let has_waited = state.predicted.take_if(|at| *at <= now).and(transaction);
+        if has_waited.is_some_and(|transaction| shared.predictions.time_out(transaction)) {
+            let own = state.go_on();
+            drop((state, shared));
+            wake(own.into_iter().collect());
+            self.set_timer();
+            return;
+        }
         drop(state);
         match (earliest, transaction) {
             (Some((at, what)), Some(transaction)) if at <= now => {
@@ -403,11 +464,10 @@ impl Control {
                 drop(shared);
                 wake(wakers);
             }
-            (Some(_), _) => {
+            _ => {
                 drop(shared);
                 self.set_timer();
             }
-            (None, _) => {}
         }
     }
 }
@@ -427,6 +487,7 @@ impl Control {
         if !reserves(shared.reservations.count(transaction)) {
             return shared.reservations.is_free_for(transaction, table, key);
         }
+        shared.predictions.note_write(transaction, table, key);
         let is_reserved = shared.reservations.try_reserve(transaction, table, key);
         self.sessions.show_reserved(&shared);
         is_reserved
@@ -441,6 +502,15 @@ impl SessionControl for Control {
 
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool {
         self.try_reserve_if(table, key, |_| true)
+    }
+
+    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> bool {
+        let mut shared = self.sessions.shared.lock();
+        let state = self.state.lock();
+        let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else { return true };
+        drop(state);
+        let holds_others = shared.reservations.count(transaction) > 0;
+        shared.predictions.try_reserve(transaction, table, key, holds_others)
     }
 
     fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool {

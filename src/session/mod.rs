@@ -3,7 +3,7 @@
 //! A session keeps what it has read by key and stamp, and what it will write by key
 //! ([`crate::storage::session_buffer`]); between two accesses it holds no slot, no pin and no lock. Each access and
 //! the commit run as transactions of the engine's under the protocol in force (`statement.rs`). What only sessions
-//! know of each other, reservations, is in `reservations.rs`; how others reach a session (rivals, cancelers,
+//! know of each other, reservations, is in `reservations.rs`, and those that are only predicted in `predictions.rs`; how others reach a session (rivals, cancelers,
 //! deadlines) in `control.rs`.
 //!
 //! Invariants:
@@ -17,6 +17,7 @@
 
 mod control;
 mod load;
+mod predictions;
 mod reservations;
 mod schema;
 mod statement;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use self::control::Control;
 pub(crate) use self::control::Sessions;
+pub(crate) use self::predictions::Predicted;
 use self::reservations::{ReservedKey, TransactionId};
 pub(crate) use self::schema::SchemaLock;
 use self::schema::redefine_tables;
@@ -100,9 +102,14 @@ pub struct Session {
     again: Option<TransactionId>,
     transaction: TransactionId,
     timeouts: Timeouts,
+    /// Whether its caller has said that it only reads.
+    is_read_only: bool,
     /// What keeps others from writing until the transaction has ended.
     hold_off: Option<HoldOff>,
 }
+
+/// How long an access waits for a row that another session is predicted to write.
+const MAX_PREDICTED_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a session may take.
 #[derive(Clone, Copy, Default)]
@@ -193,6 +200,7 @@ impl Session {
             again: None,
             transaction: 0,
             timeouts: Timeouts::default(),
+            is_read_only: false,
             hold_off: None,
         }
     }
@@ -304,6 +312,7 @@ impl Session {
         let (outcome, value) = loop {
             let Some(mut access) = self.access.take() else { return Err(Error::Closed) };
             access.mode = self.mode(is_single);
+            access.predicts = !is_single && !self.is_read_only && self.control.has_predictions();
             let mut statement = Statement::new(body, access, self.valid, is_single);
             let outcome =
                 execute_here(shared.engine(), &mut statement, self.snapshot.is_some() && !self.is_current);
@@ -358,6 +367,7 @@ impl Session {
     async fn go_on_after(&mut self, stop: Stop) -> Result<()> {
         match stop {
             Stop::Reserved(key) => self.wait_for(key).await,
+            Stop::Predicted(key) => self.wait_for_predicted(key).await,
             Stop::Needs(Need::Current) => {
                 self.is_current = true;
                 Ok(())
@@ -368,7 +378,10 @@ impl Session {
                 self.snapshot = Some(poll_fn(|context| request.poll(context)).await?);
                 Ok(())
             }
-            Stop::Conflict => Err(self.abort(Error::Conflict)),
+            Stop::Conflict(row) => {
+                self.control.note_conflict(row);
+                Err(self.abort(Error::Conflict))
+            }
             Stop::Aborted => Err(self.control.aborted().unwrap_or(Error::Canceled)),
         }
     }
@@ -406,6 +419,17 @@ impl Session {
     /// Waits until another session has released a key, and reserves it.
     async fn wait_for(&mut self, key: ReservedKey) -> Result<()> {
         if self.control.reserve(key)? { Ok(()) } else { self.wait_until_reserved().await }
+    }
+
+    /// Waits until a rival that has read a row is predicted to have written it, or for a bounded time.
+    async fn wait_for_predicted(&mut self, key: ReservedKey) -> Result<()> {
+        self.shared.start_session_timer()?;
+        // Half of the caller's timeout: it is that of the whole statement, too.
+        let caller = self.timeouts.wait.map_or(MAX_PREDICTED_WAIT, |timeout| timeout / 2);
+        if self.control.wait_for_predicted(key, caller.min(MAX_PREDICTED_WAIT)) {
+            poll_fn(|context| self.control.poll_reserved(context)).await?;
+        }
+        Ok(())
     }
 
     /// Waits for what another session has reserved, in whose queue this one is.
@@ -516,7 +540,12 @@ impl Session {
         let keeps_schema = commit.access.schema.is_empty();
         self.access = Some(commit.access);
         match (commit.stop, outcome.failure) {
-            (Some(_), _) => Err(Error::Conflict),
+            (Some(stop), _) => {
+                if let Stop::Conflict(row) = stop {
+                    self.control.note_conflict(row);
+                }
+                Err(Error::Conflict)
+            }
             // An operation fitted when it was made, and does not any more. The retry meets the error in its place. A
             // check that the session adds is another matter: rows that violate it do so the next time, too.
             (None, Some(error)) if error.is_of_values_met() && keeps_schema => Err(Error::Conflict),
@@ -641,6 +670,13 @@ impl Session {
         self.start_timer(timeout)?;
         self.timeouts.idle = timeout;
         Ok(())
+    }
+
+    /// Whether the next transactions, or the open one from here on, are going to only read: then they do not wait for rows
+    /// that other sessions have read and are predicted to write. It forbids no write; a transaction that writes none the less
+    /// fails more often.
+    pub fn set_read_only(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
     }
 
     fn start_timer(&self, timeout: Option<Duration>) -> Result<()> {

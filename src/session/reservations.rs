@@ -25,7 +25,7 @@ pub(super) type ReservedKey = (u64, Key);
 
 /// A key that is looked for. It has the hash of the [`ReservedKey`] that it is equivalent to.
 #[derive(Hash)]
-struct Sought<'k>(u64, &'k [u8]);
+pub(super) struct Sought<'k>(pub(super) u64, pub(super) &'k [u8]);
 
 impl Equivalent<ReservedKey> for Sought<'_> {
     fn equivalent(&self, (table, key): &ReservedKey) -> bool {

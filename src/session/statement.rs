@@ -33,10 +33,12 @@ use crate::transaction::Tx;
 /// Why an access stopped before its end.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Something that was read before has changed.
-    Conflict,
+    /// Something that was read before has changed: this row, if it was to be written.
+    Conflict(Option<ReservedKey>),
     /// Another session has reserved this key.
     Reserved(ReservedKey),
+    /// Another session is predicted to write this key.
+    Predicted(ReservedKey),
     /// It must be retried with something that it lacks.
     Needs(Need),
     /// The transaction was marked for abort meanwhile.
@@ -124,10 +126,13 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         epoch: u64,
     ) -> Result<()> {
         if !is_of_current_schema(attempt, access) {
-            return stop(&mut self.stop, Stop::Conflict);
+            return stop(&mut self.stop, Stop::Conflict(None));
         }
         if let Some(wanted) = access.take_wanted() {
             return stop(&mut self.stop, Stop::Reserved(wanted));
+        }
+        if let Some(predicted) = access.take_predicted() {
+            return stop(&mut self.stop, Stop::Predicted(predicted));
         }
         if access.control.is_stopped() {
             return stop(&mut self.stop, Stop::Aborted);
@@ -159,8 +164,11 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             return Ok(());
         }
         self.fresh.ranges.extend(access.noted_ranges());
-        if !self.is_single && !self.note_reads(attempt, access, &touched, epoch)? {
-            return stop(&mut self.stop, Stop::Conflict);
+        if !self.is_single
+            && let Some(changed) = self.note_reads(attempt, access, &touched, epoch)?
+        {
+            let written = changed.row_if(|table, key| is_written(attempt, access, table, key));
+            return stop(&mut self.stop, Stop::Conflict(written));
         }
         let value = ran?;
         let wanted = if self.is_single {
@@ -194,15 +202,15 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         Ok(())
     }
 
-    /// Looks again at what the closure has accessed, and at everything that was read before if it may be older. Whether all of it is
-    /// of one state.
-    fn note_reads(
+    /// Looks again at what the closure has accessed, and at everything that was read before if it may be older. What has changed,
+    /// if not all of it is of one state.
+    fn note_reads<'s>(
         &mut self,
         attempt: &Attempt<'_>,
-        access: &SessionAccess,
-        touched: &[Touched<'_>],
+        access: &'s SessionAccess,
+        touched: &[Touched<'s>],
         epoch: u64,
-    ) -> Result<bool> {
+    ) -> Result<Option<Changed<'s>>> {
         let buffer = &access.buffer;
         let mut may_be_newer = false;
         for Touched { table, key, part, is_insert } in touched {
@@ -211,7 +219,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             if let Some(before) = before
                 && !is_unchanged(attempt, &before, &now)?
             {
-                return Ok(false);
+                return Ok(Some(Changed::Row(buffer.core(*table), key)));
             }
             if before.is_some_and(|before| before.part == Part::Row || *part == Part::Existence) {
                 continue;
@@ -225,9 +233,9 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         may_be_newer |= !self.fresh.ranges.is_empty() || self.valid.is_none();
         if may_be_newer {
             self.fresh.validated = Some(epoch);
-            return all_unchanged(attempt, access, true);
+            return find_changed(attempt, access, true);
         }
-        Ok(true)
+        Ok(None)
     }
 }
 
@@ -238,7 +246,7 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
             |access: &SessionAccess| access.loading.as_ref().is_some_and(|loading| loading.has_loaded);
         if self.access.as_deref().is_some_and(has_loaded) {
             // What it has loaded cannot be taken back.
-            return stop(&mut self.stop, Stop::Conflict);
+            return stop(&mut self.stop, Stop::Conflict(None));
         }
         let epoch = attempt.store().epochs().current();
         let Some(access) = self.access.take() else { return Err(Error::Closed) };
@@ -286,17 +294,17 @@ impl Body for Commit {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         self.stop = None;
         if !is_of_current_schema(attempt, &self.access) {
-            return stop(&mut self.stop, Stop::Conflict);
+            return stop(&mut self.stop, Stop::Conflict(None));
         }
         self.published = schema::write_changes(attempt, &mut self.access, &self.redefined)?;
         let SessionAccess { buffer, schema, .. } = &*self.access;
+        let mut written = None;
         if attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))? {
             schema::check_changes(attempt, schema, &self.published)?;
-            if all_unchanged(attempt, &self.access, false)? {
-                return Ok(());
-            }
+            let Some(changed) = find_changed(attempt, &self.access, false)? else { return Ok(()) };
+            written = changed.row_if(|table, key| is_written(attempt, &self.access, table, key));
         }
-        stop(&mut self.stop, Stop::Conflict)
+        stop(&mut self.stop, Stop::Conflict(written))
     }
 
     fn code(&self) -> usize {
@@ -388,21 +396,50 @@ fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Res
     }
 }
 
-/// Whether everything that a session has read is as it was. `with_implied`: also what its inserts imply.
-fn all_unchanged(attempt: &Attempt<'_>, access: &SessionAccess, with_implied: bool) -> Result<bool> {
+/// Something that was read and has changed.
+enum Changed<'s> {
+    Row(&'s TableCore, &'s [u8]),
+    Range,
+}
+
+impl Changed<'_> {
+    /// The row, if it is one of a table's and fulfills a condition.
+    fn row_if(&self, is_it: impl FnOnce(&TableCore, &[u8]) -> bool) -> Option<ReservedKey> {
+        match *self {
+            Changed::Row(table, key) if !table.is_internal() && is_it(table, key) => {
+                Some((table.records_identity(), key.into()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a session has written a row, in this access or before.
+fn is_written(attempt: &Attempt<'_>, access: &SessionAccess, table: &TableCore, key: &[u8]) -> bool {
+    let Some(number) = access.buffer.table_number(table) else { return false };
+    let is_it = &mut |write: SeenWrite<'_>| (write.table == number && write.key == key).then_some(());
+    access.buffer.writes_to(number, key).is_some() || attempt.find_written(access, is_it).is_some()
+}
+
+/// What of everything that a session has read is not as it was. `with_implied`: also of what its inserts imply.
+fn find_changed<'s>(
+    attempt: &Attempt<'_>,
+    access: &'s SessionAccess,
+    with_implied: bool,
+) -> Result<Option<Changed<'s>>> {
     let SessionAccess { buffer, schema, .. } = access;
     // No other transaction has access to the records of tables that it has made itself.
     for (table, key, before) in buffer.reads(with_implied).filter(|(table, ..)| !schema.is_own(table.id())) {
         let now = attempt.observe(table, key, before.part)?;
         if !is_unchanged(attempt, &before, &now)? {
-            return Ok(false);
+            return Ok(Some(Changed::Row(table, key)));
         }
     }
     for (table, range) in buffer.ranges().filter(|(table, _)| !schema.is_own(buffer.core(*table).id())) {
         let is_known = |key: &[u8]| buffer.observed(table, key).is_some_and(|observed| observed.present);
         if !attempt.has_only(buffer.core(table), range, is_known)? {
-            return Ok(false);
+            return Ok(Some(Changed::Range));
         }
     }
-    Ok(true)
+    Ok(None)
 }

@@ -270,6 +270,47 @@ fn a_row_that_changes_between_read_and_write_counts_each_conflict() {
 }
 
 #[test]
+fn a_row_that_blocks_read_and_then_write_is_reserved_but_not_by_read_only_ones() {
+    let sql = open(Options::default());
+    let (mut first, mut second) = (admin(&sql), admin(&sql));
+    first
+        .query("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (2, 0)")
+        .expect("made");
+    let read = "SELECT n FROM t WHERE id = 1 LIMIT 21";
+    for connection in [&mut first, &mut second] {
+        connection.query("BEGIN").expect("begun");
+        connection.query(read).expect("read");
+    }
+    first.query("UPDATE t SET n = 1 WHERE id = 1").expect("it is the first");
+    first.query("COMMIT").expect("committed");
+    let error = second.query("UPDATE t SET n = 1 WHERE id = 1").expect_err("it has read the row before");
+    assert_eq!(error.state().as_str(), "40001");
+    second.query("ROLLBACK").expect("rolled back");
+    let hot = "SELECT table_name, write_conflicts, waiting_sessions, treatment FROM heddle_hot_records";
+    assert_eq!(rows(&mut second, hot), [["t", "1", "0", "reserve"]]);
+    first.query("BEGIN").expect("begun");
+    assert_eq!(rows(&mut first, read), [["1"]]);
+    for begin in ["BEGIN READ ONLY", "BEGIN; SET TRANSACTION READ ONLY", "SELECT 1"] {
+        second.query(begin).expect("begun");
+        assert_eq!(rows(&mut second, read), [["1"]], "it does not wait: {begin}");
+        second.query("ROLLBACK").expect("ended");
+    }
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            second.query("BEGIN").expect("begun");
+            let seen = rows(&mut second, read);
+            second.query("UPDATE t SET n = 3 WHERE id = 1").expect("nothing has changed");
+            second.query("COMMIT").map(|_| seen)
+        });
+        let mut watcher = admin(&sql);
+        wait_for(&mut watcher, hot, &[&["t", "1", "1", "queue"]]);
+        first.query("UPDATE t SET n = 2 WHERE id = 1").expect("it has reserved the row");
+        first.query("COMMIT").expect("committed");
+        assert_eq!(waiting.join().expect("no panic").expect("committed"), [["2"]]);
+    });
+}
+
+#[test]
 fn split_columns_partitions_and_checkpoints_have_their_views() {
     let sql = open(Options::default().protocol(ProtocolKind::Phased));
     let mut connection = admin(&sql);

@@ -43,6 +43,10 @@ pub(crate) trait SessionControl: Send + Sync {
     /// Reserves a key of a table, unless another session has it. Whether it is reserved.
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
 
+    /// Reserves a row that is about to be read if it is predicted that it will be written. Whether to go on: if not, the
+    /// session must wait first.
+    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> bool;
+
     /// As [`try_reserve`](Self::try_reserve) for one of very many keys, of which only the first ones are reserved. Whether
     /// no other session has it.
     fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool;
@@ -73,6 +77,8 @@ pub(crate) struct SessionAccess {
     pub(crate) buffer: SessionBuffer,
     pub(crate) mode: SessionMode,
     pub(crate) control: Arc<dyn SessionControl>,
+    /// Whether rows that are read may have to be reserved, because it is predicted that they will be written.
+    pub(crate) predicts: bool,
     /// What the transaction has changed of the schema.
     pub(crate) schema: PrivateSchema,
     /// It loads rows; in a box, because hardly any does.
@@ -90,6 +96,8 @@ struct Notes {
     carried: HashMap<RecordPointer, u32, FixedState>,
     /// A key that another session has reserved.
     wanted: Option<(u64, Key)>,
+    /// A key for which the session must wait, because another one is predicted to write it.
+    predicted: Option<(u64, Key)>,
     need: Option<Need>,
     /// Whether it has accessed a key or a range, also one that is left out of the notes.
     has_accessed: bool,
@@ -136,7 +144,15 @@ impl SessionAccess {
     pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
         let mode = SessionMode::Current;
         let (buffer, schema) = (SessionBuffer::default(), PrivateSchema::default());
-        SessionAccess { buffer, mode, control, schema, loading: None, notes: Notes::default() }
+        SessionAccess {
+            buffer,
+            mode,
+            control,
+            predicts: false,
+            schema,
+            loading: None,
+            notes: Notes::default(),
+        }
     }
 
     /// Whether the tables that the transaction has used are those that there are.
@@ -176,6 +192,11 @@ impl SessionAccess {
         self.notes.wanted.take()
     }
 
+    /// The key that another session is predicted to write, if the attempt is to wait for it.
+    pub(crate) fn take_predicted(&mut self) -> Option<(u64, Key)> {
+        self.notes.predicted.take()
+    }
+
     /// Whether the attempt has accessed any key or range.
     pub(crate) fn has_accessed(&self) -> bool {
         self.notes.has_accessed
@@ -209,6 +230,23 @@ impl SessionAccess {
         is_reserved
     }
 
+    /// Reserves a key that is about to be read, if it is predicted that it will be written. Only while there is no snapshot
+    /// yet: what a wait ends in would not be seen.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: the session must wait.
+    fn predict(&mut self, table: &TableCore, key: &[u8]) -> Result<()> {
+        let (table, is_first) = (table.records_identity(), self.mode == SessionMode::Probe);
+        if !is_first || self.notes.is_writer || self.notes.is_paused {
+            return Ok(());
+        }
+        if self.control.try_reserve_predicted(table, key) {
+            return Ok(());
+        }
+        self.notes.predicted = Some((table, key.into()));
+        Err(Error::Conflict)
+    }
+
     pub(super) fn number_of(&mut self, store: &Store, table: &TableCore) -> Result<u32> {
         let private = if self.schema.is_empty() { None } else { self.schema.shared_table(table)? };
         if let Some(number) = self.buffer.table_number(table) {
@@ -232,6 +270,7 @@ impl SessionAccess {
         self.notes.ranges.clear();
         self.notes.carried.clear();
         self.notes.wanted = None;
+        self.notes.predicted = None;
         self.notes.need = None;
         self.notes.has_accessed = false;
         self.notes.is_writer = false;
@@ -286,6 +325,9 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
     session.notes.has_accessed = true;
     if matches!(what, Claim::Write | Claim::Delete | Claim::Insert) {
         session.write()?;
+    }
+    if session.predicts && what == Claim::Read {
+        session.predict(table, key)?;
     }
     let number = session.number_of(attempt.store, table)?;
     // A key for an insert is noted once it is known whether that is needed: see `note_insert`.

@@ -271,13 +271,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets the engine's session wait for locks for as long as `lock_timeout` and `statement_timeout` say.
+    /// Lets the engine's session wait for locks for as long as `lock_timeout` and `statement_timeout` say, and know whether it only reads.
     pub(super) fn apply_lock_timeout(&mut self) -> Result<()> {
         let settings = &self.environment.settings;
         if self.transaction.settings_version != settings.derived.version {
             let lock_timeout = settings.milliseconds("lock_timeout");
             let timeout = lock_timeout.into_iter().chain(settings.derived.statement_timeout).min();
             self.transaction.session.set_wait_timeout(timeout.map(Duration::from_millis))?;
+            self.transaction.session.set_read_only(settings.derived.read_only);
             self.transaction.settings_version = settings.derived.version;
         }
         Ok(())

@@ -29,6 +29,7 @@ fn treatment(record: &HotRecord) -> &'static str {
     match record {
         record if !record.splits.is_empty() => "split",
         record if record.waiting_sessions > 0 => "queue",
+        record if record.is_predicted => "reserve",
         _ => "retry",
     }
 }

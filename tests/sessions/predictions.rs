@@ -1,0 +1,208 @@
+//! Predicted reservations: rows about which sessions have failed make those that read them queue, and cause no error.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use heddledb::{Error, Session, key};
+
+use crate::rig::{Rig, under_every_protocol, value};
+
+/// Reads an item by key, as a future.
+fn reading<'s>(
+    rig: &'s Rig,
+    session: &'s mut Session,
+    id: i64,
+) -> impl Future<Output = heddledb::Result<Option<i64>>> + 's {
+    session.run_async(move |tx| value(tx, &rig.items, id))
+}
+
+/// Polls a future until it is ready, or until its session waits for a row.
+fn polled<F: Future>(rig: &Rig, mut future: Pin<&mut F>) -> Option<F::Output> {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Some(output);
+        }
+        if rig.db.hot_records().iter().any(|row| row.waiting_sessions > 0) {
+            return None;
+        }
+        // It waits for its snapshot.
+        thread::yield_now();
+    }
+}
+
+/// Has a session read an item and save it.
+fn save_after_reading(rig: &Rig, session: &mut Session, id: i64) -> heddledb::Result<()> {
+    let before = rig.read(session, id)?.unwrap_or(0);
+    rig.write(session, id, before + 1)?;
+    session.commit()
+}
+
+/// Two sessions read an item, and both write it: the second one fails.
+fn conflict(rig: &Rig, id: i64) {
+    let [mut first, mut second] = [rig.begin(), rig.begin()];
+    let before = rig.read(&mut second, id).expect("a read").unwrap_or(0);
+    save_after_reading(rig, &mut first, id).expect("it is the first");
+    let saved = rig.write(&mut second, id, before + 1).and_then(|()| second.commit());
+    assert_eq!(saved, Err(Error::Conflict), "{}", rig.protocol);
+}
+
+fn is_predicted(rig: &Rig) -> bool {
+    rig.db.hot_records().iter().any(|row| row.is_predicted)
+}
+
+#[test]
+fn a_session_that_reads_a_row_of_a_conflict_waits_for_the_one_that_has_read_it() {
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        let hot = &rig.db.hot_records()[0];
+        assert_eq!((hot.write_conflicts, hot.is_predicted, hot.waiting_sessions), (1, true, 0));
+        let [mut first, mut second, mut other] = [rig.begin(), rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut first, 1), Ok(Some(11)));
+        assert_eq!(rig.read(&mut other, 2), Ok(Some(20)), "no prediction is about this one");
+        {
+            let mut waiting = pin!(reading(rig, &mut second, 1));
+            assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+            assert_eq!(rig.db.hot_records()[0].waiting_sessions, 1);
+            rig.write(&mut first, 1, 12).expect("it has reserved it");
+            first.commit().expect("nothing has changed");
+            assert_eq!(polled(rig, waiting), Some(Ok(Some(12))), "{}", rig.protocol);
+        }
+        rig.write(&mut second, 1, 13).expect("it has reserved it");
+        second.commit().expect("nothing has changed");
+        assert_eq!(rig.value(1), Some(13), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn sessions_that_read_a_row_and_then_write_it_succeed_each_at_the_first_attempt() {
+    const SESSIONS: i64 = 8;
+    const EACH: i64 = 25;
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        let barrier = std::sync::Barrier::new(SESSIONS as usize);
+        let failed: usize = thread::scope(|scope| {
+            let work = || {
+                let mut session = rig.db.session().expect("a session");
+                barrier.wait();
+                let mut failed = 0;
+                for _ in 0..EACH {
+                    session.begin().expect("a transaction");
+                    while let Err(error) = save_after_reading(rig, &mut session, 1) {
+                        assert_eq!(error, Error::Conflict);
+                        failed += 1;
+                        let _ = session.rollback();
+                        session.begin().expect("a transaction");
+                    }
+                }
+                failed
+            };
+            let threads: Vec<_> = (0..SESSIONS).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        assert_eq!(rig.value(1), Some(11 + SESSIONS * EACH), "{}", rig.protocol);
+        assert_eq!(failed, 0, "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn what_only_reads_does_not_wait_if_it_says_so_and_else_the_row_is_forgotten() {
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        let mut holder = rig.begin();
+        assert_eq!(rig.read(&mut holder, 1), Ok(Some(11)));
+        let mut alone = rig.db.session().expect("a session");
+        assert_eq!(rig.read(&mut alone, 1), Ok(Some(11)), "an autocommit access");
+        let mut reader = rig.begin();
+        reader.set_read_only(true);
+        assert_eq!(rig.read(&mut reader, 1), Ok(Some(11)), "{}", rig.protocol);
+        assert_eq!(rig.scan(&mut rig.begin(), heddledb::Range::all()).map(|rows| rows.len()), Ok(4));
+        assert_eq!(rig.value(1), Some(11), "a closure");
+        holder.commit().expect("it has only read");
+        for _ in 0..8 {
+            let mut reader = rig.begin();
+            assert_eq!(rig.read(&mut reader, 1), Ok(Some(11)));
+            reader.commit().expect("it has only read");
+        }
+        assert!(!is_predicted(rig), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn a_statement_that_writes_or_reserves_ignores_predicted_reservations() {
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        let mut holder = rig.begin();
+        assert_eq!(rig.read(&mut holder, 1), Ok(Some(11)));
+        let mut asks = rig.begin();
+        asks.set_wait_timeout(Some(Duration::from_millis(1))).expect("a timer");
+        assert_eq!(asks.run(|tx| tx.try_reserve(&rig.items, key![1])), Ok(true), "{}", rig.protocol);
+        asks.commit().expect("it has written nothing");
+        asks.begin().expect("a transaction");
+        asks.run(|tx| tx.get_for_update(&rig.items, key![1]).map(drop)).expect("it does not wait");
+        rig.write(&mut asks, 1, 50).expect("it has reserved it");
+        asks.commit().expect("nothing has changed");
+        rig.set(1, 60);
+        assert_eq!(rig.write(&mut holder, 1, 12).and_then(|()| holder.commit()), Err(Error::Conflict));
+        assert_eq!(rig.value(1), Some(60), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn sessions_that_hold_rows_do_not_wait_for_each_other_and_none_is_a_deadlock_victim() {
+    under_every_protocol(|rig| {
+        [1, 2].into_iter().for_each(|id| conflict(rig, id));
+        let [mut first, mut second] = [rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut first, 1), Ok(Some(11)));
+        assert_eq!(rig.read(&mut second, 2), Ok(Some(21)));
+        assert_eq!(rig.read(&mut first, 2), Ok(Some(21)), "{}", rig.protocol);
+        assert_eq!(rig.read(&mut second, 1), Ok(Some(11)), "{}", rig.protocol);
+        rig.write(&mut first, 1, 0).expect("nothing has changed");
+        first.commit().expect("nothing has changed");
+        second.commit().expect("it has only read");
+        // One that has reserved a row for update waits for no predicted reservation.
+        let [mut first, mut second] = [rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut first, 1), Ok(Some(0)));
+        second.run(|tx| tx.get_for_update(&rig.items, key![2]).map(drop)).expect("it is free");
+        assert_eq!(rig.read(&mut second, 1), Ok(Some(0)), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn a_wait_for_a_predicted_reservation_times_out_without_an_error() {
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        let [mut holder, mut impatient] = [rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut holder, 1), Ok(Some(11)));
+        impatient.set_wait_timeout(Some(Duration::from_millis(20))).expect("a timer");
+        assert_eq!(rig.read(&mut impatient, 1), Ok(Some(11)), "{}", rig.protocol);
+        rig.write(&mut impatient, 1, 12).expect("nothing has changed");
+        impatient.commit().expect("nothing has changed");
+        assert_eq!(rig.write(&mut holder, 1, 12).and_then(|()| holder.commit()), Err(Error::Conflict));
+    });
+}
+
+#[test]
+fn a_wait_for_a_predicted_reservation_can_be_canceled_and_dropped() {
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        let [mut holder, mut dropped, mut canceled] = [rig.begin(), rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut holder, 1), Ok(Some(11)));
+        assert_eq!(polled(rig, pin!(reading(rig, &mut dropped, 1))), None, "{}", rig.protocol);
+        assert_eq!(dropped.commit(), Err(Error::Canceled), "it was abandoned midway");
+        let canceler = canceled.canceler();
+        {
+            let mut waiting = pin!(reading(rig, &mut canceled, 1));
+            assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+            canceler.cancel();
+            assert_eq!(polled(rig, waiting), Some(Err(Error::Canceled)));
+        }
+        holder.rollback().expect("it is open");
+        assert_eq!(rig.db.hot_records()[0].waiting_sessions, 0);
+        let mut last = rig.begin();
+        assert_eq!(rig.read(&mut last, 1), Ok(Some(11)), "it is free");
+    });
+}
