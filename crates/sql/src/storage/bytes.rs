@@ -95,7 +95,9 @@ fn write_jsonb(value: &Jsonb, into: &mut Vec<u8>) {
         Jsonb::String(value) => put_bytes(3, value.as_bytes(), into),
         Jsonb::Array(values) => {
             put_long(4, values.len() as i64, into);
-            values.iter().for_each(|value| write_jsonb(value, into));
+            for value in values {
+                write_jsonb(value, into);
+            }
         }
         Jsonb::Object(members) => {
             put_long(5, members.len() as i64, into);
@@ -202,8 +204,6 @@ fn read_jsonb(bytes: &mut &[u8]) -> Option<Jsonb> {
         _ => return None,
     })
 }
-
-// Loops instead of iterators: each adapter would lie on the stack once for each level of the document.
 
 fn read_elements(bytes: &mut &[u8]) -> Option<Vec<Jsonb>> {
     let mut values = Vec::new();

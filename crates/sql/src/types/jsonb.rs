@@ -3,7 +3,7 @@
 //! Invariants: the members of an object are sorted by the length of their keys and then by bytes, each key once (the
 //! last one written wins), which is PostgreSQL's order of output; numbers are `numeric`s without NaN and infinities.
 //! No value of SQL nests deeper than [`DEPTH_MAX`], whether it was read or composed: trees are copied, compared and dropped
-//! recursively.
+//! recursively. What recurs over them loops instead of using adapters of iterators, each of which lies on the stack once a level.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -107,25 +107,45 @@ impl Jsonb {
 
     /// Whether there are at most this many levels below the root.
     pub fn has_at_most_levels(&self, levels: usize) -> bool {
-        let fits = |part: &Jsonb| levels > 0 && part.has_at_most_levels(levels - 1);
         match self {
-            Jsonb::Array(values) => values.iter().all(fits),
-            Jsonb::Object(members) => members.iter().all(|(_, value)| fits(value)),
+            Jsonb::Array(values) => {
+                for value in values {
+                    if levels == 0 || !value.has_at_most_levels(levels - 1) {
+                        return false;
+                    }
+                }
+                true
+            }
+            Jsonb::Object(members) => {
+                for (_, value) in &members.0 {
+                    if levels == 0 || !value.has_at_most_levels(levels - 1) {
+                        return false;
+                    }
+                }
+                true
+            }
             _ => true,
         }
     }
 
     /// About how many bytes the tree occupies.
     pub fn heap_size(&self) -> usize {
-        let inside = match self {
-            Jsonb::String(text) => text.len() + 16,
-            Jsonb::Array(values) => values.iter().map(Jsonb::heap_size).sum(),
-            Jsonb::Object(members) => {
-                members.iter().map(|(key, value)| 32 + key.len() + value.heap_size()).sum()
+        let mut bytes = size_of::<Jsonb>();
+        match self {
+            Jsonb::String(text) => bytes += text.len() + 16,
+            Jsonb::Array(values) => {
+                for value in values {
+                    bytes += value.heap_size();
+                }
             }
-            _ => 0,
-        };
-        size_of::<Jsonb>() + inside
+            Jsonb::Object(members) => {
+                for (key, value) in &members.0 {
+                    bytes += 32 + key.len() + value.heap_size();
+                }
+            }
+            _ => {}
+        }
+        bytes
     }
 
     fn rank(&self) -> u8 {
@@ -145,58 +165,55 @@ impl Jsonb {
 impl Ord for Jsonb {
     fn cmp(&self, other: &Jsonb) -> Ordering {
         match (self, other) {
-            (Jsonb::Array(left), Jsonb::Array(right)) => left
-                .len()
-                .cmp(&right.len())
-                .then_with(|| left.iter().map(nested).cmp(right.iter().map(nested))),
+            (Jsonb::Array(left), Jsonb::Array(right)) => compare_arrays(left, right),
             (Jsonb::Array(left), _) if left.is_empty() => Ordering::Less,
             (_, Jsonb::Array(right)) if right.is_empty() => Ordering::Greater,
-            (left, right) => nested(left).cmp(&nested(right)),
+            (left, right) => compare_nested(left, right),
         }
     }
 }
 
-/// A value inside of a document, where the empty array has its ordinary place.
-#[derive(PartialEq, Eq)]
-struct Nested<'a>(&'a Jsonb);
-
-fn nested(value: &Jsonb) -> Nested<'_> {
-    Nested(value)
+/// The order inside of a document, where the empty array has its ordinary place.
+fn compare_nested(left: &Jsonb, right: &Jsonb) -> Ordering {
+    match (left, right) {
+        (Jsonb::Bool(left), Jsonb::Bool(right)) => left.cmp(right),
+        (Jsonb::Number(left), Jsonb::Number(right)) => left.cmp(right),
+        (Jsonb::String(left), Jsonb::String(right)) => left.cmp(right),
+        (Jsonb::Array(left), Jsonb::Array(right)) => compare_arrays(left, right),
+        (Jsonb::Object(left), Jsonb::Object(right)) => compare_objects(left, right),
+        (left, right) => left.rank().cmp(&right.rank()),
+    }
 }
 
-impl Ord for Nested<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self.0, other.0) {
-            (Jsonb::Bool(left), Jsonb::Bool(right)) => left.cmp(right),
-            (Jsonb::Number(left), Jsonb::Number(right)) => left.cmp(right),
-            (Jsonb::String(left), Jsonb::String(right)) => left.cmp(right),
-            (Jsonb::Array(left), Jsonb::Array(right)) => left
-                .len()
-                .cmp(&right.len())
-                .then_with(|| left.iter().map(nested).cmp(right.iter().map(nested))),
-            (Jsonb::Object(left), Jsonb::Object(right)) => compare_objects(left, right),
-            (left, right) => left.rank().cmp(&right.rank()),
+fn compare_arrays(left: &[Jsonb], right: &[Jsonb]) -> Ordering {
+    if left.len() != right.len() {
+        return left.len().cmp(&right.len());
+    }
+    for (left, right) in left.iter().zip(right) {
+        let order = compare_nested(left, right);
+        if order.is_ne() {
+            return order;
         }
     }
+    Ordering::Equal
 }
 
 /// As PostgreSQL walks them: number of members, then key, value, key, value.
 fn compare_objects(left: &Members, right: &Members) -> Ordering {
-    left.len().cmp(&right.len()).then_with(|| {
-        let pairs = left.iter().zip(right.iter());
-        pairs
-            .map(|((key, value), (other_key, other))| {
-                key.cmp(other_key).then_with(|| nested(value).cmp(&nested(other)))
-            })
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
-    })
-}
-
-impl PartialOrd for Nested<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+    if left.len() != right.len() {
+        return left.len().cmp(&right.len());
     }
+    for ((key, value), (other_key, other)) in left.0.iter().zip(&right.0) {
+        let order = key.cmp(other_key);
+        if order.is_ne() {
+            return order;
+        }
+        let order = compare_nested(value, other);
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
 }
 
 impl PartialOrd for Jsonb {

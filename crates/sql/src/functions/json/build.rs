@@ -192,11 +192,21 @@ fn jsonb_object(pairs: Vec<(String, Option<String>)>) -> Value {
 
 fn without_nulls(value: &Jsonb) -> Jsonb {
     match value {
-        Jsonb::Array(values) => Jsonb::Array(values.iter().map(without_nulls).collect()),
+        Jsonb::Array(values) => {
+            let mut kept = Vec::with_capacity(values.len());
+            for value in values {
+                kept.push(without_nulls(value));
+            }
+            Jsonb::Array(kept)
+        }
         Jsonb::Object(members) => {
-            let kept = members.iter().filter(|(_, value)| !matches!(value, Jsonb::Null));
-            let pairs = kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect();
-            Jsonb::Object(Members::from_pairs(pairs))
+            let mut kept = Vec::new();
+            for (key, value) in members.iter() {
+                if !matches!(value, Jsonb::Null) {
+                    kept.push((key.clone(), without_nulls(value)));
+                }
+            }
+            Jsonb::Object(Members::from_pairs(kept))
         }
         scalar => scalar.clone(),
     }
