@@ -9,6 +9,7 @@ use super::paths::{array_index, invalid};
 use super::raw;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::stack;
 use crate::types::Value;
 use crate::types::array::subscript_error;
 use crate::types::jsonb::{Jsonb, Members};
@@ -328,7 +329,8 @@ fn change_at(value: &Jsonb, path: &[Value], depth: usize, new: &Jsonb, change: C
             let mut members = members.clone();
             match (members.get(step).cloned(), is_last) {
                 (Some(found), false) => {
-                    members.insert(step.into(), change_at(&found, path, depth + 1, new, change)?)
+                    let changed = stack::grow(|| change_at(&found, path, depth + 1, new, change))?;
+                    members.insert(step.into(), changed)
                 }
                 (Some(_), true) => match change {
                     Change::Delete => {
@@ -371,7 +373,7 @@ fn change_element(
     match (is_inside, is_last) {
         (true, false) => {
             let at = index as usize;
-            values[at] = change_at(&values[at], path, depth + 1, new, change)?;
+            values[at] = stack::grow(|| change_at(&values[at], path, depth + 1, new, change))?;
         }
         (true, true) => {
             let at = index as usize;
