@@ -4,11 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::storage::definition::{ColumnDefinition, ForeignKey, Identity, IdentitySequence, TableDefinition};
+use crate::storage::definition::{
+    ColumnDefinition, ForeignKey, Identity, IdentitySequence, PrimaryIndex, TableDefinition,
+};
 use crate::types::{DataType, Value, assignment};
 
 /// Makes a column's new value from its old one.
 type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
+/// Gives the next row's number.
+type NextNumber = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// Changes of one table that take effect together, in the order in which they are named.
 #[derive(Clone, Default)]
@@ -27,6 +31,7 @@ enum Step {
     SetNotNull(String, bool),
     SetType(String, DataType, Option<Convert>),
     PrimaryKey(Vec<String>),
+    NumberedKey(String, NextNumber),
     AddIndex(String, Vec<String>, bool),
     DropIndex(String),
     RenameIndex(String, String),
@@ -112,6 +117,16 @@ impl TableChange {
     /// Gives the table another primary key; existing rows must differ in it.
     pub fn primary_key<'a>(self, columns: impl IntoIterator<Item = &'a str>) -> TableChange {
         self.step(Step::PrimaryKey(owned(columns)))
+    }
+
+    /// Puts a 64-bit integer column in front of the others and makes it the primary key, which is ordered. `number` gives each existing row
+    /// its value there, a different one at each call.
+    pub fn numbered_key(
+        self,
+        name: impl Into<String>,
+        number: impl Fn() -> i64 + Send + Sync + 'static,
+    ) -> TableChange {
+        self.step(Step::NumberedKey(name.into(), Arc::new(number)))
     }
 
     /// Adds a secondary index, in which rows may share values.
@@ -206,6 +221,20 @@ enum Source {
     Converted(usize, Option<Convert>),
     /// This value, for every row.
     New(Value),
+    /// A number for each row.
+    Number(NextNumber),
+}
+
+fn added_column(name: String, data_type: DataType, default: Value) -> ColumnDefinition {
+    ColumnDefinition {
+        name,
+        data_type,
+        not_null: false,
+        default,
+        references: None,
+        domain: None,
+        identity: None,
+    }
 }
 
 /// A constraint of a definition, by position.
@@ -237,6 +266,7 @@ impl Changed {
             Step::SetNotNull(name, not_null) => self.set_not_null(&name, not_null)?,
             Step::SetType(name, data_type, convert) => self.set_type(&name, data_type, convert)?,
             Step::PrimaryKey(columns) => self.set_key(&columns)?,
+            Step::NumberedKey(name, number) => self.number_rows(name, number),
             Step::AddIndex(name, columns, unique) => {
                 let columns = columns.iter().map(String::as_str);
                 let definition = std::mem::replace(&mut self.definition, TableDefinition::new(""));
@@ -356,15 +386,7 @@ impl Changed {
 
     fn add_column(&mut self, name: String, data_type: DataType, default: Value) {
         self.sources.push(Source::New(default.clone()));
-        self.definition.columns.push(ColumnDefinition {
-            name,
-            data_type,
-            not_null: false,
-            default,
-            references: None,
-            domain: None,
-            identity: None,
-        });
+        self.definition.columns.push(added_column(name, data_type, default));
     }
 
     fn drop_column(&mut self, name: &str) -> Result<()> {
@@ -430,6 +452,16 @@ impl Changed {
         Ok(())
     }
 
+    fn number_rows(&mut self, name: String, number: NextNumber) {
+        self.sources.insert(0, Source::Number(number));
+        let definition = &mut self.definition;
+        let column = ColumnDefinition { not_null: true, ..added_column(name, DataType::Int64, Value::Null) };
+        definition.columns.insert(0, column);
+        definition.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(|at| *at += 1);
+        (definition.key, definition.routing) = (vec![0], Vec::new());
+        definition.primary_index = PrimaryIndex::Ordered;
+    }
+
     /// Notes what the rows have in the columns that are added, in the form in which these hold it.
     fn note_added(&mut self) -> Result<()> {
         for (source, column) in self.sources.iter().zip(&self.definition.columns) {
@@ -457,7 +489,7 @@ impl Changed {
         let keeps = |(at, source): (usize, &Source)| match source {
             Source::Old(from) => *from == at,
             Source::New(_) => at >= columns && new.columns[at].identity.is_none() && !self.refers_at_once(at),
-            Source::Converted(..) => false,
+            Source::Converted(..) | Source::Number(_) => false,
         };
         self.sources.len() >= columns
             && self.sources[..columns].iter().all(|source| matches!(source, Source::Old(_)))
@@ -486,6 +518,7 @@ impl Changed {
         match source {
             Source::Old(from) => Ok(old[*from].clone()),
             Source::New(value) => Ok(value.clone()),
+            Source::Number(next) => Ok(Value::Int(next())),
             Source::Converted(from, _) if old[*from].is_null() => Ok(Value::Null),
             Source::Converted(from, Some(convert)) => convert(old[*from].clone()),
             Source::Converted(from, None) => {

@@ -3,7 +3,8 @@
 #[path = "support/tables.rs"]
 mod tables;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use heddledb::testing::SimulatedDisk;
@@ -205,6 +206,39 @@ fn not_null_and_keys_are_checked_against_the_rows_that_there_are() {
 }
 
 /// A procedure that adds one to a row.
+#[test]
+fn rows_get_numbers_for_a_key() {
+    everywhere(
+        |db| {
+            let table = filled(db, "a");
+            let next = AtomicI64::new(100);
+            let number = move || next.fetch_add(1, Ordering::Relaxed);
+            let change =
+                TableChange::new().numbered_key("number", number).add_column("x", DataType::Int64, 7);
+            db.change_table("a", change).expect("changed");
+            db.run(|tx| tx.insert(&table, row![1, 5, "name 2", 50, 8])).expect("5 is there twice");
+            let refused = db.run(|tx| tx.insert(&table, row![1, 6, "name 3", 60, 8]));
+            assert!(matches!(refused, Err(Error::DuplicateKey { .. })), "{refused:?}");
+        },
+        |db| {
+            let table = db.table("a").expect("it is there");
+            assert_eq!(table.definition().key(), [0]);
+            assert_eq!(by_index(db, &table, "by_name", "name 2"), Ok(vec![5, 4, 5]));
+            let rows = rows(db, &table);
+            let numbers: BTreeSet<i64> = rows.iter().filter_map(|row| row[0].as_int()).collect();
+            assert_eq!(
+                numbers.into_iter().collect::<Vec<_>>(),
+                [&[1][..], &(100..110).collect::<Vec<_>>()].concat()
+            );
+            assert_eq!(
+                rows[0][1..],
+                [Value::Int(5), Value::Text("name 2".into()), Value::Int(50), Value::Int(8)]
+            );
+            assert_eq!(rows[1][4], Value::Int(7));
+        },
+    );
+}
+
 fn counting(db: &Database, table: &Table) -> Procedure {
     let action = Action::write(table)
         .key(|args, key| key.push(args.int(0)?))

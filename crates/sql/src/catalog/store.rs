@@ -29,7 +29,7 @@ const OBJECTS: &str = "sql.object";
 pub(crate) const TEMPORARY: &str = "pg_temp_";
 
 /// The name of the hidden key's column.
-const HIDDEN_KEY: &str = "#row";
+pub(crate) const HIDDEN_KEY: &str = "#row";
 
 /// A definition as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -263,11 +263,12 @@ impl Connection {
             }
             return self.column_of(table, name).map(|_| ());
         };
-        if table.key.contains(&position) {
-            return Err(SqlError::unsupported("dropping a column of the primary key is not supported"));
-        }
         self.refuse_views(table, name)?;
-        let table = &self.without_indexes_on(table, name)?;
+        if table.key.contains(&position) {
+            let key = table.key_name.clone().unwrap_or_default();
+            self.drop_primary_key(table, &key, cascade)?;
+        }
+        let table = &self.without_indexes_on(&self.current(table.oid)?, name)?;
         let catalog = self.catalog_to_change();
         let referencing = catalog.tables().filter(|other| other.oid != table.oid);
         for other in referencing {
@@ -518,25 +519,12 @@ impl Connection {
         cascade: bool,
     ) -> Result<()> {
         if table.key_name.as_deref() == Some(name) {
-            return Err(SqlError::unsupported("dropping a primary key is not supported")
-                .with_hint("Create a new table without it, and copy the rows."));
+            return self.drop_primary_key(table, name, cascade);
         }
         if let Some(index) = table.indexes.iter().find(|index| index.constraint && index.name == name) {
             let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
-            let catalog = self.catalog_to_change();
-            let depends = catalog.tables().find(|other| {
-                other.foreign_keys.iter().any(|key| key.table == table.oid && key.references == columns)
-            });
-            if let (Some(other), false) = (depends, cascade) {
-                let message = format!(
-                    "cannot drop constraint {name} on table {} because other objects depend on it",
-                    table.name
-                );
-                let detail = format!("a foreign key of table {} depends on index {name}", other.name);
-                return Err(
-                    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail)
-                );
-            }
+            self.release_key(table, (name, &columns), cascade)?;
+            let table = &self.current(table.oid)?;
             self.change_engine(table, TableChange::new().drop_index(name), name)?;
             return self.redefine(table, |table| table.indexes.retain(|index| index.name != name));
         }

@@ -64,6 +64,7 @@ fn kind_name(kind: ObjectKind) -> &'static str {
         ObjectKind::Sequence => "sequence",
         ObjectKind::Schema => "schema",
         ObjectKind::Domain | ObjectKind::Type => "type",
+        ObjectKind::Extension => "extension",
         _ => "object",
     }
 }
@@ -77,6 +78,7 @@ fn tag(kind: ObjectKind) -> &'static str {
         ObjectKind::Sequence => "DROP SEQUENCE",
         ObjectKind::Schema => "DROP SCHEMA",
         ObjectKind::Domain => "DROP DOMAIN",
+        ObjectKind::Extension => "DROP EXTENSION",
         _ => "DROP TYPE",
     }
 }
@@ -150,6 +152,10 @@ impl Connection {
             ObjectKind::Type | ObjectKind::Domain => {
                 Ok(catalog.find_type(name.schema(), name.last(), &path).map(|ty| Dropped::Type(ty.oid())))
             }
+            ObjectKind::Extension if name.last() == "plpgsql" => {
+                Err(SqlError::unsupported("the language plpgsql cannot be dropped"))
+            }
+            ObjectKind::Extension => Ok(None),
             _ => {
                 let Some(relation) = catalog.find(name.schema(), name.last(), &path) else { return Ok(None) };
                 let wanted = kind_name(kind);
@@ -428,7 +434,9 @@ fn needed_by_constraint(index: &str, table: &str) -> SqlError {
 fn missing(kind: ObjectKind, name: &ObjectName) -> SqlError {
     let state = match kind {
         ObjectKind::Schema => SqlState::INVALID_SCHEMA_NAME,
-        ObjectKind::Type | ObjectKind::Domain | ObjectKind::Index => SqlState::UNDEFINED_OBJECT,
+        ObjectKind::Type | ObjectKind::Domain | ObjectKind::Index | ObjectKind::Extension => {
+            SqlState::UNDEFINED_OBJECT
+        }
         _ => SqlState::UNDEFINED_TABLE,
     };
     SqlError::new(state, format!("{} \"{}\" does not exist", kind_name(kind), called(kind, name)))

@@ -1,4 +1,4 @@
-//! Primary keys and unique constraints that ALTER TABLE adds.
+//! Primary keys and unique constraints that ALTER TABLE adds, and primary keys that it drops.
 //!
 //! # Invariants
 //! - A table with a primary key lies under it in the engine; one with a deferrable primary key, or with none, under a hidden
@@ -8,10 +8,14 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
-use crate::catalog::{Deferral, Index, IndexColumn, Table};
+use crate::catalog::store::HIDDEN_KEY;
+use crate::catalog::{Deferral, ForeignKey, Index, IndexColumn, Table};
 use crate::ddl::alter_table::qualified;
 use crate::ddl::create_table::{check_key_column, free_name};
+use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::quote_identifier;
+use crate::run::next_row_number;
 use crate::session::Connection;
 
 /// What a unique constraint says beside its columns.
@@ -138,4 +142,68 @@ impl Connection {
             (table.key, table.key_name, table.key_oid) = (key, Some(name), Some(oid));
         })
     }
+
+    /// Drops the primary key: the rows are copied under a hidden one.
+    pub(super) fn drop_primary_key(&mut self, table: &Arc<Table>, name: &str, cascade: bool) -> Result<()> {
+        self.release_key(table, (name, &table.key), cascade)?;
+        self.change_engine(table, TableChange::new().numbered_key(HIDDEN_KEY, next_row_number), name)?;
+        self.redefine(&*self.current(table.oid)?, |table| {
+            table.columns.iter_mut().for_each(|column| column.engine += 1);
+            table.key_comments.retain(|(of, _)| Some(*of) != table.key_oid);
+            (table.key, table.key_name, table.key_oid) = (Vec::new(), None, None);
+        })?;
+        self.check_groupings(table, name)
+    }
+
+    /// An error if a view needs the key: it names columns that GROUP BY does not, but that the key decides.
+    fn check_groupings(&mut self, table: &Table, key: &str) -> Result<()> {
+        let catalog = self.current_catalog();
+        for view in catalog.views().filter(|view| names_relation(view, &table.schema, &table.name)) {
+            let (schema, name) = (quote_identifier(&view.schema), quote_identifier(&view.name));
+            let text = format!("select from {schema}.{name}");
+            let queries = crate::parse::parse(&text)?;
+            let is_broken = |error: SqlError| error.state() == SqlState::GROUPING_ERROR;
+            if queries
+                .iter()
+                .any(|query| self.plan_for_columns(&query.statement, &text).is_err_and(is_broken))
+            {
+                let detail = format!("view {name} depends on constraint {key} on table {}", table.name);
+                return Err(needed(table, key, detail).with_hint("Drop the view first, and create it again."));
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the foreign keys that refer to a key which is to be dropped, with CASCADE.
+    ///
+    /// # Errors
+    /// 2BP01: there are some, and CASCADE was not said.
+    pub(super) fn release_key(
+        &mut self,
+        table: &Table,
+        (name, columns): (&str, &[usize]),
+        cascade: bool,
+    ) -> Result<()> {
+        let same =
+            |other: &[usize]| other.len() == columns.len() && other.iter().all(|it| columns.contains(it));
+        let refers = |key: &ForeignKey| key.table == table.oid && same(&key.references);
+        let catalog = self.current_catalog();
+        for other in catalog.tables().filter(|other| other.foreign_keys.iter().any(refers)) {
+            if !cascade {
+                let key = other.foreign_keys.iter().find(|key| refers(key)).map_or("", |key| &key.name);
+                let detail = format!("constraint {key} on table {} depends on index {name}", other.name);
+                let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+                return Err(needed(table, name, detail).with_hint(hint));
+            }
+            let other = self.current(other.oid)?;
+            self.redefine(&other, |other| other.foreign_keys.retain(|key| !refers(key)))?;
+        }
+        Ok(())
+    }
+}
+
+fn needed(table: &Table, name: &str, detail: String) -> SqlError {
+    let message =
+        format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail)
 }

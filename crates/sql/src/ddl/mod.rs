@@ -56,7 +56,7 @@ use crate::bind::{BindContext, Binder};
 use crate::catalog::rights::{CREATE, USAGE};
 use crate::catalog::rules::EVALUATOR;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Relation, no_relation, no_schema};
+use crate::catalog::{Catalog, Relation, no_relation, no_schema, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectName, Query, QueryBodySyntax, Statement};
 use crate::session::{Connection, Severity};
@@ -173,8 +173,13 @@ impl Connection {
             self.check_schema(schema, USAGE)?;
         }
         let path = self.environment().path();
-        let found = self.environment().catalog.find(name.schema(), name.last(), &path);
-        found.cloned().ok_or_else(|| match name.schema() {
+        let catalog = &self.environment().catalog;
+        catalog.find(name.schema(), name.last(), &path).cloned().ok_or_else(|| match name.schema() {
+            _ if system::find(catalog, name.schema(), name.last(), &path).is_some() => {
+                let message = format!("permission denied: \"{}\" is a system catalog", name.last());
+                SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+            }
+            Some(system::PG_CATALOG | system::INFORMATION_SCHEMA) => no_relation(&name.to_string()),
             Some(schema) if schema != "pg_temp" && self.environment().catalog.schema(schema).is_none() => {
                 no_schema(schema)
             }

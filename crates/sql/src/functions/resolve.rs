@@ -450,11 +450,20 @@ fn takes_jsonpath(name: &str) -> bool {
     rest.is_some_and(|rest| names.contains(&rest))
 }
 
+/// The functions of PostgreSQL that read and write large objects.
+fn is_of_large_objects(name: &str) -> bool {
+    name.starts_with("lo_") || matches!(name, "loread" | "lowrite")
+}
+
 /// `function f(integer) does not exist` (42883); 0A000 for one that PostgreSQL has, and that is refused.
 pub fn no_function(name: &str, arguments: &[Type]) -> SqlError {
     if takes_jsonpath(name) {
         return SqlError::unsupported(format!("function {name} is not supported"))
             .with_hint(INSTEAD_OF_JSONPATH);
+    }
+    if is_of_large_objects(name) {
+        return SqlError::unsupported("large objects are not supported")
+            .with_hint("Use a column of type bytea.");
     }
     let message = format!("function {} does not exist", call_text(name, arguments));
     let hint =

@@ -54,10 +54,7 @@ impl Parser<'_> {
     fn create_unsupported(&mut self, at: u32) -> Result<Statement> {
         const KINDS: &[(&str, Option<&str>)] = &[
             ("rule", None),
-            (
-                "extension",
-                Some("The functions of common extensions, such as gen_random_uuid(), are built in."),
-            ),
+            ("extension", None),
             ("policy", None),
             (
                 "database",
@@ -88,7 +85,9 @@ impl Parser<'_> {
         self.advance();
         // Scripts of Rails and dumps begin with it, and the language is there.
         let is_accepted = *kind == "extension" && self.accept_words(&["if", "not", "exists"]);
-        let is_there = *kind == "extension" && self.name().is_ok_and(|name| name.text == "plpgsql");
+        let extension = (*kind == "extension").then(|| self.name()).transpose()?.map(|name| name.text);
+        let is_there = extension.as_deref() == Some("plpgsql");
+        let hint = extension.map_or(*hint, |name| instead_of_extension(&name));
         self.skip_statement();
         if is_there && is_accepted {
             return Ok(Statement::NoEffect { tag: "CREATE EXTENSION" });
@@ -97,7 +96,7 @@ impl Parser<'_> {
             let message = "extension \"plpgsql\" already exists";
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
-        Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint: *hint, at })
+        Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint, at })
     }
 
     fn create_view(
@@ -345,8 +344,8 @@ impl Parser<'_> {
             () if self.accept("procedure") => ObjectKind::Procedure,
             () if self.accept("routine") => ObjectKind::Routine,
             () if self.accept("trigger") => ObjectKind::Trigger,
+            () if self.accept("extension") => ObjectKind::Extension,
             () if self.is_one_of(&[
-                "extension",
                 "rule",
                 "policy",
                 "aggregate",
@@ -416,7 +415,12 @@ impl Parser<'_> {
             return Ok(Statement::Role(Box::new(RoleStatement::Comment { name, text })));
         }
         let kind = self.object_kind()?;
-        if kind == ObjectKind::Other {
+        if kind == ObjectKind::Extension && self.is_word(0, "plpgsql") {
+            // Dumps of earlier versions of PostgreSQL say what the language is.
+            self.skip_statement();
+            return Ok(Statement::NoEffect { tag: "COMMENT" });
+        }
+        if matches!(kind, ObjectKind::Other | ObjectKind::Extension) {
             self.skip_statement();
             return Ok(Statement::Unsupported {
                 what: "COMMENT on such an object".to_string(),
@@ -606,4 +610,16 @@ impl Parser<'_> {
         }
         Err(self.refused(&format!("{tag} of this kind is not supported")))
     }
+}
+
+/// What there is instead of an extension of PostgreSQL.
+fn instead_of_extension(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "uuid-ossp" => "uuid_generate_v4() and gen_random_uuid() are built in.",
+        "pgcrypto" => "gen_random_uuid(), md5() and sha224() to sha512() are built in.",
+        "citext" => "Use text, and a unique index on lower(column).",
+        "hstore" => "Use jsonb.",
+        "pg_stat_statements" => "The view pg_stat_statements is built in.",
+        _ => "The functions of common extensions, such as gen_random_uuid(), are built in.",
+    })
 }

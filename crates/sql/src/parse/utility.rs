@@ -1,6 +1,6 @@
 //! Settings, prepared statements, cursors, COPY, EXPLAIN, maintenance, notifications.
 
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
@@ -415,6 +415,10 @@ impl Parser<'_> {
             tables = self.list(|parser| {
                 let name = parser.object_name()?;
                 if parser.is_mark(0, "(") {
+                    if !analyze {
+                        let message = "ANALYZE option must be specified when a column list is provided";
+                        return Err(SqlError::unsupported(message));
+                    }
                     parser.names_in_parentheses()?;
                 }
                 Ok(name)

@@ -44,7 +44,7 @@ use crate::run::write::{Postponed, Written};
 use crate::types::{Environment, PlainEnvironment, Value};
 
 pub(crate) use spill::KeptRows;
-pub(crate) use write::commute;
+pub(crate) use write::{commute, next_row_number};
 
 /// The execution state of one statement (PostgreSQL's `EState`).
 pub(crate) struct Run<'e> {

@@ -369,6 +369,7 @@ pub(crate) enum ObjectKind {
     Procedure,
     /// DROP ROUTINE: a function or a procedure.
     Routine,
+    Extension,
     Other,
 }
 

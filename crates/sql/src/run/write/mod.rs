@@ -44,6 +44,7 @@ pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use merge::merge;
 pub(crate) use postponed::Postponed;
+pub(crate) use row_number::next as next_row_number;
 pub(crate) use update::{commute, update};
 
 /// What a statement has done.

@@ -14,7 +14,7 @@ const IN_MICROSECOND: u64 = 1 << 9;
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// The next number.
-pub(super) fn next() -> i64 {
+pub(crate) fn next() -> i64 {
     let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
     let now = micros.saturating_mul(IN_MICROSECOND);
     // Relaxed: only that no two callers get the same number matters, and an atomic exchange gives that.
