@@ -225,7 +225,7 @@ fn rows_get_numbers_for_a_key() {
             assert_eq!(table.definition().key(), [0]);
             assert_eq!(by_index(db, &table, "by_name", "name 2"), Ok(vec![5, 4, 5]));
             let rows = rows(db, &table);
-            let numbers: BTreeSet<i64> = rows.iter().filter_map(|row| row[0].as_int()).collect();
+            let numbers: BTreeSet<i64> = rows.iter().filter_map(|row| i64::try_from(&row[0]).ok()).collect();
             assert_eq!(
                 numbers.into_iter().collect::<Vec<_>>(),
                 [&[1][..], &(100..110).collect::<Vec<_>>()].concat()

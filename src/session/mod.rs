@@ -16,6 +16,7 @@
 //! What a session changes of the schema is private until its commit (`schema.rs`).
 
 mod control;
+mod exported_snapshot;
 mod load;
 mod predictions;
 mod reservations;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use self::control::Control;
 pub(crate) use self::control::Sessions;
+pub use self::exported_snapshot::ExportedSnapshot;
 pub(crate) use self::predictions::Predicted;
 use self::reservations::{ReservedKey, TransactionId};
 pub(crate) use self::schema::SchemaLock;

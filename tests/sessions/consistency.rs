@@ -348,3 +348,48 @@ fn a_table_that_was_changed_fails_who_has_used_it_and_nobody_else() {
         assert!(matches!(gone, Err(Error::TableDropped { .. })), "{gone:?}");
     });
 }
+
+#[test]
+fn sessions_share_a_snapshot_as_long_as_one_of_them_reads_from_it() {
+    under_every_protocol(|rig| {
+        let mut first = rig.begin();
+        let exported = first.export_snapshot().expect("an open transaction").expect("it has not written");
+        rig.set(1, 11);
+        let mut second = rig.begin();
+        assert_eq!(second.import_snapshot(&exported), Ok(true));
+        first.commit().expect("it has read nothing");
+        drop(exported);
+        rig.set(2, 21);
+        assert_eq!(rig.read(&mut second, 1), Ok(Some(10)), "{}", rig.protocol);
+        assert_eq!(rig.read(&mut second, 2), Ok(Some(20)));
+        second.commit().expect("it has only read");
+        assert_eq!(second.export_snapshot().expect_err("no transaction"), Error::NoTransaction);
+    });
+}
+
+#[test]
+fn a_snapshot_comes_before_the_first_access_and_its_reads_are_validated() {
+    under_every_protocol(|rig| {
+        let mut first = rig.begin();
+        let exported = first.export_snapshot().expect("an open transaction").expect("it has not written");
+        let mut second = rig.begin();
+        assert_eq!(rig.read(&mut second, 1), Ok(Some(10)));
+        assert_eq!(second.import_snapshot(&exported), Ok(false), "it has read");
+        let mut third = rig.begin();
+        rig.write(&mut third, 3, 31).expect("an update");
+        assert_eq!(third.import_snapshot(&exported), Ok(false), "it has written");
+        assert!(third.export_snapshot().expect("open").is_none(), "it has written");
+        third.rollback().expect("rolled back");
+        let mut fourth = rig.begin();
+        assert_eq!(fourth.import_snapshot(&exported), Ok(true));
+        assert_eq!(rig.read(&mut fourth, 1), Ok(Some(10)));
+        rig.set(1, 11);
+        rig.write(&mut fourth, 2, 21)
+            .and_then(|_| fourth.commit())
+            .expect_err("what it has read was changed");
+        let other = Database::in_memory().expect("another database");
+        let mut foreign = other.session().expect("a session");
+        foreign.begin().expect("begun");
+        assert_eq!(foreign.import_snapshot(&exported), Ok(false));
+    });
+}

@@ -493,3 +493,49 @@ fn comparisons_of_long_arrays_end_with_the_statement_timeout() {
         assert_eq!(rows[0][0].as_deref(), Some(expected), "{text}");
     }
 }
+
+#[test]
+fn an_exported_snapshot_is_read_by_other_transactions_as_long_as_its_own_is_open() {
+    let sql = in_memory();
+    let [mut first, mut second, mut writer] = [connect(&sql), connect(&sql), connect(&sql)];
+    writer.query("create table t (a int primary key); insert into t values (1)").expect("made");
+    first.query("begin isolation level repeatable read, read only").expect("begun");
+    let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
+    writer.query("insert into t values (2)").expect("written");
+    let import = format!("set transaction snapshot '{id}'");
+    second.query("begin isolation level serializable read only").expect("begun");
+    second.query(&import).expect("it is there");
+    assert_eq!(rows(&mut second, "select a from t"), ["1"]);
+    assert_eq!(rows(&mut first, "select a from t"), ["1"]);
+    assert_eq!(state(&mut second, &import), SqlState::ACTIVE_SQL_TRANSACTION);
+    second.query("rollback; begin isolation level repeatable read").expect("begun");
+    second.query(&import).expect("it is there");
+    first.query("commit").expect("committed");
+    assert_eq!(rows(&mut second, "select a from t"), ["1"], "the importer keeps it");
+    second.query("rollback; begin isolation level repeatable read").expect("begun");
+    assert_eq!(state(&mut second, &import), SqlState::INVALID_PARAMETER_VALUE);
+    second.query("rollback; begin isolation level read committed").expect("begun");
+    assert_eq!(state(&mut second, &import), SqlState::FEATURE_NOT_SUPPORTED);
+    second.query("rollback").expect("rolled back");
+}
+
+#[test]
+fn snapshots_are_not_exported_beyond_their_transaction_or_after_a_write() {
+    let sql = in_memory();
+    let [mut first, mut second] = [connect(&sql), connect(&sql)];
+    first.query("create table t (a int primary key)").expect("made");
+    let alone = rows(&mut first, "select pg_export_snapshot()").remove(0);
+    let import = |id: &str| format!("begin isolation level serializable; set transaction snapshot '{id}'");
+    assert_eq!(state(&mut second, &import(&alone)), SqlState::INVALID_PARAMETER_VALUE, "it has ended");
+    second.query("rollback").expect("rolled back");
+    first.query("begin; insert into t values (1)").expect("written");
+    assert_eq!(state(&mut first, "select pg_export_snapshot()"), SqlState::FEATURE_NOT_SUPPORTED);
+    first.query("rollback; begin").expect("begun");
+    let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
+    drop(first);
+    assert_eq!(
+        state(&mut second, &import(&id)),
+        SqlState::INVALID_PARAMETER_VALUE,
+        "its connection has ended"
+    );
+}

@@ -30,6 +30,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("current_setting(text, bool) text", current_setting).stable(),
     scalar("set_config(text, text, bool) text", set_config).volatile().nullable(),
     scalar("pg_sleep(float8) void", sleep).volatile(),
+    scalar("pg_export_snapshot() text", |context, _| Ok(Value::text(context.environment.export_snapshot()?)))
+        .volatile(),
     scalar("pg_notify(text, text) void", notify).volatile().nullable(),
     set("pg_listening_channels() text", listening_channels).volatile(),
     scalar("pg_cancel_backend(int4) bool", |context, arguments| signal(context, arguments, false)).volatile(),

@@ -65,6 +65,9 @@ impl Parser<'_> {
         } else if self.is_word(0, "session") && !self.is_word(1, "authorization") {
             self.advance();
         }
+        if self.accept_words(&["transaction", "snapshot"]) {
+            return Ok(Statement::SetSnapshot(self.string()?));
+        }
         if self.accept("transaction") {
             return Ok(Statement::SetTransaction { modes: self.transaction_modes()?, session: false });
         }

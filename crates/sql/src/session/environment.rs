@@ -23,6 +23,7 @@ use crate::session::advisory::AdvisoryLocks;
 use crate::session::connection::{Canceller, ConnectOptions};
 use crate::session::cursor::Cursor;
 use crate::session::deferred::Deferred;
+use crate::session::exported_snapshots::Exports;
 use crate::session::identity::settings_of;
 use crate::session::notifications::Pending;
 use crate::session::pipeline::PreparedStatements;
@@ -87,6 +88,8 @@ pub(crate) struct SessionEnvironment {
     pub shortage: Option<u32>,
     /// `setval` calls of this statement: they are carried out when it has ended.
     pub set_values: Vec<(u32, i64, bool)>,
+    /// The snapshots that the transaction exports.
+    pub exports: Exports,
     /// Where the sequences stand that the transaction has restarted: only it sees them before its commit.
     pub restarted: HashMap<u32, Standing>,
     /// The values that `currval` answers.
@@ -167,6 +170,7 @@ impl SessionEnvironment {
             cursors: HashMap::new(),
             shortage: None,
             set_values: Vec::new(),
+            exports: Exports::default(),
             restarted: HashMap::new(),
             current_values: HashMap::new(),
             last_sequence: None,
@@ -236,6 +240,7 @@ impl SessionEnvironment {
         self.replayed = 0;
         self.notices.truncate(self.notices_before);
         self.pending.begin_attempt();
+        self.exports.wanted.clear();
         for lock in std::mem::take(&mut self.acquired) {
             self.advisory.release(self.number, lock);
         }
@@ -552,6 +557,11 @@ impl Environment for SessionEnvironment {
             let message = "lastval is not yet defined in this session";
             SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
         })
+    }
+
+    fn export_snapshot(&mut self) -> Result<String> {
+        self.refuse_in_rules("pg_export_snapshot")?;
+        Ok(self.exports.next(self.process_id))
     }
 
     fn set_value(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {

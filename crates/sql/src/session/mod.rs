@@ -26,6 +26,7 @@ mod deferred;
 mod described_settings;
 mod environment;
 mod explain;
+mod exported_snapshots;
 mod identity;
 mod latency;
 mod notifications;
@@ -93,6 +94,7 @@ pub(crate) struct Shared {
     pub sequences: Arc<Sequences>,
     pub templates: plan_cache::SharedTemplates,
     pub advisory: Arc<advisory::AdvisoryLocks>,
+    pub snapshots: exported_snapshots::ExportedSnapshots,
     pub sessions: Arc<sessions::Sessions>,
     pub memory: Arc<WorkMemory>,
     pub statements: Arc<StatementStatistics>,
@@ -213,6 +215,7 @@ impl Sql {
             sequences: Arc::new(Sequences::open(database)?),
             templates: Default::default(),
             advisory: Arc::default(),
+            snapshots: Arc::default(),
             sessions: Arc::default(),
             memory: Arc::default(),
             statements: Arc::default(),

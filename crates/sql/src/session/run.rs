@@ -224,6 +224,7 @@ impl Connection {
                     }
                     let count = done.map_err(|error| self.hide_unreadable(error))?;
                     self.environment.finish_sequences()?;
+                    self.export_snapshots()?;
                     return Ok(count);
                 }
             }

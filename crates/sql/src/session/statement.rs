@@ -89,6 +89,7 @@ impl Connection {
     fn session_statement(&mut self, statement: &Statement) -> Result<Option<&'static str>> {
         let tag = match statement {
             Statement::Set { scope, name, value } => self.set(*scope, name, value)?,
+            Statement::SetSnapshot(id) => self.set_snapshot(id)?,
             Statement::SetTransaction { modes, session } => {
                 self.set_modes(*modes, *session)?;
                 "SET"

@@ -376,6 +376,7 @@ impl Connection {
             self.pipeline.keep();
         }
         self.environment.transaction_ended(committed);
+        self.environment.exports.clear();
         self.portals.clear();
         self.environment.cursors.retain(|_, cursor| cursor.survives(committed));
     }

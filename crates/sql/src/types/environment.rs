@@ -252,6 +252,11 @@ pub trait Environment {
         Err(no_session("lastval"))
     }
 
+    /// `pg_export_snapshot`: an identifier.
+    fn export_snapshot(&mut self) -> Result<String> {
+        Err(no_session("pg_export_snapshot"))
+    }
+
     /// `setval`
     fn set_value(&mut self, _sequence: u32, _value: i64, _is_called: bool) -> Result<i64> {
         Err(no_session("setval"))

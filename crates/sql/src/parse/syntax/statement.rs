@@ -91,6 +91,8 @@ pub(crate) enum Statement {
         name: String,
         value: SetValue,
     },
+    /// SET TRANSACTION SNAPSHOT.
+    SetSnapshot(String),
     SetTransaction {
         modes: TransactionModes,
         session: bool,

@@ -1,0 +1,59 @@
+//! Snapshots that several sessions read from.
+//!
+//! # Invariants
+//! - A snapshot that is imported is durable, as is every one that a session reads from: it was opened by the session that has
+//!   exported it.
+//! - A session that imports one has not accessed anything in its transaction, so it is as one that has just opened a snapshot.
+
+use std::sync::Arc;
+
+use super::waiting::block_on;
+use super::{Session, Stop};
+use crate::error::Result;
+use crate::pipeline::snapshots::Registered;
+use crate::protocol::attempt::Need;
+
+/// What a session's transaction reads from until its first write, for other sessions to read from, too. As long as there is one,
+/// the versions of rows that it needs are kept, as they are for an open transaction.
+#[derive(Clone)]
+pub struct ExportedSnapshot {
+    snapshot: Arc<Registered>,
+}
+
+impl std::fmt::Debug for ExportedSnapshot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ExportedSnapshot").field("epoch", &self.snapshot.epoch()).finish()
+    }
+}
+
+impl Session {
+    /// The snapshot that the open transaction reads from until its first write; none, once it has written.
+    ///
+    /// # Errors
+    /// [`Error::NoTransaction`](crate::Error::NoTransaction); the reason for which the transaction was marked for abort.
+    pub fn export_snapshot(&mut self) -> Result<Option<ExportedSnapshot>> {
+        self.check_transaction()?;
+        if self.is_current {
+            return Ok(None);
+        }
+        if self.snapshot.is_none() {
+            block_on(self.go_on_after(Stop::Needs(Need::Snapshot)))?;
+        }
+        Ok(self.snapshot.clone().map(|snapshot| ExportedSnapshot { snapshot }))
+    }
+
+    /// Has the open transaction read from another session's snapshot until its first write. False, and nothing is done, if it has
+    /// read or written already, or if the snapshot is another database's.
+    ///
+    /// # Errors
+    /// As [`export_snapshot`](Self::export_snapshot).
+    pub fn import_snapshot(&mut self, exported: &ExportedSnapshot) -> Result<bool> {
+        self.check_transaction()?;
+        let is_own = std::ptr::eq(exported.snapshot.engine(), self.shared.engine());
+        if self.is_current || self.snapshot.is_some() || !is_own {
+            return Ok(false);
+        }
+        self.snapshot = Some(exported.snapshot.clone());
+        Ok(true)
+    }
+}
