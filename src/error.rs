@@ -2,6 +2,7 @@
 
 mod application;
 mod classes;
+pub(crate) mod failure;
 mod sqlstate;
 mod timeout;
 

@@ -36,6 +36,7 @@ use crate::schedule::Schedule;
 use crate::sequence::{Sequences, serve_identities};
 use crate::session::{SchemaLock, Sessions};
 use crate::storage::epoch::FIRST;
+use crate::storage::redo::TemporaryFiles;
 use crate::storage::store::Store;
 use crate::types::Args;
 
@@ -366,6 +367,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     if !logged {
         return Ok(Opened { store, recovery, directory: Some(directory), log: None, checkpointer: None });
     }
+    store.set_temporary_files(TemporaryFiles::new(disk.clone(), directory.log_path().to_path_buf()));
     let checkpoints = directory.checkpoints(disk);
     // Before anything is changed: what a copy of a database would remove elsewhere may be the original's.
     checkpoints.claim_all(&options.checkpoints.directories)?;

@@ -34,7 +34,7 @@ mod block;
 mod block_reader;
 pub(crate) mod checkpoint;
 mod directory;
-mod failure;
+use crate::error::failure;
 pub(crate) mod groups_in_flight;
 pub(crate) mod log_holds;
 mod log_place;

@@ -13,6 +13,7 @@ use super::segment::OpenSegment;
 use super::starts::GroupStart;
 use super::{PAGE_BYTES, RepairedLog, SegmentSizes, Segments, Uuid};
 use crate::base::disk::has_bug;
+use crate::storage::redo::RedoPart;
 use crate::types::memory::{Refused, reserve};
 use crate::{Error, Result};
 
@@ -39,32 +40,36 @@ pub(crate) struct LogWriter {
 
 /// The parts of a group's payload, of which blocks take as much as they hold.
 struct Source<'a> {
-    parts: &'a [&'a [u8]],
+    parts: &'a [RedoPart<'a>],
     /// How much of the first part is taken already.
-    taken: usize,
+    taken: u64,
     left: u64,
 }
 
 impl<'a> Source<'a> {
-    fn new(parts: &'a [&'a [u8]]) -> Self {
-        Source { parts, taken: 0, left: parts.iter().map(|part| part.len() as u64).sum() }
+    fn new(parts: &'a [RedoPart<'a>]) -> Self {
+        Source { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum() }
     }
 
     /// Moves the next `count` bytes to the end of `target`; they are there.
-    fn append_to(&mut self, target: &mut Vec<u8>, count: usize) {
-        let mut wanted = count;
+    ///
+    /// # Errors
+    /// A part's file cannot be read.
+    fn append_to(&mut self, target: &mut Vec<u8>, count: usize) -> Result<()> {
+        let mut wanted = count as u64;
         while wanted > 0
             && let Some((first, rest)) = self.parts.split_first()
         {
             let piece = wanted.min(first.len() - self.taken);
-            target.extend_from_slice(&first[self.taken..self.taken + piece]);
+            first.read(self.taken, piece as usize, target)?;
             wanted -= piece;
             self.taken += piece;
             if self.taken == first.len() {
                 (self.parts, self.taken) = (rest, 0);
             }
         }
-        self.left -= (count - wanted) as u64;
+        self.left -= count as u64 - wanted;
+        Ok(())
     }
 }
 
@@ -112,7 +117,8 @@ impl LogWriter {
     /// As [`write_group`](Self::write_group) and [`Unsynced::sync`].
     #[cfg(test)]
     pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<u64> {
-        let written = self.write_group(epoch, payload)?;
+        let parts: Vec<_> = payload.iter().map(|part| RedoPart::Bytes(part)).collect();
+        let written = self.write_group(epoch, &parts)?;
         let flushes = written.flushes();
         written.sync().map(|_| flushes)
     }
@@ -126,7 +132,7 @@ impl LogWriter {
     ///
     /// # Panics
     /// If the epoch does not rise, or too many groups are in flight: the log would be unreadable.
-    pub(crate) fn write_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<Unsynced> {
+    pub(crate) fn write_group(&mut self, epoch: u64, payload: &[RedoPart<'_>]) -> Result<Unsynced> {
         if let Some(failure) = self.in_flight.failure() {
             return Err(failure);
         }
@@ -178,7 +184,7 @@ impl LogWriter {
             self.assemble(
                 BlockHeader { epoch, index, last, in_flight, ..self.header(payload_bytes) },
                 &mut source,
-            );
+            )?;
             let (path, file) = (&self.current.segment.path, &self.current.files[self.lane]);
             file.write_all_at(&self.buffer, self.offset).map_err(writing(path))?;
             self.offset += self.buffer.len() as u64;
@@ -227,12 +233,13 @@ impl LogWriter {
     }
 
     /// Puts a block into the buffer: header, payload, zeros up to the page's end.
-    fn assemble(&mut self, mut header: BlockHeader, source: &mut Source<'_>) {
+    fn assemble(&mut self, mut header: BlockHeader, source: &mut Source<'_>) -> Result<()> {
         self.buffer.clear();
         self.buffer.resize(HEADER_BYTES, 0);
-        source.append_to(&mut self.buffer, header.payload_bytes as usize);
+        source.append_to(&mut self.buffer, header.payload_bytes as usize)?;
         header.payload_checksum = checksum(self.uuid, &self.buffer[HEADER_BYTES..]);
         self.buffer[..HEADER_BYTES].copy_from_slice(&header.encode(self.uuid));
         self.buffer.resize(block_bytes(u64::from(header.payload_bytes)) as usize, 0);
+        Ok(())
     }
 }

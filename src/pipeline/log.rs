@@ -29,6 +29,7 @@ use crate::pipeline::event_count::EventCount;
 use crate::pipeline::snapshots::Registered;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Phase;
+use crate::storage::redo::RedoPart;
 use crate::storage::worker_context::WorkerContext;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
@@ -334,13 +335,13 @@ impl LogStage {
             transactions += counted;
             charged += room;
         }
-        let appended: usize = buffers.iter().map(|buffer| buffer.bytes.len()).sum();
+        let appended: usize = buffers.iter().map(|buffer| buffer.len()).sum();
         let bytes = appended + groups.merged.len();
         let mut unsynced = None;
         if bytes > 0 {
-            let merged = (!groups.merged.is_empty()).then_some(groups.merged.as_slice());
-            let parts: Vec<&[u8]> =
-                buffers.iter().map(|buffer| buffer.bytes.as_slice()).chain(merged).collect();
+            let merged = (!groups.merged.is_empty()).then_some(RedoPart::Bytes(&groups.merged));
+            let parts: Vec<RedoPart<'_>> =
+                buffers.iter().flat_map(|buffer| buffer.parts()).chain(merged).collect();
             let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
             match room.and_then(|()| writer.write_group(epoch, &parts)) {
                 Ok(written) => {
@@ -353,11 +354,7 @@ impl LogStage {
                 }
             }
         }
-        for buffer in &mut buffers {
-            buffer.bytes.clear();
-            buffer.bytes.shrink_to(MAX_KEPT_REDO_BYTES);
-            buffer.transactions = 0;
-        }
+        buffers.iter_mut().for_each(|buffer| buffer.clear(MAX_KEPT_REDO_BYTES));
         drop(buffers);
         let durable = if unsynced.is_none() { writer.in_flight().pass(epoch) } else { None };
         Some(Written { unsynced, durable, reserved: appended + charged })

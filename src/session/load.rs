@@ -1,7 +1,14 @@
 //! Loading very many rows into tables that a session's transaction has made.
 
+use std::sync::Arc;
+
 use super::{Session, SessionState};
 use crate::error::Result;
+use crate::protocol::attempt::SessionAccess;
+use crate::storage::commit::loaded::encode;
+use crate::storage::redo::LoadedRedo;
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
 use crate::transaction::Tx;
 
 impl Session {
@@ -49,4 +56,20 @@ impl Session {
         let loading = self.access.as_mut().and_then(|access| access.loading.take());
         Ok((result, loading.is_none_or(|loading| loading.has_loaded)))
     }
+}
+
+/// The redo of the rows that a transaction has loaded, for its commit: as long as its tables are its own, no other thread changes
+/// them, so that it holds nothing meanwhile. None: there are none, or nothing is logged.
+///
+/// # Errors
+/// The disk is full, or fails; the system refuses the memory.
+pub(super) fn encode_loaded(access: &SessionAccess, store: &Store) -> Result<Option<Arc<LoadedRedo>>> {
+    let tables = access.schema.tables().iter().filter_map(|table| table.now.as_ref());
+    let mut loaded = tables.map(|now| &*now.core).filter(|core| core.is_loaded()).peekable();
+    let Some(files) = store.temporary_files().filter(|_| loaded.peek().is_some()) else { return Ok(None) };
+    let buffer = &access.buffer;
+    let is_written = |table: &TableCore, key: &[u8]| {
+        buffer.table_number(table).is_some_and(|number| buffer.writes_to(number, key).is_some())
+    };
+    encode(loaded, files, is_written).map(|redo| Some(Arc::new(redo)))
 }

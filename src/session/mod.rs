@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use self::control::Control;
 pub(crate) use self::control::Sessions;
 pub use self::exported_snapshot::ExportedSnapshot;
+use self::load::encode_loaded;
 pub(crate) use self::predictions::Predicted;
 use self::reservations::{ReservedKey, TransactionId};
 pub(crate) use self::schema::SchemaLock;
@@ -515,14 +516,16 @@ impl Session {
         let shared = self.shared.clone();
         let mut stashed = Stashed::new(shared.engine().stash());
         let mut builds = Builds::new(shared.engine().store());
-        let redefined = match redefine_tables(&access, &mut builds) {
-            Ok(redefined) => redefined,
+        let prepared = redefine_tables(&access, &mut builds)
+            .and_then(|redefined| Ok((redefined, encode_loaded(&access, shared.engine().store())?)));
+        let (redefined, loaded) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => {
                 self.access = Some(access);
                 return Err(error);
             }
         };
-        let mut commit = Commit { access, stop: None, redefined, published: Vec::new() };
+        let mut commit = Commit { access, stop: None, redefined, published: Vec::new(), loaded };
         let outcome = loop {
             let mut outcome = execute_here(shared.engine(), &mut commit, false);
             if outcome.failure.is_some() && builds.take_behind() {

@@ -22,6 +22,7 @@ use crate::pipeline::execute::{Body, panicked};
 use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
 use crate::session::schema::{self, Redefined};
+use crate::storage::redo::LoadedRedo;
 use crate::storage::session_buffer::{
     AccessWrites, Comparison, Key, Observed, RangeRead, SeenWrite, SessionBuffer,
 };
@@ -288,6 +289,8 @@ pub(super) struct Commit {
     pub(super) redefined: Vec<Option<Redefined>>,
     /// What the commit makes of the tables that the transaction has changed.
     pub(super) published: Vec<Option<Arc<TableCore>>>,
+    /// The redo of rows that it has loaded.
+    pub(super) loaded: Option<Arc<LoadedRedo>>,
 }
 
 impl Body for Commit {
@@ -301,6 +304,7 @@ impl Body for Commit {
         let mut written = None;
         if attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))? {
             schema::check_changes(attempt, schema, &self.published)?;
+            attempt.set_loaded(self.loaded.clone());
             let Some(changed) = find_changed(attempt, &self.access, false)? else { return Ok(()) };
             written = changed.row_if(|table, key| is_written(attempt, &self.access, table, key));
         }

@@ -16,7 +16,7 @@
 
 mod after_images;
 mod install;
-mod loaded;
+pub(crate) mod loaded;
 mod lock_writes;
 mod one_slice;
 mod one_word;
@@ -398,7 +398,7 @@ fn stamp<T: WriteLocking>(
     let mut charged = 0;
     if store.is_logged() {
         charged = charge(&workspace.writes, epoch);
-        let bytes = if is_logged_apart::<T>(workspace) { workspace.redo.len() + charged } else { charged };
+        let bytes = if is_logged_apart::<T>(workspace) { redo_bytes(workspace) + charged } else { charged };
         if bytes > workspace.log_credit {
             return Err(CommitFailure::NeedsLogSpace(bytes));
         }
@@ -432,14 +432,23 @@ fn becomes_buffer(redo: &[u8], buffer: &[u8]) -> bool {
 fn append(worker_context: &WorkerContext, workspace: &mut Workspace, stamp: Stamp) {
     let _log = at(Activity::Log);
     redo::set_stamp(&mut workspace.redo, 0, stamp);
-    workspace.log_credit -= workspace.redo.len();
+    workspace.log_credit -= redo_bytes(workspace);
     let mut buffer = worker_context.redo(stamp.epoch());
     if becomes_buffer(&workspace.redo, &buffer.bytes) {
         std::mem::swap(&mut buffer.bytes, &mut workspace.redo);
     } else {
         buffer.bytes.extend_from_slice(&workspace.redo);
     }
+    if let Some(loaded) = workspace.loaded.take() {
+        let before = buffer.bytes.len();
+        buffer.loaded.push((before, loaded));
+    }
     buffer.transactions += 1;
+}
+
+/// How many bytes the commit logs, but for what its slices will log.
+fn redo_bytes(workspace: &Workspace) -> usize {
+    workspace.redo.len() + workspace.loaded.as_ref().map_or(0, |loaded| loaded.len())
 }
 
 #[cfg(test)]

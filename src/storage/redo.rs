@@ -26,8 +26,10 @@ use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod changed;
 mod copied;
+mod loaded;
 pub(crate) use changed::LoggedColumn;
 pub(crate) use copied::{COPIED_BYTES_MIN, CopiedHead, append_copied};
+pub(crate) use loaded::{LoadedRedo, RedoPart, TemporaryFiles};
 mod merged;
 mod varint;
 pub(crate) use merged::MergedHead;
@@ -56,7 +58,12 @@ pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
 
 /// Fills in a transaction's length.
 pub(crate) fn finish(out: &mut [u8], start: usize) {
-    let bytes = (out.len() - start - HEAD_BYTES) as u32;
+    finish_before(out, start, 0);
+}
+
+/// The same, for a transaction of whose changes the last `behind` bytes are elsewhere.
+pub(crate) fn finish_before(out: &mut [u8], start: usize, behind: usize) {
+    let bytes = (out.len() - start - HEAD_BYTES + behind) as u32;
     out[start + 8..start + HEAD_BYTES].copy_from_slice(&bytes.to_le_bytes());
 }
 

@@ -15,6 +15,7 @@ use crate::storage::definition::{AddedColumns, TableDefinition};
 use crate::storage::epoch::Epochs;
 use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks, TableView};
 use crate::storage::identity::IdentityValues;
+use crate::storage::redo::TemporaryFiles;
 use crate::storage::retired_tables::RetiredTables;
 use crate::storage::slab::Slabs;
 use crate::storage::split_columns::Splits;
@@ -46,6 +47,8 @@ pub(crate) struct Store {
     /// The highest number that was given to a table of this process.
     last_table: Mutex<TableId>,
     logged: bool,
+    /// Where it makes temporary files; none: it writes no log.
+    temporary_files: Option<Arc<TemporaryFiles>>,
     /// If accesses are traced.
     trace: Option<Box<Trace>>,
 }
@@ -74,6 +77,7 @@ impl Store {
             retired: RetiredTables::default(),
             last_table: Mutex::default(),
             logged,
+            temporary_files: None,
             trace: None,
         }
     }
@@ -92,6 +96,16 @@ impl Store {
     /// From here on an epoch has at most this many transactions: set once, before there are any.
     pub(crate) fn limit_epochs(&mut self, transactions: usize) {
         self.epochs.set_limit(transactions);
+    }
+
+    /// Says where temporary files are made: set once, before there are commits.
+    pub(crate) fn set_temporary_files(&mut self, files: TemporaryFiles) {
+        self.temporary_files = Some(Arc::new(files));
+    }
+
+    /// Where temporary files are made.
+    pub(crate) fn temporary_files(&self) -> Option<&Arc<TemporaryFiles>> {
+        self.temporary_files.as_ref()
     }
 
     /// From here on accesses are traced: set once, before there are any.

@@ -13,6 +13,7 @@
 //! sleep.
 
 use std::cell::{Cell, UnsafeCell};
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use crossbeam_utils::CachePadded;
@@ -25,6 +26,7 @@ use crate::diagnostics::time_samples::SlotActivity;
 use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
+use crate::storage::redo::{LoadedRedo, RedoPart};
 use crate::storage::split_columns::Slices;
 use crate::storage::workspace::{Deleted, Workspace};
 
@@ -44,12 +46,39 @@ const TAKEN: u32 = 2;
 const HANDED_OVER_MAX: usize = 1 << 16;
 
 /// Redo of one worker context and one epoch.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RedoBuffer {
     /// Transactions, as `redo` writes them, in the order of their stamps.
     pub(crate) bytes: Vec<u8>,
+    /// What of them is elsewhere, with how many of the bytes come before it.
+    pub(crate) loaded: Vec<(usize, Arc<LoadedRedo>)>,
     /// How many.
     pub(crate) transactions: u64,
+}
+
+impl RedoBuffer {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.loaded.iter().map(|(_, loaded)| loaded.len()).sum::<usize>()
+    }
+
+    /// All of it, in order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = RedoPart<'_>> {
+        let ends = self.loaded.iter().map(|(end, loaded)| (*end, Some(loaded)));
+        let mut start = 0;
+        ends.chain([(self.bytes.len(), None)]).flat_map(move |(end, loaded)| {
+            let before = RedoPart::Bytes(&self.bytes[std::mem::replace(&mut start, end)..end]);
+            [Some(before), loaded.map(|loaded| RedoPart::Loaded(loaded))].into_iter().flatten()
+        })
+    }
+
+    /// Forgets all of it, and keeps at most this much memory.
+    pub(crate) fn clear(&mut self, bytes_max: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(bytes_max);
+        self.loaded.clear();
+        self.transactions = 0;
+    }
 }
 
 /// Counters of one worker context, read by all threads, written by it alone.

@@ -1,7 +1,10 @@
 //! What a worker context's thread works with while it runs a call; kept from call to call, so that a call allocates
 //! nothing that the one before it has allocated.
 
+use std::sync::Arc;
+
 use crate::storage::record::RecordPointer;
+use crate::storage::redo::LoadedRedo;
 use crate::storage::schema::SchemaChange;
 use crate::storage::slab::Cutter;
 use crate::storage::table::TableCore;
@@ -20,6 +23,8 @@ pub(crate) struct Workspace {
     pub(crate) generation: u64,
     /// Redo of the call, before its stamp is known.
     pub(crate) redo: Vec<u8>,
+    /// Redo of rows that it has loaded, which comes behind that.
+    pub(crate) loaded: Option<Arc<LoadedRedo>>,
     /// Memory for the records that it makes.
     pub(crate) cutter: Cutter,
     /// The stamp of the last commit made here.
@@ -71,6 +76,7 @@ impl Workspace {
     pub(crate) fn reset(&mut self) {
         self.writes.clear();
         self.redo.clear();
+        self.loaded = None;
         if !self.schema.is_empty() {
             self.schema.clear();
         }

@@ -4,6 +4,7 @@
 use super::*;
 use crate::base::disk::Bug;
 use crate::durability::groups_in_flight::{GROUPS_IN_FLIGHT_MAX, Unsynced};
+use crate::storage::redo::RedoPart;
 use crate::testing::{Fault, Operation};
 
 const SEEDS: u64 = 12;
@@ -22,7 +23,7 @@ fn write(opened: &mut Opened, group: &Group) -> Result<Unsynced> {
     while opened.segments.remaining_bytes() < group_bytes_max(group.payload.len() as u64) {
         opened.segments.prepare_next()?;
     }
-    opened.writer.write_group(group.epoch, &[&group.payload])
+    opened.writer.write_group(group.epoch, &[RedoPart::Bytes(&group.payload)])
 }
 
 /// Writes all groups, two at a time, and syncs the two in an order that `random` chooses, until something fails. How many

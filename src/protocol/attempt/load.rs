@@ -5,12 +5,15 @@
 //! A row is loaded only into a table that no other transaction has access to, which has no foreign key, of which the session has
 //! buffered nothing, and while nothing can be rolled back but the whole transaction. So it needs no lock, no validation and no undo.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::write::{duplicate, not_unique};
 use super::{Attempt, Target};
 use crate::error::Result;
 use crate::storage::foreign_keys::TableLinks;
+use crate::storage::redo::LoadedRedo;
 use crate::storage::table::{LoadScratch, Loaded};
 use crate::types::ValueRef;
 
@@ -58,6 +61,11 @@ impl<'a> Attempt<'a> {
             Loaded::NotUnique(position, key) => Err(not_unique(table, position, &key)),
             Loaded::Occupied => Ok(false),
         }
+    }
+
+    /// The commit logs this behind its other redo.
+    pub(crate) fn set_loaded(&self, redo: Option<Arc<LoadedRedo>>) {
+        self.workspace.borrow_mut().loaded = redo;
     }
 
     /// From here on the access can be rolled back in part, so that its inserts are buffered.

@@ -51,7 +51,7 @@ pub(super) fn after_images<'a, T: WriteLocking>(
     made: &mut ArenaVec<'a, u64>,
     guard: &Guard,
 ) -> Result<(), Unfeasible> {
-    let Workspace { writes, redo, schema, .. } = workspace;
+    let Workspace { writes, redo, schema, loaded, .. } = workspace;
     let logged = store.is_logged();
     let start = if logged { redo::begin(redo) } else { 0 };
     for (position, entry) in pending.iter_mut().enumerate() {
@@ -75,7 +75,9 @@ pub(super) fn after_images<'a, T: WriteLocking>(
             }
         }
         let table = writes.touched()[position].table();
-        if logged && !table.is_internal() && !loaded::is_loaded(schema, table, entry.word) {
+        if logged && loaded::is_loaded(schema, table, entry.word) {
+            loaded::append_written(entry, table, redo)?;
+        } else if logged && !table.is_internal() {
             reserve(redo, redo_bytes_max(writes, position, entry))?;
             append_redo(writes, position, entry, redo);
         }
@@ -91,13 +93,14 @@ pub(super) fn after_images<'a, T: WriteLocking>(
     if !logged {
         return Ok(());
     }
-    loaded::append_redo(schema, writes, pending, redo, guard)?;
-    if redo.len() > MAXIMAL_REDO_BYTES {
+    debug_assert_eq!(loaded.is_some(), loaded::has_loaded(schema), "loaded rows are encoded before");
+    let behind = loaded.as_ref().map_or(0, |loaded| loaded.len());
+    if redo.len() + behind > MAXIMAL_REDO_BYTES {
         // Values that an operation leaves as they are may be far longer than its operand.
-        let (what, bytes, maximum) = ("redo", redo.len(), MAXIMAL_REDO_BYTES);
+        let (what, bytes, maximum) = ("redo", redo.len() + behind, MAXIMAL_REDO_BYTES);
         return Err(Error::TransactionTooLarge { what, bytes, maximum }.into());
     }
-    redo::finish(redo, start);
+    redo::finish_before(redo, start, behind);
     Ok(())
 }
 

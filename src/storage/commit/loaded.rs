@@ -1,18 +1,19 @@
 //! Rows that were loaded into a table which the commit publishes ([`TableCore::load`]): it logs them whole, and gives them its stamp.
 //!
-//! Invariants: until then no other thread has access to them. A loaded row that the transaction has written since is logged
-//! as it becomes, once.
+//! Invariants: until then no other thread has access to them, so that their redo is encoded before the commit section. A loaded
+//! row that the transaction has written since is logged as it becomes, once.
 
-use crossbeam_epoch::Guard;
+use std::sync::Arc;
+
+use crossbeam_epoch::{Guard, pin};
 
 use super::Pending;
 use crate::base::atomics::Ordering;
-use crate::error::Error;
-use crate::storage::redo;
+use crate::error::Result;
+use crate::storage::redo::{self, LoadedRedo, TemporaryFiles};
 use crate::storage::schema::SchemaChange;
-use crate::storage::table::TableCore;
+use crate::storage::table::{ScanPlace, TableCore};
 use crate::storage::word::{ABSENT, Stamp};
-use crate::storage::write_set::WriteSet;
 use crate::types::memory::{Refused, reserve};
 
 /// The tables of these changes that have loaded rows.
@@ -30,49 +31,66 @@ pub(super) fn is_loaded(changes: &[SchemaChange], table: &TableCore, word: u64) 
     !changes.is_empty() && word & ABSENT == 0 && table.is_loaded()
 }
 
-/// Logs all loaded rows as they become.
+/// Whether these changes publish loaded rows.
+pub(super) fn has_loaded(changes: &[SchemaChange]) -> bool {
+    loaded_tables(changes).next().is_some()
+}
+
+/// Encodes the redo of the rows that were loaded into these tables, but those that `is_written` says the transaction has
+/// written since: they are logged as they become, by [`append_written`].
+///
+/// # Errors
+/// The disk is full, or fails; the system refuses the memory.
+pub(crate) fn encode<'t>(
+    tables: impl Iterator<Item = &'t TableCore>,
+    files: &Arc<TemporaryFiles>,
+    is_written: impl Fn(&TableCore, &[u8]) -> bool,
+) -> Result<LoadedRedo> {
+    let mut redo = LoadedRedo::new(files);
+    for table in tables {
+        let mut words = vec![0; table.layout().words()];
+        let mut place = Some(ScanPlace::Start);
+        while let Some(from) = place {
+            // Page by page, so that memory of others is reclaimed meanwhile.
+            let (guard, mut records) = (pin(), Vec::new());
+            place = table.page_at(&from, &mut records, &guard);
+            for record in records.into_iter().filter(|record| !is_written(table, record.key())) {
+                if record.read(table.layout(), &mut words) & ABSENT == 0 {
+                    encode_row(table, record.key(), &words, &mut redo)?;
+                }
+            }
+        }
+    }
+    Ok(redo)
+}
+
+fn encode_row(table: &TableCore, key: &[u8], words: &[u64], redo: &mut LoadedRedo) -> Result<()> {
+    let layout = table.layout();
+    // SAFETY: the row's blocks are the record's, which no other thread writes.
+    let long = if layout.has_blocks() { unsafe { layout.image_bytes(words) } } else { 0 };
+    // SAFETY: as above.
+    redo.append(redo::change_bytes_max(table, key) + long, |out| unsafe {
+        redo::append_row(out, table, key, words);
+    })
+}
+
+/// Appends the redo of a loaded row that the transaction has written since, if it is left.
 ///
 /// # Errors
 /// The system refuses the memory.
-pub(super) fn append_redo(
-    changes: &[SchemaChange],
-    writes: &WriteSet,
-    pending: &[Pending<'_>],
+pub(super) fn append_written(
+    entry: &Pending<'_>,
+    table: &TableCore,
     redo: &mut Vec<u8>,
-    guard: &Guard,
-) -> Result<(), Error> {
-    let mut result = Ok(());
-    let mut words = Vec::new();
-    for table in loaded_tables(changes) {
-        table.for_each_record(guard, |record| {
-            if result.is_err() {
-                return;
-            }
-            words.clear();
-            match writes.position(record.pointer()).map(|position| &pending[position]) {
-                Some(entry) if entry.word & ABSENT != 0 => return,
-                Some(entry) => match entry.own_write(table.layout()).after {
-                    Some(row) => words.extend(row),
-                    None => return,
-                },
-                None => {
-                    words.resize(table.layout().words(), 0);
-                    if record.read(table.layout(), &mut words) & ABSENT != 0 {
-                        return;
-                    }
-                }
-            }
-            let layout = table.layout();
-            // SAFETY: the row's blocks are the record's, or were made for this commit.
-            let long = if layout.has_blocks() { unsafe { layout.image_bytes(&words) } } else { 0 };
-            result = reserve(redo, redo::change_bytes_max(table, record.key()) + long);
-            if result.is_ok() {
-                // SAFETY: as above.
-                unsafe { redo::append_row(redo, table, record.key(), &words) };
-            }
-        });
-    }
-    result.map_err(Refused::error)
+) -> Result<(), Refused> {
+    let layout = table.layout();
+    let Some(row) = entry.own_write(layout).after else { return Ok(()) };
+    // SAFETY: the row's blocks are the record's, or the call's.
+    let long = if layout.has_blocks() { unsafe { layout.image_bytes(&row) } } else { 0 };
+    reserve(redo, redo::change_bytes_max(table, entry.record.key()) + long)?;
+    // SAFETY: as above.
+    unsafe { redo::append_row(redo, table, entry.record.key(), &row) };
+    Ok(())
 }
 
 /// Gives all loaded rows the commit's stamp: a transaction that reads one waits for this commit to be durable.

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::Path;
 
-use crate::Error;
+use super::Error;
 
 /// Too many open files: of the process, and of the system. The same numbers on every Unix that there is a build for.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 
 /// Makes an error of a failure to read, open or list.
-pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| match error.kind() {
         io::ErrorKind::NotFound => {
             Error::MissingFile { path: path.display().to_string(), detail: error.to_string() }
@@ -23,7 +23,7 @@ pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Error {
 }
 
 /// Makes an error of a failure to create, write, rename or sync.
-pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| {
         let (name, detail) = (path.display().to_string(), error.to_string());
         match error.kind() {
@@ -48,12 +48,12 @@ fn other(action: &'static str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// Says that a file is not as it was written.
-pub(super) fn damaged(path: &Path, offset: u64, detail: impl Into<String>) -> Error {
+pub(crate) fn damaged(path: &Path, offset: u64, detail: impl Into<String>) -> Error {
     Error::Damaged { path: path.display().to_string(), offset, detail: detail.into() }
 }
 
 /// What an error says is wrong with bytes from a file, for a message that names the file itself.
-pub(super) fn what_is_wrong(error: Error) -> String {
+pub(crate) fn what_is_wrong(error: Error) -> String {
     match error {
         Error::Malformed { detail, .. } => detail,
         other => other.to_string(),
