@@ -85,10 +85,11 @@ impl<'tx> Row<'tx> {
     ///
     /// # Errors
     /// The column is unknown, is of another type, or is NULL.
-    #[inline]
+    // Inlined always: apart, handing over the column and the result would cost more than reading the word.
+    #[inline(always)]
     pub fn int(&self, column: impl ColumnName) -> Result<i64> {
         let position = position(self.table, column)?;
-        match self.table.layout().int(self.words, position) {
+        match self.int_at(position) {
             Some(int) => Ok(int),
             None => Err(self.wrong(position, "an integer")),
         }
