@@ -368,13 +368,11 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
         Err(CommitFailure::Stash) => Verdict::Stash,
         Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
         Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
-        Err(CommitFailure::Refused(Error::Closed, _)) => {
+        Err(CommitFailure::Refused(error, _)) if matches!(*error, Error::Closed) => {
             // The log has ended: because it has failed, if so.
             done(attempt.seen(), false, Some(Box::new(engine.progress().failure().unwrap_or(Error::Closed))))
         }
-        Err(CommitFailure::Refused(error, met)) => {
-            done(attempt.seen().max(met), false, Some(Box::new(error)))
-        }
+        Err(CommitFailure::Refused(error, met)) => done(attempt.seen().max(met), false, Some(error)),
     }
 }
 

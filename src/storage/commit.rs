@@ -67,8 +67,8 @@ pub(crate) enum CommitFailure {
     /// What is written to a split record cannot be done before the split phase has ended: retry then.
     Stash,
     /// The writes cannot be applied to the records as they are, the last of which has this stamp; what was read holds.
-    /// The call fails with this.
-    Refused(Error, Stamp),
+    /// The call fails with this. In a box, as in `Outcome`: so the result of a commit that succeeded is small.
+    Refused(Box<Error>, Stamp),
 }
 
 /// A call that is to be committed.
@@ -214,25 +214,26 @@ fn commit_any<T: WriteLocking>(
     let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
     // What takes no lock is done before the section, for which others may wait.
-    let mut pending = nothing_pending(&workspace.writes, (arena, guard))?;
-    let order = lock_order::<T>(&workspace.writes);
+    let refused = |refused: Refused| CommitFailure::Refused(Box::new(refused.error()), Stamp::ZERO);
+    let pending = nothing_pending(&workspace.writes, (arena, guard)).map_err(refused)?;
+    let order = lock_order::<T>(&workspace.writes, arena).map_err(refused)?;
     let published = worker_context.published();
     let closes = enter(store, published, alone, workspace);
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::default();
     let context = (store, worker_context, guard, arena);
-    let locked = lock_writes(locking, context, (&workspace.writes, &order), &mut pending, &mut staged);
+    let locked = lock_writes(locking, context, (&workspace.writes, order), pending, &mut staged);
     let stamp = locked.and_then(|highest| {
         let floor = highest.max(workspace.last_stamp).max(store.epochs().schema_stamp());
-        let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made, guard);
+        let computed = after_images::<T>(store, workspace, arena, pending, &mut made, guard);
         let computed =
-            computed.and_then(|()| prepare_schema(workspace, &pending, (floor, store), validate, guard));
+            computed.and_then(|()| prepare_schema(workspace, pending, (floor, store), validate, guard));
         let charge = |writes: &WriteSet, epoch| {
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
-        let locked = LockedWrites::Several(&workspace.writes, &pending, Cell::new(0));
+        let locked = LockedWrites::Several(&workspace.writes, pending, Cell::new(0));
         stamp::<T>((store, worker_context), workspace, (floor, seen), computed, || validate(&locked), charge)
-            .inspect_err(|_| unlock(&pending))
+            .inspect_err(|_| unlock(pending))
     });
     let mut is_noted = false;
     match stamp {
@@ -245,7 +246,7 @@ fn commit_any<T: WriteLocking>(
                 let charged = store.is_logged().then_some(charged);
                 staged.keep(worker_context, &workspace.writes, stamp, charged);
             }
-            is_noted = install_all::<T>((store, worker_context), workspace, &pending, stamp, guard);
+            is_noted = install_all::<T>((store, worker_context), workspace, pending, stamp, guard);
             if !workspace.schema.is_empty() {
                 loaded::stamp_all(&workspace.schema, stamp, guard);
                 store.change_schema(workspace.schema.drain(..), stamp, guard);
@@ -274,16 +275,16 @@ fn commit_any<T: WriteLocking>(
 }
 
 /// An entry for each record of the write set, in its order, of which nothing is known yet.
+///
+/// # Errors
+/// The system refuses the memory.
+// As the arena's own functions: the slice is new.
+#[allow(clippy::mut_from_ref)]
 fn nothing_pending<'a>(
     writes: &WriteSet,
     (arena, _pinned): (&'a Bump, &'a Guard),
-) -> Result<ArenaVec<'a, Pending<'a>>, CommitFailure> {
-    let (mut pending, records) = (ArenaVec::new_in(arena), writes.touched().len());
-    if pending.try_reserve_exact(records).is_err() {
-        let refused = Refused::of(records * size_of::<Pending<'_>>());
-        return Err(CommitFailure::Refused(refused.error(), Stamp::ZERO));
-    }
-    pending.extend(writes.touched().iter().map(|touched| Pending {
+) -> Result<&'a mut [Pending<'a>], Refused> {
+    let records = writes.touched().iter().map(|touched| Pending {
         // SAFETY: the call is pinned, so every record that it touched is alive.
         record: unsafe { touched.record.as_record() },
         word: 0,
@@ -292,8 +293,9 @@ fn nothing_pending<'a>(
         sliced: &[],
         room_of_slices: None,
         change: Change::Nothing,
-    }));
-    Ok(pending)
+    });
+    let bytes = records.len() * size_of::<Pending<'_>>();
+    arena.try_alloc_slice_fill_iter(records).map_err(|_| Refused::of(bytes))
 }
 
 /// Installs what each record becomes. Nothing here can fail. Whether an index that is being built must catch up with it.
@@ -348,7 +350,7 @@ fn prepare_schema(
     }
     // No other commit waits for one that will not happen.
     if !validate(&LockedWrites::Several(&workspace.writes, pending, Cell::new(0))) {
-        return Err(Unfeasible::Refused(Error::Conflict));
+        return Err(Unfeasible::from(Error::Conflict));
     }
     let Workspace { writes, schema, .. } = workspace;
     let split = store.splits().current(guard);
@@ -385,12 +387,12 @@ fn stamp<T: WriteLocking>(
         return Err(CommitFailure::Conflict);
     }
     computed.map_err(|unfeasible| match unfeasible {
-        Unfeasible::Refused(Error::Conflict) => CommitFailure::Conflict,
+        Unfeasible::Refused(error) if matches!(*error, Error::Conflict) => CommitFailure::Conflict,
         Unfeasible::Refused(error) => CommitFailure::Refused(error, floor),
         Unfeasible::InThisPhase => CommitFailure::Stash,
     })?;
     if store.epochs().is_closed() {
-        return Err(CommitFailure::Refused(Error::Closed, Stamp::ZERO));
+        return Err(CommitFailure::Refused(Box::new(Error::Closed), Stamp::ZERO));
     }
     if !store.epochs().takes_commits_of(epoch) {
         return Err(CommitFailure::EpochFull);
@@ -406,7 +408,7 @@ fn stamp<T: WriteLocking>(
         let buffer = &mut worker_context.redo(epoch).bytes;
         if !becomes_buffer(&workspace.redo, buffer) {
             reserve(buffer, workspace.redo.len())
-                .map_err(|refused| CommitFailure::Refused(refused.error(), floor))?;
+                .map_err(|refused| CommitFailure::Refused(Box::new(refused.error()), floor))?;
         }
     }
     match Stamp::next(floor, epoch) {

@@ -76,7 +76,7 @@ impl Partitioned {
                 Ok(())
             }
             Err(Denied::Deadlock) => Err(CommitFailure::Conflict),
-            Err(Denied::Refused(error)) => Err(CommitFailure::Refused(error, Stamp::ZERO)),
+            Err(Denied::Refused(error)) => Err(CommitFailure::Refused(Box::new(error), Stamp::ZERO)),
         }
     }
 

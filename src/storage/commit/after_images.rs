@@ -22,20 +22,20 @@ const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 /// Why a commit's writes cannot be installed.
 pub(super) enum Unfeasible {
     /// They cannot be applied to the records as they are.
-    Refused(Error),
+    Refused(Box<Error>),
     /// They would leave no room to the slices of a split record.
     InThisPhase,
 }
 
 impl From<Refused> for Unfeasible {
     fn from(refused: Refused) -> Unfeasible {
-        Unfeasible::Refused(refused.error())
+        Unfeasible::from(refused.error())
     }
 }
 
 impl From<Error> for Unfeasible {
     fn from(error: Error) -> Unfeasible {
-        Unfeasible::Refused(error)
+        Unfeasible::Refused(Box::new(error))
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn after_images<'a, T: WriteLocking>(
     store: &Store,
     workspace: &mut Workspace,
     arena: &'a Bump,
-    pending: &mut ArenaVec<'a, Pending<'a>>,
+    pending: &mut [Pending<'a>],
     made: &mut ArenaVec<'a, u64>,
     guard: &Guard,
 ) -> Result<(), Unfeasible> {

@@ -4,10 +4,8 @@
 //! fails here holds no lock.
 
 use bumpalo::Bump;
-use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
-use smallvec::SmallVec;
 
 use super::slice_operations::{Plan, Staged};
 use super::{CommitFailure, Pending};
@@ -19,6 +17,7 @@ use crate::storage::table::wait_a_little;
 use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::WriteSet;
+use crate::types::memory::Refused;
 
 /// How present records are locked.
 pub(crate) trait WriteLocking {
@@ -51,19 +50,26 @@ impl WriteLocking for InOrder {
 
 /// The records of a write set in the order in which they are locked, each with its position in the write set. The addresses are
 /// stored in the sorted array itself, so that a comparison does not touch the write set. Empty: the order of the write set.
-pub(super) type LockOrder = SmallVec<[(RecordPointer, u32); 32]>;
+pub(super) type LockOrder = [(RecordPointer, u32)];
 
 /// In which order a commit locks its records: that of their addresses, unless the protocol excludes rivals.
+///
+/// # Errors
+/// The system refuses the memory.
 #[inline]
-pub(super) fn lock_order<T: WriteLocking>(writes: &WriteSet) -> LockOrder {
+pub(super) fn lock_order<'a, T: WriteLocking>(
+    writes: &WriteSet,
+    arena: &'a Bump,
+) -> Result<&'a LockOrder, Refused> {
     if T::EXCLUDED || writes.touched().len() == 1 {
-        return LockOrder::new();
+        return Ok(&[]);
     }
-    let touched = writes.touched().iter();
-    let mut order: LockOrder =
-        touched.zip(0..).map(|(touched, position)| (touched.record, position)).collect();
+    let touched = writes.touched();
+    let records = touched.iter().enumerate().map(|(position, touched)| (touched.record, position as u32));
+    let order = arena.try_alloc_slice_fill_iter(records);
+    let order = order.map_err(|_| Refused::of(size_of_val(touched)))?;
     order.sort_unstable_by_key(|&(record, _)| record);
-    order
+    Ok(order)
 }
 
 /// Locks every record of the write set, of each of which `pending` has an entry, in the order of the write set.
@@ -76,7 +82,7 @@ pub(super) fn lock_writes<'a, T: WriteLocking>(
     locking: &T,
     context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
     (writes, order): (&WriteSet, &LockOrder),
-    pending: &mut ArenaVec<'a, Pending<'a>>,
+    pending: &mut [Pending<'a>],
     staged: &mut Staged<'a>,
 ) -> Result<Stamp, CommitFailure> {
     let mut highest = Stamp::ZERO;

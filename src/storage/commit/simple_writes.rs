@@ -62,6 +62,7 @@ pub(super) fn changed_word(
 }
 
 /// What a record that is there and held comes to, if only numbers and times in it change.
+#[inline(always)]
 pub(super) fn changed_words<'a>(
     writes: &WriteSet,
     position: usize,
@@ -71,11 +72,22 @@ pub(super) fn changed_words<'a>(
     if !entry.sliced.is_empty() || entry.room_of_slices.is_some() {
         return None;
     }
-    let (layout, record) = (writes.touched()[position].table().layout(), entry.record);
-    // The usual case, without a walk over the record's writes.
-    if let Some(only) = changed_word(writes, position, record, entry.word) {
-        return Some(std::slice::from_ref(arena.alloc(only)));
+    // The usual case, without a call.
+    match changed_word(writes, position, entry.record, entry.word) {
+        Some(only) => Some(std::slice::from_ref(arena.alloc(only))),
+        None => several_changed_words(writes, position, entry.record, arena),
     }
+}
+
+/// The same by a walk over the record's writes.
+#[inline(never)]
+fn several_changed_words<'a>(
+    writes: &WriteSet,
+    position: usize,
+    record: Record<'_>,
+    arena: &'a Bump,
+) -> Option<&'a [ChangedWord]> {
+    let layout = writes.touched()[position].table().layout();
     let mut changed = ArenaVec::<ChangedWord>::with_capacity_in(USUAL_COLUMNS, arena);
     writes.word_changes(position, |column, change| {
         let known = changed.iter_mut().find(|other| other.column == column);

@@ -72,7 +72,8 @@ fn an_overflow_refuses_the_whole_call() {
         writer.insert(&row(2, 2));
         writer.operate(1, 1, Operation::Add, &Value::Int(1));
     });
-    assert!(matches!(refused, Err(CommitFailure::Refused(Error::Overflow { .. }, _))), "{refused:?}");
+    let Err(CommitFailure::Refused(error, _)) = refused else { panic!("{refused:?}") };
+    assert!(matches!(*error, Error::Overflow { .. }), "{error:?}");
     assert_eq!(rig.rows(), before);
     assert!(rig.seal().is_empty());
 }
