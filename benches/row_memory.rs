@@ -6,7 +6,9 @@
 
 use std::process::{Command, ExitCode};
 
-use heddledb::{DataType, Database, Durability, Options, PrimaryIndex, Result, TableDefinition, Value, row};
+use heddledb::{
+    DataType, Database, Durability, Options, PrimaryIndex, Result, Table, TableDefinition, Tx, row,
+};
 
 /// Rows, unless the first argument says otherwise.
 const ROWS: u64 = 2_000_000;
@@ -15,16 +17,31 @@ const BATCH: u64 = 1_000;
 /// Coprime to every number of rows that is no multiple of it, so that its multiples visit all keys.
 const STRIDE: u64 = 1_000_000_007;
 
-/// The name of a measurement, the index of its table, whether values are texts of 100 bytes, whether keys ascend.
-type Case = (&'static str, PrimaryIndex, bool, bool);
+/// Accounts of a branch, as in the workload `debit-credit`.
+const ACCOUNTS: i64 = 100_000;
 
-const CASES: [Case; 6] = [
-    ("8-byte value, both indexes, ascending keys", PrimaryIndex::Both, false, true),
-    ("8-byte value, both indexes, random keys", PrimaryIndex::Both, false, false),
-    ("8-byte value, ordered index, random keys", PrimaryIndex::Ordered, false, false),
-    ("8-byte value, hash index", PrimaryIndex::Hash, false, false),
-    ("100-byte value, both indexes, random keys", PrimaryIndex::Both, true, false),
-    ("100-byte value, hash index", PrimaryIndex::Hash, true, false),
+/// What rows hold.
+#[derive(Clone, Copy)]
+enum Rows {
+    /// An 8-byte key and an integer.
+    Int,
+    /// An 8-byte key and a text of 100 bytes.
+    Text,
+    /// An account of the workload `debit-credit`: a key of two integers, two amounts, a code, and a filler of 92 bytes.
+    Account,
+}
+
+/// The name of a measurement, the index of its table, what rows hold, whether keys ascend.
+type Case = (&'static str, PrimaryIndex, Rows, bool);
+
+const CASES: [Case; 7] = [
+    ("8-byte value, both indexes, ascending keys", PrimaryIndex::Both, Rows::Int, true),
+    ("8-byte value, both indexes, random keys", PrimaryIndex::Both, Rows::Int, false),
+    ("8-byte value, ordered index, random keys", PrimaryIndex::Ordered, Rows::Int, false),
+    ("8-byte value, hash index", PrimaryIndex::Hash, Rows::Int, false),
+    ("100-byte value, both indexes, random keys", PrimaryIndex::Both, Rows::Text, false),
+    ("100-byte value, hash index", PrimaryIndex::Hash, Rows::Text, false),
+    ("account of debit-credit, hash index", PrimaryIndex::Hash, Rows::Account, true),
 ];
 
 fn main() -> ExitCode {
@@ -68,24 +85,19 @@ fn main() -> ExitCode {
 }
 
 /// Fills a table, and says how many bytes a row takes.
-fn measure((_, index, is_long, ascends): Case, rows: u64) -> Result<String> {
+fn measure((_, index, holds, ascends): Case, rows: u64) -> Result<String> {
     let db = Database::in_memory_with(Options::default().durability(Durability::None))?;
-    let definition = TableDefinition::new("rows")
-        .column("id", DataType::Int64)
-        .column("value", if is_long { DataType::Text } else { DataType::Int64 })
-        .not_null()
-        .primary_key(["id"])
-        .primary_index(index);
-    let table = db.create_table(definition)?;
-    let text = "x".repeat(100);
+    let table = match holds {
+        Rows::Account => accounts(&db, rows, index)?,
+        Rows::Int => db.create_table(key_and_value(DataType::Int64, index))?,
+        Rows::Text => db.create_table(key_and_value(DataType::Text, index))?,
+    };
     let fill = |from: u64, to: u64| {
         db.run(|tx| {
-            for number in from..to {
-                let id = if ascends { number } else { number.wrapping_mul(STRIDE) % rows } as i64;
-                let value = if is_long { Value::from(text.as_str()) } else { Value::from(id) };
-                tx.insert(&table, row![id, value.as_value_ref()])?;
-            }
-            Ok(())
+            (from..to).try_for_each(|number| {
+                let id = if ascends { number } else { number.wrapping_mul(STRIDE) % rows };
+                insert(tx, &table, holds, id as i64)
+            })
         })
     };
     let before = resident();
@@ -98,6 +110,48 @@ fn measure((_, index, is_long, ascends): Case, rows: u64) -> Result<String> {
     let counted = [memory.all_row_bytes(), memory.hash_index_bytes, memory.ordered_index_bytes];
     let all = [grown].into_iter().chain(counted).map(|bytes| format!("{:.1}", per_row(bytes)));
     Ok(all.collect::<Vec<_>>().join(" | "))
+}
+
+fn key_and_value(value: DataType, index: PrimaryIndex) -> TableDefinition {
+    TableDefinition::new("rows")
+        .column("id", DataType::Int64)
+        .column("value", value)
+        .not_null()
+        .primary_key(["id"])
+        .primary_index(index)
+}
+
+/// The table of accounts as the workload makes it, with the branches that this many accounts refer to.
+fn accounts(db: &Database, rows: u64, index: PrimaryIndex) -> Result<Table> {
+    let branch = TableDefinition::new("branch").column("branch", DataType::Int64).primary_key(["branch"]);
+    let branch = db.create_table(branch)?;
+    db.run(|tx| (0..=rows as i64 / ACCOUNTS).try_for_each(|number| tx.insert(&branch, row![number])))?;
+    let account = TableDefinition::new("account")
+        .column("branch", DataType::Int64)
+        .references("branch")
+        .column("account", DataType::Int64)
+        .column("balance", DataType::Int64)
+        .not_null()
+        .column("floor", DataType::Int64)
+        .not_null()
+        .column("code", DataType::Int32)
+        .not_null()
+        .column("filler", DataType::Bytes)
+        .not_null()
+        .primary_key(["branch", "account"])
+        .primary_index(index);
+    db.create_table(account)
+}
+
+fn insert(tx: &Tx<'_, '_>, table: &Table, holds: Rows, id: i64) -> Result<()> {
+    match holds {
+        Rows::Int => tx.insert(table, row![id, id]),
+        Rows::Text => tx.insert(table, row![id, "x".repeat(100).as_str()]),
+        Rows::Account => {
+            let (branch, account) = (id / ACCOUNTS, id % ACCOUNTS);
+            tx.insert(table, row![branch, account, 100_000, -100_000_000, id % 10_000, &[b'a'; 92][..]])
+        }
+    }
 }
 
 /// The bytes of memory that the process has now, as Linux counts them; zero elsewhere.
