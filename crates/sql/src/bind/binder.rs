@@ -121,6 +121,8 @@ pub(crate) struct Scope {
     pub refuses_sets: Option<&'static str>,
     /// The view that the statement writes, if it writes one.
     pub written: Option<std::rc::Rc<crate::bind::view::WrittenView>>,
+    /// The system columns of the table that an INSERT writes, in its RETURNING.
+    pub system_columns: Vec<(&'static str, BoundExpr)>,
 }
 
 impl Scope {
@@ -146,6 +148,7 @@ impl Scope {
             set_returning: false,
             refuses_sets: None,
             written: None,
+            system_columns: Vec::new(),
         }
     }
 }

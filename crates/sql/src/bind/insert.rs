@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::query::plain_query;
 use crate::bind::rows::always_generated;
-use crate::bind::scope::{Clause, Entry};
+use crate::bind::scope::{Clause, Entry, XMAX};
 use crate::bind::tree::{
     BoundExpr, BoundInsert, BoundQuery, BoundStatement, ConflictAction, ConflictTarget, OnConflict,
     QueryBody, RelationId, StatementKind,
@@ -19,7 +19,7 @@ use crate::parse::syntax::{
     At, ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, InsertColumn, Query, QueryBodySyntax,
 };
 use crate::rewrite::implies;
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 /// What a value is given for.
 #[derive(Clone, Copy)]
@@ -70,6 +70,10 @@ impl Binder<'_> {
             None => None,
         };
         self.scope().entries = vec![entry];
+        self.scope().system_columns = match written.view {
+            Some(_) => Vec::new(),
+            None => system_columns(&table, target, on_conflict.as_ref()),
+        };
         let (returning, result) = self.returning(&insert.returning)?;
         for cte in &mut ctes {
             cte.references = self.cte_references.get(&cte.id).copied().unwrap_or(0);
@@ -228,6 +232,9 @@ impl Binder<'_> {
         let always = matches!(column.origin, ColumnOrigin::Identity { always: true, .. });
         if generated || (always && overriding.is_none()) {
             return Err(always_generated(column, "insert"));
+        }
+        if overriding == Some(false) && matches!(column.origin, ColumnOrigin::Identity { .. }) {
+            return self.default_value(column);
         }
         let value = self.in_clause(Clause::Values, |binder| binder.expr(expr))?;
         self.assigned(value, column.ty, column.modifier, &column.name, expr.at)
@@ -441,4 +448,19 @@ impl Binder<'_> {
             _ => binder.in_clause(clause, |binder| binder.expr(expr)),
         })
     }
+}
+
+/// What RETURNING of an INSERT knows besides the table's columns: `xmax` is zero where the row was inserted, not where
+/// ON CONFLICT updated it.
+fn system_columns(
+    table: &Table,
+    target: RelationId,
+    on_conflict: Option<&OnConflict>,
+) -> Vec<(&'static str, BoundExpr)> {
+    let may_update = on_conflict.is_some_and(|it| matches!(it.action, ConflictAction::Update { .. }));
+    let xmax = match may_update {
+        true => BoundExpr::Column { relation: target, column: XMAX, ty: Type::Xid },
+        false => BoundExpr::constant(Value::Oid(0), Type::Xid),
+    };
+    vec![("xmax", xmax), ("tableoid", BoundExpr::constant(Value::Oid(table.oid), Type::Oid))]
 }

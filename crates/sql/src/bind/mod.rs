@@ -43,6 +43,8 @@ mod variables;
 mod view;
 mod windows;
 
+pub(crate) use scope::XMAX;
+
 use crate::bind::coerce::indeterminate;
 use crate::bind::tree::BoundStatement;
 use crate::bind::variables::Variables;

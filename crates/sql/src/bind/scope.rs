@@ -88,6 +88,9 @@ impl Clause {
     }
 }
 
+/// The number of the column `xmax` of the target of INSERT … ON CONFLICT DO UPDATE, in its RETURNING.
+pub(crate) const XMAX: usize = usize::MAX - 1;
+
 /// A relation, or a join, whose columns may be named.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -252,7 +255,19 @@ impl Binder<'_> {
             let is_nullable = entry.is_nullable;
             return Ok(BoundExpr::Row { fields: columns, names: Some(names), is_nullable });
         }
-        self.table_oid(parts).ok_or_else(|| self.no_column(parts, at))
+        let system_column = self.system_column(parts).or_else(|| self.table_oid(parts));
+        system_column.ok_or_else(|| self.no_column(parts, at))
+    }
+
+    /// A system column of the table that the innermost statement around writes.
+    fn system_column(&self, parts: &[Name]) -> Option<BoundExpr> {
+        let (name, qualifier) = parts.split_last()?;
+        let level = match qualifier {
+            [] => self.scopes.iter().rposition(|scope| scope.visible && !scope.entries.is_empty())?,
+            qualifier => self.entry(qualifier)?.0,
+        };
+        let columns = &self.scopes[level].system_columns;
+        columns.iter().find(|(column, _)| *column == name.text).map(|(_, expr)| expr.clone())
     }
 
     /// `tableoid`: the oid of the table, or of the system relation, that a row is of. (A row of NULLs of an outer join has

@@ -8,7 +8,7 @@ use heddledb::TableChange;
 use crate::catalog::environment::CatalogEnvironment;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
-use crate::catalog::{Column, ColumnOrigin, Relation, Table};
+use crate::catalog::{Column, ColumnOrigin, Relation, Sequence, Table};
 use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
@@ -55,10 +55,14 @@ impl Connection {
             AlterAction::AddIdentity { column, always, options } => {
                 self.add_identity(table, &column.text, *always, options)
             }
+            AlterAction::ChangeIdentity { column, always, options } => {
+                self.change_identity(table, &column.text, *always, options)
+            }
             AlterAction::DropIdentity { column, if_exists } => {
                 let position = self.column_of(table, &column.text)?;
-                let is_identity = matches!(table.columns[position].origin, ColumnOrigin::Identity { .. });
-                self.drop_origin(table, position, is_identity, *if_exists, "an identity column")
+                let sequence = self.identity_sequence(table, position);
+                self.drop_origin(table, position, sequence.is_some(), *if_exists, "an identity column")?;
+                sequence.map_or(Ok(()), |sequence| self.drop_owned_sequence(&sequence))
             }
             AlterAction::DropExpression { column, if_exists } => {
                 let position = self.column_of(table, &column.text)?;
@@ -96,9 +100,7 @@ impl Connection {
         if if_exists {
             return Ok(());
         }
-        let name = &table.columns[position].name;
-        let message = format!("column \"{name}\" of relation \"{}\" is not {what}", table.name);
-        Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+        Err(is_not(table, position, what))
     }
 
     fn set_not_null(&mut self, table: &Arc<Table>, name: &str, not_null: bool) -> Result<()> {
@@ -244,6 +246,38 @@ impl Connection {
             table.columns[position].origin = ColumnOrigin::Identity { always, sequence: oid };
         })
     }
+
+    fn change_identity(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        always: Option<bool>,
+        options: &[SequenceOption],
+    ) -> Result<()> {
+        let position = self.column_of(table, name)?;
+        let Some(sequence) = self.identity_sequence(table, position) else {
+            return Err(is_not(table, position, "an identity column"));
+        };
+        if !options.is_empty() {
+            self.change_known_sequence(&sequence, options)?;
+        }
+        let Some(always) = always else { return Ok(()) };
+        self.redefine(table, |table| {
+            table.columns[position].origin = ColumnOrigin::Identity { always, sequence: sequence.oid };
+        })
+    }
+
+    /// The sequence of a column, if it is an identity column.
+    fn identity_sequence(&mut self, table: &Table, position: usize) -> Option<Arc<Sequence>> {
+        let ColumnOrigin::Identity { sequence, .. } = table.columns[position].origin else { return None };
+        self.catalog_to_change().sequences().find(|known| known.oid == sequence).cloned()
+    }
+}
+
+fn is_not(table: &Table, position: usize, what: &str) -> SqlError {
+    let name = &table.columns[position].name;
+    let message = format!("column \"{name}\" of relation \"{}\" is not {what}", table.name);
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
 /// Whether an expression is a column of this name, or casts of it.

@@ -207,7 +207,6 @@ impl Connection {
     }
 
     pub(crate) fn alter_sequence(&mut self, alter: &SequenceStatement) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
         let sequence = match self.find_relation(&alter.name) {
             Ok(Relation::Sequence(sequence)) => sequence,
             Ok(_) => {
@@ -221,18 +220,27 @@ impl Connection {
             Err(error) => return Err(error),
         };
         self.check_owner(&sequence.rights, "sequence", &sequence.name)?;
-        let mut changed = sequence.as_ref().clone();
-        let restart = change_sequence(&mut changed, &alter.options, false)?;
-        if let Some(owner) = self.sequence_owner(&alter.options)? {
+        self.change_known_sequence(&sequence, &alter.options)?;
+        Ok("ALTER SEQUENCE")
+    }
+
+    pub(super) fn change_known_sequence(
+        &mut self,
+        sequence: &Sequence,
+        options: &[SequenceOption],
+    ) -> Result<()> {
+        let mut changed = sequence.clone();
+        let restart = change_sequence(&mut changed, options, false)?;
+        if let Some(owner) = self.sequence_owner(options)? {
             changed.owner = owner;
         }
         if let Some(value) = restart {
             self.change_sequence_at_commit(SequenceChange::Restart(sequence.oid, value));
         }
+        let mut catalog = self.catalog_to_change();
         let (schema, name) = (changed.schema.clone(), changed.name.clone());
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
-        self.publish(&[Object::Sequence(changed)], catalog)?;
-        Ok("ALTER SEQUENCE")
+        self.publish(&[Object::Sequence(changed)], catalog)
     }
 
     pub(crate) fn create_schema(

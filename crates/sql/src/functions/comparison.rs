@@ -68,6 +68,18 @@ comparisons! {
     "record" "record" records,
 }
 
+/// `xid` has no order: only what clients ask of `xmax`.
+pub(super) const TRANSACTION_IDS: &[Definition] = &[
+    scalar("=(xid, xid) bool", |c, v| Ok(Value::Bool(same(c, v)?.is_eq()))),
+    scalar("<>(xid, xid) bool", |c, v| Ok(Value::Bool(same(c, v)?.is_ne()))),
+    scalar("=(xid, int4) bool", |_, v| Ok(Value::Bool(is_transaction(v)))),
+    scalar("<>(xid, int4) bool", |_, v| Ok(Value::Bool(!is_transaction(v)))),
+];
+
+fn is_transaction(values: &[Value]) -> bool {
+    values[0].oid() == values[1].int4().cast_unsigned()
+}
+
 fn same(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Ordering> {
     Ok(values[0].cmp(&values[1]))
 }

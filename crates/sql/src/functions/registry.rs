@@ -41,6 +41,7 @@ const OPERATORS: &[&[&[Definition]]] = &[
         super::arithmetic::INTEGERS,
         super::arithmetic::NUMBERS,
         super::comparison::OPERATORS,
+        super::comparison::TRANSACTION_IDS,
         super::mathematics::OPERATORS,
         super::moments::arithmetic::OPERATORS,
     ],

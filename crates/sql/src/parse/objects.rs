@@ -211,7 +211,7 @@ impl Parser<'_> {
         Ok(options)
     }
 
-    fn sequence_option(&mut self) -> Result<Option<SequenceOption>> {
+    pub fn sequence_option(&mut self) -> Result<Option<SequenceOption>> {
         let option = match () {
             () if self.accept("as") => SequenceOption::As(self.type_name()?),
             () if self.accept("start") => {

@@ -520,8 +520,28 @@ impl Parser<'_> {
                 self.label()?;
                 Ok(AlterAction::Ignored)
             }
-            () => Err(self.unexpected()),
+            () => self.change_identity(column),
         }
+    }
+
+    /// `{SET GENERATED {ALWAYS | BY DEFAULT} | SET option | RESTART [[WITH] value]} …`.
+    fn change_identity(&mut self, column: Name) -> Result<AlterAction> {
+        let (mut always, mut options) = (None, Vec::new());
+        while self.is_one_of(&["set", "restart"]) {
+            if self.accept_words(&["set", "generated"]) {
+                always = Some(self.accept("always"));
+                if always == Some(false) {
+                    self.expect_words(&["by", "default"])?;
+                }
+                continue;
+            }
+            self.accept("set");
+            options.push(self.sequence_option()?.ok_or_else(|| self.unexpected())?);
+        }
+        if always.is_none() && options.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(AlterAction::ChangeIdentity { column, always, options })
     }
 
     fn alter_rename(&mut self) -> Result<AlterAction> {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::bind::XMAX;
 use crate::bind::routines::is_call;
 use crate::bind::tree::{
     BoundCheck, BoundDelete, BoundExpr, BoundFrom, BoundInsert, BoundMerge, BoundRelation, BoundSelect,
@@ -171,6 +172,7 @@ pub(crate) struct InsertPlan {
     /// The columns' values, over a row of the input.
     pub(crate) values: Vec<Expr>,
     pub(crate) conflict: Option<ConflictPlan>,
+    /// Over the new row, and behind it, with ON CONFLICT DO UPDATE, `xmax`.
     pub(crate) returning: Vec<Expr>,
     /// Whether the input reads tables, so that it has to end before the first row is stored.
     pub(crate) reads: bool,
@@ -401,7 +403,9 @@ impl Planner<'_> {
         let values = self.exprs(&insert.values, &layout)?;
         let rules = self.rules(table, insert.target, &insert.generated, &insert.checks)?;
         let row = Self::row_layout(table, insert.target);
-        let returning = self.returning(&insert.returning, &row)?;
+        let mut returned = row.clone();
+        returned.set(Key::Column(insert.target, XMAX), table.columns.len());
+        let returning = self.returning(&insert.returning, &returned)?;
         let conflict = match &insert.on_conflict {
             None => None,
             Some(conflict) => {

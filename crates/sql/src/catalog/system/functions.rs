@@ -45,6 +45,8 @@ pub(crate) const OBJECTS: &[Definition] = &[
         of(c, |it| index_definition(it, oid(v), v[1].int4(), v[2].bool()))
     })
     .stable(),
+    scalar("pg_get_viewdef(text) text", view_definition_by_name).stable(),
+    scalar("pg_get_viewdef(text, bool) text", view_definition_by_name).stable(),
     scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_viewdef(oid, bool) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
     scalar("pg_get_viewdef(oid, int4) text", |c, v| of(c, |it| view_definition(it, oid(v)))).stable(),
@@ -307,6 +309,14 @@ fn user_by_oid(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Va
 fn by_name(context: &mut FunctionContext<'_>, kind: ObjectKind, values: &[Value]) -> Result<Value> {
     let found = context.environment.object_by_name(kind, values[0].str())?;
     Ok(found.map_or(Value::Null, Value::Oid))
+}
+
+fn view_definition_by_name(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let found = by_name(context, ObjectKind::Relation, values)?;
+    if found.is_null() {
+        return Err(crate::catalog::no_relation(values[0].str()));
+    }
+    of(context, |it| view_definition(it, oid(&[found])))
 }
 
 fn relation_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {

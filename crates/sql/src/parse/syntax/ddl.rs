@@ -206,6 +206,11 @@ pub(crate) enum AlterAction {
         always: bool,
         options: Vec<SequenceOption>,
     },
+    ChangeIdentity {
+        column: Name,
+        always: Option<bool>,
+        options: Vec<SequenceOption>,
+    },
     DropIdentity {
         column: Name,
         if_exists: bool,

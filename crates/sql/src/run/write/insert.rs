@@ -13,6 +13,10 @@ use crate::run::write::update::commute;
 use crate::run::write::{Writing, Written, read_all, second_time};
 use crate::types::Value;
 
+/// What RETURNING shows as `xmax`: PostgreSQL shows the transaction that locked the earlier row.
+const XMAX_OF_INSERTED: Value = Value::Oid(0);
+const XMAX_OF_UPDATED: Value = Value::Oid(1);
+
 /// Runs an INSERT.
 pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Written> {
     let mut inserting = Inserting { plan, writing: Writing::new(&plan.rules, &plan.returning) };
@@ -64,7 +68,7 @@ impl<'e> Inserting<'e> {
         run.check_interrupt()
     }
 
-    fn add_row(&mut self, run: &mut Run<'e>, row: Vec<Value>) -> Result<()> {
+    fn add_row(&mut self, run: &mut Run<'e>, mut row: Vec<Value>) -> Result<()> {
         let rules = &self.plan.rules;
         check(run, rules, &row)?;
         if let Some(conflict) = &self.plan.conflict {
@@ -93,6 +97,9 @@ impl<'e> Inserting<'e> {
         }
         self.writing.touched.stored(&rules.table, &row, None);
         self.writing.triggers.wrote(run, None, Some(&row))?;
+        if self.plan.conflict.is_some() && !self.plan.returning.is_empty() {
+            row.push(XMAX_OF_INSERTED);
+        }
         self.writing.count(run, &row)
     }
 
@@ -168,6 +175,7 @@ impl<'e> Inserting<'e> {
         change(run, &rules.table, &key, &old, &new, &columns)?;
         self.writing.touched.stored(&rules.table, &new, Some(&old));
         self.writing.triggers.wrote(run, Some(&old), Some(&new))?;
+        new.push(XMAX_OF_UPDATED);
         self.writing.count(run, &new)
     }
 }
