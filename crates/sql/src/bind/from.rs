@@ -319,7 +319,7 @@ impl Binder<'_> {
         let (mut bound, mut columns) = (Vec::new(), Vec::new());
         for (call, own) in &calls {
             let declared = if own.is_empty() { declared } else { own };
-            let single = calls.len() == 1 && !ordinality;
+            let single = calls.len() == 1;
             let (call, mut names) = self.in_clause(Clause::FromFunction, |binder| {
                 binder.function_in_from(call, declared, single, alias)
             })?;

@@ -5,7 +5,7 @@ use crate::bind::tree::{BoundExpr, Quantifier, Subquery, SubqueryKind};
 use crate::error::{Result, SqlState};
 use crate::functions::resolve::{Resolved, resolve_operator, resolve_prefix_operator};
 use crate::parse::syntax::{At, Expr, ExprKind, LikeKind, OperatorName, Query};
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 impl Binder<'_> {
     pub fn unary(&mut self, operator: &OperatorName, operand: &Expr, at: At) -> Result<BoundExpr> {
@@ -178,6 +178,10 @@ impl Binder<'_> {
                 parts.push(self.distinct_values(left.clone(), right.clone(), negated, at)?);
             }
             return Ok(if negated { BoundExpr::And(parts) } else { BoundExpr::Or(parts) });
+        }
+        if let Some(operand) = distinct_from_null(&left, &right) {
+            let operand = Box::new(self.known(operand, at)?);
+            return Ok(BoundExpr::IsNull { operand, negated: !negated });
         }
         match self.operator("=", left, right, at)? {
             BoundExpr::Operator { operator: equals, mut args, .. } if args.len() == 2 => {
@@ -417,6 +421,21 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+/// The operand of `x IS DISTINCT FROM NULL`, which needs no operator. A row is never NULL by this.
+fn distinct_from_null(left: &BoundExpr, right: &BoundExpr) -> Option<BoundExpr> {
+    let is_null =
+        |expr: &BoundExpr| matches!(expr, BoundExpr::Constant { value: Value::Null, ty: Type::Unknown });
+    let operand = match (is_null(left), is_null(right)) {
+        (_, true) => left,
+        (true, _) => right,
+        _ => return None,
+    };
+    if operand.ty() == Type::Record {
+        return None;
+    }
+    Some(operand.clone())
 }
 
 fn is_comparison(symbol: &str) -> bool {

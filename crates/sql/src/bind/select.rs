@@ -103,6 +103,11 @@ impl Binder<'_> {
                     self.note_star(item, &columns, at);
                     targets.extend(columns.into_iter().map(|column| Target::of_column(column, at)));
                 }
+                SelectItem::Expr { expr: Expr { kind: ExprKind::AllFields(row), at, .. }, alias: None }
+                    if !matches!(row.kind, ExprKind::Column(_)) =>
+                {
+                    self.in_clause(clause, |binder| binder.field_targets(row, *at, &mut targets))?;
+                }
                 SelectItem::Expr { expr, alias } => {
                     targets.push(self.in_clause(clause, |binder| binder.target(expr, alias.as_ref()))?);
                 }
@@ -114,6 +119,21 @@ impl Binder<'_> {
         }
         self.note_columns(&targets);
         Ok(targets)
+    }
+
+    /// `(row).*`: its fields one by one. The row is computed for each of them, as in PostgreSQL.
+    fn field_targets(&mut self, row: &Expr, at: At, targets: &mut Vec<Target>) -> Result<()> {
+        let bound = self.expr(row)?;
+        let Some(fields) = self.record_columns(&bound) else {
+            let message = "row expansion via \"*\" is not supported here";
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
+        };
+        for (text, _) in fields {
+            let (operand, name) = (Box::new(row.clone()), Name { text, at });
+            let field = Expr { kind: ExprKind::Field { operand, name }, at, height: row.height + 1 };
+            targets.push(self.target(&field, None)?);
+        }
+        Ok(())
     }
 
     /// `*` names columns, too: they may have to be grouped.

@@ -34,6 +34,18 @@ fn number_of(value: &Value) -> Result<Numeric> {
     }
 }
 
+/// V multiplies in the number's own type.
+fn check_shifted(number: &Value, shifted: &Numeric) -> Result<()> {
+    match number {
+        Value::Int8(_) => shifted.to_i64("bigint").map(|_| ()),
+        Value::Int4(_) => {
+            let whole = shifted.to_i64("integer")?;
+            i32::try_from(whole).map(|_| ()).map_err(|_| super::arithmetic::out_of_range("integer"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let template = Template::parse(v[1].str())?;
     let number = number_of(&v[0])?;
@@ -66,6 +78,7 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     }
     let shifted =
         number.multiply(&Numeric::from(10i64).power(&Numeric::from(template.shift as i64))?.trim_scale()?)?;
+    check_shifted(&v[0], &shifted)?;
     let rounded = shifted.round(template.behind as i32)?;
     // Floats are rounded as C's printf does it: exact halves to even.
     let text = match float {

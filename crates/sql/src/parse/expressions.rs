@@ -214,6 +214,15 @@ impl Parser<'_> {
         } else {
             self.expect("is")?;
             let negated = self.accept("not");
+            if let Some(form) = self.normal_form() {
+                let call = self.call_of("is_normalized", vec![*operand, form], at);
+                let call = self.above(call, at, height)?;
+                return if negated {
+                    self.above(ExprKind::Not(Box::new(call)), at, height + 1)
+                } else {
+                    Ok(call)
+                };
+            }
             if self.accept("null") {
                 ExprKind::IsNull { operand, negated }
             } else if self.accept("true") {
@@ -230,6 +239,22 @@ impl Parser<'_> {
             }
         };
         self.above(kind, at, height)
+    }
+
+    /// The form of `IS [NFC] NORMALIZED`, if that stands here.
+    fn normal_form(&mut self) -> Option<Expr> {
+        const FORMS: [&str; 4] = ["nfc", "nfd", "nfkc", "nfkd"];
+        let at = self.position();
+        let form = match FORMS.iter().find(|form| self.is_words(&[form, "normalized"])) {
+            Some(form) => {
+                self.advance();
+                form.to_uppercase()
+            }
+            None if self.is_word(0, "normalized") => "NFC".to_string(),
+            None => return None,
+        };
+        self.advance();
+        Some(Expr { kind: ExprKind::Text(form), at, height: 1 })
     }
 
     /// BETWEEN, IN, LIKE and their kin.

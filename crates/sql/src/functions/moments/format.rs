@@ -259,7 +259,7 @@ impl Moment {
     }
 
     fn half_of_day(&self, field: &Field) -> String {
-        dotted(if self.hour.rem_euclid(24) >= 12 { "PM" } else { "AM" }, field)
+        dotted(if self.hour % 24 >= 12 { "PM" } else { "AM" }, field)
     }
 
     fn name(&self, field: &Field) -> String {

@@ -335,7 +335,11 @@ impl<'p> Translator<'p> {
                         self.out.push_str(if name == "<" { "\\b{start}" } else { "\\b{end}" });
                         return Ok(());
                     }
-                    made.push_str(class(&name).ok_or_else(|| invalid("invalid character class"))?);
+                    let name = match name.as_str() {
+                        "upper" | "lower" if self.flags.ignores_case => "alpha",
+                        name => name,
+                    };
+                    made.push_str(class(name).ok_or_else(|| invalid("invalid character class"))?);
                 }
                 '[' if self.rest.next_if_eq(&'.').is_some() => {
                     made.push_str(&class_literal(&self.until(".]").ok_or_else(unbalanced)?)?);
