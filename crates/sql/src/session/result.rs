@@ -224,6 +224,9 @@ pub struct StatementResult {
     pub data: Vec<u8>,
 }
 
+/// How much a COPY … FROM STDIN reads at a time of data in memory.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// Collects results in memory. COPY … FROM STDIN reads `input`.
 #[derive(Default)]
 pub(crate) struct Collected<'d> {
@@ -281,12 +284,11 @@ impl ResultSink for Collected<'_> {
 
 impl CopySource for Collected<'_> {
     fn next(&mut self, into: &mut Vec<u8>) -> Result<bool, SqlError> {
-        match self.input.take() {
-            Some(data) => {
-                into.extend_from_slice(data);
-                Ok(true)
-            }
-            None => Ok(false),
-        }
+        let Some(data) = self.input.take() else { return Ok(false) };
+        // In pieces, as a client sends it: no second copy of all of it is made.
+        let (piece, rest) = data.split_at(data.len().min(PIECE_BYTES));
+        into.extend_from_slice(piece);
+        self.input = (!rest.is_empty()).then_some(rest);
+        Ok(true)
     }
 }
