@@ -21,7 +21,7 @@ use super::predictions::{Predicted, Predictions};
 use super::reservations::{Answer, Reservations, ReservedKey, TransactionId};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result, Timeout};
-use crate::protocol::attempt::SessionControl;
+use crate::protocol::attempt::{Prediction, SessionControl};
 
 /// The sessions of a database.
 #[derive(Default)]
@@ -504,10 +504,11 @@ impl SessionControl for Control {
         self.try_reserve_if(table, key, |_| true)
     }
 
-    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> bool {
+    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction {
         let mut shared = self.sessions.shared.lock();
         let state = self.state.lock();
-        let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else { return true };
+        let transaction = state.transaction.filter(|_| state.aborted.is_none());
+        let Some(transaction) = transaction else { return Prediction::None };
         drop(state);
         let holds_others = shared.reservations.count(transaction) > 0;
         shared.predictions.try_reserve(transaction, table, key, holds_others)

@@ -99,6 +99,8 @@ pub struct Session {
     valid: Option<u64>,
     /// What it reads from until its first write, once it has read something.
     snapshot: Option<Arc<Registered>>,
+    /// The snapshot before that, until everything read from it was found unchanged.
+    earlier: Option<Arc<Registered>>,
     /// Whether it reads what is there now: it has written, or tried to.
     is_current: bool,
     /// The transaction that the next one retries, and whose age it keeps.
@@ -199,6 +201,7 @@ impl Session {
             last_savepoint: 0,
             valid: None,
             snapshot: None,
+            earlier: None,
             is_current: false,
             again: None,
             transaction: 0,
@@ -315,6 +318,7 @@ impl Session {
         let (outcome, value) = loop {
             let Some(mut access) = self.access.take() else { return Err(Error::Closed) };
             access.mode = self.mode(is_single);
+            access.is_refreshed = self.earlier.is_some();
             access.predicts = !is_single && !self.is_read_only && self.control.has_predictions();
             let mut statement = Statement::new(body, access, self.valid, is_single);
             let outcome =
@@ -330,8 +334,9 @@ impl Session {
             } else if self.has_lost_its_snapshot() {
                 // What it has read so far is compared with what is there now.
                 self.is_current = self.access.as_ref().is_some_and(|access| !access.buffer.is_unread());
-                self.snapshot = None;
+                (self.snapshot, self.earlier) = (None, None);
             } else {
+                self.earlier = None;
                 if !is_single {
                     self.keep(fresh, outcome.failure.is_none());
                 }
@@ -370,23 +375,33 @@ impl Session {
     async fn go_on_after(&mut self, stop: Stop) -> Result<()> {
         match stop {
             Stop::Reserved(key) => self.wait_for(key).await,
-            Stop::Predicted(key) => self.wait_for_predicted(key).await,
+            Stop::Predicted(key) => {
+                self.wait_for_predicted(key).await?;
+                self.earlier = self.earlier.take().or(self.snapshot.take());
+                if self.earlier.is_some() { self.open_snapshot().await } else { Ok(()) }
+            }
+            Stop::Stale => {
+                self.snapshot = self.earlier.take();
+                Ok(())
+            }
             Stop::Needs(Need::Current) => {
                 self.is_current = true;
                 Ok(())
             }
-            Stop::Needs(Need::Snapshot) => {
-                let engine = self.shared.engine();
-                let request = engine.snapshots().request(engine);
-                self.snapshot = Some(poll_fn(|context| request.poll(context)).await?);
-                Ok(())
-            }
+            Stop::Needs(Need::Snapshot) => self.open_snapshot().await,
             Stop::Conflict(row) => {
                 self.control.note_conflict(row);
                 Err(self.abort(Error::Conflict))
             }
             Stop::Aborted => Err(self.control.aborted().unwrap_or(Error::Canceled)),
         }
+    }
+
+    async fn open_snapshot(&mut self) -> Result<()> {
+        let engine = self.shared.engine();
+        let request = engine.snapshots().request(engine);
+        self.snapshot = Some(poll_fn(|context| request.poll(context)).await?);
+        Ok(())
     }
 
     /// Keeps what a valid access has found.
@@ -583,7 +598,7 @@ impl Session {
         self.control.end();
         self.savepoints = Vec::new();
         self.valid = None;
-        self.snapshot = None;
+        (self.snapshot, self.earlier) = (None, None);
         self.is_current = false;
         self.drop_unused_identities();
     }

@@ -8,7 +8,8 @@
 //! This is plain state without threads: each request returns at once, with the sessions that may go on as a result.
 //!
 //! Invariants:
-//! - A transaction waits at most once, and only while it has reserved nothing, predicted or not. So no wait is a part of a deadlock.
+//! - A transaction waits only for a key after all those that it has in predicted reservations, and only while it has no other ones. So
+//!   no wait is part of a deadlock. After a wait that has timed out it waits no more.
 //! - At most [`ROWS_MAX`] rows are remembered. Each has a saturating counter, as a branch predictor has: it rises with a reservation
 //!   that a write has followed, falls with one that was of no use, and the row is forgotten at zero.
 
@@ -19,6 +20,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::reservations::{ReservedKey, Sought, TransactionId};
+use crate::protocol::attempt::Prediction;
 
 /// How many rows are remembered at most.
 const ROWS_MAX: usize = 256;
@@ -48,7 +50,7 @@ struct Row {
 struct Owner {
     held: SmallVec<[ReservedKey; 1]>,
     waits_for: Option<ReservedKey>,
-    has_waited: bool,
+    has_timed_out: bool,
 }
 
 /// A row that is remembered, for a report.
@@ -95,36 +97,38 @@ impl Predictions {
         row.confidence = (row.confidence + CONFIDENCE_AT_FIRST).min(CONFIDENCE_MAX);
     }
 
-    /// Reserves a row that is about to be read, if it is remembered and free. Whether to go on: if not, the transaction must
-    /// [`wait`](Self::wait). `holds_others`: whether it has reservations of the other kind.
+    /// Reserves a row that is about to be read, if it is remembered and free. `holds_others`: whether the transaction has
+    /// reservations of the other kind.
     pub(super) fn try_reserve(
         &mut self,
         transaction: TransactionId,
         table: u64,
         key: &[u8],
         holds_others: bool,
-    ) -> bool {
-        let Some((found, row)) = self.rows.get_key_value_mut(&Sought(table, key)) else { return true };
+    ) -> Prediction {
+        let sought = Sought(table, key);
+        let Some((found, row)) = self.rows.get_key_value_mut(&sought) else { return Prediction::None };
         let owner = self.owners.entry(transaction).or_default();
         match row.holder {
             None => {
                 (row.holder, row.is_written) = (Some(transaction), false);
                 owner.held.push(found.clone());
-                true
+                Prediction::Reserved
             }
-            Some(holder) => {
-                holder == transaction || holds_others || owner.has_waited || !owner.held.is_empty()
-            }
+            Some(holder) if holder == transaction || holds_others || owner.has_timed_out => Prediction::None,
+            Some(_) if owner.held.iter().any(|held| held > found) => Prediction::None,
+            Some(_) => Prediction::Wait,
         }
     }
 
     /// Joins the queue for a row. Whether the transaction is to wait.
     pub(super) fn wait(&mut self, transaction: TransactionId, key: ReservedKey) -> bool {
-        let owner = self.owners.entry(transaction).or_default();
-        owner.has_waited = true;
-        let Some(row) = self.rows.get_mut(&key).filter(|row| row.holder.is_some()) else { return false };
+        let Some(row) = self.rows.get_mut(&key) else { return false };
+        if row.holder.is_none_or(|holder| holder == transaction) {
+            return false;
+        }
         row.waiting.push_back(transaction);
-        owner.waits_for = Some(key);
+        self.owners.entry(transaction).or_default().waits_for = Some(key);
         true
     }
 
@@ -132,6 +136,7 @@ impl Predictions {
     pub(super) fn time_out(&mut self, transaction: TransactionId) -> bool {
         let Some(row) = self.stop_waiting(transaction) else { return false };
         row.confidence = row.confidence.saturating_sub(LOST_TIMED_OUT);
+        self.owners.entry(transaction).or_default().has_timed_out = true;
         true
     }
 
@@ -202,43 +207,57 @@ mod tests {
     #[test]
     fn only_rows_of_conflicts_are_reserved_and_granted_in_fifo_order() {
         let mut all = about(&["a"]);
-        assert!(all.try_reserve(1, 1, b"b", false) && all.try_reserve(2, 1, b"b", false));
-        assert!(all.try_reserve(5, 1, b"a", false) && all.try_reserve(5, 1, b"a", false), "its own");
+        assert_eq!(all.try_reserve(1, 1, b"b", false), Prediction::None);
+        assert_eq!(all.try_reserve(5, 1, b"a", false), Prediction::Reserved);
+        assert_eq!(all.try_reserve(5, 1, b"a", false), Prediction::None, "its own");
         for waiter in [9, 2, 7] {
-            assert!(!all.try_reserve(waiter, 1, b"a", false));
+            assert_eq!(all.try_reserve(waiter, 1, b"a", false), Prediction::Wait);
             assert!(all.wait(waiter, key("a")));
         }
         all.note_write(5, 1, b"a");
         assert_eq!(all.end(5), [9]);
         assert_eq!(all.end(2), [], "it waits no more");
-        assert!(all.try_reserve(9, 1, b"a", false), "it was granted");
+        assert_eq!(all.try_reserve(9, 1, b"a", false), Prediction::None, "it was granted");
         all.note_write(9, 1, b"a");
         assert_eq!(all.end(9), [7]);
         assert_eq!(all.end(7), []);
-        assert!(all.owners.keys().all(|&owner| owner == 1) && all.rows[&key("a")].holder.is_none());
+        assert!(all.owners.is_empty() && all.rows[&key("a")].holder.is_none());
     }
 
     #[test]
-    fn a_transaction_waits_once_and_only_while_it_has_reserved_nothing() {
-        let mut all = about(&["a", "b", "c"]);
-        assert!(all.try_reserve(1, 1, b"a", false) && all.try_reserve(2, 1, b"b", false));
-        assert!(all.try_reserve(1, 1, b"b", false) && all.try_reserve(2, 1, b"a", false), "no deadlock");
-        assert!(all.try_reserve(3, 1, b"a", true), "it has reserved something else");
-        assert!(!all.try_reserve(4, 1, b"a", false) && all.wait(4, key("a")));
-        assert!(all.time_out(4) && !all.time_out(4));
-        assert!(all.try_reserve(4, 1, b"a", false) && all.try_reserve(4, 1, b"b", false), "it has waited");
-        assert_eq!((all.end(1), all.end(2)), (vec![], vec![]));
+    fn a_transaction_waits_only_in_the_order_of_keys_and_without_other_reservations() {
+        let mut all = about(&["a", "b"]);
+        assert_eq!(all.try_reserve(1, 1, b"a", false), Prediction::Reserved);
+        assert_eq!(all.try_reserve(2, 1, b"b", false), Prediction::Reserved);
+        assert_eq!(all.try_reserve(2, 1, b"a", false), Prediction::None, "it would be a deadlock");
+        assert_eq!(all.try_reserve(3, 1, b"a", true), Prediction::None, "it has reserved something else");
+        assert_eq!(all.try_reserve(1, 1, b"b", false), Prediction::Wait);
+        assert!(all.wait(1, key("b")));
+        all.note_write(2, 1, b"b");
+        assert_eq!(all.end(2), [1]);
+        assert_eq!(all.end(1), []);
+    }
+
+    #[test]
+    fn a_transaction_whose_wait_has_timed_out_waits_no_more() {
+        let mut all = about(&["a"]);
+        assert_eq!(all.try_reserve(1, 1, b"a", false), Prediction::Reserved);
+        assert!(!all.wait(1, key("a")), "it has it");
+        assert!(all.wait(2, key("a")));
+        assert!(all.time_out(2) && !all.time_out(2));
+        assert_eq!(all.try_reserve(2, 1, b"a", false), Prediction::None);
+        assert_eq!(all.end(1), []);
     }
 
     #[test]
     fn a_row_that_is_only_read_is_forgotten_and_its_waiters_go_on() {
         let mut all = about(&["a"]);
-        assert!(all.try_reserve(1, 1, b"a", false));
+        assert_eq!(all.try_reserve(1, 1, b"a", false), Prediction::Reserved);
         assert!(all.wait(2, key("a")) && all.wait(3, key("a")) && all.wait(4, key("a")));
         assert_eq!(all.end(1), [2]);
         assert_eq!(all.end(2), [3, 4]);
         assert_eq!(all.len(), 0);
-        assert!(all.try_reserve(3, 1, b"a", false) && all.try_reserve(4, 1, b"a", false));
+        assert_eq!(all.try_reserve(3, 1, b"a", false), Prediction::None);
         assert!(!all.wait(5, key("a")), "nobody has it");
     }
 
@@ -246,7 +265,7 @@ mod tests {
     fn a_row_that_is_written_two_times_of_three_is_kept() {
         let mut all = about(&["a"]);
         for transaction in 1..100 {
-            assert!(all.try_reserve(transaction, 1, b"a", false));
+            assert_eq!(all.try_reserve(transaction, 1, b"a", false), Prediction::Reserved);
             if transaction % 3 > 0 {
                 all.note_write(transaction, 1, b"a");
             }

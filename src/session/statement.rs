@@ -38,8 +38,10 @@ pub(super) enum Stop {
     Conflict(Option<ReservedKey>),
     /// Another session has reserved this key.
     Reserved(ReservedKey),
-    /// Another session is predicted to write this key.
+    /// This key is predicted to be written: another session has reserved it, or this one has, after its snapshot.
     Predicted(ReservedKey),
+    /// Something that was read before is not the same in the refreshed snapshot.
+    Stale,
     /// It must be retried with something that it lacks.
     Needs(Need),
     /// The transaction was marked for abort meanwhile.
@@ -195,6 +197,9 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         touched: &[Touched<'_>],
         epoch: u64,
     ) -> Result<()> {
+        if access.is_refreshed && !attempt.is_unchanged_as_of(&access.buffer, epoch)? {
+            return stop(&mut self.stop, Stop::Stale);
+        }
         for Touched { table, key, part, .. } in touched {
             let now = attempt.observe_as_of(access.buffer.core(*table), key, *part, epoch)?;
             self.fresh.reads.push((*table, (*key).into(), now));

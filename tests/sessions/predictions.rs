@@ -152,22 +152,55 @@ fn a_statement_that_writes_or_reserves_ignores_predicted_reservations() {
 }
 
 #[test]
-fn sessions_that_hold_rows_do_not_wait_for_each_other_and_none_is_a_deadlock_victim() {
+fn sessions_with_predicted_reservations_wait_in_one_order_and_none_is_a_deadlock_victim() {
     under_every_protocol(|rig| {
         [1, 2].into_iter().for_each(|id| conflict(rig, id));
         let [mut first, mut second] = [rig.begin(), rig.begin()];
         assert_eq!(rig.read(&mut first, 1), Ok(Some(11)));
         assert_eq!(rig.read(&mut second, 2), Ok(Some(21)));
-        assert_eq!(rig.read(&mut first, 2), Ok(Some(21)), "{}", rig.protocol);
-        assert_eq!(rig.read(&mut second, 1), Ok(Some(11)), "{}", rig.protocol);
-        rig.write(&mut first, 1, 0).expect("nothing has changed");
+        assert_eq!(rig.read(&mut second, 1), Ok(Some(11)), "it does not wait: {}", rig.protocol);
+        {
+            let mut waiting = pin!(reading(rig, &mut first, 2));
+            assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+            rig.write(&mut second, 2, 22).expect("it has reserved it");
+            second.commit().expect("nothing has changed");
+            assert_eq!(polled(rig, waiting), Some(Ok(Some(22))), "{}", rig.protocol);
+        }
+        rig.write(&mut first, 1, 12).and_then(|()| rig.write(&mut first, 2, 23)).expect("both are its own");
         first.commit().expect("nothing has changed");
-        second.commit().expect("it has only read");
         // One that has reserved a row for update waits for no predicted reservation.
         let [mut first, mut second] = [rig.begin(), rig.begin()];
-        assert_eq!(rig.read(&mut first, 1), Ok(Some(0)));
+        assert_eq!(rig.read(&mut first, 1), Ok(Some(12)));
         second.run(|tx| tx.get_for_update(&rig.items, key![2]).map(drop)).expect("it is free");
-        assert_eq!(rig.read(&mut second, 1), Ok(Some(0)), "{}", rig.protocol);
+        assert_eq!(rig.read(&mut second, 1), Ok(Some(12)), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn a_session_that_has_read_another_row_before_reads_both_from_a_later_snapshot() {
+    under_every_protocol(|rig| {
+        conflict(rig, 1);
+        for is_changed in [false, true] {
+            let [mut first, mut second] = [rig.begin(), rig.begin()];
+            let before = rig.value(1).expect("a row");
+            let other = rig.read(&mut second, 3).expect("a read");
+            assert_eq!(rig.read(&mut first, 1), Ok(Some(before)));
+            {
+                let mut waiting = pin!(reading(rig, &mut second, 1));
+                assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+                rig.write(&mut first, 1, before + 1).expect("it has reserved it");
+                if is_changed {
+                    rig.write(&mut first, 3, 33).expect("it is free");
+                }
+                first.commit().expect("nothing has changed");
+                // Where the other row has changed, both are of the first snapshot.
+                let seen = if is_changed { before } else { before + 1 };
+                assert_eq!(polled(rig, waiting), Some(Ok(Some(seen))), "{}", rig.protocol);
+            }
+            assert_eq!(rig.read(&mut second, 3), Ok(other), "one state: {}", rig.protocol);
+            let saved = rig.write(&mut second, 1, before + 2).and_then(|()| second.commit());
+            assert_eq!(saved, if is_changed { Err(Error::Conflict) } else { Ok(()) }, "{}", rig.protocol);
+        }
     });
 }
 

@@ -12,6 +12,7 @@ mod constraints;
 mod foreign_keys;
 mod load;
 mod own_row;
+mod predicted;
 mod read;
 mod scan;
 mod session;
@@ -44,6 +45,7 @@ use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
 
+pub(crate) use predicted::Prediction;
 pub(crate) use scan::KeyRange;
 pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode};
 pub(crate) use write::{decode_primary_key, missing, show_key};

@@ -16,6 +16,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::load::Loading;
+use super::predicted::Prediction;
 use super::scan::as_slice;
 use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target, claim_traced};
 use crate::base::atomics::Ordering;
@@ -43,9 +44,8 @@ pub(crate) trait SessionControl: Send + Sync {
     /// Reserves a key of a table, unless another session has it. Whether it is reserved.
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
 
-    /// Reserves a row that is about to be read if it is predicted that it will be written. Whether to go on: if not, the
-    /// session must wait first.
-    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> bool;
+    /// Reserves a row that is about to be read if it is predicted that it will be written.
+    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction;
 
     /// As [`try_reserve`](Self::try_reserve) for one of very many keys, of which only the first ones are reserved. Whether
     /// no other session has it.
@@ -79,6 +79,8 @@ pub(crate) struct SessionAccess {
     pub(crate) control: Arc<dyn SessionControl>,
     /// Whether rows that are read may have to be reserved, because it is predicted that they will be written.
     pub(crate) predicts: bool,
+    /// Whether the snapshot is a later one than what was read before is of.
+    pub(crate) is_refreshed: bool,
     /// What the transaction has changed of the schema.
     pub(crate) schema: PrivateSchema,
     /// It loads rows; in a box, because hardly any does.
@@ -96,7 +98,7 @@ struct Notes {
     carried: HashMap<RecordPointer, u32, FixedState>,
     /// A key that another session has reserved.
     wanted: Option<(u64, Key)>,
-    /// A key for which the session must wait, because another one is predicted to write it.
+    /// A key that is predicted to be written, and for which the session must wait or refresh its snapshot.
     predicted: Option<(u64, Key)>,
     need: Option<Need>,
     /// Whether it has accessed a key or a range, also one that is left out of the notes.
@@ -149,6 +151,7 @@ impl SessionAccess {
             mode,
             control,
             predicts: false,
+            is_refreshed: false,
             schema,
             loading: None,
             notes: Notes::default(),
@@ -192,7 +195,7 @@ impl SessionAccess {
         self.notes.wanted.take()
     }
 
-    /// The key that another session is predicted to write, if the attempt is to wait for it.
+    /// The key that is predicted to be written, if the session must wait for it or refresh its snapshot.
     pub(crate) fn take_predicted(&mut self) -> Option<(u64, Key)> {
         self.notes.predicted.take()
     }
@@ -230,18 +233,22 @@ impl SessionAccess {
         is_reserved
     }
 
-    /// Reserves a key that is about to be read, if it is predicted that it will be written. Only while there is no snapshot
-    /// yet: what a wait ends in would not be seen.
+    /// Reserves a key that is about to be read, if it is predicted that it will be written. Only before the first write, and
+    /// while no range was read: such a snapshot is not refreshed, so what a wait ends in would not be seen.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: the session must wait.
+    /// [`Error::Conflict`]: the session must wait, or refresh its snapshot.
     fn predict(&mut self, table: &TableCore, key: &[u8]) -> Result<()> {
-        let (table, is_first) = (table.records_identity(), self.mode == SessionMode::Probe);
-        if !is_first || self.notes.is_writer || self.notes.is_paused {
+        let table = table.records_identity();
+        let is_writer = self.mode == SessionMode::Current || self.notes.is_writer;
+        let has_ranges = || !self.notes.ranges.is_empty() || self.buffer.has_ranges_of_snapshot();
+        if is_writer || self.notes.is_paused || has_ranges() {
             return Ok(());
         }
-        if self.control.try_reserve_predicted(table, key) {
-            return Ok(());
+        match self.control.try_reserve_predicted(table, key) {
+            Prediction::None => return Ok(()),
+            Prediction::Reserved if self.mode == SessionMode::Probe => return Ok(()),
+            Prediction::Reserved | Prediction::Wait => {}
         }
         self.notes.predicted = Some((table, key.into()));
         Err(Error::Conflict)

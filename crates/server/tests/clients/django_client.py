@@ -173,8 +173,36 @@ def locks():
     print(f"  {len(failures)} of 100 transactions were repeated")
 
 
+def saves():
+    """Rows that are read and saved without a lock: after the first conflicts the server reserves them for their readers."""
+    keys = [Item.objects.create(name=f"saved {i}").pk for i in range(3)]
+    failures = []
+
+    def work():
+        for i in range(25):
+            while True:
+                try:
+                    with transaction.atomic():
+                        item = Item.objects.get(pk=keys[i % len(keys)])
+                        item.stock += 1
+                        item.save()
+                    break
+                except OperationalError as error:
+                    assert error.__cause__.sqlstate == "40001", error
+                    failures.append(error)
+        connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert sum(Item.objects.get(pk=key).stock for key in keys) == 200
+    print(f"  {len(failures)} of 200 transactions were repeated")
+    # Each row's first conflict may be of all threads.
+    assert len(failures) <= 40, len(failures)
+
+
 def main():
-    for check in (migrate, introspection, queries, locks, schema):
+    for check in (migrate, introspection, queries, locks, saves, schema):
         check()
         print(f"Django {django.__version__}: {check.__name__} ok", flush=True)
 
