@@ -50,7 +50,9 @@ fn a_statement_that_ends_has_given_back_its_memory() {
             assert_free(&sql, &failing);
         }
         connection.query("set work_mem = '64kB'").expect("a setting");
-        let error = connection.query("with q as materialized (select * from t) select count(*) from q");
+        let hashes =
+            "with recursive q as (select a from t union select -a from q where a > 0) select count(*) from q";
+        let error = connection.query(hashes);
         assert_eq!(error.expect_err("it does not fit").state(), SqlState::OUT_OF_MEMORY);
         assert_free(&sql, "53200");
         connection.query("reset work_mem").expect("a setting");

@@ -18,23 +18,29 @@ pub(crate) enum Side<'r> {
 /// How many rows an operator puts into a batch before it hands it on.
 pub(crate) const BATCH_ROWS: usize = 1_024;
 
+/// From how many bytes on that its values own on the heap an operator hands a batch on.
+pub(crate) const BATCH_HEAP_BYTES: usize = 128 << 10;
+
 /// Rows of one width, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     width: usize,
     len: usize,
     values: Vec<Value>,
+    /// Of how many values it is known what they own on the heap, and how much that is: at least as much as those that are left.
+    measured: usize,
+    heap_bytes: usize,
 }
 
 impl Batch {
     /// A batch without rows.
     pub(crate) fn new(width: usize) -> Batch {
-        Batch { width, len: 0, values: Vec::new() }
+        Batch { width, ..Batch::default() }
     }
 
     /// A batch without rows and with room for this many.
     pub(crate) fn with_capacity(width: usize, rows: usize) -> Batch {
-        Batch { width, len: 0, values: Vec::with_capacity(width * rows) }
+        Batch { width, values: Vec::with_capacity(width * rows), ..Batch::default() }
     }
 
     /// How many values a row has.
@@ -52,9 +58,17 @@ impl Batch {
         self.len == 0
     }
 
-    /// Whether the batch holds as many rows as an operator hands on at a time.
-    pub(crate) fn is_full(&self) -> bool {
-        self.len >= BATCH_ROWS
+    /// Whether the batch holds as many rows, or as wide ones, as an operator hands on at a time.
+    #[inline]
+    pub(crate) fn is_full(&mut self) -> bool {
+        self.heap_bytes += self.values[self.measured..].iter().map(Value::heap_size).sum::<usize>();
+        self.measured = self.values.len();
+        self.len >= BATCH_ROWS || self.heap_bytes >= BATCH_HEAP_BYTES
+    }
+
+    /// Notes that values were removed or moved.
+    fn forget_measures(&mut self) {
+        (self.measured, self.heap_bytes) = (0, 0);
     }
 
     /// The row at this position.
@@ -145,6 +159,7 @@ impl Batch {
         if self.len > 0 {
             self.len -= 1;
             self.values.truncate(self.len * self.width);
+            self.measured = self.measured.min(self.values.len());
         }
     }
 
@@ -153,6 +168,7 @@ impl Batch {
         if rows < self.len {
             self.len = rows;
             self.values.truncate(rows * self.width);
+            self.forget_measures();
         }
     }
 
@@ -161,6 +177,7 @@ impl Batch {
         let rows = rows.min(self.len);
         self.values.drain(..rows * self.width);
         self.len -= rows;
+        self.forget_measures();
     }
 
     /// Keeps the rows for which this holds, in their order.
@@ -177,6 +194,7 @@ impl Batch {
             }
         }
         self.truncate(kept);
+        self.forget_measures();
         Ok(())
     }
 

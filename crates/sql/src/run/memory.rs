@@ -28,7 +28,7 @@ pub(crate) const MEMORY_BYTES_DEFAULT: usize = 256 << 20;
 const FREE_BYTES: usize = 256 << 10;
 
 /// What an operator that spills may hold even beyond the limits.
-const LEAST_BYTES: usize = 64 << 10;
+pub(crate) const LEAST_BYTES: usize = 64 << 10;
 
 /// How much a statement asks for at a time.
 const LEASE_BYTES: usize = 1 << 20;

@@ -23,6 +23,7 @@ mod subquery;
 mod tests;
 mod write;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -77,12 +78,10 @@ pub(crate) struct Run<'e> {
 struct Numbered<'e> {
     /// The values of outer rows that correlated subqueries refer to.
     outer: Vec<Value>,
-    ctes: Vec<Option<Rc<Vec<Batch>>>>,
-    /// What the rows of common table expressions and work tables take.
-    cte_memory: Vec<Held>,
+    /// The rows of common table expressions so far, and those of work tables.
+    ctes: Vec<Option<Rc<RefCell<KeptRows>>>>,
     cte_plans: Vec<Option<&'e Plan>>,
-    /// Common table expressions that have been asked for some of their rows.
-    pulled: Vec<Option<Pulled<'e>>>,
+    pulled: Vec<Pulled<'e>>,
     cached: Vec<Option<Cached>>,
     /// What these results take.
     cached_memory: Held,
@@ -93,19 +92,24 @@ impl Numbered<'_> {
         Numbered {
             outer: filled(sizes.outers, || Value::Null),
             ctes: filled(sizes.kept, || None),
-            cte_memory: filled(sizes.kept, Held::default),
             cte_plans: filled(sizes.kept, || None),
-            pulled: filled(sizes.kept, || None),
+            pulled: filled(sizes.kept, Pulled::default),
             cached: filled(sizes.caches, || None),
             cached_memory: Held::default(),
         }
     }
 }
 
-/// A common table expression that is being evaluated, and its rows so far.
-struct Pulled<'e> {
-    operator: operator::Running<'e>,
-    batches: Vec<Batch>,
+/// How far a common table expression has been evaluated.
+#[derive(Default)]
+enum Pulled<'e> {
+    /// Not at all.
+    #[default]
+    NotBegun,
+    /// As far as its references have asked for rows.
+    Begun(operator::Running<'e>),
+    /// All of its rows are kept.
+    Ended,
 }
 
 /// How many values of each kind a statement numbers: the sizes of a run's vectors.
@@ -170,65 +174,66 @@ impl<'e> Run<'e> {
         let numbered = self.numbered();
         numbered.cte_plans[number] = Some(plan);
         numbered.ctes[number] = None;
-        numbered.pulled[number] = None;
-        numbered.cte_memory[number].clear();
+        numbered.pulled[number] = Pulled::NotBegun;
     }
 
-    /// A batch of a common table expression, which is evaluated as far as its references ask for rows: a recursion
-    /// that never ends can be read under a LIMIT.
-    pub(crate) fn cte_batch(&mut self, number: usize, at: usize) -> Result<Option<Batch>> {
-        let numbered = self.numbered();
-        if let Some(rows) = &numbered.ctes[number] {
-            return Ok(rows.get(at).cloned());
-        }
-        let mut pulled = match numbered.pulled[number].take() {
-            Some(pulled) => pulled,
-            None => {
-                let Some(plan) = numbered.cte_plans[number] else {
-                    return Err(SqlError::internal("a common table expression has not been defined"));
-                };
-                Pulled { operator: operator::operator(plan, self)?, batches: Vec::new() }
+    /// Rows of a common table expression from this number on, which is evaluated as far as its references ask for rows: a
+    /// recursion that never ends can be read under a LIMIT.
+    pub(crate) fn cte_rows(&mut self, number: usize, from: usize) -> Result<Option<Batch>> {
+        loop {
+            let numbered = self.numbered();
+            if let Some(rows) = &numbered.ctes[number]
+                && let Some(batch) = rows.borrow_mut().rows_from(from)?
+            {
+                return Ok(Some(batch));
             }
-        };
-        while pulled.batches.len() <= at {
-            let Some(batch) = pulled.operator.next(self)? else {
-                let rows = self.numbered().ctes[number].insert(Rc::new(pulled.batches));
-                return Ok(rows.get(at).cloned());
+            let mut operator = match std::mem::take(&mut numbered.pulled[number]) {
+                Pulled::Begun(operator) => operator,
+                Pulled::Ended => {
+                    numbered.pulled[number] = Pulled::Ended;
+                    return Ok(None);
+                }
+                Pulled::NotBegun => {
+                    let Some(plan) = numbered.cte_plans[number] else {
+                        return Err(SqlError::internal("a common table expression has not been defined"));
+                    };
+                    let rows = KeptRows::in_half(&self.memory);
+                    self.numbered().ctes[number] = Some(Rc::new(RefCell::new(rows)));
+                    operator::operator(plan, self)?
+                }
             };
-            let bytes = batch.rows().map(memory::row_bytes).sum();
-            let mut held = std::mem::take(&mut self.numbered().cte_memory[number]);
-            let charged = held.charge(&mut self.memory, bytes);
-            self.numbered().cte_memory[number] = held;
-            charged?;
-            pulled.batches.push(batch);
+            let next = operator.next(self)?;
+            let rows = self.work_table(number);
+            self.numbered().pulled[number] = match next {
+                Some(batch) => {
+                    rows.borrow_mut().push_batch(Some(&mut self.memory), batch)?;
+                    Pulled::Begun(operator)
+                }
+                None => Pulled::Ended,
+            };
         }
-        let batch = pulled.batches.get(at).cloned();
-        self.numbered().pulled[number] = Some(pulled);
-        Ok(batch)
     }
 
-    /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned; `held`: what they
-    /// take.
-    pub(crate) fn set_work_table(&mut self, number: usize, rows: Vec<Batch>, held: Held) {
+    /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned.
+    pub(crate) fn set_work_table(&mut self, number: usize, rows: KeptRows) {
         let numbered = self.numbered();
-        numbered.ctes[number] = Some(Rc::new(rows));
-        numbered.cte_memory[number] = held;
+        numbered.ctes[number] = Some(Rc::new(RefCell::new(rows)));
+        numbered.pulled[number] = Pulled::Ended;
     }
 
-    pub(crate) fn work_table(&mut self, number: usize) -> Rc<Vec<Batch>> {
-        self.numbered().ctes[number].clone().unwrap_or_default()
+    pub(crate) fn work_table(&mut self, number: usize) -> Rc<RefCell<KeptRows>> {
+        let rows = &mut self.numbered().ctes[number];
+        rows.get_or_insert_with(|| Rc::new(RefCell::new(KeptRows::of_operator()))).clone()
     }
 
     /// All rows of a plan.
-    pub(crate) fn collect(&mut self, plan: &'e Plan) -> Result<Vec<Batch>> {
+    pub(crate) fn collect(&mut self, plan: &'e Plan) -> Result<KeptRows> {
         let mut operator = operator::operator(plan, self)?;
-        let mut batches = Vec::new();
+        let mut rows = KeptRows::in_half(&self.memory);
         while let Some(batch) = operator.next(self)? {
-            let bytes: usize = batch.rows().map(memory::row_bytes).sum();
-            self.memory.charge(bytes)?;
-            batches.push(batch);
+            rows.push_batch(Some(&mut self.memory), batch)?;
         }
-        Ok(batches)
+        Ok(rows)
     }
 
     /// Whether a blind write reserves its row first. Commutative operations wait for reservations of other sessions, but
@@ -381,8 +386,7 @@ pub(crate) fn execute_with<'p>(
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     for (number, action) in &planned.first {
         let written = run.act(action)?;
-        // They are charged by themselves.
-        run.set_work_table(*number, written.returned, Held::default());
+        run.set_work_table(*number, written.returned);
         postponed.iter().for_each(Postponed::take_back);
     }
     let count = match &planned.action {
@@ -396,9 +400,13 @@ pub(crate) fn execute_with<'p>(
             count
         }
         action => {
-            let written = run.act(action)?;
-            written.returned.into_iter().try_for_each(&mut *sink)?;
-            written.count
+            let Written { count, mut returned } = run.act(action)?;
+            let mut given = 0;
+            while let Some(batch) = returned.rows_from(given)? {
+                given += batch.len();
+                sink(batch)?;
+            }
+            count
         }
     };
     postponed.iter().try_for_each(Postponed::do_again)?;
@@ -411,7 +419,7 @@ impl<'e> Run<'e> {
         match action {
             Action::Query(plan) => {
                 let returned = self.collect(plan)?;
-                Ok(Written { count: returned.iter().map(|batch| batch.len() as u64).sum(), returned })
+                Ok(Written { count: returned.len() as u64, returned })
             }
             Action::Insert(plan) => write::insert(self, plan),
             Action::Update(plan) => write::update(self, plan),

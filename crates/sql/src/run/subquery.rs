@@ -2,18 +2,21 @@
 //!
 //! # Invariants
 //! - A result is kept only where the same values give the same rows; what is kept is bounded in number and charged.
+//! - The rows behind IN, ANY or ALL go to a file beyond the memory limit. Results in files are not kept, but for the only one of
+//!   a subquery that sees nothing of the row.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::bind::tree::Quantifier;
 use crate::error::{Result, SqlError, SqlState};
-use crate::plan::expression::{SubPlan, SubPlanKind};
+use crate::plan::expression::{Call, SubPlan, SubPlanKind};
 use crate::run::Run;
-use crate::run::batch::Batch;
 use crate::run::memory::{Held, row_bytes};
-use crate::run::operator::operator;
+use crate::run::operator::{Running, operator};
+use crate::run::spill::{KeptRows, KeptSet};
 use crate::types::Value;
 use crate::types::array::ArrayValue;
 
@@ -30,15 +33,32 @@ pub(crate) type Cached = HashMap<Vec<Value>, Answer>;
 pub(crate) enum Answer {
     Value(Value),
     /// Rows to compare with.
-    Rows(Rc<Candidates>),
+    Rows(Rc<RefCell<Candidates>>),
 }
 
 /// The rows of a subquery behind IN, ANY or ALL.
-pub(crate) struct Candidates {
-    rows: Vec<Batch>,
-    /// The first column's values that are not NULL, if equality by value decides.
-    values: Option<HashSet<Value>>,
-    has_null: bool,
+pub(crate) enum Candidates {
+    /// To be compared one after the other.
+    Rows(KeptRows),
+    /// The different values that are not NULL, where equality by value decides, and whether there is a NULL.
+    Values(KeptSet, bool),
+}
+
+impl Candidates {
+    fn has_file(&self) -> bool {
+        match self {
+            Candidates::Rows(rows) => rows.has_file(),
+            Candidates::Values(values, _) => values.has_file(),
+        }
+    }
+
+    /// Moves out what they hold of the statement's memory.
+    fn give_held(&mut self, to: &mut Held) {
+        match self {
+            Candidates::Rows(rows) => to.absorb(rows.held()),
+            Candidates::Values(values, _) => values.give_held(to),
+        }
+    }
 }
 
 /// Whether a value may be equal to one that is written otherwise.
@@ -68,23 +88,22 @@ impl<'e> Run<'e> {
             }
             false => None,
         };
-        let mut held = Held::default();
         let answer = match kept {
             Some(answer) => answer,
             None => {
                 for (binding, value) in subquery.bindings.iter().zip(&seen) {
                     self.set_outer(binding.outer, value.clone());
                 }
-                let answer = self.answer(subquery, &mut held)?;
+                let answer = self.answer(subquery)?;
                 if is_cached {
-                    self.keep(subquery, seen, &answer, &mut held);
+                    self.keep(subquery, seen, &answer);
                 }
                 answer
             }
         };
         match answer {
             Answer::Value(value) => Ok(value),
-            Answer::Rows(candidates) => self.quantified(subquery, &candidates, row),
+            Answer::Rows(candidates) => self.quantified(subquery, &mut candidates.borrow_mut(), row),
         }
     }
 
@@ -95,12 +114,17 @@ impl<'e> Run<'e> {
             .insert(Vec::new(), Answer::Value(value));
     }
 
-    /// Keeps an answer whose rows are held by `held`. The only answer of a subquery that sees nothing of the row is kept in
-    /// any case: it would be computed for each row.
-    fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer, held: &mut Held) {
+    /// Keeps an answer. The only answer of a subquery that sees nothing of the row is kept in any case: it would be computed for
+    /// each row.
+    fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer) {
+        let mut held = Held::default();
         let value = match answer {
             Answer::Value(value) => value.heap_size(),
-            Answer::Rows(_) => 0,
+            Answer::Rows(candidates) if candidates.borrow().has_file() && !seen.is_empty() => return,
+            Answer::Rows(candidates) => {
+                candidates.borrow_mut().give_held(&mut held);
+                0
+            }
         };
         let bytes = row_bytes(&seen) + 64 + value;
         let numbered = self.numbered();
@@ -110,14 +134,14 @@ impl<'e> Run<'e> {
         if seen.is_empty() || count < KEPT_MAX && is_small {
             held.take(&mut self.memory, bytes);
             let numbered = self.numbered();
-            numbered.cached_memory.absorb(held);
+            numbered.cached_memory.absorb(&mut held);
             let cached = numbered.cached[subquery.cache].get_or_insert_with(HashMap::new);
             cached.insert(seen, answer.clone());
         }
     }
 
-    /// Runs a subquery; `held` holds the rows of its answer.
-    fn answer(&mut self, subquery: &'e SubPlan, held: &mut Held) -> Result<Answer> {
+    /// Runs a subquery.
+    fn answer(&mut self, subquery: &'e SubPlan) -> Result<Answer> {
         let mut rows = operator(&subquery.plan, self)?;
         match &subquery.kind {
             SubPlanKind::Exists => {
@@ -152,66 +176,115 @@ impl<'e> Run<'e> {
                 Ok(Answer::Value(Value::array(array)))
             }
             SubPlanKind::Quantified { operators, quantifier, .. } => {
-                let mut batches = Vec::new();
-                while let Some(batch) = rows.next(self)? {
-                    held.charge(&mut self.memory, batch.rows().map(row_bytes).sum())?;
-                    batches.push(batch);
-                }
                 let by_value = operators.len() == 1
                     && operators[0].is_comparison
                     && operators[0].function.name == "="
                     && *quantifier == Quantifier::Any;
-                let first = || batches.iter().flat_map(Batch::rows).map(|row| &row[0]);
-                let has_null = by_value && first().any(Value::is_null);
-                let values = by_value.then(|| first().filter(|value| !value.is_null()).cloned().collect());
-                Ok(Answer::Rows(Rc::new(Candidates { rows: batches, values, has_null })))
+                let candidates = match by_value {
+                    true => self.candidates_by_value(&mut rows)?,
+                    false => Candidates::Rows(self.rest_of(KeptRows::in_half(&self.memory), &mut rows)?),
+                };
+                Ok(Answer::Rows(Rc::new(RefCell::new(candidates))))
             }
         }
     }
 
+    /// The rest of the rows behind those that are kept.
+    fn rest_of(&mut self, mut kept: KeptRows, rows: &mut Running<'e>) -> Result<KeptRows> {
+        while let Some(batch) = rows.next(self)? {
+            kept.push_batch(Some(&mut self.memory), batch)?;
+        }
+        Ok(kept)
+    }
+
+    /// The different values of the first column; values to be compared one after the other if there is no room for hashes.
+    fn candidates_by_value(&mut self, rows: &mut Running<'e>) -> Result<Candidates> {
+        let (mut values, mut beyond, mut has_null) = (KeptSet::new(1, &self.memory), None, false);
+        while let Some(batch) = rows.next(self)? {
+            for row in batch.rows() {
+                if row[0].is_null() {
+                    has_null = true;
+                } else if let Some(beyond) = &mut beyond {
+                    KeptRows::push_moved(beyond, &mut self.memory, &mut [row[0].clone()])?;
+                } else if let Err(error) = values.add(&mut self.memory, &self.hashing, &row[..1]) {
+                    if error.state() != SqlState::OUT_OF_MEMORY {
+                        return Err(error);
+                    }
+                    let mut all = std::mem::replace(&mut values, KeptSet::new(1, &self.memory)).into_rows();
+                    all.push_moved(&mut self.memory, &mut [row[0].clone()])?;
+                    beyond = Some(all);
+                }
+            }
+            self.check_interrupt()?;
+        }
+        let Some(mut all) = beyond else { return Ok(Candidates::Values(values, has_null)) };
+        if has_null {
+            all.push_moved(&mut self.memory, &mut [Value::Null])?;
+        }
+        Ok(Candidates::Rows(all))
+    }
+
     /// `left operator ANY/ALL (rows)`.
-    fn quantified(&mut self, subquery: &'e SubPlan, candidates: &Candidates, row: &[Value]) -> Result<Value> {
+    fn quantified(
+        &mut self,
+        subquery: &'e SubPlan,
+        candidates: &mut Candidates,
+        row: &[Value],
+    ) -> Result<Value> {
         let SubPlanKind::Quantified { left, operators, quantifier } = &subquery.kind else {
             return Err(SqlError::internal("a subquery's rows are compared with nothing"));
         };
         let left = left.iter().map(|left| self.evaluate(left, row)).collect::<Result<Vec<_>>>()?;
-        if let Some(values) = &candidates.values {
-            let is_empty = values.is_empty() && !candidates.has_null;
-            return Ok(match &left[0] {
-                _ if is_empty => Value::Bool(false),
-                Value::Null => Value::Null,
-                value if values.contains(value) => Value::Bool(true),
-                _ if candidates.has_null => Value::Null,
-                _ => Value::Bool(false),
-            });
-        }
+        let candidates = match candidates {
+            Candidates::Rows(rows) => rows,
+            Candidates::Values(values, has_null) => {
+                let is_empty = values.is_empty() && !*has_null;
+                return Ok(match &left[0] {
+                    _ if is_empty => Value::Bool(false),
+                    Value::Null => Value::Null,
+                    value if values.contains(&self.hashing, std::slice::from_ref(value))? => {
+                        Value::Bool(true)
+                    }
+                    _ if *has_null => Value::Null,
+                    _ => Value::Bool(false),
+                });
+            }
+        };
         let decisive = *quantifier == Quantifier::Any;
         let mut result = Value::Bool(!decisive);
-        for right in candidates.rows.iter().flat_map(Batch::rows) {
-            // The comparison of rows: true if all columns' are, false if one is.
-            let mut whole = Some(true);
-            for ((operator, left), right) in operators.iter().zip(&left).zip(right) {
-                let is_null = operator.function.is_strict && (left.is_null() || right.is_null());
-                let value = match is_null {
-                    true => Value::Null,
-                    false => self.apply(operator, &[left.clone(), right.clone()])?,
-                };
-                match value {
-                    Value::Bool(false) => whole = Some(false),
-                    Value::Bool(true) => {}
-                    _ if whole == Some(true) => whole = None,
+        for number in 0..candidates.batches() {
+            for right in candidates.batch(number)?.rows() {
+                match self.compares_rows(operators, &left, right)? {
+                    Some(value) if value == decisive => return Ok(Value::Bool(decisive)),
+                    None => result = Value::Null,
                     _ => {}
                 }
-                if whole == Some(false) {
-                    break;
-                }
             }
-            match whole {
-                Some(value) if value == decisive => return Ok(Value::Bool(decisive)),
-                None => result = Value::Null,
-                _ => {}
-            }
+            self.check_interrupt()?;
         }
         Ok(result)
+    }
+
+    /// The comparison of rows: true if all columns' are, false if one is.
+    fn compares_rows(
+        &mut self,
+        operators: &'e [Call],
+        left: &[Value],
+        right: &[Value],
+    ) -> Result<Option<bool>> {
+        let mut whole = Some(true);
+        for ((operator, left), right) in operators.iter().zip(left).zip(right) {
+            let is_null = operator.function.is_strict && (left.is_null() || right.is_null());
+            let value = match is_null {
+                true => Value::Null,
+                false => self.apply(operator, &[left.clone(), right.clone()])?,
+            };
+            match value {
+                Value::Bool(false) => return Ok(Some(false)),
+                Value::Bool(true) => {}
+                _ => whole = None,
+            }
+        }
+        Ok(whole)
     }
 }

@@ -392,7 +392,7 @@ impl Connection {
         let mut kept = KeptRows::new(self.environment.memory());
         let count = self.run_by(way, |access, environment| {
             kept.clear();
-            execute(planned, access, parameters, environment, &mut |batch| kept.push_batch(batch))
+            execute(planned, access, parameters, environment, &mut |batch| kept.push_batch(None, batch))
         })?;
         kept.each(each)?;
         Ok(count)

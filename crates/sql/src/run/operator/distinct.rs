@@ -19,7 +19,7 @@ use crate::run::spill::{Division, Merging, Part, Reader, SortedRuns, Writer};
 use crate::types::Value;
 
 /// Rows, each of which is there once, found by the values in some slots.
-pub(crate) struct RowSet {
+struct RowSet {
     rows: Batch,
     slots: Vec<usize>,
     table: HashTable<u32>,
@@ -37,33 +37,13 @@ enum Added {
 }
 
 impl RowSet {
-    pub(crate) fn new(width: usize, slots: Vec<usize>) -> RowSet {
+    fn new(width: usize, slots: Vec<usize>) -> RowSet {
         RowSet { rows: Batch::new(width), slots, table: HashTable::new(), held: Held::default() }
-    }
-
-    /// Adds a row unless an equal one is there. Whether it is new.
-    ///
-    /// # Errors
-    /// 53200: there is no room for it.
-    pub(crate) fn add(&mut self, run: &mut Run<'_>, row: &[Value]) -> Result<bool> {
-        match self.add_if(run, row, |run, held, bytes| held.charge(&mut run.memory, bytes).map(|()| true))? {
-            Added::New => Ok(true),
-            _ => Ok(false),
-        }
     }
 
     /// Adds a row unless an equal one is there, or others are in files already, or there is no room. The first row is added
     /// however large it is: in a file, it would be as large when it is read again.
-    fn add_or_spill(&mut self, run: &mut Run<'_>, row: &[Value], has_files: bool) -> Result<Added> {
-        self.add_if(run, row, |run, held, bytes| Ok(!has_files && held.admit_first(&mut run.memory, bytes)))
-    }
-
-    fn add_if(
-        &mut self,
-        run: &mut Run<'_>,
-        row: &[Value],
-        charge: impl FnOnce(&mut Run<'_>, &mut Held, usize) -> Result<bool>,
-    ) -> Result<Added> {
+    fn add_or_spill(&mut self, run: &mut Run<'_>, row: &[Value], has_files: bool) -> Added {
         let (rows, slots) = (&self.rows, &self.slots);
         let hash = hash_slots(&run.hashing, row, slots);
         let entry = self.table.entry(
@@ -72,21 +52,21 @@ impl RowSet {
             |&other| hash_slots(&run.hashing, rows.row(other as usize), slots),
         );
         match entry {
-            hashbrown::hash_table::Entry::Occupied(found) => Ok(Added::Found(*found.get() as usize)),
+            hashbrown::hash_table::Entry::Occupied(found) => Added::Found(*found.get() as usize),
             hashbrown::hash_table::Entry::Vacant(vacant) => {
                 let bytes = row_bytes(row) + 8;
-                if !charge(run, &mut self.held, bytes)? {
-                    return Ok(Added::NoRoom(hash));
+                if has_files || !self.held.admit_first(&mut run.memory, bytes) {
+                    return Added::NoRoom(hash);
                 }
                 vacant.insert(rows.len() as u32);
                 self.rows.push_row(row);
-                Ok(Added::New)
+                Added::New
             }
         }
     }
 
     /// The position of the row that equals this one.
-    pub(crate) fn find(&self, run: &Run<'_>, row: &[Value]) -> Option<usize> {
+    fn find(&self, run: &Run<'_>, row: &[Value]) -> Option<usize> {
         let hash = hash_slots(&run.hashing, row, &self.slots);
         let same = |other: &u32| same_slots(self.rows.row(*other as usize), &self.slots, row, &self.slots);
         self.table.find(hash, same).map(|position| *position as usize)
@@ -121,7 +101,7 @@ impl<'e> DistinctRows<'e> {
 
     /// Whether a row is the first of its kind in memory; one that may be in a file goes there.
     fn is_first(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
-        match self.seen.add_or_spill(run, row, self.division.is_some())? {
+        match self.seen.add_or_spill(run, row, self.division.is_some()) {
             Added::New => Ok(true),
             Added::Found(_) => Ok(false),
             Added::NoRoom(hash) => {
@@ -147,7 +127,7 @@ impl<'e> DistinctRows<'e> {
             let mut division: Option<Division<1>> = None;
             while let Some(batch) = reader.next()? {
                 for row in batch.rows() {
-                    if let Added::NoRoom(hash) = seen.add_or_spill(run, row, division.is_some())? {
+                    if let Added::NoRoom(hash) = seen.add_or_spill(run, row, division.is_some()) {
                         let division = match &mut division {
                             Some(division) => division,
                             None => division.insert(Division::new(level)),
@@ -164,7 +144,7 @@ impl<'e> DistinctRows<'e> {
             seen.forget();
             runs.push(writer, &order)?;
         }
-        runs.merge()
+        runs.merge(&order)
     }
 }
 
@@ -279,7 +259,7 @@ impl<'e> SetRows<'e> {
     fn count_right(&mut self, run: &mut Run<'e>, right: &mut Source<'e>) -> Result<()> {
         while let Some(batch) = right.next(run)? {
             for row in batch.rows() {
-                match self.rows.add_or_spill(run, row, self.division.is_some())? {
+                match self.rows.add_or_spill(run, row, self.division.is_some()) {
                     Added::New => self.counts.push(1),
                     Added::Found(position) => self.counts[position] += 1,
                     Added::NoRoom(hash) => self.put_aside(RIGHT, hash, row)?,
@@ -294,7 +274,7 @@ impl<'e> SetRows<'e> {
     fn keeps(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
         if (self.node.kind, self.node.all) == (SetOperation::Except, false) {
             // What was given is put among the right side's rows, so that it is not given again.
-            return match self.rows.add_or_spill(run, row, self.division.is_some())? {
+            return match self.rows.add_or_spill(run, row, self.division.is_some()) {
                 Added::New => Ok(true),
                 Added::Found(_) => Ok(false),
                 Added::NoRoom(hash) => self.put_aside(LEFT, hash, row).map(|()| false),

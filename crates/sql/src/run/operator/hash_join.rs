@@ -28,6 +28,8 @@ pub(crate) struct HashJoin<'e> {
     matched: Vec<bool>,
     /// The left side's batch and how far it has been joined.
     probe: Option<(Batch, usize)>,
+    /// The next candidate of the row that is being joined, and whether it has had a partner, if the result was full before.
+    candidate: Option<(u32, bool)>,
     /// What is left to join on disk.
     parts: Option<Parts>,
     /// Which row of the right side is looked at next for rows without a partner.
@@ -147,6 +149,7 @@ impl<'e> HashJoin<'e> {
             build: Arc::default(),
             matched: Vec::new(),
             probe: None,
+            candidate: None,
             parts: None,
             unmatched: None,
         }
@@ -161,6 +164,7 @@ impl<'e> HashJoin<'e> {
             build,
             matched: Vec::new(),
             probe: None,
+            candidate: None,
             parts: None,
             unmatched: None,
         };
@@ -210,9 +214,7 @@ impl<'e> HashJoin<'e> {
         let mut build = Build::new(self.node);
         while let Some(batch) = right.next(run)? {
             let bytes = batch_bytes(&batch);
-            if self.node.null_aware {
-                build.held.charge(&mut run.memory, bytes)?;
-            } else if !build.held.admit(&mut run.memory, bytes) {
+            if !build.held.admit(&mut run.memory, bytes) {
                 let read = (&mut build.rows, &mut build.held);
                 self.parts = Some(Parts::divide(self.node, run, read, batch, &mut right, &mut self.left)?);
                 return self.next_part(run).map(|_| ());
@@ -252,18 +254,22 @@ impl<'e> HashJoin<'e> {
         }
     }
 
-    /// Joins one row of the left side.
+    /// Joins one row of the left side; false if the result is full before it is done.
     fn join_row(
         &mut self,
         run: &mut Run<'e>,
         build: &Build,
         row: &[Value],
         result: &mut Batch,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let node = self.node;
-        let mut at = build.find(node, &run.hashing, row, &node.left_keys);
-        let mut found = false;
+        let first = || (build.find(node, &run.hashing, row, &node.left_keys), false);
+        let (mut at, mut found) = self.candidate.take().unwrap_or_else(first);
         while at != END {
+            if found && result.is_full() {
+                self.candidate = Some((at, found));
+                return Ok(false);
+            }
             let position = at as usize;
             at = build.index.next(at);
             let partner = build.rows.row(position);
@@ -293,12 +299,13 @@ impl<'e> HashJoin<'e> {
             let missing = if node.kind.shows_right() { node.right.width } else { 0 };
             result.push_picked(node.output.as_ref(), Side::Row(row), Side::Missing(missing));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether `NOT IN` is true for a row without a partner, and not NULL.
     fn may_be_absent(&self, row: &[Value]) -> bool {
-        if !self.node.null_aware || self.build.rows.is_empty() {
+        // Those of parts on disk have been left out.
+        if !self.node.null_aware || self.parts.is_some() || self.build.rows.is_empty() {
             return true;
         }
         !self.build.index.has_null && self.node.left_keys.iter().all(|&slot| !row[slot].is_null())
@@ -377,7 +384,9 @@ impl<'e> Operator<'e> for HashJoin<'e> {
             };
             let build = self.build.clone();
             while position < batch.len() && !result.is_full() {
-                self.join_row(run, &build, batch.row(position), &mut result)?;
+                if !self.join_row(run, &build, batch.row(position), &mut result)? {
+                    break;
+                }
                 position += 1;
             }
             if position < batch.len() {

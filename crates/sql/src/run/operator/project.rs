@@ -30,7 +30,7 @@ impl<'e> Operator<'e> for ValueRows<'e> {
                 *value = run.evaluate(expression, &[])?;
             }
             self.rows = rest;
-            if batch.len() >= self.most {
+            if batch.len() >= self.most || batch.is_full() {
                 break;
             }
         }
@@ -78,6 +78,8 @@ pub(crate) struct Project<'e> {
     computed: Vec<usize>,
     /// Which of them are slots, with the slot, and whether no later one is the same: it is moved then.
     moved: Vec<(usize, usize, bool)>,
+    /// The batch that is being projected, and how far.
+    current: Option<(Batch, usize)>,
 }
 
 impl<'e> Project<'e> {
@@ -93,7 +95,7 @@ impl<'e> Project<'e> {
             Some((at, slot, is_last))
         });
         let (moved, computed) = (moved.collect(), (0..expressions.len()).filter(is_computed).collect());
-        Project { input, expressions, computed, moved }
+        Project { input, expressions, computed, moved, current: None }
     }
 }
 
@@ -111,9 +113,16 @@ impl<'e> Operator<'e> for Project<'e> {
     }
 
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let Some(mut batch) = self.input.next(run)? else { return Ok(None) };
-        let mut result = Batch::with_capacity(self.expressions.len(), batch.len());
-        for position in 0..batch.len() {
+        let (mut batch, mut position) = match self.current.take() {
+            Some(current) => current,
+            None => match self.input.next(run)? {
+                Some(batch) => (batch, 0),
+                None => return Ok(None),
+            },
+        };
+        let mut result = Batch::with_capacity(self.expressions.len(), batch.len() - position);
+        // What is computed may be wider than what is read.
+        while position < batch.len() && !result.is_full() {
             let values = result.push_nulls();
             let row = batch.row_mut(position);
             for &at in &self.computed {
@@ -122,6 +131,10 @@ impl<'e> Operator<'e> for Project<'e> {
             for &(at, slot, is_last) in &self.moved {
                 values[at] = if is_last { std::mem::take(&mut row[slot]) } else { row[slot].clone() };
             }
+            position += 1;
+        }
+        if position < batch.len() {
+            self.current = Some((batch, position));
         }
         Ok(Some(result))
     }

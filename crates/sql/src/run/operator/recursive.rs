@@ -1,35 +1,36 @@
 //! Common table expressions: evaluated once and kept, and `WITH RECURSIVE`.
 //!
 //! # Invariants
+//! - What is kept goes to files beyond the memory limit.
 //! - A kept expression is evaluated batch by batch, as far as the reference that is ahead asks for rows, and again only
 //!   when the query that defines it retries.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::error::Result;
 use crate::plan::node::RecursiveNode;
 use crate::run::Run;
 use crate::run::batch::Batch;
-use crate::run::memory::{Held, row_bytes};
-use crate::run::operator::distinct::RowSet;
 use crate::run::operator::{Operator, Running, operator};
+use crate::run::spill::{KeptRows, KeptSet};
 
-/// Gives kept batches.
+/// Gives kept rows.
 pub(crate) struct Kept {
-    batches: Rc<Vec<Batch>>,
+    rows: Rc<RefCell<KeptRows>>,
     given: usize,
 }
 
 impl Kept {
-    pub(crate) fn new(batches: Rc<Vec<Batch>>) -> Kept {
-        Kept { batches, given: 0 }
+    pub(crate) fn new(rows: Rc<RefCell<KeptRows>>) -> Kept {
+        Kept { rows, given: 0 }
     }
 }
 
 impl<'e> Operator<'e> for Kept {
     fn next(&mut self, _run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let batch = self.batches.get(self.given).cloned();
-        self.given += 1;
+        let batch = self.rows.borrow_mut().rows_from(self.given)?;
+        self.given += batch.as_ref().map_or(0, Batch::len);
         Ok(batch)
     }
 }
@@ -48,8 +49,8 @@ impl CteRows {
 
 impl<'e> Operator<'e> for CteRows {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let batch = run.cte_batch(self.number, self.given)?;
-        self.given += 1;
+        let batch = run.cte_rows(self.number, self.given)?;
+        self.given += batch.as_ref().map_or(0, Batch::len);
         Ok(batch)
     }
 }
@@ -58,17 +59,15 @@ impl<'e> Operator<'e> for CteRows {
 pub(crate) struct Recursion<'e> {
     node: &'e RecursiveNode,
     round: Option<Running<'e>>,
-    /// What the round under way has added.
-    added: Vec<Batch>,
-    held: Held,
-    seen: Option<RowSet>,
+    /// What the round under way has added; none before its first row.
+    added: Option<KeptRows>,
+    /// All rows so far, where equal ones are left out.
+    seen: Option<KeptSet>,
 }
 
 impl<'e> Recursion<'e> {
     pub(crate) fn new(node: &'e RecursiveNode, first: Running<'e>) -> Recursion<'e> {
-        let width = node.first.width;
-        let seen = node.distinct.then(|| RowSet::new(width, (0..width).collect()));
-        Recursion { node, round: Some(first), added: Vec::new(), held: Held::default(), seen }
+        Recursion { node, round: Some(first), added: None, seen: None }
     }
 }
 
@@ -78,24 +77,25 @@ impl<'e> Operator<'e> for Recursion<'e> {
             run.check_interrupt()?;
             let Some(round) = &mut self.round else { return Ok(None) };
             if let Some(mut batch) = round.next(run)? {
-                if let Some(seen) = &mut self.seen {
-                    batch.retain(|row| seen.add(run, row))?;
+                if self.node.distinct {
+                    let seen = self.seen.get_or_insert_with(|| KeptSet::new(batch.width(), &run.memory));
+                    batch.retain(|row| seen.add(&mut run.memory, &run.hashing, row))?;
                 }
                 if batch.is_empty() {
                     continue;
                 }
-                self.held.charge(&mut run.memory, batch.rows().map(row_bytes).sum())?;
-                self.added.push(batch.clone());
+                let added = self.added.get_or_insert_with(|| KeptRows::in_half(&run.memory));
+                added.push_batch(Some(&mut run.memory), batch.clone())?;
                 return Ok(Some(batch));
             }
-            let (added, held) = (std::mem::take(&mut self.added), std::mem::take(&mut self.held));
-            if added.is_empty() {
-                self.round = None;
-                // No round reads the last one's rows.
-                run.set_work_table(self.node.work_table, added, held);
+            // No round reads the last one's rows.
+            self.round = None;
+            let added = self.added.take();
+            let is_last = added.is_none();
+            run.set_work_table(self.node.work_table, added.unwrap_or_else(KeptRows::of_operator));
+            if is_last {
                 return Ok(None);
             }
-            run.set_work_table(self.node.work_table, added, held);
             self.round = Some(operator(&self.node.again, run)?);
         }
     }

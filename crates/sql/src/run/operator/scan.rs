@@ -243,7 +243,7 @@ impl<'e> Found<'e> {
                 let more = match &node.filter {
                     None if keys.is_empty() => scan.read(&mut |row| {
                         batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))?;
-                        Ok(batch.len() < most)
+                        Ok(batch.len() < most && !batch.is_full())
                     })?,
                     filter => {
                         let mut slots = vec![Value::Null; node.decoder.len()];
@@ -265,7 +265,7 @@ impl<'e> Found<'e> {
                             }
                             node.decoder.decode_some(row, others, &mut slots)?;
                             batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
-                            Ok(batch.len() < most)
+                            Ok(batch.len() < most && !batch.is_full())
                         })?
                     }
                 };
@@ -326,7 +326,7 @@ impl<'e> Operator<'e> for TableScan<'e> {
         }
         run.check_interrupt()?;
         let mut batch = Batch::with_capacity(self.node.output.len(), self.most);
-        while batch.len() < self.most {
+        while batch.len() < self.most && !batch.is_full() {
             if self.found.fill(self.node, run, &mut batch, self.most, &self.keys)? {
                 continue;
             }

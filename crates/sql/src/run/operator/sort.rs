@@ -153,7 +153,7 @@ impl<'e> Sort<'e> {
             return Ok(State::Memory(vec![Sorted::new(collected.rows, &self.keys)], collected.held));
         }
         runs.sort(collected.rows, &self.keys)?;
-        Ok(State::Merging(runs.merge()?))
+        Ok(State::Merging(runs.merge(&self.keys)?))
     }
 }
 
@@ -164,7 +164,7 @@ impl<'e> Operator<'e> for Sort<'e> {
         }
         match &mut self.state {
             State::Memory(parts, held) => {
-                let batch = merge_sorted(parts, &self.keys, BATCH_ROWS);
+                let batch = merge_sorted(parts, &self.keys);
                 if batch.is_none() {
                     parts.clear();
                     held.clear();

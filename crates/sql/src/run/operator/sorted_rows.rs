@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use crate::plan::node::SortKey;
-use crate::run::batch::Batch;
+use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::order::compare_rows;
 use crate::types::Value;
 use crate::types::numeric::Numeric;
@@ -53,6 +53,16 @@ impl Sorted {
         Some(batch)
     }
 
+    /// As many of the next rows as an operator hands on at a time, moved out.
+    pub(crate) fn next_batch(&mut self) -> Option<Batch> {
+        let mut batch =
+            Batch::with_capacity(self.rows.width(), (self.order.len() - self.given).min(BATCH_ROWS));
+        while self.given < self.order.len() && !batch.is_full() {
+            self.move_next(&mut batch);
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
     /// Moves the next row, of which there is one, to a batch.
     fn move_next(&mut self, batch: &mut Batch) {
         let position = self.order[self.given].1 as usize;
@@ -69,14 +79,14 @@ impl Sorted {
 }
 
 /// The next rows of all parts together. Of equal rows, the earlier part's come first.
-pub(crate) fn merge_sorted(parts: &mut [Sorted], keys: &[SortKey], limit: usize) -> Option<Batch> {
+pub(crate) fn merge_sorted(parts: &mut [Sorted], keys: &[SortKey]) -> Option<Batch> {
     if let [only] = parts {
-        return only.next(limit);
+        return only.next_batch();
     }
     let is_abbreviated = parts.iter().all(|part| part.is_abbreviated);
     let width = parts.iter().map(|part| part.rows.width()).max()?;
-    let mut batch = Batch::with_capacity(width, limit);
-    while batch.len() < limit {
+    let mut batch = Batch::with_capacity(width, BATCH_ROWS);
+    while !batch.is_full() {
         let mut least: Option<(usize, (u64, &[Value]))> = None;
         for (number, part) in parts.iter().enumerate() {
             let Some(head) = part.head() else { continue };
@@ -226,8 +236,7 @@ mod tests {
                 };
                 let mut parts = [part(&values[..cut], 0), part(&values[cut..], cut)];
                 let mut merged = Vec::new();
-                while let Some(batch) = merge_sorted(&mut parts, &[key], 4) {
-                    assert!(batch.len() <= 4);
+                while let Some(batch) = merge_sorted(&mut parts, &[key]) {
                     merged.extend(batch.rows().map(|row| format!("{row:?}")));
                 }
                 assert_eq!(merged, expected(&values, key));

@@ -5,6 +5,8 @@
 //! - A part whose right side does not fit into memory is divided again by other bits of the hash, at most [`DIVISIONS_MAX`] times,
 //!   and not if that has not divided it: most of its rows have the same key. Then its right side is joined piece by piece, each
 //!   with the whole left side.
+//! - Rows for which `NOT IN` is NULL are left out when the sides are divided: those with a NULL key, all if the right side has a
+//!   NULL.
 //! - A row of the left side knows whether it had a partner in an earlier piece.
 
 use crate::error::Result;
@@ -17,6 +19,7 @@ use crate::run::operator::hash_join::batch_bytes;
 use crate::run::operator::join_index::BYTES_PER_ROW;
 use crate::run::order::hash_slots;
 use crate::run::spill::{Reader, Writer};
+use crate::types::Value;
 
 /// Into how many parts each division divides.
 const PARTS: usize = 16;
@@ -70,6 +73,10 @@ fn drops_nulls(node: &HashNode) -> bool {
     !matches!(node.kind, JoinKind::Right | JoinKind::Full)
 }
 
+fn has_null(row: &[Value], keys: &[usize]) -> bool {
+    keys.iter().any(|&slot| row[slot].is_null())
+}
+
 /// Divides rows of a side. Those of the right side with a NULL key have no partner: they are left out, or go to the smallest
 /// part if they are in the result.
 fn scatter(
@@ -83,7 +90,7 @@ fn scatter(
     let keys = if is_right { &node.right_keys } else { &node.left_keys };
     for row in batch.rows() {
         let mut part = part_of(hash_slots(&run.hashing, row, keys), division);
-        if is_right && keys.iter().any(|&slot| row[slot].is_null()) {
+        if (is_right || node.null_aware) && has_null(row, keys) {
             if drops_nulls(node) {
                 continue;
             }
@@ -138,16 +145,22 @@ impl Parts {
         left: &mut Running<'e>,
     ) -> Result<Parts> {
         let mut parts = empty_parts(1);
+        let is_null =
+            |batch: &Batch| node.null_aware && batch.rows().any(|row| has_null(row, &node.right_keys));
+        let mut holds_nowhere = is_null(read) || is_null(&batch);
         scatter(node, run, &mut parts, read, 0, true)?;
         // The sides need the memory for their own operators.
         *read = Batch::default();
         held.clear();
         scatter(node, run, &mut parts, &batch, 0, true)?;
         while let Some(batch) = right.next(run)? {
+            holds_nowhere |= is_null(&batch);
             scatter(node, run, &mut parts, &batch, 0, true)?;
         }
         while let Some(batch) = left.next(run)? {
-            scatter(node, run, &mut parts, &batch, 0, false)?;
+            if !holds_nowhere {
+                scatter(node, run, &mut parts, &batch, 0, false)?;
+            }
         }
         Ok(Parts { waiting: parts, current: None })
     }

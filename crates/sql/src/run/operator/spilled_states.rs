@@ -84,7 +84,7 @@ impl SpilledStates {
         }
         self.write(run, calls, states)?;
         for spilled in self.calls.iter_mut().flatten() {
-            spilled.merging = Some(std::mem::take(&mut spilled.runs).merge()?);
+            spilled.merging = Some(std::mem::take(&mut spilled.runs).merge(&spilled.keys)?);
         }
         Ok(())
     }

@@ -1,18 +1,17 @@
-//! Rows that are kept to be read in any order: those of a cursor, of a portal, of a COPY, and those that a statement
-//! returns until it is valid.
+//! Rows that are kept to be read in any order: those of a cursor, of a portal, of a COPY, of WITH, of a nested loop's right
+//! side, and those that a statement returns until it is valid.
 //!
 //! # Invariants
-//! - All batches but the last have [`BATCH_ROWS`] rows, so that a row's number says where it is.
-//! - What the memory has no room for lies in a temporary file, in full batches; the [`READ_MAX`] batches that were read last are
-//!   in memory, too.
+//! - A batch is closed from [`BATCH_ROWS`] rows or [`BATCH_BYTES`] on. What the memory has no room for lies in a temporary file, in
+//!   closed batches; the [`READ_MAX`] batches that were read last are in memory, too.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use super::{decode, encode, failed};
+use super::{BATCH_BYTES, decode, encode, failed};
 use crate::error::{Result, SqlError};
 use crate::run::batch::{BATCH_ROWS, Batch};
-use crate::run::memory::{Held, Memory, row_bytes};
+use crate::run::memory::{Held, LEAST_BYTES, Memory, row_bytes};
 use crate::types::Value;
 
 /// What a table's row takes beside its values, about.
@@ -21,7 +20,13 @@ const ROW_BYTES: u64 = 48;
 /// How many batches of a file are in memory: a reader may look at several places in turn.
 const READ_MAX: usize = 4;
 
-/// Where a full batch is.
+/// A closed batch, and the number of its first row.
+struct ClosedBatch {
+    first: usize,
+    location: BatchLocation,
+}
+
+/// Where a closed batch is.
 enum BatchLocation {
     Memory(Batch),
     /// In memory, as it would be in the file.
@@ -32,13 +37,19 @@ enum BatchLocation {
 
 /// Rows in memory, and beyond a limit in a temporary file.
 pub(crate) struct KeptRows {
-    full: Vec<BatchLocation>,
+    closed: Vec<ClosedBatch>,
+    /// Rows behind the closed batches, the number of the first, and what they take.
     last: Batch,
+    last_first: usize,
+    last_bytes: usize,
+    /// The closed batch that was looked for last.
+    near: usize,
     /// What is in memory, and for how much of it there is room.
     bytes: usize,
     memory: Memory,
-    /// What an operator's rows hold of their statement's memory.
+    /// What an operator's rows hold of their statement's memory, and may hold.
     held: Held,
+    held_max: usize,
     /// Whether batches in memory are packed.
     is_packed: bool,
     file: Option<File>,
@@ -55,11 +66,15 @@ impl KeptRows {
     /// Keeps as many rows in memory as it has room for.
     pub(crate) fn new(memory: Memory) -> KeptRows {
         KeptRows {
-            full: Vec::new(),
+            closed: Vec::new(),
             last: Batch::new(0),
+            last_first: 0,
+            last_bytes: 0,
+            near: 0,
             bytes: 0,
             memory,
             held: Held::default(),
+            held_max: usize::MAX,
             is_packed: false,
             file: None,
             stored: 0,
@@ -69,9 +84,15 @@ impl KeptRows {
         }
     }
 
-    /// Keeps an operator's rows, which [`push_moved`](Self::push_moved) adds, in the statement's memory.
+    /// Keeps rows that [`push_moved`](Self::push_moved) and [`push_batch`](Self::push_batch) add in the statement's memory.
     pub(crate) fn of_operator() -> KeptRows {
         KeptRows::new(Memory::new(0))
+    }
+
+    /// The same in half of what is left of the statement's memory: the other half is for what cannot go to files.
+    pub(crate) fn in_half(memory: &Memory) -> KeptRows {
+        let held_max = memory.limit().saturating_sub(memory.used()) / 2;
+        KeptRows { held_max, ..KeptRows::of_operator() }
     }
 
     /// Packs the rows in memory: they take less of it, and each reading unpacks them, a batch at a time.
@@ -81,7 +102,17 @@ impl KeptRows {
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
-        self.full.len() * BATCH_ROWS + self.last.len()
+        self.last_first + self.last.len()
+    }
+
+    /// Whether some of the rows are in a file.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// What an operator's rows hold of their statement's memory.
+    pub(crate) fn held(&mut self) -> &mut Held {
+        &mut self.held
     }
 
     /// What the rows that were pushed one by one take in a table, about.
@@ -91,8 +122,9 @@ impl KeptRows {
 
     /// Forgets all rows.
     pub(crate) fn clear(&mut self) {
-        self.full.clear();
+        self.closed.clear();
         self.last = Batch::new(0);
+        (self.last_first, self.last_bytes, self.near) = (0, 0, 0);
         self.memory.release(self.bytes);
         self.held.clear();
         (self.bytes, self.stored, self.end) = (0, 0, 0);
@@ -109,7 +141,8 @@ impl KeptRows {
         }
         self.last.push_row(row);
         self.stored += row.iter().map(|value| 8 + value.heap_size() as u64).sum::<u64>() + ROW_BYTES;
-        if self.last.is_full() { self.close_batch(None) } else { Ok(()) }
+        self.last_bytes += row_bytes(row);
+        self.close_full(None)
     }
 
     /// Adds an operator's row, whose values it moves out.
@@ -120,59 +153,75 @@ impl KeptRows {
         if self.last.is_empty() {
             self.last = Batch::new(row.len());
         }
+        self.last_bytes += row_bytes(row);
         self.last.push(row.iter_mut().map(std::mem::take));
-        if self.last.is_full() { self.close_batch(Some(memory)) } else { Ok(()) }
+        self.close_full(Some(memory))
     }
 
-    /// Adds the rows of a batch.
+    /// Adds the rows of a batch; `statement`: the memory of which an operator holds what fits.
     ///
     /// # Errors
     /// As [`push`](Self::push).
-    pub(crate) fn push_batch(&mut self, batch: Batch) -> Result<()> {
-        if !self.last.is_empty() || batch.len() > BATCH_ROWS {
-            return batch.rows().try_for_each(|row| self.push(row));
+    pub(crate) fn push_batch(&mut self, statement: Option<&mut Memory>, batch: Batch) -> Result<()> {
+        self.last_bytes += batch.rows().map(row_bytes).sum::<usize>();
+        match self.last.is_empty() {
+            true => self.last = batch,
+            false => self.last.append(batch),
         }
-        self.last = batch;
-        if self.last.is_full() { self.close_batch(None) } else { Ok(()) }
+        self.close_full(statement)
     }
 
-    /// `statement`: the memory of which an operator holds what fits.
+    /// Closes the last batch if it is full.
+    fn close_full(&mut self, statement: Option<&mut Memory>) -> Result<()> {
+        let is_full = self.last.len() >= BATCH_ROWS || self.last_bytes >= BATCH_BYTES;
+        if is_full { self.close_batch(statement) } else { Ok(()) }
+    }
+
     fn close_batch(&mut self, statement: Option<&mut Memory>) -> Result<()> {
         let batch = std::mem::replace(&mut self.last, Batch::new(0));
+        let bytes = std::mem::take(&mut self.last_bytes);
         if self.is_packed {
             encode(&batch, &mut self.buffer);
         }
-        let bytes = match self.is_packed {
-            true => self.buffer.len(),
-            false => batch.rows().map(row_bytes).sum(),
-        };
-        let fits = match statement {
-            Some(statement) => self.held.admit(statement, bytes),
-            None => {
-                let is_charged = self.memory.charge(bytes).is_ok();
-                self.bytes += if is_charged { bytes } else { 0 };
-                is_charged
+        let bytes = if self.is_packed { self.buffer.len() } else { bytes };
+        let first = self.last_first;
+        self.last_first += batch.len();
+        let location = match self.has_room(statement, bytes) {
+            true if self.is_packed => BatchLocation::Packed(self.buffer.as_slice().into()),
+            true => BatchLocation::Memory(batch),
+            false => {
+                if !self.is_packed {
+                    encode(&batch, &mut self.buffer);
+                }
+                self.write()?
             }
         };
-        if fits {
-            self.full.push(match self.is_packed {
-                true => BatchLocation::Packed(self.buffer.as_slice().into()),
-                false => BatchLocation::Memory(batch),
-            });
-            return Ok(());
+        self.closed.push(ClosedBatch { first, location });
+        Ok(())
+    }
+
+    /// Whether this much more may be in memory; then it is counted.
+    fn has_room(&mut self, statement: Option<&mut Memory>, bytes: usize) -> bool {
+        if let Some(statement) = statement {
+            let held = self.held.bytes() + bytes;
+            return (held <= self.held_max || held <= LEAST_BYTES) && self.held.admit(statement, bytes);
         }
-        if !self.is_packed {
-            encode(&batch, &mut self.buffer);
-        }
+        let is_charged = self.memory.charge(bytes).is_ok();
+        self.bytes += if is_charged { bytes } else { 0 };
+        is_charged
+    }
+
+    /// Writes what the buffer holds.
+    fn write(&mut self) -> Result<BatchLocation> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(tempfile::tempfile().map_err(failed)?),
         };
         file.seek(SeekFrom::Start(self.end)).map_err(failed)?;
         file.write_all(&self.buffer).map_err(failed)?;
-        self.full.push(BatchLocation::File(self.end, self.buffer.len()));
+        let location = BatchLocation::File(self.end, self.buffer.len());
         self.end += self.buffer.len() as u64;
-        Ok(())
+        Ok(location)
     }
 
     /// The row of this number, from 0.
@@ -180,13 +229,51 @@ impl KeptRows {
     /// # Errors
     /// There is none; those of the temporary file.
     pub(crate) fn row(&mut self, number: usize) -> Result<&[Value]> {
-        let (batch, row) = (self.batch(number / BATCH_ROWS)?, number % BATCH_ROWS);
+        let (at, row) = self.locate(number);
+        let batch = self.batch(at)?;
         if row < batch.len() { Ok(batch.row(row)) } else { Err(no_row()) }
+    }
+
+    /// The batch of the row of this number, and its place there.
+    fn locate(&mut self, number: usize) -> (usize, usize) {
+        if number >= self.last_first {
+            return (self.closed.len(), number - self.last_first);
+        }
+        let end = |at: usize| self.closed.get(at + 1).map_or(self.last_first, |next| next.first);
+        let is_near =
+            |at: usize| self.closed.get(at).is_some_and(|it| it.first <= number) && number < end(at);
+        if !is_near(self.near) {
+            self.near = self.closed.partition_point(|it| it.first <= number).saturating_sub(1);
+        }
+        (self.near, number - self.closed[self.near].first)
+    }
+
+    /// The rows from this number on, as far as they are in one batch; none behind the last row.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
+    pub(crate) fn rows_from(&mut self, number: usize) -> Result<Option<Batch>> {
+        if number >= self.len() {
+            return Ok(None);
+        }
+        let (at, row) = self.locate(number);
+        let batch = self.batch(at)?;
+        if row == 0 {
+            return Ok(Some(batch.clone()));
+        }
+        let mut rest = Batch::with_capacity(batch.width(), batch.len() - row);
+        (row..batch.len()).for_each(|row| rest.push_row(batch.row(row)));
+        Ok(Some(rest))
+    }
+
+    /// The number of the first row of a batch.
+    pub(crate) fn first_of(&self, batch: usize) -> usize {
+        self.closed.get(batch).map_or(self.last_first, |closed| closed.first)
     }
 
     /// How many batches there are.
     pub(crate) fn batches(&self) -> usize {
-        self.full.len() + usize::from(!self.last.is_empty())
+        self.closed.len() + usize::from(!self.last.is_empty())
     }
 
     /// The batch of this number, from 0.
@@ -194,10 +281,10 @@ impl KeptRows {
     /// # Errors
     /// As [`row`](Self::row).
     pub(crate) fn batch(&mut self, number: usize) -> Result<&Batch> {
-        if number == self.full.len() {
+        if number == self.closed.len() {
             return Ok(&self.last);
         }
-        let location = self.full.get(number).ok_or_else(no_row)?;
+        let location = &self.closed.get(number).ok_or_else(no_row)?.location;
         if let BatchLocation::Memory(batch) = location {
             return Ok(batch);
         }
@@ -290,7 +377,7 @@ mod tests {
             let mut batch = Batch::new(2);
             (count..count + length).for_each(|number| batch.push(row(number)));
             count += length;
-            kept.push_batch(batch).expect("a temporary file");
+            kept.push_batch(None, batch).expect("a temporary file");
         }
         assert_eq!(kept.len(), count);
         (0..count).for_each(|number| assert_eq!(kept.row(number).expect("a row"), row(number)));

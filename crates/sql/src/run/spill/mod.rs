@@ -10,6 +10,7 @@
 mod division;
 mod kept;
 mod runs;
+mod set;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -23,6 +24,7 @@ use crate::types::Value;
 pub(crate) use division::{Division, Part};
 pub(crate) use kept::KeptRows;
 pub(crate) use runs::{Merging, SortedRuns};
+pub(crate) use set::KeptSet;
 
 /// From how many bytes on a batch is written.
 const BATCH_BYTES: usize = 32 << 10;
@@ -41,12 +43,14 @@ pub(crate) struct Writer {
     rows: Batch,
     /// What the rows take in memory.
     bytes: usize,
+    /// What the largest batch that was written takes.
+    bytes_max: usize,
     buffer: Vec<u8>,
 }
 
 impl Writer {
     pub(crate) fn new() -> Writer {
-        Writer { file: None, rows: Batch::new(0), bytes: 0, buffer: Vec::new() }
+        Writer { file: None, rows: Batch::new(0), bytes: 0, bytes_max: 0, buffer: Vec::new() }
     }
 
     /// Adds a row.
@@ -79,13 +83,15 @@ impl Writer {
             return Ok(());
         }
         encode(&std::mem::replace(&mut self.rows, Batch::new(0)), &mut self.buffer);
-        self.bytes = 0;
+        self.bytes_max = self.bytes_max.max(std::mem::take(&mut self.bytes));
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(BufWriter::new(tempfile::tempfile().map_err(failed)?)),
         };
         file.write_all(&(self.buffer.len() as u64).to_le_bytes()).map_err(failed)?;
-        file.write_all(&self.buffer).map_err(failed)
+        file.write_all(&self.buffer).map_err(failed)?;
+        forget_large(&mut self.buffer);
+        Ok(())
     }
 
     /// Ends the writing.
@@ -116,12 +122,21 @@ impl Reader {
         }
         self.buffer.resize(u64::from_le_bytes(length) as usize, 0);
         file.read_exact(&mut self.buffer).map_err(failed)?;
-        decode(&self.buffer).map(Some)
+        let batch = decode(&self.buffer)?;
+        forget_large(&mut self.buffer);
+        Ok(Some(batch))
     }
 
     /// Goes back to the first row.
     pub(crate) fn rewind(&mut self) -> Result<()> {
         self.file.iter_mut().try_for_each(|file| file.rewind()).map_err(failed)
+    }
+}
+
+/// Gives a buffer's memory back if a wide row has made it large: many files are open at a time.
+fn forget_large(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > 2 * BATCH_BYTES {
+        *buffer = Vec::new();
     }
 }
 

@@ -2,24 +2,30 @@
 //!
 //! # Invariants
 //! - The merge is stable: of rows with equal keys those of an earlier run come first.
-//! - At most [`RUNS_MAX`] runs of a level are open; beyond, they are merged into one run of the next level.
+//! - At most [`RUNS_MAX`] runs of a level are open, or fewer of wide rows; beyond, they are merged into one run of the next level.
+//! - No more than that many are merged at once: each has a batch in memory.
 
 use super::{Reader, Writer};
 use crate::error::Result;
 use crate::plan::node::SortKey;
-use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::run::batch::Batch;
 use crate::run::operator::sorted_rows::Sorted;
 use crate::run::order::compare_rows;
 use crate::types::Value;
 
 /// How many runs are merged at once.
 const RUNS_MAX: usize = 32;
+/// How many of wide rows at least, and what their batches may take beyond that.
+const RUNS_MIN: usize = 4;
+const HEADS_BYTES: usize = 2 << 20;
 
 /// Sorted runs.
 #[derive(Default)]
 pub(crate) struct SortedRuns {
     /// Those of a higher level are earlier.
     levels: Vec<Vec<Writer>>,
+    /// What the largest batch takes.
+    batch_bytes: usize,
 }
 
 impl SortedRuns {
@@ -35,7 +41,7 @@ impl SortedRuns {
     pub(crate) fn sort(&mut self, rows: Batch, keys: &[SortKey]) -> Result<()> {
         let mut writer = Writer::new();
         let mut sorted = Sorted::new(rows, keys);
-        while let Some(batch) = sorted.next(BATCH_ROWS) {
+        while let Some(batch) = sorted.next_batch() {
             writer.write(&batch)?;
         }
         self.push(writer, keys)
@@ -47,30 +53,50 @@ impl SortedRuns {
     /// As [`sort`](Self::sort).
     pub(crate) fn push(&mut self, run: Writer, keys: &[SortKey]) -> Result<()> {
         let (mut run, mut level) = (run, 0);
+        self.batch_bytes = self.batch_bytes.max(run.bytes_max);
         loop {
             if level == self.levels.len() {
                 self.levels.push(Vec::new());
             }
             self.levels[level].push(run);
-            if self.levels[level].len() < RUNS_MAX {
+            if self.levels[level].len() < self.runs_max() {
                 return Ok(());
             }
-            let mut merging = Merging::of(std::mem::take(&mut self.levels[level]))?;
-            run = Writer::new();
-            while let Some(batch) = merging.next(keys)? {
-                run.write(&batch)?;
-            }
+            run = merged(std::mem::take(&mut self.levels[level]), keys)?;
             level += 1;
         }
+    }
+
+    /// How many runs are merged at once.
+    fn runs_max(&self) -> usize {
+        (HEADS_BYTES / self.batch_bytes.max(1)).clamp(RUNS_MIN, RUNS_MAX)
     }
 
     /// All rows, in order.
     ///
     /// # Errors
     /// As [`sort`](Self::sort).
-    pub(crate) fn merge(self) -> Result<Merging> {
-        Merging::of(self.levels.into_iter().rev().flatten().collect())
+    pub(crate) fn merge(self, keys: &[SortKey]) -> Result<Merging> {
+        let runs_max = self.runs_max();
+        let mut runs: Vec<Writer> = self.levels.into_iter().rev().flatten().collect();
+        while runs.len() > runs_max {
+            // The last ones are the shortest.
+            let first = runs.len() - (runs.len() - runs_max + 1).min(runs_max);
+            let last = runs.split_off(first);
+            runs.push(merged(last, keys)?);
+        }
+        Merging::of(runs)
     }
+}
+
+/// One run of the rows of several.
+fn merged(runs: Vec<Writer>, keys: &[SortKey]) -> Result<Writer> {
+    let mut merging = Merging::of(runs)?;
+    let mut run = Writer::new();
+    while let Some(batch) = merging.next(keys)? {
+        run.write(&batch)?;
+    }
+    Ok(run)
 }
 
 /// Sorted rows on disk, with the row that is to be given next.
@@ -173,7 +199,7 @@ mod tests {
             }
             assert_eq!(runs.is_empty(), count == 0);
             all.sort_by_key(|row| row.0);
-            assert_eq!(numbers(&mut runs.merge().unwrap()), all, "{count}");
+            assert_eq!(numbers(&mut runs.merge(&[KEY]).unwrap()), all, "{count}");
         }
     }
 
@@ -188,7 +214,7 @@ mod tests {
             });
             runs.sort(rows, &[KEY]).unwrap();
         }
-        let found = numbers(&mut runs.merge().unwrap());
+        let found = numbers(&mut runs.merge(&[KEY]).unwrap());
         assert!(found.is_sorted() && found.len() == 6_000);
     }
 }

@@ -57,6 +57,77 @@ fn distinct_rows_keep_the_order_below() {
 }
 
 #[test]
+fn rows_of_with_and_of_recursions_go_to_files() {
+    let f = fixture();
+    let twice = "WITH w AS MATERIALIZED (SELECT a, c FROM big) \
+         SELECT l.a, r.c FROM w l JOIN w r ON l.a = r.a + 1000 WHERE r.a > (SELECT min(a) FROM w)";
+    assert_same(&f, twice, false);
+    let all = "WITH RECURSIVE r AS (SELECT a, c, 1 AS n FROM big UNION ALL SELECT a, c || n, n + 1 FROM r WHERE n < 4) \
+         SELECT n, count(*), sum(a), max(c) FROM r GROUP BY n";
+    assert_same(&f, all, false);
+    // A reference that is behind another one.
+    assert_same(
+        &f,
+        "WITH w AS MATERIALIZED (SELECT a FROM big) SELECT a, (SELECT count(*) FROM w) FROM w LIMIT 2500",
+        true,
+    );
+}
+
+/// The hashes of different rows are in memory.
+#[test]
+fn recursions_without_equal_rows_go_to_files_but_for_hashes() {
+    let f = fixture();
+    let text = "WITH RECURSIVE r AS (SELECT a % 50 AS n, repeat('w', 900) || a % 1500 AS w FROM big \
+         UNION SELECT (n + 7) % 50, w FROM r WHERE n % 7 > 0) SELECT n, right(w, 4) FROM r";
+    let wanted = sorted(f.run(text));
+    assert!(wanted.len() > 10_000, "{}", wanted.len());
+    let found = f.run_with(text, &[], 20_000_000).unwrap_or_else(|error| panic!("{error}"));
+    assert!(sorted(found) == wanted);
+    let error = f.run_with(text, &[], 10_000).map_err(|error| error.state().as_str().to_string());
+    assert_eq!(error.err().as_deref(), Some("53200"));
+}
+
+#[test]
+fn right_sides_of_nested_loops_go_to_files() {
+    let f = fixture();
+    for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN"] {
+        let text = format!(
+            "SELECT l.a, r.a, r.c FROM (SELECT * FROM big WHERE b = 1) l {join} big r ON l.c < r.c AND l.d > r.d + 950"
+        );
+        assert!(f.explain(&text).contains("Nested Loop"), "{}", f.explain(&text));
+        assert_same(&f, &text, false);
+    }
+    for is in ["EXISTS", "NOT EXISTS"] {
+        let text = format!(
+            "SELECT a FROM big l WHERE b = 1 AND {is} (SELECT FROM big r WHERE l.c < r.c AND l.d > r.d + 950)"
+        );
+        assert_same(&f, &text, false);
+    }
+}
+
+#[test]
+fn sets_of_in_go_to_files() {
+    let f = fixture();
+    for set in ["SELECT c FROM big WHERE b > 1", "SELECT CASE WHEN b > 1 THEN c END FROM big"] {
+        assert_same(&f, &format!("SELECT count(*), sum(a) FROM big WHERE c NOT IN ({set})"), false);
+        assert_same(&f, &format!("SELECT count(*) FROM big WHERE c NOT IN ({set}) OR b = 2"), false);
+        assert_same(
+            &f,
+            &format!(
+                "SELECT a, c IN ({set}), (c, d) IN (SELECT c, d FROM big WHERE b = 3) FROM big WHERE a < 40"
+            ),
+            false,
+        );
+        assert_same(&f, &format!("SELECT a, c < ALL ({set}) FROM big WHERE a < 40"), false);
+    }
+    assert_same(
+        &f,
+        "SELECT count(*) FROM big WHERE nullif(b, 3) NOT IN (SELECT a FROM big WHERE a > 5)",
+        false,
+    );
+}
+
+#[test]
 fn set_operations_divide_both_sides() {
     let f = fixture();
     let left = "SELECT c, d FROM big WHERE a <= 2200";

@@ -5,14 +5,14 @@ use crate::error::Result;
 use crate::plan::statement::DeletePlan;
 use crate::run::Run;
 use crate::run::write::rows::remove;
-use crate::run::write::{Writing, Written, pick, read_all};
+use crate::run::write::{Writing, Written, pick};
 
 /// Runs a DELETE.
 pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Written> {
-    let mut writing = Writing::new(&plan.rules, &plan.returning);
+    let mut writing = Writing::new(run, &plan.rules, &plan.returning);
     let table = &*plan.rules.table;
     writing.triggers.statement(run, TriggerTime::Before, Event::Delete)?;
-    let mut rows = read_all(run, &plan.input)?;
+    let mut rows = run.collect(&plan.input)?;
     for number in 0..rows.batches() {
         let batch = rows.batch(number)?;
         for source in batch.rows() {

@@ -10,7 +10,7 @@ use crate::run::operator::operator;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, stored_key};
 use crate::run::write::update::commute;
-use crate::run::write::{Writing, Written, read_all, second_time};
+use crate::run::write::{Writing, Written, second_time};
 use crate::types::Value;
 
 /// What RETURNING shows as `xmax`: PostgreSQL shows the transaction that locked the earlier row.
@@ -19,7 +19,7 @@ const XMAX_OF_UPDATED: Value = Value::Oid(1);
 
 /// Runs an INSERT.
 pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Written> {
-    let mut inserting = Inserting { plan, writing: Writing::new(&plan.rules, &plan.returning) };
+    let mut inserting = Inserting { plan, writing: Writing::new(run, &plan.rules, &plan.returning) };
     let update = plan.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
     let events: &[Event] = if update.is_some() { &[Event::Insert, Event::Update] } else { &[Event::Insert] };
     inserting
@@ -30,7 +30,7 @@ pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Writ
         inserting.writing.triggers.statement(run, TriggerTime::Before, *event)?;
     }
     if plan.reads {
-        let mut rows = read_all(run, &plan.input)?;
+        let mut rows = run.collect(&plan.input)?;
         for number in 0..rows.batches() {
             let batch = rows.batch(number)?;
             inserting.add(run, batch)?;

@@ -6,17 +6,17 @@ use crate::plan::statement::{MergeActionPlan, MergeArmPlan, MergePlan};
 use crate::run::Run;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::rows::{change, remove, store};
-use crate::run::write::{Writing, Written, pick, read_all, second_time};
+use crate::run::write::{Writing, Written, pick, second_time};
 use crate::types::Value;
 
 /// Runs a MERGE.
 pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Written> {
-    let mut writing = Writing::new(&plan.rules, &[]);
+    let mut writing = Writing::new(run, &plan.rules, &[]);
     let events = events(plan, &mut writing);
     for event in &events {
         writing.triggers.statement(run, TriggerTime::Before, *event)?;
     }
-    let mut rows = read_all(run, &plan.input)?;
+    let mut rows = run.collect(&plan.input)?;
     for number in 0..rows.batches() {
         let batch = rows.batch(number)?;
         for source in batch.rows() {

@@ -29,12 +29,9 @@ use hashbrown::HashSet;
 use crate::catalog::{Event, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
-use crate::plan::node::Plan;
 use crate::plan::statement::RowRules;
 use crate::run::Run;
-use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
-use crate::run::operator::operator;
 use crate::run::spill::KeptRows;
 use crate::run::write::foreign_key::Touched;
 use crate::run::write::triggers::Triggers;
@@ -50,7 +47,7 @@ pub(crate) use update::{commute, update};
 /// What a statement has done.
 pub(crate) struct Written {
     pub(crate) count: u64,
-    pub(crate) returned: Vec<Batch>,
+    pub(crate) returned: KeptRows,
 }
 
 /// A statement that writes, while it runs.
@@ -65,11 +62,11 @@ struct Writing<'e> {
 }
 
 impl<'e> Writing<'e> {
-    fn new(rules: &'e RowRules, returning: &'e [Expr]) -> Writing<'e> {
+    fn new(run: &Run<'_>, rules: &'e RowRules, returning: &'e [Expr]) -> Writing<'e> {
         Writing {
             rules,
             returning,
-            written: Written { count: 0, returned: Vec::new() },
+            written: Written { count: 0, returned: KeptRows::in_half(&run.memory) },
             touched: Touched::of(rules),
             triggers: Triggers::new(rules),
             keys: HashSet::new(),
@@ -82,16 +79,9 @@ impl<'e> Writing<'e> {
         if self.returning.is_empty() {
             return Ok(());
         }
-        if self.written.returned.last().is_none_or(Batch::is_full) {
-            self.written.returned.push(Batch::new(self.returning.len()));
-        }
-        let values =
-            self.returning.iter().map(|value| run.evaluate(value, row)).collect::<Result<Vec<_>>>()?;
-        run.memory.charge(row_bytes(&values))?;
-        if let Some(batch) = self.written.returned.last_mut() {
-            batch.push(values);
-        }
-        Ok(())
+        let values = self.returning.iter().map(|value| run.evaluate(value, row));
+        let mut values = values.collect::<Result<Vec<_>>>()?;
+        self.written.returned.push_moved(&mut run.memory, &mut values)
     }
 
     /// Notes that a row was written. Whether it is the first time.
@@ -110,16 +100,6 @@ impl<'e> Writing<'e> {
         self.touched.cascades.after(run)?;
         Ok(self.written)
     }
-}
-
-/// The rows of a plan, all of them read before the first is given: beyond half of the statement's memory from a file.
-fn read_all<'e>(run: &mut Run<'e>, plan: &'e Plan) -> Result<KeptRows> {
-    let mut rows = KeptRows::new(run.memory.share(2));
-    let mut operator = operator(plan, run)?;
-    while let Some(batch) = operator.next(run)? {
-        rows.push_batch(batch)?;
-    }
-    Ok(rows)
 }
 
 /// The values in these slots of a row.

@@ -13,9 +13,10 @@ use crate::plan::scan::key_columns;
 use crate::plan::statement::UpdatePlan;
 use crate::run::Run;
 use crate::run::operator::scan;
+use crate::run::spill::KeptRows;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::rows::{change, refs, writes};
-use crate::run::write::{Writing, Written, pick, read_all};
+use crate::run::write::{Writing, Written, pick};
 use crate::storage;
 use crate::types::{Type, Value};
 
@@ -24,9 +25,9 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     if let Some((key, operations)) = &plan.commuting
         && let Some(count) = commuting(run, plan, key, operations)?
     {
-        return Ok(Written { count, returned: Vec::new() });
+        return Ok(Written { count, returned: KeptRows::of_operator() });
     }
-    let mut writing = Writing::new(&plan.rules, &plan.returning);
+    let mut writing = Writing::new(run, &plan.rules, &plan.returning);
     let table = &*plan.rules.table;
     let columns: Vec<usize> = match plan.rules.triggers.is_empty() {
         true => plan.sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect(),
@@ -37,7 +38,7 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     writing.triggers.statement(run, TriggerTime::Before, Event::Update)?;
     // Where the row is how what is read begins, it is not copied.
     let is_prefix = plan.row.iter().copied().eq(0..plan.row.len());
-    let mut rows = read_all(run, &plan.input)?;
+    let mut rows = run.collect(&plan.input)?;
     for number in 0..rows.batches() {
         let batch = rows.batch(number)?;
         for source in batch.rows() {
