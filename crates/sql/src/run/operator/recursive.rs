@@ -13,7 +13,7 @@ use crate::plan::node::RecursiveNode;
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::operator::{Operator, Running, operator};
-use crate::run::spill::{KeptRows, KeptSet};
+use crate::run::spill::{KeptRows, KeptSet, ROWS_PARTS};
 
 /// Gives kept rows.
 pub(crate) struct Kept {
@@ -84,7 +84,7 @@ impl<'e> Operator<'e> for Recursion<'e> {
                 if batch.is_empty() {
                     continue;
                 }
-                let added = self.added.get_or_insert_with(|| KeptRows::in_half(&run.memory));
+                let added = self.added.get_or_insert_with(|| KeptRows::in_part(&run.memory, ROWS_PARTS));
                 added.push_batch(Some(&mut run.memory), batch.clone())?;
                 return Ok(Some(batch));
             }

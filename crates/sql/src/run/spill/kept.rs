@@ -91,7 +91,12 @@ impl KeptRows {
 
     /// The same in half of what is left of the statement's memory: the other half is for what cannot go to files.
     pub(crate) fn in_half(memory: &Memory) -> KeptRows {
-        let held_max = memory.limit().saturating_sub(memory.used()) / 2;
+        KeptRows::in_part(memory, 2)
+    }
+
+    /// The same in what is left divided by `parts`.
+    pub(crate) fn in_part(memory: &Memory, parts: usize) -> KeptRows {
+        let held_max = memory.limit().saturating_sub(memory.used()) / parts;
         KeptRows { held_max, ..KeptRows::of_operator() }
     }
 

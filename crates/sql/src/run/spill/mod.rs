@@ -24,7 +24,7 @@ use crate::types::Value;
 pub(crate) use division::{Division, Part};
 pub(crate) use kept::KeptRows;
 pub(crate) use runs::{Merging, SortedRuns};
-pub(crate) use set::KeptSet;
+pub(crate) use set::{KeptSet, ROWS_PARTS};
 
 /// From how many bytes on a batch is written.
 const BATCH_BYTES: usize = 32 << 10;

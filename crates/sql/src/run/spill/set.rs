@@ -15,6 +15,9 @@ use crate::types::Value;
 /// What a row takes besides its values.
 const ENTRY_BYTES: usize = 32;
 
+/// Which part of the memory is for rows, so that most of it is for their hashes.
+pub(crate) const ROWS_PARTS: usize = 8;
+
 /// Rows, each of which is there once.
 pub(crate) struct KeptSet {
     rows: KeptRows,
@@ -28,7 +31,12 @@ impl KeptSet {
     /// No row yet.
     pub(crate) fn new(width: usize, memory: &Memory) -> KeptSet {
         let slots = (0..width).collect();
-        KeptSet { rows: KeptRows::in_half(memory), slots, table: HashTable::new(), held: Held::default() }
+        KeptSet {
+            rows: KeptRows::in_part(memory, ROWS_PARTS),
+            slots,
+            table: HashTable::new(),
+            held: Held::default(),
+        }
     }
 
     /// Adds a row unless an equal one is there. Whether it is new.
