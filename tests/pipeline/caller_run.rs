@@ -5,10 +5,10 @@ use std::thread::{self, ThreadId};
 
 use heddledb::{
     Action, DataType, Database, Error, Options, Procedure, ProcedureDefinition, ProtocolKind, Stages, Table,
-    args, fail,
+    args, fail, set,
 };
 
-use super::support::{accounts, balance, in_memory, on_disk, small, watched};
+use super::support::{accounts, balance, in_memory, on_disk, open, small, watched};
 
 /// `noting(id)`: adds 1, and notes which thread runs it. It fails for a negative number, and panics for one above 1,000.
 fn noting(db: &Database, table: &Table) -> (Procedure, Arc<Mutex<Vec<ThreadId>>>) {
@@ -133,6 +133,82 @@ fn callers_in_large_numbers_lose_nothing() {
             });
             assert_eq!(sum(&db, &table, 0..4), before + 800);
             assert!(ran_on.lock().expect("a mutex").len() >= 800);
+        }
+    });
+}
+
+/// `move(from, to)`: takes 1 from an account, sets both columns of the other one, and counts itself in account 0, which all calls
+/// write. It panics between the writes where `to` is 3.
+fn moving(db: &Database, table: &Table) -> Procedure {
+    let account = |at: usize| Action::write(table).key(move |args, key| key.push(args.int(at)?));
+    let take = account(0).body(|action| action.add("balance", -1));
+    let put = account(1).body(|action| {
+        if action.args().int(1)? == 3 {
+            panic!("between the writes");
+        }
+        let Some(row) = action.get()? else { return Err(fail("no such account")) };
+        action.update(set! { balance: row.int("balance")? + 1 })
+    });
+    let count = Action::write(table).key(|_, key| key.push(0)).body(|action| action.add("balance", 1));
+    let definition = ProcedureDefinition::new("move").parameter("from", DataType::Int64);
+    let definition = definition.parameter("to", DataType::Int64).phase([take]).phase([put, count]);
+    db.register(definition).expect("a procedure")
+}
+
+/// What a thread has seen of its calls: those that were acknowledged, and those of which it does not know.
+fn call_until_closed(db: &Database, procedure: &Procedure, thread: i64) -> (i64, i64) {
+    let (mut acknowledged, mut random) = (0, fastrand::Rng::with_seed(thread as u64));
+    loop {
+        match db.call(procedure, args![random.i64(1..=2), random.i64(1..=3)]) {
+            Ok(_) => acknowledged += 1,
+            Err(Error::Panicked { .. }) => {}
+            Err(Error::Closed) => return (acknowledged, 1),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Whatever the protocol and the layout: calls that were acknowledged before the database was closed in the middle of them are
+/// there, panics leave nothing, and checkpoints meanwhile change neither.
+#[test]
+fn calls_that_a_shutdown_meets_are_there_or_not() {
+    watched(|| {
+        for (stages, threads) in LAYOUTS.into_iter().flat_map(|stages| [(stages, 1), (stages, 16)]) {
+            for &protocol in ProtocolKind::ALL {
+                let options = || with(stages).protocol(protocol);
+                let (db, disk) = on_disk(options());
+                let table = accounts(&db, 4);
+                let before: Vec<_> = (0..4).map(|id| balance(&db, &table, id).expect("there")).collect();
+                let procedure = moving(&db, &table);
+                let outcomes = thread::scope(|scope| {
+                    let callers: Vec<_> = (0..threads)
+                        .map(|thread| {
+                            let (db, procedure) = (&db, &procedure);
+                            scope.spawn(move || call_until_closed(db, procedure, thread))
+                        })
+                        .collect();
+                    for _ in 0..3 {
+                        thread::sleep(std::time::Duration::from_millis(10));
+                        db.checkpoint().expect("a checkpoint");
+                    }
+                    db.clone().close().expect("closed");
+                    let each = callers.into_iter().map(|caller| caller.join().expect("no panic"));
+                    each.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+                });
+                drop((db, table, procedure));
+                let db = open(&disk, options());
+                let table = db.table("account").expect("the table");
+                let after: Vec<_> = (0..4).map(|id| balance(&db, &table, id).expect("there")).collect();
+                let counted = after[0] - before[0];
+                let context = format!("{stages:?}, {threads} threads, {protocol:?}: {outcomes:?} {after:?}");
+                assert!(
+                    outcomes.0 <= counted && counted <= outcomes.0 + outcomes.1 && outcomes.0 > 0,
+                    "{context}"
+                );
+                assert_eq!(after[1] + after[2], before[1] + before[2], "{context}");
+                assert_eq!(after[3], before[3], "{context}");
+                db.check().expect("consistent");
+            }
         }
     });
 }
