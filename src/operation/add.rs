@@ -7,7 +7,7 @@
 use super::{Applied, Commutative, bounds_of_int};
 use crate::error::{Error, Result};
 use crate::types::assignment::{check_int, coerce, fit_decimal, wrong_type};
-use crate::types::{DataType, Decimal, ValueRef};
+use crate::types::{DataType, Decimal, Value, ValueRef};
 
 pub(super) struct Add;
 
@@ -114,6 +114,33 @@ impl Commutative for Add {
             i128::try_from(total.unsigned_abs()).ok().and_then(|one| one.checked_mul(parties.into()));
         of_all.is_some_and(|of_all| of_all <= room.min(widest))
     }
+}
+
+/// Three summands that come to what these four come to, and fail for exactly the values for which one of the four partial sums
+/// would: the sum is within bounds at its greatest, at its least, and where it ends, or it fails. None: they are no exact numbers of
+/// one form, or too large for it.
+pub(crate) fn merge_summands(summands: [ValueRef<'_>; 4], data_type: &DataType) -> Option<[Value; 3]> {
+    let (mut sum, mut greatest, mut least) = (0_i128, 0, 0);
+    for summand in summands {
+        let units = match (summands[0], summand) {
+            (ValueRef::Int(_), ValueRef::Int(int)) => i128::from(int),
+            (ValueRef::Decimal(first), ValueRef::Decimal(other)) if first.scale() == other.scale() => {
+                other.unscaled()
+            }
+            _ => return None,
+        };
+        sum = sum.checked_add(units)?;
+        (greatest, least) = (sum.max(greatest), sum.min(least));
+    }
+    let summand = |units: i128| match summands[0] {
+        ValueRef::Decimal(first) => {
+            let decimal = ValueRef::Decimal(Decimal::from_stored(units, first.scale()));
+            Add::check_operand(decimal, data_type).ok().map(ValueRef::to_value)
+        }
+        _ => i64::try_from(units).ok().map(Value::Int),
+    };
+    let (down, up) = (least.checked_sub(greatest)?, sum.checked_sub(least)?);
+    Some([summand(greatest)?, summand(down)?, summand(up)?])
 }
 
 /// Base and total as whole numbers of the column's last digit, the column's bounds, and an operand's greatest

@@ -16,6 +16,8 @@ mod multiply;
 mod ordered_put;
 mod top_k_insert;
 
+pub(crate) use add::merge_summands;
+
 use crate::error::{Error, Result};
 use crate::types::assignment::{check_int, coerce};
 use crate::types::{DataType, Value, ValueRef};

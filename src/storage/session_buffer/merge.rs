@@ -5,12 +5,13 @@
 //! operations on two columns of a row fail, the error may name the other one.)
 
 use super::{NONE, SessionBuffer};
-use crate::operation::{Applied, Operation};
+use crate::operation::{Applied, Operation, merge_summands};
 use crate::storage::write_set::CarriedWrite;
 use crate::types::{DataType, Value};
 
 impl SessionBuffer {
-    /// Merges a write to a key into one that was made since the savepoint; `last`: the last one to that key. Whether it was merged.
+    /// Merges a write to a key into some that were made since the savepoint; `last`: the last one to that key. Whether it was
+    /// merged.
     pub(super) fn merge(
         &mut self,
         (table, last): (u32, u32),
@@ -18,23 +19,41 @@ impl SessionBuffer {
         savepoint: usize,
     ) -> bool {
         let Some(column) = column_of(write) else { return false };
-        let layout = self.tables[table as usize].core.layout();
-        let mut at = last;
-        while at != NONE && at as usize >= savepoint {
-            let earlier = &mut self.log[at as usize];
-            match column_of(&earlier.write) {
-                Some(other) if other == column => {
-                    let data_type = &layout.column(usize::from(column)).data_type;
-                    let Some(merged) = merged(&earlier.write, write, data_type) else { return false };
-                    self.value_bytes = self.value_bytes + merged.bytes() - earlier.write.bytes();
-                    earlier.write = merged;
-                    return true;
-                }
-                Some(_) => at = earlier.previous,
-                None => return false,
-            }
+        let mut earlier = self.earlier((last, column), savepoint);
+        let Some(third) = earlier.next() else { return false };
+        let core = self.tables[table as usize].core.clone();
+        let data_type = &core.layout().column(usize::from(column)).data_type;
+        if let Some(merged) = merged(&self.log[third].write, write, data_type) {
+            drop(earlier);
+            self.replace(third, merged);
+            return true;
         }
-        false
+        let (Some(second), Some(first)) = (earlier.next(), earlier.next()) else { return false };
+        drop(earlier);
+        let places = [first, second, third];
+        let Some(adds) = merged_adds(places.map(|at| &self.log[at].write), write, data_type) else {
+            return false;
+        };
+        places.into_iter().zip(adds).for_each(|(at, add)| self.replace(at, add));
+        true
+    }
+
+    /// The places of a key's writes to a column, the last one first, as far as nothing but writes to other columns is between
+    /// them, and no savepoint.
+    fn earlier(&self, (last, column): (u32, u16), savepoint: usize) -> impl Iterator<Item = usize> {
+        let mut next = last;
+        let since = std::iter::from_fn(move || {
+            let at = usize::try_from(next).ok().filter(|&at| next != NONE && at >= savepoint)?;
+            next = self.log[at].previous;
+            column_of(&self.log[at].write).map(|column| (at, column))
+        });
+        since.fuse().filter(move |(_, other)| *other == column).map(|(at, _)| at)
+    }
+
+    fn replace(&mut self, at: usize, write: CarriedWrite) {
+        let logged = &mut self.log[at].write;
+        self.value_bytes = self.value_bytes + write.bytes() - logged.bytes();
+        *logged = write;
     }
 }
 
@@ -68,6 +87,29 @@ fn merged(first: &CarriedWrite, second: &CarriedWrite, data_type: &DataType) -> 
         }
         _ => None,
     }
+}
+
+/// What three adds and one more come to: three, of sums as great, as small, and at last the same.
+fn merged_adds(
+    adds: [&CarriedWrite; 3],
+    last: &CarriedWrite,
+    data_type: &DataType,
+) -> Option<[CarriedWrite; 3]> {
+    let summand = |write: &CarriedWrite| match write {
+        CarriedWrite::Operate { column, operation: Operation::Add, operand } => {
+            Some((*column, (**operand).clone()))
+        }
+        _ => None,
+    };
+    let [first, second, third] = adds.map(summand);
+    let (column, last) = summand(last)?;
+    let summands = [first?.1, second?.1, third?.1, last];
+    let merged = merge_summands(summands.each_ref().map(Into::into), data_type)?;
+    Some(merged.map(|summand| CarriedWrite::Operate {
+        column,
+        operation: Operation::Add,
+        operand: Box::new(summand),
+    }))
 }
 
 /// The value that an operation makes of this one; none: it fails, or the value is a long one.
@@ -168,6 +210,11 @@ mod tests {
             (0..16_000).flat_map(|at| [add(INT, 1), set(SMALL, at), add(DECIMAL, decimal(0))]).collect();
         let kept = kept(&rig, &writes);
         assert_eq!(kept, [add(INT, 16_000), set(SMALL, 15_999), add(DECIMAL, decimal(0))]);
+        let mut random = fastrand::Rng::with_seed(1);
+        let posted: Vec<_> = (0..16_000)
+            .flat_map(|_| [add(INT, random.i64(-9..=9)), add(DECIMAL, decimal(random.i128(-9..=9)))])
+            .collect();
+        assert_eq!(super::tests::kept(&rig, &posted).len(), 6);
         let inserted: Vec<_> = std::iter::once(CarriedWrite::Insert(Box::default()))
             .chain((0..100).map(|_| operate(INT, Operation::Max, 3)))
             .collect();
@@ -179,7 +226,7 @@ mod tests {
         let rig = rig();
         let kept = |writes: &[CarriedWrite]| super::tests::kept(&rig, writes);
         let unmerged = [
-            vec![add(INT, 5), add(INT, -5)],
+            vec![add(INT, 5), add(INT, -6), add(INT, 7)],
             vec![add(INT, i64::MAX), add(INT, 1)],
             vec![add(INT, 1), set(INT, 1)],
             vec![set(SMALL, 1), add(SMALL, i64::from(i32::MAX))],
@@ -198,6 +245,10 @@ mod tests {
         );
         assert_eq!(kept(&[set(INT, Value::Null), add(INT, 1)]), [set(INT, Value::Null)]);
         assert_eq!(kept(&[add(INT, 1), set(INT, 1), add(INT, -3)]), [add(INT, 1), set(INT, -2)]);
+        assert_eq!(
+            kept(&[add(INT, 5), add(INT, -6), add(INT, 4), add(INT, -1)]),
+            [add(INT, 5), add(INT, -6), add(INT, 3)]
+        );
         assert_eq!(kept(&[operate(INT, Operation::Min, 1), set(INT, 9)]), [set(INT, 9)]);
         assert_eq!(
             kept(&[operate(FLOAT, Operation::Max, -0.0), operate(FLOAT, Operation::Max, 0.0)]).len(),
