@@ -539,3 +539,19 @@ fn snapshots_are_not_exported_beyond_their_transaction_or_after_a_write() {
         "its connection has ended"
     );
 }
+
+#[test]
+fn temporary_functions_end_with_their_connection() {
+    let sql = in_memory();
+    let [mut first, mut second] = [connect(&sql), connect(&sql)];
+    let create = "create function pg_temp.one() returns int language sql as 'select 1'";
+    first.query(create).expect("made");
+    second.query(create).expect("another one");
+    assert_eq!(rows(&mut first, "select pg_temp.one()"), ["1"]);
+    let count = "select count(*) from pg_proc where proname = 'one'";
+    assert_eq!(rows(&mut first, count), ["2"]);
+    drop(second);
+    assert_eq!(rows(&mut first, count), ["1"]);
+    first.query("discard temp").expect("dropped");
+    assert_eq!(rows(&mut first, count), ["0"]);
+}

@@ -329,12 +329,24 @@ impl Binder<'_> {
             BoundExpr::Column { relation, column, ty: Type::Record } => {
                 let mut relations = self.scopes.iter().flat_map(|scope| &scope.relations);
                 let found = relations.find(|it| it.id == *relation)?;
+                if let RelationKind::Function { calls, .. } = &found.kind {
+                    return self.row_in_result(calls, *column);
+                }
                 let RelationKind::Query(query) = &found.kind else { return None };
                 let QueryBody::Select(select) = &query.body else { return None };
                 self.record_columns(&select.targets.get(*column)?.expr)
             }
             _ => None,
         }
+    }
+
+    /// The fields of a row that is one of a routine's results.
+    fn row_in_result(&self, calls: &[FunctionCall], column: usize) -> Option<Vec<(String, Type)>> {
+        let [FunctionCall::Set { args, .. }] = calls else { return None };
+        let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
+        let routine = self.context.catalog.routine_by_oid(*oid).filter(|routine| routine.row_of.is_none())?;
+        let table = self.context.catalog.table_by_oid(routine.outputs().nth(column)?.row_of?)?;
+        Some(table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect())
     }
 
     fn no_column(&self, parts: &[Name], at: At) -> crate::error::SqlError {

@@ -97,6 +97,13 @@ impl Binder<'_> {
                     self.note_star(item, &columns, *at);
                     targets.extend(columns.into_iter().map(|column| Target::of_column(column, *at)));
                 }
+                SelectItem::AllOf(qualifier)
+                    if self.entry(qualifier).is_none() && self.names_row(qualifier) =>
+                {
+                    let at = qualifier.first().map_or(0, |name| name.at);
+                    let row = Expr { kind: ExprKind::Column(qualifier.clone()), at, height: 1 };
+                    self.field_targets(&row, at, &mut targets)?;
+                }
                 SelectItem::AllOf(qualifier) => {
                     let at = qualifier.first().map_or(0, |name| name.at);
                     let columns = self.columns_of(qualifier, at)?;
@@ -134,6 +141,12 @@ impl Binder<'_> {
             targets.push(self.target(&field, None)?);
         }
         Ok(())
+    }
+
+    /// Whether a column has this name, of which the fields are known.
+    fn names_row(&self, parts: &[Name]) -> bool {
+        let found = self.find_column(parts, parts.first().map_or(0, |name| name.at));
+        found.is_ok_and(|found| found.is_some_and(|it| self.record_columns(&it.column.expr).is_some()))
     }
 
     /// `*` names columns, too: they may have to be grouped.

@@ -445,11 +445,15 @@ impl Catalog {
     /// The overloads of this name in the schema that was given, or along a path of schemas; of two with the same input
     /// types the first counts.
     pub fn find_routines(&self, schema: Option<&str>, name: &str, path: &[String]) -> Vec<Arc<Routine>> {
-        if let Some(schema) = schema {
-            return self.routines_of(schema, name).to_vec();
+        match (schema, path.first()) {
+            (Some("pg_temp"), Some(temporary)) => return self.routines_of(temporary, name).to_vec(),
+            (Some(schema), _) => return self.routines_of(schema, name).to_vec(),
+            (None, _) => {}
         }
         let mut found: Vec<Arc<Routine>> = Vec::new();
-        for routine in path.iter().flat_map(|schema| self.routines_of(schema, name)) {
+        // Temporary functions are found under their schema's name only.
+        let schemas = path.iter().filter(|schema| !schema.starts_with(store::TEMPORARY));
+        for routine in schemas.flat_map(|schema| self.routines_of(schema, name)) {
             if !found.iter().any(|known| known.input_types() == routine.input_types()) {
                 found.push(routine.clone());
             }

@@ -76,6 +76,9 @@ pub(crate) struct Argument {
     pub ty: Type,
     /// DEFAULT, as SQL text.
     pub default: Option<String>,
+    /// Of a result, the table whose row it is.
+    #[serde(default)]
+    pub row_of: Option<u32>,
 }
 
 /// A column of a routine's result.
@@ -157,6 +160,12 @@ impl Routine {
     /// The arguments that make up the result.
     pub fn outputs(&self) -> impl Iterator<Item = &Argument> {
         self.arguments.iter().filter(|argument| argument.mode.is_output())
+    }
+
+    /// Whether the result, or a part of it, is a row of this table.
+    pub fn names_row_of(&self, table: u32) -> bool {
+        let mut rows = self.arguments.iter().map(|argument| argument.row_of).chain([self.row_of]);
+        rows.any(|row| row == Some(table))
     }
 
     /// Whether the last argument may be repeated.

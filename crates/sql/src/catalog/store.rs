@@ -223,7 +223,9 @@ impl Store {
     fn load(&self, database: &Database, catalog: &mut Catalog, object: Object) -> Result<()> {
         match object {
             Object::Schema(schema) => catalog.add_schema(schema),
-            Object::View(View { oid, schema, .. }) | Object::Sequence(Sequence { oid, schema, .. })
+            Object::View(View { oid, schema, .. })
+            | Object::Sequence(Sequence { oid, schema, .. })
+            | Object::Routine(Routine { oid, schema, .. })
                 if schema.starts_with(TEMPORARY) =>
             {
                 catalog.reserve_oid(oid);

@@ -315,10 +315,12 @@ impl Connection {
         shared.store.delete(self.session_mut(), oids)
     }
 
-    /// Drops the session's temporary tables.
+    /// Drops the session's temporary tables and functions.
     pub(crate) fn drop_temporary(&mut self) -> Result<()> {
         let temporary = self.environment().temporary.clone();
-        if self.current_catalog().relations_in(&temporary).next().is_none() {
+        let catalog = self.current_catalog();
+        let has_routine = catalog.routines().any(|routine| routine.schema == temporary);
+        if !has_routine && catalog.relations_in(&temporary).next().is_none() {
             return Ok(());
         }
         self.in_schema_transaction(|connection| connection.drop_all_in(&temporary))
@@ -334,7 +336,8 @@ impl Connection {
 
     fn drop_all_in(&mut self, temporary: &str) -> Result<()> {
         let catalog = self.catalog_to_change();
-        let mut plan = Plan::default();
+        let routines = catalog.routines().filter(|routine| routine.schema == temporary).cloned().collect();
+        let mut plan = Plan { routines, ..Plan::default() };
         for (_, relation) in catalog.relations_in(temporary) {
             match relation {
                 Relation::Table(table) => plan.tables.push(table.clone()),
@@ -562,7 +565,7 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         if plan.routines.iter().any(|dropped| dropped.oid == routine.oid) {
             continue;
         }
-        let table = plan.tables.iter().find(|table| routine.row_of == Some(table.oid));
+        let table = plan.tables.iter().find(|table| routine.names_row_of(table.oid));
         let is_of = |ty: crate::types::Type| {
             let element = ty.element().unwrap_or(ty);
             matches!(element, crate::types::Type::Enum(oid) if plan.types.contains(&oid))

@@ -82,11 +82,12 @@ impl Connection {
         let mut arguments = Vec::with_capacity(written.len());
         for argument in written {
             let (ty, row) = self.routine_type(&argument.ty)?;
-            if row.is_some() {
+            if row.is_some() && argument.mode != ArgumentMode::Out {
                 let message = "arguments of row types are not supported";
                 return Err(SqlError::unsupported(message).with_hint("Pass the columns one by one."));
             }
-            if ty.is_polymorphic() || matches!(ty, Type::Any | Type::Record | Type::Cstring) {
+            let is_refused = matches!(ty, Type::Any | Type::Cstring) || ty == Type::Record && row.is_none();
+            if is_refused || ty.is_polymorphic() {
                 let message = format!("arguments of type {} are not supported", ty.display_name());
                 return Err(SqlError::unsupported(message));
             }
@@ -102,6 +103,7 @@ impl Connection {
                 mode: argument.mode,
                 ty,
                 default: argument.default.as_ref().map(|default| default.text.clone()),
+                row_of: row,
             });
         }
         Ok(arguments)
@@ -120,12 +122,16 @@ impl Connection {
             [one] => Some(one),
             _ => Some(Type::Record),
         };
+        if outputs.len() == 1 {
+            let row_of = routine.outputs().find_map(|argument| argument.row_of);
+            routine.row_of = row_of;
+        }
         let is_table = routine.arguments.iter().any(|argument| argument.mode == ArgumentMode::Table);
         routine.is_set = is_table || returns.is_some_and(|returns| returns.name.set_of);
         let declared = match returns {
             Some(returns) => {
                 let (ty, row) = self.routine_type(returns)?;
-                routine.row_of = row;
+                routine.row_of = row.or(routine.row_of);
                 Some(ty)
             }
             None => None,

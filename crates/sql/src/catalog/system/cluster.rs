@@ -147,7 +147,8 @@ fn database(system: &SystemCatalog<'_>, out: &mut Output, oid: u32, name: &str) 
         datdba = system.objects().database.rights.owner,
         encoding = UTF8,
         datlocprovider = 'c',
-        datallowconn = true,
+        // Programs that dump or maintain all databases do so once.
+        datallowconn = oid == DATABASE,
         datconnlimit = -1_i32,
         dattablespace = DEFAULT_TABLESPACE,
         datcollate = system.session.settings.get("lc_collate").unwrap_or_default(),

@@ -28,7 +28,11 @@ fn argument_text(catalog: &Catalog, argument: &Argument, with_default: bool) -> 
         Some(default) if with_default => format!(" DEFAULT {default}"),
         _ => String::new(),
     };
-    format!("{mode}{name}{}{default}", type_text(catalog, argument.ty))
+    let ty = match argument.row_of.and_then(|table| catalog.relation_name(table)) {
+        Some((schema, table)) => format!("{}.{}", quote_identifier(schema), quote_identifier(table)),
+        None => type_text(catalog, argument.ty),
+    };
+    format!("{mode}{name}{ty}{default}")
 }
 
 /// `pg_get_function_arguments` and, without defaults, `pg_get_function_identity_arguments`.

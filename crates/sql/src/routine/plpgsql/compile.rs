@@ -95,7 +95,10 @@ impl<'t> Compiler<'t, '_> {
     fn arguments(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut slots, mut inputs) = (Vec::new(), Vec::new());
         for argument in &self.routine.arguments {
-            let slot = self.value_variable(&argument.name, argument.ty);
+            let slot = match self.row_of(argument.row_of) {
+                Some(row) => self.plain_variable(&argument.name, row),
+                None => self.value_variable(&argument.name, argument.ty),
+            };
             if argument.mode.is_input() || self.routine.is_procedure {
                 inputs.push(slot);
                 self.scopes[0].names.push((format!("${}", inputs.len()), slot));
@@ -354,6 +357,18 @@ impl<'t> Compiler<'t, '_> {
         Ok(self.plain_variable(&name, VariableKind::Cursor { query, arguments }))
     }
 
+    /// What a variable holds that is a row of this table.
+    fn row_of(&self, table: Option<u32>) -> Option<VariableKind> {
+        let table = self.environment.catalog.table_by_oid(table?)?;
+        let column = |it: &crate::catalog::Column| ResultColumn {
+            name: it.name.clone(),
+            ty: it.ty,
+            modifier: it.modifier,
+        };
+        let columns = table.visible().iter().map(column).collect();
+        Some(VariableKind::Row(Some(Arc::new(RowType::new(columns)))))
+    }
+
     /// What a variable of this type holds.
     fn variable_kind(&mut self, ty: &RoutineType) -> Result<VariableKind> {
         let parts: Vec<&str> = ty.name.name.parts.iter().map(|part| part.text.as_str()).collect();
@@ -371,15 +386,8 @@ impl<'t> Compiler<'t, '_> {
             return Ok(VariableKind::Cursor { query: None, arguments: Vec::new() });
         }
         let resolved = crate::ddl::routine::resolve_type(self.environment, ty)?;
-        if let Some(table) = resolved.row_of.and_then(|oid| self.environment.catalog.table_by_oid(oid)) {
-            let column = |it: &crate::catalog::Column| ResultColumn {
-                name: it.name.clone(),
-                ty: it.ty,
-                modifier: it.modifier,
-            };
-            return Ok(VariableKind::Row(Some(Arc::new(RowType::new(
-                table.visible().iter().map(column).collect(),
-            )))));
+        if let Some(row) = self.row_of(resolved.row_of) {
+            return Ok(row);
         }
         match resolved.ty {
             Type::Record => Ok(VariableKind::Row(None)),

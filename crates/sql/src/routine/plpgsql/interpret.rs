@@ -183,6 +183,11 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     /// Runs the body.
     pub(super) fn run(&mut self) -> Result<()> {
         self.values[self.program.found] = Value::Bool(false);
+        for (argument, &slot) in self.routine.arguments.iter().zip(&self.program.arguments) {
+            if argument.row_of.is_some() {
+                self.clear(slot);
+            }
+        }
         let flow = self.block(&self.program.block).map_err(|error| self.described(error))?;
         match flow {
             Flow::Return | Flow::Next => Ok(()),

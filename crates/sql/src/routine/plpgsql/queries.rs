@@ -374,7 +374,7 @@ impl Interpreter<'_, '_> {
         let arguments = self.routine.arguments.iter().zip(&self.program.arguments);
         let values = arguments.filter(|(argument, _)| argument.mode.is_output());
         let mut values: Vec<Value> = values.map(|(_, &slot)| self.values[slot].clone()).collect();
-        if values.len() == 1 && self.routine.result != Type::Record {
+        if values.len() == 1 && (self.routine.result != Type::Record || self.routine.row_of.is_some()) {
             return values.remove(0);
         }
         record(&self.program.result.fields, values)
