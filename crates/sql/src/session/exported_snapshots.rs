@@ -79,7 +79,7 @@ impl Connection {
     /// SET TRANSACTION SNAPSHOT.
     pub(super) fn set_snapshot(&mut self, id: &str) -> Result<&'static str> {
         let isolation = self.environment.settings.get("transaction_isolation");
-        if !isolation.is_some_and(|level| matches!(&*level, "serializable" | "repeatable read")) {
+        if !isolation.is_some_and(|level| matches!(level, "serializable" | "repeatable read")) {
             let message =
                 "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
             return Err(SqlError::unsupported(message));
