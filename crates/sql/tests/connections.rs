@@ -555,3 +555,16 @@ fn temporary_functions_end_with_their_connection() {
     first.query("discard temp").expect("dropped");
     assert_eq!(rows(&mut first, count), ["0"]);
 }
+
+#[test]
+fn the_database_has_a_size_under_each_of_its_names() {
+    let sql = in_memory();
+    sql.set_database_names(&["shop", "postgres"]);
+    let mut connection = connect(&sql);
+    let sizes = "select count(*) > 1, bool_and(pg_database_size(datname) >= 0) from pg_database";
+    assert_eq!(rows(&mut connection, sizes), ["t t"]);
+    assert_eq!(rows(&mut connection, "select count(*) from pg_database where datallowconn"), ["1"]);
+    assert_eq!(state(&mut connection, "select pg_database_size('other')"), SqlState::INVALID_CATALOG_NAME);
+    let spaces = "select pg_tablespace_size(oid) = 0 from pg_tablespace order by spcname";
+    assert_eq!(rows(&mut connection, spaces), ["f", "t"]);
+}

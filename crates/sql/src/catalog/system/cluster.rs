@@ -11,7 +11,7 @@ use crate::types::{Type, Value};
 /// The oids of the database under names other than the session's.
 const OTHER_NAMES: u32 = 16_000;
 /// The tablespace of everything.
-const DEFAULT_TABLESPACE: u32 = 1663;
+pub(super) const DEFAULT_TABLESPACE: u32 = 1663;
 /// PostgreSQL's number of UTF-8.
 pub(super) const UTF8: i32 = 6;
 

@@ -169,6 +169,11 @@ pub(crate) const SESSION: &[Definition] = &[
         Ok(Value::Int4(if is_utf8 { UTF8 } else { -1 }))
     }),
     scalar("pg_tablespace_location(oid) text", |_, _| Ok(Value::text(""))).stable(),
+    // Everything lies in the default one.
+    scalar("pg_tablespace_size(oid) int8", |c, v| {
+        of(c, |it| Some(if oid(v) == super::cluster::DEFAULT_TABLESPACE { sizes::database(it) } else { 0 }))
+    })
+    .stable(),
 ];
 
 fn none(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
@@ -203,7 +208,11 @@ fn fork_size(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Valu
 
 fn named_database_size(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
     let name = values[0].str();
-    if name != context.environment.database() {
+    let is_served = |system: SystemCatalog<'_>| {
+        system.session.shared().database_names().iter().any(|served| served == name)
+    };
+    if name != context.environment.database() && !context.environment.system_catalog().is_some_and(is_served)
+    {
         let message = format!("database \"{name}\" does not exist");
         return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
     }
