@@ -568,3 +568,20 @@ fn the_database_has_a_size_under_each_of_its_names() {
     let spaces = "select pg_tablespace_size(oid) = 0 from pg_tablespace order by spcname";
     assert_eq!(rows(&mut connection, spaces), ["f", "t"]);
 }
+
+#[test]
+fn settings_and_beginnings_are_named_as_in_postgresql() {
+    let mut connection = connect(&in_memory());
+    for (text, name) in [("show timezone", "TimeZone"), ("show DATESTYLE", "DateStyle"), ("show jit", "jit")]
+    {
+        let results = connection.query(text).expect(text);
+        assert_eq!(results[0].fields.as_ref().expect("a column")[0].name, name);
+        connection.prepare("s", text, &[]).expect(text);
+        assert_eq!(connection.describe_statement("s").expect(text).1.expect("a column")[0].name, name);
+        connection.query("deallocate s").expect("it is there");
+    }
+    for tag in ["BEGIN", "START TRANSACTION"] {
+        assert_eq!(connection.query(tag).expect(tag)[0].tag, tag);
+        connection.query("rollback").expect("a block");
+    }
+}

@@ -93,7 +93,8 @@ impl Connection {
                 self.check_persistence(&table, persistence)?;
                 self.redefine(&table, |table| table.persistence = persistence)
             }
-            AlterAction::ValidateConstraint(_) | AlterAction::Ignored => Ok(()),
+            AlterAction::ValidateConstraint(name) => self.validate_constraint(&table, &name.text),
+            AlterAction::Ignored => Ok(()),
             AlterAction::SetSchema(to) => self.move_relation(&Relation::Table(table), &to.text),
             _ => self.alter_column(&table, action, text),
         }
@@ -444,19 +445,44 @@ impl Connection {
         validate: bool,
     ) -> Result<()> {
         if validate {
-            let sql = format!("select 1 from {} where not ({condition}) limit 1", qualified(table));
-            if !self.run_internal(&sql)?.is_empty() {
-                let message = format!(
-                    "check constraint \"{name}\" of relation \"{}\" is violated by some row",
-                    table.name
-                );
-                return Err(SqlError::new(SqlState::CHECK_VIOLATION, message)
-                    .with_table(table.schema.clone(), table.name.clone())
-                    .with_constraint(name));
-            }
+            self.validate_check(table, &name, &condition)?;
         }
         self.redefine(table, |table| {
             table.checks.push(crate::catalog::Check { name, condition, comment: None })
+        })
+    }
+
+    fn validate_check(&mut self, table: &Table, name: &str, condition: &str) -> Result<()> {
+        let sql = format!("select 1 from {} where not ({condition}) limit 1", qualified(table));
+        if self.run_internal(&sql)?.is_empty() {
+            return Ok(());
+        }
+        let message =
+            format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name);
+        Err(SqlError::new(SqlState::CHECK_VIOLATION, message)
+            .with_table(table.schema.clone(), table.name.clone())
+            .with_constraint(name))
+    }
+
+    /// VALIDATE CONSTRAINT: the rows that were there when it was added NOT VALID must meet it, too.
+    fn validate_constraint(&mut self, table: &Arc<Table>, name: &str) -> Result<()> {
+        if let Some(check) = table.checks.iter().find(|check| check.name == name) {
+            return self.validate_check(table, name, &check.condition);
+        }
+        if let Some(key) = table.foreign_keys.iter().find(|key| key.name == name) {
+            return self.validate_foreign_key(table, key);
+        }
+        let is_unique = table.key_name.as_deref() == Some(name)
+            || table.indexes.iter().any(|index| index.constraint && index.name == name);
+        Err(if is_unique {
+            let message = format!(
+                "constraint \"{name}\" of relation \"{}\" is not a foreign key or check constraint",
+                table.name
+            );
+            SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+        } else {
+            let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+            SqlError::new(SqlState::UNDEFINED_OBJECT, message)
         })
     }
 

@@ -11,11 +11,11 @@ impl Parser<'_> {
         match word {
             "begin" => {
                 self.accept_work();
-                Ok(Statement::Begin(self.transaction_modes()?))
+                Ok(Statement::Begin { modes: self.transaction_modes()?, tag: "BEGIN" })
             }
             "start" => {
                 self.expect("transaction")?;
-                Ok(Statement::Begin(self.transaction_modes()?))
+                Ok(Statement::Begin { modes: self.transaction_modes()?, tag: "START TRANSACTION" })
             }
             "commit" | "end" => {
                 self.refuse_two_phase()?;

@@ -159,6 +159,11 @@ pub(super) fn known(name: &str) -> Option<&'static (&'static str, &'static str, 
     all_settings().find(|(known, ..)| known.eq_ignore_ascii_case(name))
 }
 
+/// A setting's name as SHOW has it: `TimeZone` for `timezone`.
+pub(super) fn own_name(name: &str) -> &str {
+    known(name).map_or(name, |(own, ..)| own)
+}
+
 /// Those that have an effect, and those that are only kept.
 fn all_settings() -> impl Iterator<Item = &'static (&'static str, &'static str, Kind, bool)> {
     SETTINGS.iter().chain(PLANNER)

@@ -13,6 +13,7 @@ use crate::session::KnownNow;
 use crate::session::connection::Connection;
 use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink, Severity};
+use crate::session::settings;
 use crate::types::{Modifier, Type, Value};
 
 impl Connection {
@@ -63,7 +64,10 @@ impl Connection {
                 self.do_block(block)?;
                 "DO"
             }
-            Statement::Begin(modes) => self.begin(*modes)?,
+            Statement::Begin { modes, tag } => {
+                self.begin(*modes)?;
+                tag
+            }
             Statement::Commit { chain } => self.commit(*chain)?,
             Statement::Rollback { chain } => self.rollback(*chain)?,
             Statement::Savepoint(name) => self.savepoint(&name.text)?,
@@ -269,7 +273,7 @@ impl Connection {
                     .map(|name| Field::plain(name, Type::Text))
                     .collect(),
             ),
-            Statement::Show(name) => Some(vec![Field::plain(name, Type::Text)]),
+            Statement::Show(name) => Some(vec![Field::plain(settings::own_name(name), Type::Text)]),
             Statement::Explain { .. } | Statement::ExplainRoutine { .. } => {
                 Some(vec![Field::plain("QUERY PLAN", Type::Text)])
             }
@@ -304,7 +308,7 @@ impl Connection {
             let message = format!("unrecognized configuration parameter \"{name}\"");
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         };
-        sink.describe(&[Field::plain(name, Type::Text)])?;
+        sink.describe(&[Field::plain(settings::own_name(name), Type::Text)])?;
         sink.row(&[Value::text(value)], &*printing)?;
         sink.complete("SHOW")
     }

@@ -381,7 +381,7 @@ impl Connection {
         self.environment.cursors.retain(|_, cursor| cursor.survives(committed));
     }
 
-    pub(super) fn begin(&mut self, modes: TransactionModes) -> Result<&'static str> {
+    pub(super) fn begin(&mut self, modes: TransactionModes) -> Result<()> {
         match self.transaction.block {
             Block::Explicit => {
                 let message = "there is already a transaction in progress";
@@ -394,7 +394,7 @@ impl Connection {
             Block::None => self.transaction.begin(Block::Explicit)?,
         }
         self.set_modes(modes, false)?;
-        Ok("BEGIN")
+        Ok(())
     }
 
     /// Sets ISOLATION LEVEL, READ ONLY and DEFERRABLE, for this transaction or as the session's default.

@@ -71,7 +71,11 @@ pub(crate) enum Statement {
         restart_identity: bool,
         cascade: bool,
     },
-    Begin(TransactionModes),
+    /// BEGIN or START TRANSACTION.
+    Begin {
+        modes: TransactionModes,
+        tag: &'static str,
+    },
     Commit {
         chain: bool,
     },
