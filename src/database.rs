@@ -478,6 +478,11 @@ impl Database {
         self.engine().progress().durable()
     }
 
+    /// Why the log has failed, if it has: no commit is acknowledged any more until the database is opened again.
+    pub fn log_failure(&self) -> Option<Error> {
+        self.engine().progress().failure()
+    }
+
     /// Where the log's segments are; none, for a database in memory, or one that is closed.
     pub fn log_directory(&self) -> Option<PathBuf> {
         self.shared.log_path()

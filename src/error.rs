@@ -360,7 +360,7 @@ pub enum Error {
     },
     /// The rows take as much memory as they may. Reads and deletes go on, and updates without long values.
     #[error(
-        "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise MemoryOptions::limit"
+        "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise the limit (MemoryOptions::limit, a server's max_row_bytes)"
     )]
     MemoryFull {
         /// How many bytes they take.

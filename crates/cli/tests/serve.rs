@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{command, errors, heddle, text};
 use postgres::{Client, Config, NoTls};
@@ -206,6 +206,31 @@ fn the_log_is_text_or_json() {
     let object: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
     assert_eq!(object["level"], "INFO");
     assert_eq!(object["message"], "the settings were reloaded");
+}
+
+#[test]
+fn a_disk_that_fails_is_logged_at_most_once_a_second() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let missing = directory.path().join("missing");
+    let text = missing.to_str().expect("a path of ASCII");
+    let serving = Serving::start(&directory.path().join("d"), &[], &[("TMPDIR", text)]);
+    let mut client = serving.connect().expect("it serves");
+    client.batch_execute("SET work_mem = '64kB'").expect("set");
+    let started = Instant::now();
+    for _ in 0..5 {
+        let spilling = "SELECT g FROM generate_series(1, 20000) g ORDER BY repeat('x', 100) || g";
+        let error = client.batch_execute(spilling).expect_err("there is no such directory");
+        assert_eq!(error.code().expect("the server's").code(), "58030");
+    }
+    let seconds = started.elapsed().as_secs() as usize;
+    serving.signal("HUP");
+    let mut log = String::new();
+    while !log.contains("were reloaded") {
+        log = log + &serving.wait_for("") + "\n";
+    }
+    let faults: Vec<&str> = log.lines().filter(|line| line.contains("ERROR")).collect();
+    assert!((1..=seconds + 1).contains(&faults.len()), "{log}");
+    assert!(faults[0].contains("58030") && faults[0].contains(text), "{log}");
 }
 
 #[test]

@@ -87,10 +87,12 @@ impl Shared {
         self.current.read().clone()
     }
 
-    /// Whether statements are accepted: the database has recovered, and the server does not shut down.
+    /// Whether statements are accepted: the database has recovered, its log has not failed, and the server does not shut
+    /// down.
     pub(crate) fn is_ready(&self) -> bool {
+        let writes = |served: &Served| served.sql.database().log_failure().is_none();
         // Acquire: partner of the store in `Server::end`.
-        self.served.get().is_some() && !self.is_ending.load(Ordering::Acquire)
+        self.served.get().is_some_and(writes) && !self.is_ending.load(Ordering::Acquire)
     }
 
     /// Whether clients from this machine are trusted under any name.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use heddle_server::server::Server;
 use heddle_server::settings::Settings;
+use heddledb::testing::{Fault, Operation, SimulatedDisk};
+use heddledb::{Database, Options};
 use postgres::{Client, Config, NoTls};
 use support::Running;
 
@@ -102,6 +104,29 @@ fn a_server_is_healthy_before_it_is_ready() {
     let db = heddledb::Database::in_memory().expect("it can be made");
     starting.serve(&db).expect("the catalog can be made");
     assert_eq!(get(at, "/ready", "").0, 200);
+}
+
+#[test]
+fn a_server_whose_log_has_failed_is_healthy_but_not_ready() {
+    let disk = SimulatedDisk::new();
+    let db =
+        Database::open("/db", Options::default().disk(std::sync::Arc::new(disk.clone()))).expect("it opens");
+    let running = Running::of(db, HTTP);
+    let at = address(&running);
+    let mut client = connect(&running);
+    client.batch_execute("CREATE TABLE t (id int PRIMARY KEY)").expect("the disk works");
+    assert_eq!(get(at, "/ready", "").0, 200);
+    // The first fault may meet the preparation of a segment, which is repeated.
+    let error = (1..100).find_map(|id| {
+        disk.fail_next(Operation::Write, Fault::InputOutput);
+        client.batch_execute(&format!("INSERT INTO t VALUES ({id})")).err()
+    });
+    let error = error.expect("the log cannot be written");
+    assert_eq!(error.code().expect("the server's").code(), "58030");
+    assert_eq!(get(at, "/health", "").0, 200);
+    let (status, answer) = get(at, "/ready", "");
+    assert!(status == 503 && answer.contains("the log has failed"), "{answer}");
+    assert!(get(at, "/metrics", "").1.contains("heddle_ready 0"));
 }
 
 #[test]

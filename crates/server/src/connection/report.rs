@@ -1,13 +1,24 @@
-//! Errors and notices as the fields of a message.
+//! Errors and notices as the fields of a message; errors for which the operator must act go to the log, too.
 
-use heddle_sql::{Notice, SqlError};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use heddle_sql::{Notice, SqlError, SqlState};
+use parking_lot::Mutex;
 
 use crate::wire::encode::Output;
+
+/// How often errors of one SQLSTATE are logged at most: clients retry, and the metrics count all of them.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// When errors of each SQLSTATE were logged last.
+static LOGGED: Mutex<BTreeMap<SqlState, Instant>> = Mutex::new(BTreeMap::new());
 
 /// Appends an ErrorResponse; `severity` is ERROR, or FATAL where the connection ends.
 pub(super) fn error(output: &mut Output, severity: &str, error: &SqlError) {
     let position = error.position().map(|position| position.to_string());
     let state = error.state();
+    log_fault(error);
     let mut fields =
         vec![(b'S', severity), (b'V', severity), (b'C', state.as_str()), (b'M', error.message())];
     let optional = [
@@ -23,6 +34,23 @@ pub(super) fn error(output: &mut Output, severity: &str, error: &SqlError) {
     ];
     fields.extend(optional.into_iter().filter_map(|(code, value)| Some((code, value?))));
     output.error(&fields);
+}
+
+/// Logs an error that is the server's, and not the client's: a full or failed disk, damage, a defect.
+fn log_fault(error: &SqlError) {
+    let state = error.state();
+    let message = match state {
+        SqlState::DISK_FULL | SqlState::IO_ERROR | SqlState::DATA_CORRUPTED => error.message(),
+        // The message may quote values of the statement, which never appear in the log.
+        SqlState::INTERNAL_ERROR => "a defect: the client has received the message",
+        _ => return,
+    };
+    let now = Instant::now();
+    let mut logged = LOGGED.lock();
+    if logged.get(&state).is_none_or(|last| now.duration_since(*last) >= LOG_INTERVAL) {
+        logged.insert(state, now);
+        tracing::error!(sqlstate = state.as_str(), "{message}");
+    }
 }
 
 /// Appends a NoticeResponse.

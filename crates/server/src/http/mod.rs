@@ -223,7 +223,7 @@ fn answer(
             stream,
             "503 Service Unavailable",
             "text/plain",
-            "not ready: starting up or shutting down\n",
+            "not ready: starting up, shutting down, or the log has failed\n",
         )?,
         "/" => respond(stream, "200 OK", "text/html", PAGE)?,
         "/metrics" => {

@@ -22,10 +22,15 @@ impl Running {
 
     /// With these lines of a settings file.
     pub fn with(settings: &str) -> Running {
-        let text = format!("listen = '127.0.0.1:0'\nauthentication_timeout_s = 5\ndrain_s = 1\n{settings}");
-        let settings = Settings::load(Some(&text), [], toml::Table::new()).expect("the settings are right");
         let db = Database::in_memory_with(Options::default().durability(Durability::None))
             .expect("options are right");
+        Running::of(db, settings)
+    }
+
+    /// A server of this database, with these lines of a settings file.
+    pub fn of(db: Database, settings: &str) -> Running {
+        let text = format!("listen = '127.0.0.1:0'\nauthentication_timeout_s = 5\ndrain_s = 1\n{settings}");
+        let settings = Settings::load(Some(&text), [], toml::Table::new()).expect("the settings are right");
         let server = Server::listen(settings).expect("a port is free");
         server.serve(&db).expect("the catalog can be made");
         Running { db, server }

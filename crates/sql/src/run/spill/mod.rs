@@ -34,7 +34,8 @@ fn failed(error: std::io::Error) -> SqlError {
         std::io::ErrorKind::StorageFull => SqlState::DISK_FULL,
         _ => SqlState::IO_ERROR,
     };
-    SqlError::new(state, format!("a temporary file failed: {error}"))
+    let directory = std::env::temp_dir();
+    SqlError::new(state, format!("a temporary file in {} failed: {error}", directory.display()))
 }
 
 /// Takes rows. The file is made when the first batch is written.
