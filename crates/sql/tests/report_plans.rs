@@ -194,6 +194,23 @@ fn estimates_see_what_depends_on_each_other_and_what_expressions_give() {
 }
 
 #[test]
+fn estimates_of_wide_rows_are_those_of_the_whole_table() {
+    let mut connection = connection();
+    for statement in [
+        "create table wide (id int primary key, n int not null, body text not null)",
+        "insert into wide select n, n, repeat('x', 4000) from generate_series(1, 4000) n",
+        "analyze wide",
+    ] {
+        connection.query(statement).unwrap();
+    }
+    let found = plan(&mut connection, "select count(*) from wide where n <= 2000");
+    let scan = lines_with(&found, "wide")[0];
+    let estimate = scan.split(" rows=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let estimate: f64 = estimate.parse().unwrap();
+    assert!((1000.0..3000.0).contains(&estimate), "{found}");
+}
+
+#[test]
 fn results_are_the_same_where_hash_joins_and_groups_spill() {
     let mut connection = connection();
     let query = "select c_phone, count(*), min(o_note) from customer \

@@ -21,7 +21,7 @@ use crate::types::Value;
 
 /// How many of the rows that were looked at are kept.
 const ROWS_MAX: usize = 300;
-/// How much memory they may take.
+/// About how much memory they may take.
 const BYTES_MAX: usize = 256 << 10;
 /// A sample of fewer rows says nothing, unless it is the whole table.
 const ROWS_MIN: usize = 50;
@@ -48,18 +48,12 @@ pub(crate) enum Share {
 impl Sample {
     /// Keeps rows out of those that were looked at, at even distances.
     pub(crate) fn of(rows: Vec<Vec<Value>>, is_whole: bool) -> Sample {
-        let (count, mut bytes) = (rows.len(), 0);
-        let is_whole = is_whole && count <= ROWS_MAX;
-        let is_kept = |at: usize| count <= ROWS_MAX || at * ROWS_MAX / count != (at + 1) * ROWS_MAX / count;
-        let mut kept = Vec::new();
-        for (_, row) in rows.into_iter().enumerate().filter(|(at, _)| is_kept(*at)) {
-            bytes += row_bytes(&row);
-            if bytes > BYTES_MAX {
-                return Sample { rows: kept, is_whole: false };
-            }
-            kept.push(row);
-        }
-        Sample { rows: kept, is_whole }
+        let (count, bytes) = (rows.len(), rows.iter().map(|row| row_bytes(row)).sum::<usize>());
+        // Of wide rows fewer, but from the whole table, too.
+        let most = ROWS_MAX.min((BYTES_MAX * count).checked_div(bytes).unwrap_or(ROWS_MAX));
+        let is_kept = |at: usize| count <= most || at * most / count != (at + 1) * most / count;
+        let kept = rows.into_iter().enumerate().filter(|(at, _)| is_kept(*at)).map(|(_, row)| row);
+        Sample { rows: kept.collect(), is_whole: is_whole && count <= most }
     }
 
     /// The share of rows for which all of these conditions on one relation hold.

@@ -17,6 +17,7 @@ use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::decoder::Decoder;
 use crate::plan::sample::{Sample, duj1};
+use crate::run::memory::row_bytes;
 use crate::types::{Type, Value};
 
 /// What is known of a table.
@@ -65,6 +66,10 @@ impl TableStatistics {
 
 /// How many rows are looked at to learn of a table.
 const SAMPLE_ROWS: usize = 3_000;
+/// How much memory they may take before no more are looked at: wide rows, a part of the table then.
+const SAMPLE_BYTES: usize = 8 << 20;
+/// A prime: steps of it visit all parts of a table, neighbors far apart.
+const STRIDE: usize = 2_654_435_761;
 
 /// Looks at a sample of a table's rows, on a snapshot: rows all over a large table, or all of a small one.
 ///
@@ -97,17 +102,25 @@ fn sample(rows: &dyn Rows, table: &Table, decoder: &Decoder) -> Result<(Vec<Vec<
         _ => vec![rows.scan(&table.engine, None, Range::all(), None)?],
     };
     let most = SAMPLE_ROWS.div_ceil(scans.len().max(1));
-    let (mut sampled, mut is_whole) = (Vec::new(), true);
-    for scan in &mut scans {
+    let (mut sampled, mut is_whole, mut bytes) = (Vec::new(), true, 0);
+    let parts = scans.len();
+    for part in (0..parts).map(|number| number.wrapping_mul(STRIDE) % parts) {
+        if bytes >= SAMPLE_BYTES {
+            is_whole = false;
+            break;
+        }
         let end = sampled.len() + most;
-        is_whole &= !scan.read(&mut |found| {
+        is_whole &= !scans[part].read(&mut |found| {
             let mut row = vec![Value::Null; decoder.len()];
             decoder.decode(found, &mut row)?;
-            sampled.push(row);
-            Ok(sampled.len() < end)
+            bytes += row_bytes(&row);
+            sampled.push((part, row));
+            Ok(sampled.len() < end && bytes < SAMPLE_BYTES)
         })?;
     }
-    Ok((sampled, is_whole))
+    // In the order of the table.
+    sampled.sort_by_key(|(part, _)| *part);
+    Ok((sampled.into_iter().map(|(_, row)| row).collect(), is_whole))
 }
 
 /// How many different values a column has in these rows, how many of them in one row only, and in how many rows it is NULL.
