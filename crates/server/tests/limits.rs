@@ -120,6 +120,29 @@ fn statements_beyond_their_memory_spill_or_fail_and_the_server_goes_on() {
 }
 
 #[test]
+fn a_row_of_copy_that_never_ends_takes_no_more_than_the_common_limit() {
+    let running = Running::with("work_mem_bytes = 1048576\ntotal_work_mem_bytes = 2097152");
+    let mut client = connect(&running);
+    client.batch_execute("CREATE TABLE t (name text)").expect("made");
+    let header = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0; 8], &[0, 1, 0x40, 0, 0, 0]].concat();
+    for (format, begin) in [("text", b"".to_vec()), ("csv", b"\"".to_vec()), ("binary", header)] {
+        let mut writer = client.copy_in(&format!("COPY t FROM STDIN (FORMAT {format})")).expect("it begins");
+        writer.write_all(&begin).expect("it is sent");
+        // What the client sends after the refusal is ignored.
+        let piece = vec![b'x'; 100_000];
+        let written = (0..50).try_for_each(|_| writer.write_all(&piece));
+        let error =
+            written.map_err(|_| "the server has refused").and(Ok(writer.finish().expect_err("too long")));
+        let error = error.unwrap_or_else(|text: &str| panic!("{text}"));
+        assert_eq!(error.code().map(|code| code.code()), Some("53200"), "{format}: {error}");
+    }
+    let mut writer = client.copy_in("COPY t FROM STDIN").expect("it begins");
+    let line = "x".repeat(999) + "\n";
+    (0..5_000).for_each(|_| writer.write_all(line.as_bytes()).expect("it is sent"));
+    assert_eq!(writer.finish().expect("more lines than the limit are no fault"), 5_000);
+}
+
+#[test]
 fn a_client_that_does_not_read_is_dropped_and_holds_up_no_other() {
     let running = Running::with("client_write_timeout_s = 1");
     let mut socket = TcpStream::connect(running.server.address()).expect("it listens");

@@ -85,6 +85,11 @@ impl Lines {
         self.data.extend_from_slice(data);
     }
 
+    /// How many bytes have not become lines yet.
+    pub fn pending(&self) -> usize {
+        self.data.len() - self.start
+    }
+
     /// The next line; none if more data is needed. `last`: there is none, and what is left is a line, too.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
-use crate::session::copy::CopyColumn;
+use crate::session::copy::{CopyColumn, Unread};
 use crate::session::result::{CopySource, ResultSink};
 use crate::session::run::Plan;
 use crate::types::binary::{from_binary, to_binary};
@@ -126,6 +126,7 @@ impl Connection {
         let mut rows = KeptRows::new(self.environment.memory()).packed();
         let mut incoming = Rows::default();
         let mut data = Vec::new();
+        let mut unread = Unread::new(self.environment.state_memory());
         loop {
             data.clear();
             let more = source.next(&mut data)?;
@@ -137,6 +138,7 @@ impl Connection {
             {
                 rows.push(&row)?;
             }
+            unread.hold(incoming.data.len() - incoming.next)?;
             self.environment_check()?;
             if !more {
                 incoming.finish()?;

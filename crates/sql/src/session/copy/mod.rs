@@ -24,6 +24,7 @@ use crate::parse::syntax::{
     QueryBodySyntax, Select, SelectItem, Statement, TableRef,
 };
 use crate::run::KeptRows;
+use crate::run::memory::Memory;
 use crate::session::connection::Connection;
 use crate::session::copy::options::CopyOptions;
 use crate::session::copy::read::{fields_of, line_error};
@@ -141,6 +142,7 @@ impl Connection {
         let mut lines = if is_csv { Lines::of_csv(&options.dialect) } else { Lines::of_text() };
         let mut rows = KeptRows::new(self.environment.memory()).packed();
         let mut data = Vec::new();
+        let mut unread = Unread::new(self.environment.state_memory());
         loop {
             data.clear();
             let more = source.next(&mut data)?;
@@ -152,6 +154,7 @@ impl Connection {
                 let row = self.copied_row(&line.text, fields, options);
                 rows.push(&row.map_err(|error| on_line(error, table, line.number, &line.text))?)?;
             }
+            unread.hold(lines.pending())?;
             self.environment_check()?;
             if !more {
                 return Ok(rows);
@@ -251,6 +254,29 @@ impl Connection {
             });
         }
         Ok(row)
+    }
+}
+
+/// The memory of data that is no whole row yet: a client may send a row that never ends.
+struct Unread {
+    memory: Memory,
+    /// The most there was so far.
+    bytes: usize,
+}
+
+impl Unread {
+    fn new(memory: Memory) -> Unread {
+        Unread { memory, bytes: 0 }
+    }
+
+    /// There are this many bytes.
+    ///
+    /// # Errors
+    /// 53200: they are more than all statements may use.
+    fn hold(&mut self, bytes: usize) -> Result<()> {
+        self.memory.charge(bytes.saturating_sub(self.bytes))?;
+        self.bytes = self.bytes.max(bytes);
+        Ok(())
     }
 }
 
