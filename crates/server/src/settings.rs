@@ -267,6 +267,7 @@ impl Settings {
                 "work_mem_bytes must be at least 65536, and total_work_mem_bytes at least work_mem_bytes",
             );
         }
+        self.validate_session_defaults()?;
         self.validate_http()?;
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             return refuse("tls_certificate and tls_key belong together: give both or neither");
@@ -296,6 +297,27 @@ impl Settings {
                 rule.address
             ))),
         })
+    }
+
+    /// Values that no session or clock can take would refuse every client.
+    fn validate_session_defaults(&self) -> Result<(), SettingsError> {
+        if !(1..=600).contains(&self.authentication_timeout_s) {
+            return Err(SettingsError::new("authentication_timeout_s must be between 1 and 600"));
+        }
+        let most = i32::MAX as u64;
+        let limited = [
+            ("work_mem_bytes", self.work_mem_bytes, most << 10),
+            ("client_write_timeout_s", self.client_write_timeout_s, most / 1_000),
+            ("drain_s", self.drain_s, most / 1_000),
+            ("statement_timeout_ms", self.statement_timeout_ms, most),
+            ("lock_timeout_ms", self.lock_timeout_ms, most),
+            ("idle_in_transaction_session_timeout_ms", self.idle_in_transaction_session_timeout_ms, most),
+            ("idle_session_timeout_ms", self.idle_session_timeout_ms, most),
+        ];
+        match limited.into_iter().find(|(_, value, most)| value > most) {
+            Some((key, _, most)) => Err(SettingsError::new(format!("{key} must be at most {most}"))),
+            None => Ok(()),
+        }
     }
 
     fn validate_http(&self) -> Result<(), SettingsError> {
@@ -442,6 +464,15 @@ mod tests {
             ("total_work_mem_bytes = 65536", "total_work_mem_bytes"),
             ("log_level = 'loud'", "log_level"),
             ("log_format = 'xml'", "log_format"),
+            ("authentication_timeout_s = 0", "authentication_timeout_s"),
+            ("authentication_timeout_s = 601", "authentication_timeout_s"),
+            ("drain_s = 2147484", "drain_s"),
+            ("client_write_timeout_s = 2147484", "client_write_timeout_s"),
+            ("statement_timeout_ms = 2147483648", "statement_timeout_ms"),
+            ("lock_timeout_ms = 2147483648", "lock_timeout_ms"),
+            ("idle_session_timeout_ms = 2147483648", "idle_session_timeout_ms"),
+            ("idle_in_transaction_session_timeout_ms = 2147483648", "idle_in_transaction_session_timeout_ms"),
+            ("work_mem_bytes = 2199023254529\ntotal_work_mem_bytes = 2199023254529", "work_mem_bytes"),
         ] {
             let message = load(text, &[], "").expect_err(text);
             assert!(message.contains(word), "{text}: {message}");
