@@ -15,6 +15,7 @@ use heddle_server::server::{Server, ServerError};
 use heddle_server::settings::Settings;
 use heddle_server::users::{UserError, Users};
 use heddledb::{Database, Durability, Options, ProtocolKind};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -81,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result {
     // With huge pages the thread of each connection takes 2 MB at its first requests of memory, and uses a tenth of it. Where the
     // system knows no such setting, it has none to disable.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
+    allow_all_descriptors();
     let options = options(&settings)?;
     let server = Server::listen(settings).map_err(failure)?;
     let is_new = !directory.join("MANIFEST").exists();
@@ -105,6 +107,13 @@ pub fn run(arguments: &Arguments) -> Result {
     output::report(format_args!("ending: signal {signal}"));
     server.shut_down();
     Ok(db.close()?)
+}
+
+/// Raises the limit of open files as far as the process may: shells set it to 1024, and a connection needs three. Where the
+/// system refuses, the limit stays, and connections beyond it wait for others to end.
+fn allow_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Waits for the signal that ends the server.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{command, errors, heddle, text};
 use postgres::{Client, Config, NoTls};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// How long a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -185,6 +186,20 @@ fn a_reload_changes_limits_keeps_what_it_cannot_change_and_survives_broken_files
     serving.signal("HUP");
     serving.wait_for("not reloaded");
     second.batch_execute("SELECT 1").expect("the server goes on");
+}
+
+#[test]
+fn connections_are_not_limited_by_the_open_files_that_a_shell_allows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // One less is enough to see that it is raised, and no matter to the other tests of this process.
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let lower = Rlimit { current: maximum.map(|files| files - 1), maximum };
+    setrlimit(Resource::Nofile, lower).expect("it may be lowered");
+    let serving = Serving::start(&directory.path().join("d"), &[], &[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", serving.child.id())).expect("Linux");
+    let open_files = limits.lines().find(|line| line.starts_with("Max open files")).expect("it is there");
+    let numbers: Vec<&str> = open_files.split_whitespace().skip(3).take(2).collect();
+    assert_eq!(numbers[0], numbers[1], "{open_files}");
 }
 
 #[test]
