@@ -388,16 +388,21 @@ impl Control {
         self.sessions.show_reserved(&shared);
     }
 
-    /// Joins the queue for a row that another session is predicted to write, for at most this time. Whether there is
-    /// something to wait for.
-    pub(super) fn wait_for_predicted(self: &Arc<Control>, row: ReservedKey, at_most: Duration) -> bool {
+    /// Joins the queue for a row that another session is predicted to write, until then at most, or for half of the time that
+    /// the transaction has. Whether there is something to wait for.
+    pub(super) fn wait_for_predicted(self: &Arc<Control>, row: ReservedKey, until: Instant) -> bool {
         let mut shared = self.sessions.shared.lock();
         let mut state = self.state.lock();
         let transaction = state.transaction.filter(|_| state.aborted.is_none());
-        if !transaction.is_some_and(|transaction| shared.predictions.wait(transaction, row)) {
+        let Some(transaction) = transaction.filter(|&own| shared.reservations.count(own) == 0) else {
+            return false;
+        };
+        if !shared.predictions.wait(transaction, row) {
             return false;
         }
-        (state.is_granted, state.predicted) = (false, Instant::now().checked_add(at_most));
+        let now = Instant::now();
+        let half = state.whole.map(|at| now + at.saturating_duration_since(now) / 2);
+        (state.is_granted, state.predicted) = (false, half.into_iter().chain([until]).min());
         drop((state, shared));
         self.set_timer();
         true
@@ -450,14 +455,15 @@ impl Control {
         state.looked_at = None;
         let (earliest, transaction) = (state.earliest(), state.transaction);
         let has_waited = state.predicted.take_if(|at| *at <= now).and(transaction);
-        if has_waited.is_some_and(|transaction| shared.predictions.time_out(transaction)) {
-            let own = state.go_on();
-            drop((state, shared));
-            wake(own.into_iter().collect());
+        drop(state);
+        let released = has_waited.map(|transaction| shared.predictions.time_out(transaction));
+        if let Some(released) = released.filter(|released| !released.is_empty()) {
+            let wakers = shared.grant(released);
+            drop(shared);
+            wake(wakers);
             self.set_timer();
             return;
         }
-        drop(state);
         match (earliest, transaction) {
             (Some((at, what)), Some(transaction)) if at <= now => {
                 let wakers = self.sessions.abort(&mut shared, self, transaction, Error::TimedOut { what });

@@ -4,6 +4,8 @@
 //! - A snapshot that is imported is durable, as is every one that a session reads from: it was opened by the session that has
 //!   exported it.
 //! - A session that imports one has not accessed anything in its transaction, so it is as one that has just opened a snapshot.
+//! - Until its first write a session that shares a snapshot reads from no other: neither because of a prediction
+//!   (`predictions.rs`), nor when the snapshot was released for memory or does not have a table as it is now. Then it fails.
 
 use std::sync::Arc;
 
@@ -37,8 +39,9 @@ impl Session {
             return Ok(None);
         }
         if self.snapshot.is_none() {
-            block_on(self.go_on_after(Stop::Needs(Need::Snapshot)))?;
+            block_on(self.go_on_after(Stop::Needs(Need::Snapshot), &mut None))?;
         }
+        self.is_snapshot_shared = self.snapshot.is_some();
         Ok(self.snapshot.clone().map(|snapshot| ExportedSnapshot { snapshot }))
     }
 
@@ -46,14 +49,16 @@ impl Session {
     /// read or written already, or if the snapshot is another database's.
     ///
     /// # Errors
-    /// As [`export_snapshot`](Self::export_snapshot).
+    /// As [`export_snapshot`](Self::export_snapshot); [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld).
     pub fn import_snapshot(&mut self, exported: &ExportedSnapshot) -> Result<bool> {
         self.check_transaction()?;
         let is_own = std::ptr::eq(exported.snapshot.engine(), self.shared.engine());
         if self.is_current || self.snapshot.is_some() || !is_own {
             return Ok(false);
         }
+        exported.snapshot.check()?;
         self.snapshot = Some(exported.snapshot.clone());
+        self.is_snapshot_shared = true;
         Ok(true)
     }
 }

@@ -50,6 +50,7 @@ use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::{Need, SessionAccess, SessionMode};
 use crate::storage::index_build::Builds;
 use crate::storage::private_schema::PrivateTable;
+use crate::storage::table::TableCore;
 use crate::transaction::Tx;
 
 /// A connection's transactions, one after the other: begun, used and ended by calls of their own.
@@ -101,6 +102,8 @@ pub struct Session {
     snapshot: Option<Arc<Registered>>,
     /// The snapshot before that, until everything read from it was found unchanged.
     earlier: Option<Arc<Registered>>,
+    /// Whether other sessions read from the same one, so that no other may take its place.
+    is_snapshot_shared: bool,
     /// Whether it reads what is there now: it has written, or tried to.
     is_current: bool,
     /// The transaction that the next one retries, and whose age it keeps.
@@ -202,6 +205,7 @@ impl Session {
             valid: None,
             snapshot: None,
             earlier: None,
+            is_snapshot_shared: false,
             is_current: false,
             again: None,
             transaction: 0,
@@ -315,11 +319,13 @@ impl Session {
         let shared = self.shared.clone();
         let mut stashed = Stashed::new(shared.engine().stash());
         let reserved = self.control.reserved();
+        let mut predicted_until = None;
         let (outcome, value) = loop {
             let Some(mut access) = self.access.take() else { return Err(Error::Closed) };
             access.mode = self.mode(is_single);
             access.is_refreshed = self.earlier.is_some();
-            access.predicts = !is_single && !self.is_read_only && self.control.has_predictions();
+            let predicts = !is_single && !self.is_read_only && !self.is_snapshot_shared;
+            access.predicts = predicts && self.control.has_predictions();
             let mut statement = Statement::new(body, access, self.valid, is_single);
             let outcome =
                 execute_here(shared.engine(), &mut statement, self.snapshot.is_some() && !self.is_current);
@@ -330,11 +336,9 @@ impl Session {
                 continue;
             }
             if let Some(stop) = stop {
-                self.go_on_after(stop).await?;
+                self.go_on_after(stop, &mut predicted_until).await?;
             } else if self.has_lost_its_snapshot() {
-                // What it has read so far is compared with what is there now.
-                self.is_current = self.access.as_ref().is_some_and(|access| !access.buffer.is_unread());
-                (self.snapshot, self.earlier) = (None, None);
+                self.leave_lost_snapshot()?;
             } else {
                 self.earlier = None;
                 if !is_single {
@@ -368,21 +372,55 @@ impl Session {
         !self.is_current && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.check().is_err())
     }
 
-    /// Does what an access needs that was stopped, so that it can be retried.
+    /// Has what it has read so far compared with what is there now.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`]: others read from the same snapshot.
+    fn leave_lost_snapshot(&mut self) -> Result<()> {
+        if self.is_snapshot_shared
+            && let Some(Err(error)) = self.snapshot.as_ref().map(|snapshot| snapshot.check())
+        {
+            return Err(self.abort(error));
+        }
+        self.is_current = self.access.as_ref().is_some_and(|access| !access.buffer.is_unread());
+        (self.snapshot, self.earlier) = (None, None);
+        Ok(())
+    }
+
+    /// Whether the access that was stopped was going to write.
+    fn is_about_to_write(&self) -> bool {
+        self.access.as_ref().is_some_and(|access| access.is_writer())
+    }
+
+    /// Whether a table that was accessed begins after the snapshot.
+    fn has_newer_tables(&self) -> bool {
+        let (Some(snapshot), Some(access)) = (&self.snapshot, &self.access) else { return false };
+        let store = self.shared.engine().store();
+        let begins = |core: &Arc<TableCore>| store.table(core.id()).map_or(0, |table| table.begins());
+        access.buffer.cores().any(|core| begins(core) > snapshot.epoch())
+    }
+
+    /// Does what an access needs that was stopped, so that it can be retried. `predicted_until`: when the access's waits for
+    /// rows that others are predicted to write end, if there were any.
     ///
     /// # Errors
     /// Why the transaction cannot go on.
-    async fn go_on_after(&mut self, stop: Stop) -> Result<()> {
+    async fn go_on_after(&mut self, stop: Stop, predicted_until: &mut Option<Instant>) -> Result<()> {
         match stop {
             Stop::Reserved(key) => self.wait_for(key).await,
             Stop::Predicted(key) => {
-                self.wait_for_predicted(key).await?;
-                self.earlier = self.earlier.take().or(self.snapshot.take());
-                if self.earlier.is_some() { self.open_snapshot().await } else { Ok(()) }
+                let until = *predicted_until.get_or_insert_with(|| self.end_of_predicted_waits());
+                self.go_on_with_predicted(key, until).await
             }
             Stop::Stale => {
                 self.snapshot = self.earlier.take();
+                // A table that the later snapshot has shown is not in this one: then what is there now is read.
+                self.is_current |= self.has_newer_tables();
                 Ok(())
+            }
+            // A table was changed since the snapshot that others read from, too.
+            Stop::Needs(Need::Current) if self.is_snapshot_shared && !self.is_about_to_write() => {
+                Err(self.abort(Error::Conflict))
             }
             Stop::Needs(Need::Current) => {
                 self.is_current = true;
@@ -439,15 +477,22 @@ impl Session {
         if self.control.reserve(key)? { Ok(()) } else { self.wait_until_reserved().await }
     }
 
-    /// Waits until a rival that has read a row is predicted to have written it, or for a bounded time.
-    async fn wait_for_predicted(&mut self, key: ReservedKey) -> Result<()> {
-        self.shared.start_session_timer()?;
+    /// When all waits of an access that begins now for rows that others are predicted to write have ended.
+    fn end_of_predicted_waits(&self) -> Instant {
         // Half of the caller's timeout: it is that of the whole statement, too.
         let caller = self.timeouts.wait.map_or(MAX_PREDICTED_WAIT, |timeout| timeout / 2);
-        if self.control.wait_for_predicted(key, caller.min(MAX_PREDICTED_WAIT)) {
+        Instant::now() + caller.min(MAX_PREDICTED_WAIT)
+    }
+
+    /// Waits until a rival that has read a row is predicted to have written it, or for a bounded time. Has the access
+    /// retried on a snapshot that shows what the wait has ended in.
+    async fn go_on_with_predicted(&mut self, key: ReservedKey, until: Instant) -> Result<()> {
+        self.shared.start_session_timer()?;
+        if self.control.wait_for_predicted(key, until) {
             poll_fn(|context| self.control.poll_reserved(context)).await?;
         }
-        Ok(())
+        self.earlier = self.earlier.take().or(self.snapshot.take());
+        if self.earlier.is_some() { self.open_snapshot().await } else { Ok(()) }
     }
 
     /// Waits for what another session has reserved, in whose queue this one is.
@@ -531,9 +576,10 @@ impl Session {
         let shared = self.shared.clone();
         let mut stashed = Stashed::new(shared.engine().stash());
         let mut builds = Builds::new(shared.engine().store());
-        let prepared = redefine_tables(&access, &mut builds)
-            .and_then(|redefined| Ok((redefined, encode_loaded(&access, shared.engine().store())?)));
-        let (redefined, loaded) = match prepared {
+        // The loaded rows first: while an index is built, what others write is collected.
+        let prepared = encode_loaded(&access, shared.engine().store())
+            .and_then(|loaded| Ok((loaded, redefine_tables(&access, &mut builds)?)));
+        let (loaded, redefined) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.access = Some(access);
@@ -599,7 +645,7 @@ impl Session {
         self.savepoints = Vec::new();
         self.valid = None;
         (self.snapshot, self.earlier) = (None, None);
-        self.is_current = false;
+        (self.is_current, self.is_snapshot_shared) = (false, false);
         self.drop_unused_identities();
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A transaction that reads a row and writes it later fails if a rival has changed the row in between. Such rows are remembered
 //! here. From then on a transaction that reads one by key reserves it until its end, so that rivals that read it wait instead of failing.
-//! Predicted reservations are apart from those of `reservations.rs`, because they must never cause an error: a statement
-//! that reserves or writes a row neither waits for a predicted reservation nor is refused because of one.
+//! Predicted reservations are apart from those of `reservations.rs`, because they must never cause an error: to reserve a row
+//! (FOR UPDATE), or to write it without reading it, is neither delayed nor refused because of one.
 //!
 //! This is plain state without threads: each request returns at once, with the sessions that may go on as a result.
 //!
@@ -116,6 +116,8 @@ impl Predictions {
                 Prediction::Reserved
             }
             Some(holder) if holder == transaction || holds_others || owner.has_timed_out => Prediction::None,
+            // Waits have timed out so often that the row is forgotten when its holder ends.
+            Some(_) if row.confidence == 0 => Prediction::None,
             Some(_) if owner.held.iter().any(|held| held > found) => Prediction::None,
             Some(_) => Prediction::Wait,
         }
@@ -132,12 +134,20 @@ impl Predictions {
         true
     }
 
-    /// A wait has timed out: the transaction goes on without the reservation. Whether it has waited.
-    pub(super) fn time_out(&mut self, transaction: TransactionId) -> bool {
-        let Some(row) = self.stop_waiting(transaction) else { return false };
+    /// A wait has timed out: the transaction goes on without the reservation, and with it all that wait for the row, if
+    /// there is no confidence in it left. Returns those that go on; none if the transaction did not wait.
+    pub(super) fn time_out(&mut self, transaction: TransactionId) -> Vec<TransactionId> {
+        let Some(row) = self.stop_waiting(transaction) else { return Vec::new() };
         row.confidence = row.confidence.saturating_sub(LOST_TIMED_OUT);
-        self.owners.entry(transaction).or_default().has_timed_out = true;
-        true
+        let mut released = vec![transaction];
+        if row.confidence == 0 {
+            released.extend(row.waiting.drain(..));
+        }
+        for waiter in &released {
+            let owner = self.owners.entry(*waiter).or_default();
+            (owner.waits_for, owner.has_timed_out) = (None, true);
+        }
+        released
     }
 
     fn stop_waiting(&mut self, transaction: TransactionId) -> Option<&mut Row> {
@@ -239,12 +249,33 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_that_does_not_end_is_waited_for_a_bounded_number_of_times() {
+        let mut all = about(&["a"]);
+        (0..10).for_each(|_| all.note_conflict(key("a")));
+        assert_eq!(all.try_reserve(1, 1, b"a", false), Prediction::Reserved);
+        let waits = 2..100;
+        let mut timed_out = 0;
+        for waiter in waits {
+            if all.try_reserve(waiter, 1, b"a", false) == Prediction::Wait {
+                assert!(all.wait(waiter, key("a")) && all.wait(waiter + 1000, key("a")));
+                timed_out += 1;
+                let released = all.time_out(waiter);
+                assert_eq!(released[0], waiter);
+                assert_eq!(released.len() > 1, timed_out == 4, "the last one releases all that wait");
+            }
+        }
+        assert_eq!(timed_out, CONFIDENCE_MAX / LOST_TIMED_OUT);
+        assert_eq!(all.end(1), []);
+        assert_eq!(all.len(), 0, "it is forgotten");
+    }
+
+    #[test]
     fn a_transaction_whose_wait_has_timed_out_waits_no_more() {
         let mut all = about(&["a"]);
         assert_eq!(all.try_reserve(1, 1, b"a", false), Prediction::Reserved);
         assert!(!all.wait(1, key("a")), "it has it");
         assert!(all.wait(2, key("a")));
-        assert!(all.time_out(2) && !all.time_out(2));
+        assert_eq!((all.time_out(2), all.time_out(2)), (vec![2], vec![]));
         assert_eq!(all.try_reserve(2, 1, b"a", false), Prediction::None);
         assert_eq!(all.end(1), []);
     }

@@ -38,6 +38,8 @@ use varint::{number, signed, wide};
 
 /// The schema version of every table without added columns. Each column that is added to a table's records raises it by one.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
+/// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
+pub(crate) const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 const HEAD_BYTES: usize = 12;
 /// More bytes than a change's head has, without its key; and than a value of one word.
 const HEAD_BYTES_MAX: usize = 64;

@@ -393,3 +393,23 @@ fn a_snapshot_comes_before_the_first_access_and_its_reads_are_validated() {
         assert_eq!(foreign.import_snapshot(&exported), Ok(false));
     });
 }
+
+#[test]
+fn a_shared_snapshot_is_never_left_silently() {
+    under_every_protocol(|rig| {
+        let mut first = rig.begin();
+        let exported = first.export_snapshot().expect("an open transaction").expect("it has not written");
+        let mut second = rig.begin();
+        assert_eq!(second.import_snapshot(&exported), Ok(true));
+        let change = TableChange::new().add_column("more", DataType::Int64, 7);
+        rig.db.change_table("item", change).expect("a change");
+        for session in [&mut first, &mut second] {
+            assert_eq!(rig.read(session, 1), Err(Error::Conflict), "{}", rig.protocol);
+            session.rollback().expect("rolled back");
+        }
+        let mut writer = rig.begin();
+        assert!(writer.export_snapshot().expect("an open transaction").is_some());
+        rig.write(&mut writer, 1, 12).expect("what writes leaves it");
+        writer.commit().expect("nothing has changed");
+    });
+}

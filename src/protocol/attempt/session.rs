@@ -195,6 +195,11 @@ impl SessionAccess {
         self.notes.wanted.take()
     }
 
+    /// Whether the attempt has written, or tried to.
+    pub(crate) fn is_writer(&self) -> bool {
+        self.notes.is_writer
+    }
+
     /// The key that is predicted to be written, if the session must wait for it or refresh its snapshot.
     pub(crate) fn take_predicted(&mut self) -> Option<(u64, Key)> {
         self.notes.predicted.take()

@@ -8,16 +8,13 @@ use super::simple_writes::{changed_words, row_that_comes_in};
 use super::{Change, Pending, WriteLocking, loaded};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
-use crate::storage::redo;
+use crate::storage::redo::{self, MAXIMAL_REDO_BYTES};
 use crate::storage::row::MAXIMAL_ROW_BYTES;
 use crate::storage::store::Store;
 use crate::storage::word::ABSENT;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::memory::{Refused, reserve};
-
-/// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
-const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 
 /// Why a commit's writes cannot be installed.
 pub(super) enum Unfeasible {

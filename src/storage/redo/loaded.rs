@@ -11,8 +11,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::base::disk::{Disk, File};
-use crate::error::Result;
 use crate::error::failure::{reading, writing};
+use crate::error::{Error, Result};
+use crate::storage::redo::MAXIMAL_REDO_BYTES;
 use crate::types::memory::{Refused, reserve};
 
 /// How much is collected before it is written to the file.
@@ -104,14 +105,16 @@ impl LoadedRedo {
     /// Adds at most this many bytes, which `append` puts behind those of the buffer.
     ///
     /// # Errors
-    /// The disk is full, or fails; the system refuses the memory.
+    /// [`Error::TransactionTooLarge`]; the disk is full, or fails; the system refuses the memory.
     pub(crate) fn append(&mut self, bytes_max: usize, append: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         if self.rest.len() + bytes_max > PIECE_BYTES && !self.rest.is_empty() {
             self.write_rest()?;
         }
         reserve(&mut self.rest, bytes_max).map_err(Refused::error)?;
         append(&mut self.rest);
-        Ok(())
+        // The commit would refuse it, too, but the disk may be full by then.
+        let (what, bytes, maximum) = ("redo", self.len(), MAXIMAL_REDO_BYTES);
+        if bytes > maximum { Err(Error::TransactionTooLarge { what, bytes, maximum }) } else { Ok(()) }
     }
 
     fn write_rest(&mut self) -> Result<()> {
