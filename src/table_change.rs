@@ -30,6 +30,7 @@ enum Step {
     SetDefault(String, Value),
     SetNotNull(String, bool),
     SetType(String, DataType, Option<Convert>),
+    ReplaceColumn(String, String),
     PrimaryKey(Vec<String>),
     NumberedKey(String, NextNumber),
     AddIndex(String, Vec<String>, bool),
@@ -112,6 +113,11 @@ impl TableChange {
         convert: impl Fn(Value) -> Result<Value> + Send + Sync + 'static,
     ) -> TableChange {
         self.step(Step::SetType(column.into(), data_type, Some(Arc::new(convert))))
+    }
+
+    /// Gives a column the type and the values of another one, which is dropped. Keys, indexes and constraints of the column stay.
+    pub fn replace_column(self, column: impl Into<String>, by: impl Into<String>) -> TableChange {
+        self.step(Step::ReplaceColumn(column.into(), by.into()))
     }
 
     /// Gives the table another primary key; existing rows must differ in it.
@@ -265,6 +271,7 @@ impl Changed {
             Step::SetDefault(name, value) => self.column(&name)?.default = value,
             Step::SetNotNull(name, not_null) => self.set_not_null(&name, not_null)?,
             Step::SetType(name, data_type, convert) => self.set_type(&name, data_type, convert)?,
+            Step::ReplaceColumn(name, by) => self.replace_column(&name, &by)?,
             Step::PrimaryKey(columns) => self.set_key(&columns)?,
             Step::NumberedKey(name, number) => self.number_rows(name, number),
             Step::AddIndex(name, columns, unique) => {
@@ -439,6 +446,13 @@ impl Changed {
             self.sources[position] = Source::Converted(from, convert);
         }
         Ok(())
+    }
+
+    fn replace_column(&mut self, name: &str, by: &str) -> Result<()> {
+        let (position, source) = (self.definition.position(name)?, self.definition.position(by)?);
+        self.definition.columns[position].data_type = self.definition.columns[source].data_type.clone();
+        self.sources.swap(position, source);
+        self.drop_column(by)
     }
 
     fn set_key(&mut self, columns: &[String]) -> Result<()> {

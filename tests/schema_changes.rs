@@ -175,6 +175,32 @@ fn columns_come_change_and_go() {
 }
 
 #[test]
+fn a_column_takes_the_place_of_another_with_its_index_and_not_null() {
+    everywhere(
+        |db| {
+            let table = filled(db, "a");
+            let change = || TableChange::new().replace_column("name", "other");
+            let added = TableChange::new().add_column("other", DataType::Int64, 7).not_null("name");
+            db.change_table("a", added).expect("added");
+            db.run(|tx| tx.update(&table, key![4], &[("other", ValueRef::Null)])).expect("nullable");
+            let refused = db.change_table("a", change());
+            assert!(matches!(refused, Err(Error::NullValue { .. })), "{refused:?}");
+            db.run(|tx| tx.update(&table, key![4], &[("other", ValueRef::Int(4))])).expect("a number");
+            db.change_table("a", change()).expect("replaced");
+        },
+        |db| {
+            let table = db.table("a").expect("it is there");
+            let position = table.definition().columns().iter().position(|column| column.name == "name");
+            let values: Vec<Value> =
+                rows(db, &table).iter().map(|row| row[position.expect("a column")].clone()).collect();
+            assert_eq!((&values[0], &values[4]), (&Value::Int(7), &Value::Int(4)));
+            assert!(table.definition().columns().iter().all(|column| column.name != "other"));
+            assert_eq!(table.definition().indexes().len(), 1, "the column keeps its index");
+        },
+    );
+}
+
+#[test]
 fn not_null_and_keys_are_checked_against_the_rows_that_there_are() {
     everywhere(
         |db| {

@@ -32,6 +32,8 @@ pub(crate) enum Clause {
     Default,
     Check,
     Generated,
+    /// USING of ALTER COLUMN … TYPE.
+    Transform,
     IndexExpression,
     IndexPredicate,
     MergeWhen,
@@ -60,6 +62,7 @@ impl Clause {
             Clause::Default => "DEFAULT expressions",
             Clause::Check => "check constraints",
             Clause::Generated => "column generation expressions",
+            Clause::Transform => "transform expressions",
             Clause::IndexExpression => "index expressions",
             Clause::IndexPredicate => "index predicates",
             Clause::MergeWhen => "MERGE WHEN conditions",

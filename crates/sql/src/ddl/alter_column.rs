@@ -1,23 +1,19 @@
-//! ALTER TABLE … ALTER COLUMN: defaults, NOT NULL, types, identity.
+//! ALTER TABLE … ALTER COLUMN: defaults, NOT NULL, identity.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use heddledb::TableChange;
 
-use crate::catalog::environment::CatalogEnvironment;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Column, ColumnOrigin, Relation, Sequence, Table};
-use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
-use crate::ddl::index_expressions::indexes_expression_on;
+use crate::ddl::create_table::{TableDraft, free_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, SequenceOption, TypeName};
+use crate::parse::syntax::{AlterAction, SequenceOption};
 use crate::plan::value_for_all_rows;
 use crate::session::Connection;
-use crate::storage::{decode, encode, engine_type};
+use crate::storage::encode;
 use crate::types::Type;
-use crate::types::cast::{Cast, CastContext, is_relabel};
 
 impl Connection {
     pub(crate) fn alter_column(
@@ -122,89 +118,6 @@ impl Connection {
         self.redefine(table, |table| table.columns[position].not_null = not_null)
     }
 
-    fn set_type(
-        &mut self,
-        table: &Arc<Table>,
-        name: &str,
-        (ty, collation): (&TypeName, Option<&ObjectName>),
-        using: Option<&Expr>,
-        text: &str,
-    ) -> Result<()> {
-        let position = self.column_of(table, name)?;
-        if let Some(index) = table.indexes.iter().find(|index| indexes_expression_on(table, index, name)) {
-            let message = format!("cannot alter type of a column used by index \"{}\"", index.name);
-            let hint = "Drop the index first, and create it again.";
-            return Err(SqlError::unsupported(message).with_hint(hint));
-        }
-        let old = table.columns[position].clone();
-        let named = self.with_binder(text, |binder| binder.named_type(ty))?;
-        let context = match using {
-            None => CastContext::Assignment,
-            Some(using) if casts_only(using, name) => CastContext::Explicit,
-            Some(_) => {
-                let message = "USING with other than a cast of the column is not supported";
-                return Err(SqlError::unsupported(message)
-                    .with_hint("Add a column, fill it with UPDATE, and drop the old one."));
-            }
-        };
-        let Some(cast) = Cast::find(old.ty, named.ty, named.modifier, context) else {
-            let message =
-                format!("column \"{name}\" cannot be cast automatically to type {}", named.ty.display_name());
-            let hint = format!("You might need to specify \"USING {name}::{}\".", named.ty.display_name());
-            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
-        };
-        let collation = self.column_collation(collation, named.ty, text)?;
-        let new = Column {
-            ty: named.ty,
-            collation,
-            modifier: named.modifier,
-            domain: named.domain.map(|domain| domain.oid),
-            ..old.clone()
-        };
-        let is_key = table.key.contains(&position)
-            || table
-                .indexes
-                .iter()
-                .any(|index| index.unique && index.columns.iter().any(|it| it.column == position));
-        if is_key {
-            check_key_column(&new, "key")?;
-        }
-        let data_type = engine_type(new.ty, new.modifier);
-        let same = data_type == engine_type(old.ty, old.modifier)
-            && is_relabel(old.ty, new.ty)
-            && new.modifier.is_none();
-        if !same {
-            self.convert_column(table, old, new, cast)?;
-        }
-        self.redefine(table, |table| {
-            let column = &mut table.columns[position];
-            (column.ty, column.modifier, column.collation) = (named.ty, named.modifier, collation);
-        })
-    }
-
-    /// Rewrites a column's values as those of another type.
-    fn convert_column(&mut self, table: &Arc<Table>, old: Column, new: Column, cast: Cast) -> Result<()> {
-        let (name, data_type) = (old.name.clone(), engine_type(new.ty, new.modifier));
-        let formats = self.environment().settings.formats.clone();
-        let catalog = self.environment().catalog.clone();
-        let failure = Arc::new(Mutex::new(None));
-        let failed = failure.clone();
-        let change = TableChange::new().convert(&name, data_type, move |value| {
-            let mut environment = CatalogEnvironment::new(&catalog).with_formats(formats.clone());
-            let converted = decode(old.ty, old.modifier, value.as_value_ref())
-                .and_then(|value| cast.apply(&mut environment, &value))
-                .and_then(|value| encode(new.ty, new.modifier, &value));
-            converted.map_err(|error| {
-                let message = error.to_string();
-                *failed.lock() = Some(error);
-                heddledb::fail(message)
-            })
-        });
-        // The engine hands on the message only.
-        self.change_engine(table, change, &name).map_err(|error| failure.lock().take().unwrap_or(error))?;
-        Ok(())
-    }
-
     fn add_identity(
         &mut self,
         table: &Arc<Table>,
@@ -278,13 +191,4 @@ fn is_not(table: &Table, position: usize, what: &str) -> SqlError {
     let name = &table.columns[position].name;
     let message = format!("column \"{name}\" of relation \"{}\" is not {what}", table.name);
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-}
-
-/// Whether an expression is a column of this name, or casts of it.
-fn casts_only(expr: &Expr, name: &str) -> bool {
-    match &expr.kind {
-        ExprKind::Column(parts) => parts.last().is_some_and(|part| part.text == name),
-        ExprKind::Cast { operand, .. } => casts_only(operand, name),
-        _ => false,
-    }
 }

@@ -243,8 +243,13 @@ impl Connection {
 
     /// An error if a column holds NULLs.
     pub(crate) fn refuse_nulls(&mut self, table: &Table, column: &str) -> Result<()> {
+        self.refuse_nulls_in(table, column, column)
+    }
+
+    /// The same, where `stored` has the values that `column` is to have.
+    pub(super) fn refuse_nulls_in(&mut self, table: &Table, stored: &str, column: &str) -> Result<()> {
         let sql =
-            format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(column));
+            format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(stored));
         if self.run_internal(&sql)?.is_empty() {
             return Ok(());
         }
@@ -452,7 +457,7 @@ impl Connection {
         })
     }
 
-    fn validate_check(&mut self, table: &Table, name: &str, condition: &str) -> Result<()> {
+    pub(super) fn validate_check(&mut self, table: &Table, name: &str, condition: &str) -> Result<()> {
         let sql = format!("select 1 from {} where not ({condition}) limit 1", qualified(table));
         if self.run_internal(&sql)?.is_empty() {
             return Ok(());

@@ -160,7 +160,7 @@ impl Connection {
     }
 
     /// Adds a hidden column, and gives the rows their values.
-    fn add_hidden_column(&mut self, table: u32, column: Column, value: &str) -> Result<()> {
+    pub(super) fn add_hidden_column(&mut self, table: u32, column: Column, value: &str) -> Result<()> {
         let table = self.current(table)?;
         let name = column.name.clone();
         let position = table.visible().len();

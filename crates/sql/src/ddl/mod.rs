@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! create_table   tables and their constraints        alter_table   ALTER TABLE
+//! alter_column   ALTER COLUMN                        column_type   ALTER COLUMN … TYPE
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
 //! materialized   materialized views
 //! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
@@ -25,6 +26,7 @@
 
 mod alter_column;
 mod alter_table;
+mod column_type;
 mod comments;
 mod create_as;
 mod create_table;

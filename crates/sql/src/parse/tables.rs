@@ -509,7 +509,8 @@ impl Parser<'_> {
             () if self.accept("type") || self.accept_words(&["set", "data", "type"]) => {
                 let ty = self.type_name()?;
                 let collation = if self.accept("collate") { Some(self.object_name()?) } else { None };
-                let using = if self.accept("using") { Some(self.expression()?) } else { None };
+                let using =
+                    self.accept("using").then(|| self.text_expression(Self::expression)).transpose()?;
                 Ok(AlterAction::SetType { column, ty, collation, using })
             }
             () if self.accept_words(&["set", "statistics"]) => {

@@ -147,6 +147,13 @@ pub(crate) struct Derived {
     pub version: u64,
 }
 
+/// The settings of the transaction in progress; each has a default, which the next transaction gets.
+const TRANSACTION_MODES: [(&str, &str); 3] = [
+    ("transaction_deferrable", "default_transaction_deferrable"),
+    ("transaction_isolation", "default_transaction_isolation"),
+    ("transaction_read_only", "default_transaction_read_only"),
+];
+
 /// The value of `role` without SET ROLE.
 pub(crate) const NO_ROLE: &str = "none";
 
@@ -243,7 +250,9 @@ impl Settings {
 
     fn store_default(&mut self, name: String, value: String) -> Result<()> {
         self.defaults.insert(name.clone(), value.clone());
-        self.store(&name, Some(value))
+        self.store(&name, Some(value))?;
+        self.reset_modes();
+        Ok(())
     }
 
     /// The value, as SHOW prints it.
@@ -294,7 +303,21 @@ impl Settings {
         } else if in_block {
             self.transaction.push((name.clone(), old));
         }
-        self.store(&name, value)
+        self.store(&name, value)?;
+        if !in_block {
+            self.reset_modes();
+        }
+        Ok(())
+    }
+
+    /// Gives the next transaction the modes of `default_transaction_…`. Outside of a block, the settings show those.
+    fn reset_modes(&mut self) {
+        for (mode, default) in TRANSACTION_MODES {
+            if self.values.get(mode) != self.values.get(default) {
+                // What is valid for the default is valid for the transaction.
+                let _ = self.store(mode, self.values.get(default).cloned());
+            }
+        }
     }
 
     /// Changes the session's user and role, which the caller has checked; the end of the transaction takes it back as
@@ -329,6 +352,7 @@ impl Settings {
         for name in names {
             if self.values.get(&name) != self.defaults.get(&name)
                 && !is_role(&name)
+                && !TRANSACTION_MODES.iter().any(|(mode, _)| *mode == name)
                 && !matches!(known(&name), Some((.., Kind::Fixed, _)))
             {
                 self.set(&name, None, false, in_block)?;
@@ -348,6 +372,7 @@ impl Settings {
             // It was valid when it was stored.
             let _ = self.store(&name, value);
         }
+        self.reset_modes();
     }
 
     /// What is reported to clients: name and value of settings that have changed since the last call.

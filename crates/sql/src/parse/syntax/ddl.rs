@@ -1,6 +1,6 @@
 //! Schema changes.
 
-use crate::parse::syntax::{At, Expr, Name, ObjectName, Query, TextExpr, TypeName};
+use crate::parse::syntax::{At, Name, ObjectName, Query, TextExpr, TypeName};
 
 /// CREATE TABLE.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,7 +199,7 @@ pub(crate) enum AlterAction {
         column: Name,
         ty: TypeName,
         collation: Option<ObjectName>,
-        using: Option<Expr>,
+        using: Option<TextExpr>,
     },
     AddIdentity {
         column: Name,

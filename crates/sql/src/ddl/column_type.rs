@@ -1,0 +1,240 @@
+//! ALTER TABLE … ALTER COLUMN … TYPE.
+//!
+//! A cast is applied to each value while the engine copies the table. Any other USING expression, and each value of a domain, is
+//! computed into a column that is added for it, and that then takes the place of the old one, with its keys, indexes and constraints.
+
+use std::sync::Arc;
+
+use heddledb::TableChange;
+use parking_lot::Mutex;
+
+use crate::bind::Clause;
+use crate::bind::tree::BoundExpr;
+use crate::bind::tree::walk::walk;
+use crate::catalog::environment::CatalogEnvironment;
+use crate::catalog::{Column, ColumnOrigin, Table};
+use crate::ddl::alter_table::without_column;
+use crate::ddl::create_table::{TableDraft, check_key_column, hidden_name};
+use crate::ddl::index_expressions::indexes_expression_on;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Expr, ExprKind, ObjectName, TextExpr, TypeName};
+use crate::session::Connection;
+use crate::storage::{decode, encode, engine_type};
+use crate::types::Type;
+use crate::types::cast::{Cast, CastContext, is_relabel};
+
+impl Connection {
+    pub(super) fn set_type(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        (ty, collation): (&TypeName, Option<&ObjectName>),
+        using: Option<&TextExpr>,
+        text: &str,
+    ) -> Result<()> {
+        let position = self.column_of(table, name)?;
+        check_users(table, position, using.is_some())?;
+        let old = table.columns[position].clone();
+        let named = self.with_binder(text, |binder| binder.named_type(ty))?;
+        let collation = self.column_collation(collation, named.ty, text)?;
+        let mut new = Column {
+            ty: named.ty,
+            collation,
+            modifier: named.modifier,
+            domain: named.domain.map(|domain| domain.oid),
+            ..old.clone()
+        };
+        let is_key = table.key.contains(&position)
+            || table
+                .indexes
+                .iter()
+                .any(|index| index.unique && index.columns.iter().any(|it| it.column == position));
+        if is_key {
+            check_key_column(&new, "key")?;
+        }
+        let same = engine_type(new.ty, new.modifier) == engine_type(old.ty, old.modifier)
+            && is_relabel(old.ty, new.ty)
+            && new.modifier.is_none();
+        let cast = match using.filter(|using| !casts_only(&using.expr, name)) {
+            Some(_) => None,
+            None => Some(find_cast(&old, &new, using.is_some())?).filter(|_| new.domain.is_none()),
+        };
+        if !is_relabel(old.ty, new.ty) {
+            new.origin = self.converted_default(table, &old, &new)?;
+        }
+        let mut draft = TableDraft::of(table);
+        draft.columns[position] = new.clone();
+        self.check_draft(&draft, text).map_err(SqlError::without_position)?;
+        match cast {
+            None => {
+                let own = || crate::parse::quote_identifier(name);
+                let value = using.map_or_else(own, |using| using.text.clone());
+                self.compute_column(table, &old, &new, &value)?;
+            }
+            Some(cast) if !same => self.convert_column(table, old, new.clone(), cast)?,
+            Some(_) => {}
+        }
+        let table = self.current(table.oid)?;
+        self.redefine(&table, |table| {
+            table.columns[position] = Column { engine: table.columns[position].engine, ..new }
+        })?;
+        self.validate_rows(table.oid, position, name)
+    }
+
+    /// The default of a column that gets another type: its expression keeps the type that it had.
+    fn converted_default(&mut self, table: &Arc<Table>, old: &Column, new: &Column) -> Result<ColumnOrigin> {
+        let ColumnOrigin::Default(text) = &old.origin else { return Ok(old.origin.clone()) };
+        self.with_binder("", |binder| {
+            let target = binder.new_relation();
+            let ty = binder.row_expression(table, target, text, Clause::Default)?.ty();
+            let is_literal = ty == Type::Unknown;
+            let ty = if is_literal { old.ty } else { ty };
+            if Cast::find(ty, new.ty, new.modifier, CastContext::Assignment).is_none() {
+                let message = format!(
+                    "default for column \"{}\" cannot be cast automatically to type {}",
+                    old.name,
+                    binder.type_text(new.ty)
+                );
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+            }
+            let is_null = text.eq_ignore_ascii_case("null");
+            Ok(ColumnOrigin::Default(match is_literal && !is_null {
+                true => format!("{text}::{}", binder.type_text(ty)),
+                false => text.clone(),
+            }))
+        })
+    }
+
+    /// Gives a column the values of an expression over the row.
+    fn compute_column(&mut self, table: &Arc<Table>, old: &Column, new: &Column, value: &str) -> Result<()> {
+        self.check_transform(table, new, value)?;
+        let name = &old.name;
+        let position = table.visible().len();
+        let hidden = hidden_name(table.oid, position);
+        let column = Column {
+            name: hidden.clone(),
+            not_null: false,
+            origin: ColumnOrigin::Nothing,
+            comment: None,
+            acl: None,
+            ..new.clone()
+        };
+        self.add_hidden_column(table.oid, column, &format!("({value})"))?;
+        let filled = self.current(table.oid)?;
+        if old.not_null {
+            self.refuse_nulls_in(&filled, &hidden, name)?;
+        }
+        self.change_engine(&filled, TableChange::new().replace_column(name.as_str(), hidden.as_str()), name)?;
+        self.redefine(&filled, |table| without_column(table, position))
+    }
+
+    /// Refuses what cannot be computed for each row, or is of a type that is not assigned to the column's.
+    fn check_transform(&mut self, table: &Arc<Table>, new: &Column, value: &str) -> Result<()> {
+        self.with_binder("", |binder| {
+            let target = binder.new_relation();
+            let bound = binder.row_expression(table, target, value, Clause::Transform)?;
+            let mut has_subquery = false;
+            walk(&bound, &mut |part| has_subquery |= matches!(part, BoundExpr::Subquery(_)));
+            if has_subquery {
+                return Err(SqlError::unsupported("cannot use subquery in transform expression"));
+            }
+            let ty = bound.ty();
+            let is_assigned = ty == Type::Unknown
+                || Cast::find(ty, new.ty, new.modifier, CastContext::Assignment).is_some();
+            if is_assigned {
+                return Ok(());
+            }
+            let message = format!(
+                "result of USING clause for column \"{}\" cannot be cast automatically to type {}",
+                new.name,
+                binder.type_text(new.ty)
+            );
+            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                .with_hint("You might need to add an explicit cast."))
+        })
+    }
+
+    /// Checks and foreign keys of a column must hold for its new values.
+    fn validate_rows(&mut self, table: u32, position: usize, name: &str) -> Result<()> {
+        let table = self.current(table)?;
+        for check in table.checks.iter().filter(|check| crate::parse::names_column(&check.condition, name)) {
+            self.validate_check(&table, &check.name, &check.condition)?;
+        }
+        let catalog = self.current_catalog();
+        for other in catalog.tables() {
+            let concerns = |key: &&crate::catalog::ForeignKey| {
+                other.oid == table.oid && key.columns.contains(&position)
+                    || key.table == table.oid && key.references.contains(&position)
+            };
+            for key in other.foreign_keys.iter().filter(concerns) {
+                self.validate_foreign_key(other, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rewrites a column's values as those of another type.
+    fn convert_column(&mut self, table: &Arc<Table>, old: Column, new: Column, cast: Cast) -> Result<()> {
+        let (name, data_type) = (old.name.clone(), engine_type(new.ty, new.modifier));
+        let formats = self.environment().settings.formats.clone();
+        let catalog = self.environment().catalog.clone();
+        let failure = Arc::new(Mutex::new(None));
+        let failed = failure.clone();
+        let change = TableChange::new().convert(&name, data_type, move |value| {
+            let mut environment = CatalogEnvironment::new(&catalog).with_formats(formats.clone());
+            let converted = decode(old.ty, old.modifier, value.as_value_ref())
+                .and_then(|value| cast.apply(&mut environment, &value))
+                .and_then(|value| encode(new.ty, new.modifier, &value));
+            converted.map_err(|error| {
+                let message = error.to_string();
+                *failed.lock() = Some(error);
+                heddledb::fail(message)
+            })
+        });
+        // The engine hands on the message only.
+        self.change_engine(table, change, &name).map_err(|error| failure.lock().take().unwrap_or(error))?;
+        Ok(())
+    }
+}
+
+/// Refuses to change the type of a column on which an index or a generated column depends.
+fn check_users(table: &Table, position: usize, has_using: bool) -> Result<()> {
+    let name = &table.columns[position].name;
+    if let Some(index) = table.indexes.iter().find(|index| indexes_expression_on(table, index, name)) {
+        let message = format!("cannot alter type of a column used by index \"{}\"", index.name);
+        let hint = "Drop the index first, and create it again.";
+        return Err(SqlError::unsupported(message).with_hint(hint));
+    }
+    for (at, column) in table.columns.iter().enumerate() {
+        let ColumnOrigin::Generated(text) = &column.origin else { continue };
+        if at == position && has_using {
+            let message = "cannot specify USING when altering type of generated column";
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_DEFINITION, message)
+                .with_detail(format!("Column \"{name}\" is a generated column.")));
+        }
+        if at != position && crate::parse::names_column(text, name) {
+            return Err(SqlError::unsupported("cannot alter type of a column used by a generated column")
+                .with_detail(format!("Column \"{name}\" is used by generated column \"{}\".", column.name)));
+        }
+    }
+    Ok(())
+}
+
+fn find_cast(old: &Column, new: &Column, explicit: bool) -> Result<Cast> {
+    let context = if explicit { CastContext::Explicit } else { CastContext::Assignment };
+    Cast::find(old.ty, new.ty, new.modifier, context).ok_or_else(|| {
+        let (name, ty) = (&old.name, new.ty.display_name());
+        let message = format!("column \"{name}\" cannot be cast automatically to type {ty}");
+        let hint = format!("You might need to specify \"USING {name}::{ty}\".");
+        SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint)
+    })
+}
+
+/// Whether an expression is a column of this name, or casts of it.
+fn casts_only(expr: &Expr, name: &str) -> bool {
+    match &expr.kind {
+        ExprKind::Column(parts) => parts.last().is_some_and(|part| part.text == name),
+        ExprKind::Cast { operand, .. } => casts_only(operand, name),
+        _ => false,
+    }
+}
