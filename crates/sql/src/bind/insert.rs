@@ -233,11 +233,10 @@ impl Binder<'_> {
         if generated || (always && overriding.is_none()) {
             return Err(always_generated(column, "insert"));
         }
-        if overriding == Some(false) && matches!(column.origin, ColumnOrigin::Identity { .. }) {
-            return self.default_value(column);
-        }
         let value = self.in_clause(Clause::Values, |binder| binder.expr(expr))?;
-        self.assigned(value, column.ty, column.modifier, &column.name, expr.at)
+        let value = self.assigned(value, column.ty, column.modifier, &column.name, expr.at)?;
+        let is_ignored = overriding == Some(false) && matches!(column.origin, ColumnOrigin::Identity { .. });
+        if is_ignored { self.default_value(column) } else { Ok(value) }
     }
 
     /// For each column of the table its value.

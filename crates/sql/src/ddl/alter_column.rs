@@ -58,7 +58,7 @@ impl Connection {
                 let position = self.column_of(table, &column.text)?;
                 let sequence = self.identity_sequence(table, position);
                 self.drop_origin(table, position, sequence.is_some(), *if_exists, "an identity column")?;
-                sequence.map_or(Ok(()), |sequence| self.drop_owned_sequence(&sequence))
+                sequence.map_or(Ok(()), |sequence| self.drop_owned_sequence(sequence.oid, false))
             }
             AlterAction::DropExpression { column, if_exists } => {
                 let position = self.column_of(table, &column.text)?;

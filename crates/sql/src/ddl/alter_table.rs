@@ -9,7 +9,7 @@ use heddledb::TableChange;
 use crate::bind::Checks;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
-use crate::catalog::{ColumnOrigin, Index, Persistence, Relation, Sequence, Table};
+use crate::catalog::{ColumnOrigin, Index, Persistence, Relation, Table};
 use crate::ddl::create_table::{TableDraft, deferral, free_name};
 use crate::ddl::drop::names_relation;
 use crate::ddl::keys::{UniqueRules, refuse_second_key};
@@ -19,7 +19,7 @@ use crate::parse::quote_identifier;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnDefinition, Name, PersistenceName, TableConstraint, TableConstraintKind,
 };
-use crate::session::{Connection, SequenceChange, Severity};
+use crate::session::{Connection, Severity};
 use crate::types::Value;
 
 const TAG: &str = "ALTER TABLE";
@@ -307,18 +307,8 @@ impl Connection {
         self.redefine(table, |table| without_column(table, position))?;
         self.shift_others(table.oid, position)?;
         if let Some(sequence) = owned {
-            self.drop_owned_sequence(&sequence)?;
+            self.drop_owned_sequence(sequence.oid, cascade)?;
         }
-        Ok(())
-    }
-
-    /// Drops the sequence of a column, which no other object names any more.
-    pub(super) fn drop_owned_sequence(&mut self, sequence: &Sequence) -> Result<()> {
-        let mut catalog = self.catalog_to_change();
-        catalog.remove_relation(&sequence.schema, &sequence.name);
-        self.publish_catalog(catalog);
-        self.delete_definitions(&[sequence.oid])?;
-        self.change_sequence_at_commit(SequenceChange::Forget(sequence.oid));
         Ok(())
     }
 

@@ -213,6 +213,14 @@ impl Connection {
         self.carry_out(plan)
     }
 
+    /// Drops the sequence of a column that has gone, and with CASCADE the defaults of others that name it.
+    pub(super) fn drop_owned_sequence(&mut self, sequence: u32, cascade: bool) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let mut plan = Plan { sequences: vec![sequence], ..Plan::default() };
+        complete(&mut plan, &catalog, cascade)?;
+        self.carry_out(plan)
+    }
+
     pub(crate) fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
         let Some(table) = self.current_catalog().table_by_oid(table).cloned() else { return Ok(()) };
         let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {

@@ -286,8 +286,8 @@ impl Planner<'_> {
             false => left.plan.cost + left.plan.rows * right.plan.cost.max(1.0),
         };
         let layout = if shows_right { joined } else { left.layout };
-        let order =
-            if matches!(join.kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { left.order };
+        // A right side that lies in a file is joined with many rows of the left side at a time.
+        let order = if bindings.is_empty() && shows_right { Vec::new() } else { left.order };
         let keeps = !bindings.is_empty()
             && !frame.changes
             && right.plan.cost >= KEPT_COST_MIN

@@ -3,16 +3,39 @@
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd, is_nfkc, is_nfkd};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::definition::{Definition, scalar};
+use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::interrupt::step;
 use crate::types::Value;
 
 /// The table of functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
-    scalar("normalize(text, text = 'NFC') text", |_, v| Ok(Value::text(form(v[1].str())?.of(v[0].str())))),
+    scalar("normalize(text, text = 'NFC') text", |context, v| {
+        let (form, text) = (form(v[1].str())?, v[0].str());
+        Ok(Value::text(match form {
+            Form::Nfc => collected(context, || text.nfc()),
+            Form::Nfd => collected(context, || text.nfd()),
+            Form::Nfkc => collected(context, || text.nfkc()),
+            Form::Nfkd => collected(context, || text.nfkd()),
+        }?))
+    }),
     scalar("is_normalized(text, text = 'NFC') bool", |_, v| {
         Ok(Value::Bool(form(v[1].str())?.is_of(v[0].str())))
     }),
 ];
+
+/// The text of these characters, which may be far longer than what it was made of.
+fn collected<I: Iterator<Item = char>>(
+    context: &mut FunctionContext<'_>,
+    characters: impl Fn() -> I,
+) -> Result<String> {
+    let mut length = 0;
+    for character in characters() {
+        step()?;
+        length += character.len_utf8();
+    }
+    context.environment.require_value(length)?;
+    Ok(characters().collect())
+}
 
 /// A normalization form.
 #[derive(Clone, Copy)]
@@ -24,15 +47,6 @@ enum Form {
 }
 
 impl Form {
-    fn of(self, text: &str) -> String {
-        match self {
-            Form::Nfc => text.nfc().collect(),
-            Form::Nfd => text.nfd().collect(),
-            Form::Nfkc => text.nfkc().collect(),
-            Form::Nfkd => text.nfkd().collect(),
-        }
-    }
-
     fn is_of(self, text: &str) -> bool {
         match self {
             Form::Nfc => is_nfc(text),

@@ -3,12 +3,12 @@
 //!
 //! # Invariants
 //! - A batch is closed from [`BATCH_ROWS`] rows or [`BATCH_BYTES`] on. What the memory has no room for lies in a temporary file, in
-//!   closed batches; the [`READ_MAX`] batches that were read last are in memory, too.
+//!   closed batches; the [`READ_MAX`] batches that were read last are in memory, too, of wide rows one.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use super::{BATCH_BYTES, decode, encode, failed};
+use super::{BATCH_BYTES, decode, encode, failed, forget_large};
 use crate::error::{Result, SqlError};
 use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::memory::{Held, LEAST_BYTES, Memory, row_bytes};
@@ -19,6 +19,8 @@ const ROW_BYTES: u64 = 48;
 
 /// How many batches of a file are in memory: a reader may look at several places in turn.
 const READ_MAX: usize = 4;
+/// A batch that is larger, of wide rows, is the only one.
+const READ_BYTES_MAX: usize = 4 * BATCH_BYTES;
 
 /// A closed batch, and the number of its first row.
 struct ClosedBatch {
@@ -226,6 +228,7 @@ impl KeptRows {
         file.write_all(&self.buffer).map_err(failed)?;
         let location = BatchLocation::File(self.end, self.buffer.len());
         self.end += self.buffer.len() as u64;
+        forget_large(&mut self.buffer);
         Ok(location)
     }
 
@@ -308,7 +311,9 @@ impl KeptRows {
                     }
                     BatchLocation::Memory(_) => return Err(no_row()),
                 };
-                self.read.truncate(READ_MAX - 1);
+                forget_large(&mut self.buffer);
+                let bytes: usize = batch.rows().map(row_bytes).sum();
+                self.read.truncate(if bytes > READ_BYTES_MAX { 0 } else { READ_MAX - 1 });
                 self.read.insert(0, (number, batch));
             }
         }

@@ -96,7 +96,12 @@ fn right_sides_of_nested_loops_go_to_files() {
         );
         assert!(f.explain(&text).contains("Nested Loop"), "{}", f.explain(&text));
         assert_same(&f, &text, false);
+        assert_same(&f, &format!("SELECT l_a FROM ({text}) j (l_a, r_a, r_c) ORDER BY l_a"), true);
     }
+    let in_order_of_the_left_side = "SELECT l.a FROM big l LEFT JOIN big r ON l.c < r.c AND l.d > r.d + 950 \
+         WHERE l.a BETWEEN 5 AND 90 ORDER BY l.a";
+    assert_same(&f, in_order_of_the_left_side, true);
+    assert_same(&f, &format!("{in_order_of_the_left_side} LIMIT 30"), true);
     for is in ["EXISTS", "NOT EXISTS"] {
         let text = format!(
             "SELECT a FROM big l WHERE b = 1 AND {is} (SELECT FROM big r WHERE l.c < r.c AND l.d > r.d + 950)"
