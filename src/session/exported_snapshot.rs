@@ -45,6 +45,11 @@ impl Session {
         Ok(self.snapshot.clone().map(|snapshot| ExportedSnapshot { snapshot }))
     }
 
+    /// Whether the open transaction has read or written, so that it can import no snapshot.
+    pub fn has_snapshot(&self) -> bool {
+        self.is_current || self.snapshot.is_some()
+    }
+
     /// Has the open transaction read from another session's snapshot until its first write. False, and nothing is done, if it has
     /// read or written already, or if the snapshot is another database's.
     ///
@@ -53,7 +58,7 @@ impl Session {
     pub fn import_snapshot(&mut self, exported: &ExportedSnapshot) -> Result<bool> {
         self.check_transaction()?;
         let is_own = std::ptr::eq(exported.snapshot.engine(), self.shared.engine());
-        if self.is_current || self.snapshot.is_some() || !is_own {
+        if self.has_snapshot() || !is_own {
             return Ok(false);
         }
         exported.snapshot.check()?;

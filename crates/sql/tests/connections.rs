@@ -503,7 +503,7 @@ fn an_exported_snapshot_is_read_by_other_transactions_as_long_as_its_own_is_open
     let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
     writer.query("insert into t values (2)").expect("written");
     let import = format!("set transaction snapshot '{id}'");
-    second.query("begin isolation level serializable read only").expect("begun");
+    second.query("begin isolation level repeatable read").expect("begun");
     second.query(&import).expect("it is there");
     assert_eq!(rows(&mut second, "select a from t"), ["1"]);
     assert_eq!(rows(&mut first, "select a from t"), ["1"]);
@@ -517,6 +517,30 @@ fn an_exported_snapshot_is_read_by_other_transactions_as_long_as_its_own_is_open
     second.query("rollback; begin isolation level read committed").expect("begun");
     assert_eq!(state(&mut second, &import), SqlState::FEATURE_NOT_SUPPORTED);
     second.query("rollback").expect("rolled back");
+}
+
+#[test]
+fn a_serializable_importer_needs_an_exporter_of_its_modes() {
+    let sql = in_memory();
+    let [mut first, mut second] = [connect(&sql), connect(&sql)];
+    let mut imported = |exporter: &str, importer: &str| {
+        first.query(&format!("begin isolation level {exporter}")).expect("begun");
+        let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
+        second.query(&format!("begin isolation level {importer}")).expect("begun");
+        let done = second.query(&format!("set transaction snapshot '{id}'"));
+        let done = done.map(drop).map_err(|error| error.state());
+        first.query("rollback").expect("rolled back");
+        second.query("rollback").expect("rolled back");
+        done
+    };
+    let refused = Err(SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(imported("repeatable read", "serializable"), refused);
+    assert_eq!(imported("serializable read only", "serializable read write"), refused);
+    assert_eq!(imported("serializable read only", "serializable read only"), Ok(()));
+    assert_eq!(imported("serializable", "serializable"), Ok(()));
+    assert_eq!(imported("repeatable read read only", "repeatable read"), Ok(()));
+    second.query("create table t (a int); begin; select a from t").expect("read");
+    assert_eq!(state(&mut second, "set transaction snapshot 'none'"), SqlState::ACTIVE_SQL_TRANSACTION);
 }
 
 #[test]

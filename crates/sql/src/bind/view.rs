@@ -193,7 +193,7 @@ impl Binder<'_> {
             name: Some("excluded".to_string()),
             schema: None,
             columns,
-            unqualified: false,
+            unqualified: true,
             relation: Some(excluded),
             is_nullable: false,
         }

@@ -13,7 +13,15 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::session::Connection;
 
 /// The snapshots that open transactions have exported, by identifier.
-pub(crate) type ExportedSnapshots = Arc<Mutex<HashMap<String, ExportedSnapshot>>>;
+pub(crate) type ExportedSnapshots = Arc<Mutex<HashMap<String, KnownSnapshot>>>;
+
+/// A snapshot, and the modes of the transaction that has exported it.
+#[derive(Clone)]
+pub(crate) struct KnownSnapshot {
+    snapshot: ExportedSnapshot,
+    is_serializable: bool,
+    read_only: bool,
+}
 
 /// What a session exports.
 #[derive(Default)]
@@ -68,30 +76,53 @@ impl Connection {
             let message = "exporting a snapshot after the transaction has written is not supported";
             return Err(SqlError::unsupported(message).with_hint("Export it at the transaction's begin."));
         };
+        let settings = &self.environment.settings;
+        let known = KnownSnapshot {
+            snapshot,
+            is_serializable: settings.get("transaction_isolation") == Some("serializable"),
+            read_only: settings.derived.read_only,
+        };
         for id in wanted {
             let all = self.shared.snapshots.clone();
-            all.lock().insert(id.clone(), snapshot.clone());
+            all.lock().insert(id.clone(), known.clone());
             self.environment.exports.exported.push(Exported { all, id });
         }
         Ok(())
     }
 
     /// SET TRANSACTION SNAPSHOT.
+    ///
+    /// # Errors
+    /// 25001 after a query, 22023 for an unknown identifier, 0A000 where the modes of the two transactions do not go together.
     pub(super) fn set_snapshot(&mut self, id: &str) -> Result<&'static str> {
-        let isolation = self.environment.settings.get("transaction_isolation");
+        if !self.transaction.is_idle() && self.transaction.session.has_snapshot() {
+            let message = "SET TRANSACTION SNAPSHOT must be called before any query";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let settings = &self.environment.settings;
+        let isolation = settings.get("transaction_isolation");
         if !isolation.is_some_and(|level| matches!(level, "serializable" | "repeatable read")) {
             let message =
                 "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
             return Err(SqlError::unsupported(message));
         }
-        let Some(snapshot) = self.shared.snapshots.lock().get(id).cloned() else {
+        let (is_serializable, read_only) = (isolation == Some("serializable"), settings.derived.read_only);
+        let Some(known) = self.shared.snapshots.lock().get(id).cloned() else {
             let message = format!("invalid snapshot identifier: \"{id}\"");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         };
-        if self.transaction.is_idle() || self.transaction.session.import_snapshot(&snapshot)? {
+        if is_serializable && !known.is_serializable {
+            let message =
+                "a serializable transaction cannot import a snapshot from a non-serializable transaction";
+            return Err(SqlError::unsupported(message));
+        }
+        if is_serializable && known.read_only && !read_only {
+            let message = "a non-read-only serializable transaction cannot import a snapshot from a read-only transaction";
+            return Err(SqlError::unsupported(message));
+        }
+        if self.transaction.is_idle() || self.transaction.session.import_snapshot(&known.snapshot)? {
             return Ok("SET");
         }
-        let message = "SET TRANSACTION SNAPSHOT must be called before any query";
-        Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
+        Err(SqlError::unsupported("a snapshot of another database cannot be imported"))
     }
 }
