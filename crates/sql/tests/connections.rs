@@ -544,6 +544,23 @@ fn a_serializable_importer_needs_an_exporter_of_its_modes() {
 }
 
 #[test]
+fn snapshots_are_neither_exported_nor_imported_within_savepoints() {
+    let sql = in_memory();
+    let [mut first, mut second] = [connect(&sql), connect(&sql)];
+    first.query("begin isolation level repeatable read").expect("begun");
+    let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
+    let import = format!("set transaction snapshot '{id}'");
+    second.query("begin isolation level repeatable read; savepoint s").expect("begun");
+    assert_eq!(state(&mut second, &import), SqlState::ACTIVE_SQL_TRANSACTION);
+    second.query("rollback to s; release s").expect("it is there");
+    second.query(&import).expect("no savepoint is open");
+    first.query("savepoint s").expect("set");
+    assert_eq!(state(&mut first, "select pg_export_snapshot()"), SqlState::ACTIVE_SQL_TRANSACTION);
+    first.query("rollback to s; release s").expect("it is there");
+    first.query("select pg_export_snapshot()").expect("no savepoint is open");
+}
+
+#[test]
 fn snapshots_are_not_exported_beyond_their_transaction_or_after_a_write() {
     let sql = in_memory();
     let [mut first, mut second] = [connect(&sql), connect(&sql)];

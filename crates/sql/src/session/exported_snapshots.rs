@@ -66,11 +66,15 @@ impl Connection {
     /// Makes the identifiers valid that a statement which has succeeded has answered. Outside of a block they would end with it.
     ///
     /// # Errors
-    /// 0A000: the transaction has written.
+    /// 0A000: the transaction has written; 25001: a savepoint is open.
     pub(super) fn export_snapshots(&mut self) -> Result<()> {
         let wanted = std::mem::take(&mut self.environment.exports.wanted);
         if wanted.is_empty() || self.transaction.is_idle() {
             return Ok(());
+        }
+        if self.transaction.has_savepoints() {
+            let message = "cannot export a snapshot from a subtransaction";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         let Some(snapshot) = self.transaction.session.export_snapshot()? else {
             let message = "exporting a snapshot after the transaction has written is not supported";
@@ -93,8 +97,12 @@ impl Connection {
     /// SET TRANSACTION SNAPSHOT.
     ///
     /// # Errors
-    /// 25001 after a query, 22023 for an unknown identifier, 0A000 where the modes of the two transactions do not go together.
+    /// 25001 after a query or a savepoint, 22023 for an unknown identifier, 0A000 where the modes of the two transactions do not go together.
     pub(super) fn set_snapshot(&mut self, id: &str) -> Result<&'static str> {
+        if self.transaction.has_savepoints() {
+            let message = "SET TRANSACTION SNAPSHOT must not be called in a subtransaction";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
         if !self.transaction.is_idle() && self.transaction.session.has_snapshot() {
             let message = "SET TRANSACTION SNAPSHOT must be called before any query";
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));

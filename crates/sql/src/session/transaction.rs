@@ -212,6 +212,11 @@ impl Transaction {
         Ok(self.session.release(&point.engine)?)
     }
 
+    /// Whether a savepoint is open.
+    pub(super) fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
     /// The index of the most recent savepoint of this name.
     fn savepoint(&self, name: &str) -> Result<usize> {
         self.savepoints.iter().rposition(|known| known.name == name).ok_or_else(|| {
