@@ -598,6 +598,22 @@ fn temporary_functions_end_with_their_connection() {
 }
 
 #[test]
+fn a_key_is_kept_for_views_in_schemas_that_the_owner_cannot_use() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    let prepare = "create role holder; create schema hidden; grant create on schema public to holder;
+        create table p (id int primary key, name text); alter table p owner to holder;
+        grant select on p to public;
+        create view hidden.grouped as select id, name from p group by id;
+        set role holder";
+    connection.query(prepare).expect("made");
+    let drop = "alter table p drop constraint p_pkey";
+    assert_eq!(state(&mut connection, drop), SqlState::DEPENDENT_OBJECTS_STILL_EXIST);
+    connection.query("reset role; drop view hidden.grouped; set role holder").expect("dropped");
+    connection.query(drop).expect("nothing needs it");
+}
+
+#[test]
 fn the_database_has_a_size_under_each_of_its_names() {
     let sql = in_memory();
     sql.set_database_names(&["shop", "postgres"]);

@@ -192,7 +192,7 @@ impl Binder<'_> {
             Relation::View(view) => {
                 let view = view.clone();
                 let required = self.requires_select(view.oid, None);
-                let query = self.view_query(&view, name)?;
+                let query = self.view_query(&view, name.at())?;
                 let columns = query.columns.clone();
                 let kind = RelationKind::Query(Box::new(query));
                 let item =
@@ -257,10 +257,10 @@ impl Binder<'_> {
     }
 
     /// A view's query, bound as if it stood in parentheses, with the path that the view was made under.
-    pub(super) fn view_query(&mut self, view: &View, name: &ObjectName) -> Result<BoundQuery> {
+    pub(crate) fn view_query(&mut self, view: &View, at: At) -> Result<BoundQuery> {
         if self.views.contains(&view.oid) {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
-            return Err(self.error(name.at(), SqlState::INVALID_OBJECT_DEFINITION, message));
+            return Err(self.error(at, SqlState::INVALID_OBJECT_DEFINITION, message));
         }
         let query = crate::parse::parse_query(&view.query)?;
         self.views.push(view.oid);

@@ -91,7 +91,7 @@ impl Binder<'_> {
         verb: &'static str,
     ) -> Result<Written> {
         let own = self.requires_select(view.oid, None);
-        let query = self.view_query(view, name)?;
+        let query = self.view_query(view, name.at())?;
         let (sources, modifiers): (Vec<_>, Vec<_>) =
             query.columns.iter().map(|column| (column.source, column.modifier)).unzip();
         let parts = self.take_apart(query).map_err(|detail| {

@@ -272,6 +272,7 @@ impl Connection {
         self.refuse_views(table, name)?;
         if table.key.contains(&position) {
             let key = table.key_name.clone().unwrap_or_default();
+            self.release_key(table, (&key, &table.key), cascade)?;
             self.drop_primary_key(table, &key, cascade)?;
         }
         let table = &self.without_indexes_on(&self.current(table.oid)?, name)?;
@@ -295,9 +296,8 @@ impl Connection {
                         SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail)
                     );
                 }
-                let key = key.name.clone();
                 let other = other.clone();
-                self.redefine(&other, |table| table.foreign_keys.retain(|known| known.name != key))?;
+                self.redefine(&other, |other| other.foreign_keys.retain(|known| !refers(&known)))?;
             }
         }
         self.change_engine(table, TableChange::new().drop_column(name), name)?;
@@ -550,7 +550,7 @@ impl Connection {
         }
         if let Some(index) = table.indexes.iter().find(|index| index.constraint && index.name == name) {
             let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
-            self.release_key(table, (name, &columns), cascade)?;
+            self.release_constraint(table, (name, &columns), cascade)?;
             let table = &self.current(table.oid)?;
             self.change_engine(table, TableChange::new().drop_index(name), name)?;
             return self.redefine(table, |table| table.indexes.retain(|index| index.name != name));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use heddledb::TableChange;
 
 use crate::catalog::store::HIDDEN_KEY;
-use crate::catalog::{Deferral, ForeignKey, Index, IndexColumn, Table};
+use crate::catalog::{Deferral, ForeignKey, Index, IndexColumn, Table, View};
 use crate::ddl::alter_table::qualified;
 use crate::ddl::create_table::{check_key_column, free_name};
 use crate::ddl::drop::names_relation;
@@ -145,7 +145,7 @@ impl Connection {
 
     /// Drops the primary key: the rows are copied under a hidden one.
     pub(super) fn drop_primary_key(&mut self, table: &Arc<Table>, name: &str, cascade: bool) -> Result<()> {
-        self.release_key(table, (name, &table.key), cascade)?;
+        self.release_constraint(table, (name, &table.key), cascade)?;
         self.change_engine(table, TableChange::new().numbered_key(HIDDEN_KEY, next_row_number), name)?;
         self.redefine(&*self.current(table.oid)?, |table| {
             table.columns.iter_mut().for_each(|column| column.engine += 1);
@@ -158,20 +158,35 @@ impl Connection {
     /// An error if a view needs the key: it names columns that GROUP BY does not, but that the key decides.
     fn check_groupings(&mut self, table: &Table, key: &str) -> Result<()> {
         let catalog = self.current_catalog();
-        for view in catalog.views().filter(|view| names_relation(view, &table.schema, &table.name)) {
-            let (schema, name) = (quote_identifier(&view.schema), quote_identifier(&view.name));
-            let text = format!("select from {schema}.{name}");
-            let queries = crate::parse::parse(&text)?;
-            let is_broken = |error: SqlError| error.state() == SqlState::GROUPING_ERROR;
-            if queries
-                .iter()
-                .any(|query| self.plan_for_columns(&query.statement, &text).is_err_and(is_broken))
-            {
+        let is_named = |view: &Arc<View>| names_relation(view, &table.schema, &table.name);
+        for view in catalog.stored_queries().filter(is_named) {
+            let bound = self.with_binder("", |binder| binder.view_query(&view, 0).map(|_| ()));
+            if bound.is_err_and(|error| error.state() == SqlState::GROUPING_ERROR) {
+                let name = quote_identifier(&view.name);
                 let detail = format!("view {name} depends on constraint {key} on table {}", table.name);
                 return Err(needed(table, key, detail).with_hint("Drop the view first, and create it again."));
             }
         }
         Ok(())
+    }
+
+    /// As [`release_key`](Self::release_key), unless the table has another key over the same columns: foreign keys refer to
+    /// that one from then on.
+    pub(super) fn release_constraint(
+        &mut self,
+        table: &Table,
+        (name, columns): (&str, &[usize]),
+        cascade: bool,
+    ) -> Result<()> {
+        let is_other = |index: &Index| {
+            let over: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+            index.name != name && index.is_unique_always() && are_same(&over, columns)
+        };
+        let is_other_key = table.key_name.as_deref() != Some(name) && are_same(&table.key, columns);
+        if is_other_key || table.indexes.iter().any(is_other) {
+            return Ok(());
+        }
+        self.release_key(table, (name, columns), cascade)
     }
 
     /// Drops the foreign keys that refer to a key which is to be dropped, with CASCADE.
@@ -184,9 +199,7 @@ impl Connection {
         (name, columns): (&str, &[usize]),
         cascade: bool,
     ) -> Result<()> {
-        let same =
-            |other: &[usize]| other.len() == columns.len() && other.iter().all(|it| columns.contains(it));
-        let refers = |key: &ForeignKey| key.table == table.oid && same(&key.references);
+        let refers = |key: &ForeignKey| key.table == table.oid && are_same(&key.references, columns);
         let catalog = self.current_catalog();
         for other in catalog.tables().filter(|other| other.foreign_keys.iter().any(refers)) {
             if !cascade {
@@ -200,6 +213,11 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Whether two keys have the same columns, in whatever order.
+fn are_same(one: &[usize], other: &[usize]) -> bool {
+    one.len() == other.len() && one.iter().all(|column| other.contains(column))
 }
 
 fn needed(table: &Table, name: &str, detail: String) -> SqlError {
