@@ -249,6 +249,24 @@ fn a_disk_that_fails_is_logged_at_most_once_a_second() {
 }
 
 #[test]
+fn errors_that_functions_raise_are_not_logged_as_faults() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let serving = Serving::start(&directory.path().join("d"), &[], &[]);
+    let mut client = serving.connect().expect("it serves");
+    for (state, name) in [("53100", "disk_full"), ("XX000", "internal_error")] {
+        let raise = format!("DO $$ BEGIN RAISE EXCEPTION 'a value' USING ERRCODE = '{name}'; END $$");
+        let error = client.batch_execute(&raise).expect_err("it raises");
+        assert_eq!(error.code().expect("the server's").code(), state);
+    }
+    serving.signal("HUP");
+    let mut log = String::new();
+    while !log.contains("were reloaded") {
+        log = log + &serving.wait_for("") + "\n";
+    }
+    assert!(!log.contains("ERROR") && !log.contains("a value"), "{log}");
+}
+
+#[test]
 fn slow_statements_are_logged_without_the_values_in_them() {
     let directory = tempfile::tempdir().expect("a directory");
     let set = ["--set", "log_min_duration_ms=0", "--set", "log_level=debug", "--http", "127.0.0.1:0"];

@@ -219,6 +219,7 @@ struct Fields {
     constraint: Option<String>,
     data_type: Option<String>,
     engine: Option<heddledb::Error>,
+    is_raised: bool,
 }
 
 impl SqlError {
@@ -237,6 +238,7 @@ impl SqlError {
             constraint: None,
             data_type: None,
             engine: None,
+            is_raised: false,
         }))
     }
 
@@ -293,6 +295,12 @@ impl SqlError {
     /// The same error as one that the client handles: the statement must not be retried as a whole.
     pub(crate) fn without_engine(mut self) -> SqlError {
         self.0.engine = None;
+        self
+    }
+
+    /// The same error as one that RAISE made.
+    pub(crate) fn raised(mut self) -> SqlError {
+        self.0.is_raised = true;
         self
     }
 
@@ -379,6 +387,11 @@ impl SqlError {
     /// The engine's error that this one was made of: a conflict must reach the engine as it was.
     pub fn engine(&self) -> Option<&heddledb::Error> {
         self.0.engine.as_ref()
+    }
+
+    /// Whether RAISE made it: its state and its message are what a function's author chose, and say nothing of the server.
+    pub fn is_raised(&self) -> bool {
+        self.0.is_raised
     }
 
     /// Whether a row that was to be changed is not there.

@@ -40,17 +40,27 @@ pub(super) fn error(output: &mut Output, severity: &str, error: &SqlError) {
 fn log_fault(error: &SqlError) {
     let state = error.state();
     let message = match state {
+        // Any user's function can raise them, with values of statements in the message.
+        _ if error.is_raised() => return,
         SqlState::DISK_FULL | SqlState::IO_ERROR | SqlState::DATA_CORRUPTED => error.message(),
         // The message may quote values of the statement, which never appear in the log.
         SqlState::INTERNAL_ERROR => "a defect: the client has received the message",
         _ => return,
     };
-    let now = Instant::now();
-    let mut logged = LOGGED.lock();
-    if logged.get(&state).is_none_or(|last| now.duration_since(*last) >= LOG_INTERVAL) {
-        logged.insert(state, now);
+    if is_due(state) {
         tracing::error!(sqlstate = state.as_str(), "{message}");
     }
+}
+
+/// Whether an error of this state is to be logged now. Writing to the log may block: the lock is not held meanwhile.
+fn is_due(state: SqlState) -> bool {
+    let now = Instant::now();
+    let mut logged = LOGGED.lock();
+    let is_due = logged.get(&state).is_none_or(|last| now.duration_since(*last) >= LOG_INTERVAL);
+    if is_due {
+        logged.insert(state, now);
+    }
+    is_due
 }
 
 /// Appends a NoticeResponse.

@@ -109,7 +109,7 @@ impl Interpreter<'_, '_> {
         });
         let message = message.or(condition).unwrap_or_else(|| state.as_str().to_string());
         let (mut schema, mut table) = (None, None);
-        let mut error = SqlError::new(state, message);
+        let mut error = SqlError::new(state, message).raised();
         for (option, text) in others {
             error = match option {
                 RaiseOption::Detail => error.with_detail(text),
