@@ -16,6 +16,7 @@ pub(crate) mod store;
 pub(crate) mod stored;
 pub(crate) mod system;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -277,6 +278,15 @@ impl Catalog {
     /// All relations of a schema.
     pub fn relations_in(&self, schema: &str) -> impl Iterator<Item = (&String, &Relation)> {
         self.relations.get(schema).into_iter().flatten()
+    }
+
+    /// The schemas of sessions that have temporary relations or routines.
+    pub fn temporary_schemas(&self) -> impl Iterator<Item = &String> {
+        let with_relations =
+            self.relations.iter().filter(|(_, names)| !names.is_empty()).map(|(name, _)| name);
+        let with_routines = self.routines.iter().filter(|(_, names)| !names.is_empty()).map(|(name, _)| name);
+        let found: BTreeSet<&String> = with_relations.chain(with_routines).collect();
+        found.into_iter().filter(|name| name.starts_with(store::TEMPORARY))
     }
 
     /// Whether a schema holds anything.

@@ -126,6 +126,19 @@ pub(crate) enum ColumnOrigin {
     IndexPredicate(String),
 }
 
+impl ColumnOrigin {
+    /// The expression that gives the column its values, as SQL text.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            ColumnOrigin::Nothing | ColumnOrigin::Identity { .. } => None,
+            ColumnOrigin::Default(text)
+            | ColumnOrigin::Generated(text)
+            | ColumnOrigin::IndexKey(text)
+            | ColumnOrigin::IndexPredicate(text) => Some(text),
+        }
+    }
+}
+
 /// An index.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Index {

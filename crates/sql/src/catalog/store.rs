@@ -336,6 +336,33 @@ impl Object {
         Object::Table(Box::new(StoredTable::of(table)))
     }
 
+    /// What a definition that outlives its session evaluates, as SQL texts, with the object's kind and name; none of a
+    /// trigger, whose table decides.
+    pub fn expressions(&self) -> Option<(&'static str, &str, Vec<&str>)> {
+        fn conditions(checks: &[Check]) -> impl Iterator<Item = &str> {
+            checks.iter().map(|check| check.condition.as_str())
+        }
+        let (kind, schema, name, texts) = match self {
+            Object::Table(table) => {
+                let columns = table.columns.iter().filter_map(|column| column.origin.text());
+                let query = table.stored_query.iter().map(|stored| stored.query.as_str());
+                let texts = conditions(&table.checks).chain(columns).chain(query).collect();
+                ("table", &table.schema, &table.name, texts)
+            }
+            Object::View(view) => ("view", &view.schema, &view.name, vec![view.query.as_str()]),
+            Object::Domain(domain) => {
+                let texts = conditions(&domain.checks).chain(domain.default.as_deref()).collect();
+                ("domain", &domain.schema, &domain.name, texts)
+            }
+            Object::Routine(routine) => {
+                let defaults = routine.arguments.iter().filter_map(|argument| argument.default.as_deref());
+                (routine.kind(), &routine.schema, &routine.name, defaults.collect())
+            }
+            _ => return None,
+        };
+        (!schema.starts_with(TEMPORARY)).then_some((kind, name, texts))
+    }
+
     fn oid(&self) -> i64 {
         i64::from(match self {
             Object::Schema(schema) => schema.oid,

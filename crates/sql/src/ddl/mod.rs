@@ -15,6 +15,7 @@
 //! comments       COMMENT ON
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! routine        functions and procedures            trigger       triggers
+//! temporary_routines  which objects may call functions of pg_temp
 //! ```
 //!
 //! # Invariants
@@ -42,6 +43,7 @@ mod on_commit;
 mod rename_schema;
 pub(crate) mod routine;
 mod set_schema;
+mod temporary_routines;
 mod trigger;
 mod view;
 
@@ -234,6 +236,7 @@ impl Connection {
     /// Stores definitions in the catalog's tables, and installs the catalog that contains them as the transaction's
     /// own.
     pub(crate) fn publish(&mut self, objects: &[Object], catalog: Catalog) -> Result<()> {
+        temporary_routines::refuse_calls(objects, &catalog)?;
         let shared = self.shared().clone();
         shared.store.put(self.session_mut(), objects)?;
         self.publish_catalog(catalog);

@@ -13,7 +13,7 @@ use crate::bind::NamedType;
 use crate::catalog::rights::{CREATE, Privileges, REFERENCES, Rights, RightsKind, TEMPORARY, USAGE};
 use crate::catalog::role::BOOTSTRAP;
 use crate::catalog::securables::Securable;
-use crate::catalog::store::Object;
+use crate::catalog::store::{self, Object};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::ddl::roles::denied;
 use crate::error::{Result, SqlError, SqlState};
@@ -112,9 +112,10 @@ impl Connection {
         if schema == environment.temporary {
             return if wanted & CREATE != 0 { self.check_database(TEMPORARY) } else { Ok(()) };
         }
-        let found = environment.catalog.schema(schema);
-        let may =
-            found.is_none_or(|it| environment.catalog.may(role, &it.rights, RightsKind::Schema, wanted));
+        let may = match environment.catalog.schema(schema) {
+            Some(found) => environment.catalog.may(role, &found.rights, RightsKind::Schema, wanted),
+            None => !schema.starts_with(store::TEMPORARY),
+        };
         if may { Ok(()) } else { Err(denied(format!("permission denied for schema {schema}"))) }
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
-use crate::catalog::store::Object;
+use crate::catalog::store::{Object, TEMPORARY};
 use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Relation, Routine, Stability, no_schema};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
@@ -439,8 +439,11 @@ pub(crate) fn shown(catalog: &Catalog, routine: &Routine) -> String {
     format!("function {}", routine.signature(|ty| catalog.type_display(ty)))
 }
 
-/// Whether a text of the catalog's calls a function of this name.
+/// Whether a text calls a routine: any of its overloads. A temporary one is called under its schema's name only.
 pub(crate) fn calls(text: &str, routine: &Routine) -> bool {
-    let names = crate::parse::called_names(text);
-    names.contains(&routine.name)
+    let is_temporary = routine.schema.starts_with(TEMPORARY);
+    let is_meant = |schema: &str| schema == "pg_temp" || schema == routine.schema;
+    crate::parse::called_functions(text).iter().any(|(schema, name)| {
+        *name == routine.name && (!is_temporary || schema.as_deref().is_some_and(is_meant))
+    })
 }

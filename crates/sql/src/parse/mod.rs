@@ -143,9 +143,9 @@ pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, synt
     read(true).or_else(|_| read(false)).unwrap_or_default()
 }
 
-/// The names of functions that a text of the catalog's calls, without their schemas.
-pub(crate) fn called_names(text: &str) -> Vec<String> {
-    Parser::new(text).map_or(Vec::new(), |parser| parser.called_names())
+/// The functions that a text of the catalog's calls: the schema, if it is given, and the name.
+pub(crate) fn called_functions(text: &str) -> Vec<(Option<String>, String)> {
+    Parser::new(text).map_or(Vec::new(), |parser| parser.called_functions())
 }
 
 /// An expression with the sequences that it takes values from named by their oids, as `oid` gives them.

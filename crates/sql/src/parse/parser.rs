@@ -210,13 +210,18 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The names that parentheses follow.
-    pub fn called_names(&self) -> Vec<String> {
-        let called = self.tokens.windows(2).filter(|pair| pair[1].kind == TokenKind::Mark("("));
-        let names = called.filter_map(|pair| match &pair[0].kind {
+    /// The names that parentheses follow, with the names of the schemas before them.
+    pub fn called_functions(&self) -> Vec<(Option<String>, String)> {
+        let name_at = |at: usize| match &self.tokens.get(at)?.kind {
             TokenKind::Word(word) => Some(word.to_string()),
             TokenKind::Quoted(name) => Some(name.clone()),
             _ => None,
+        };
+        let is_mark = |at: usize, mark| self.tokens[at].kind == TokenKind::Mark(mark);
+        let calls = (1..self.tokens.len()).filter(|&at| is_mark(at, "("));
+        let names = calls.filter_map(|at| {
+            let is_qualified = at >= 3 && is_mark(at - 2, ".");
+            Some((if is_qualified { name_at(at - 3) } else { None }, name_at(at - 1)?))
         });
         names.collect()
     }

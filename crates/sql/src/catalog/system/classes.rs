@@ -94,10 +94,7 @@ pub(super) fn schemas(system: &SystemCatalog<'_>) -> Vec<(u32, String)> {
     for name in [PG_CATALOG, INFORMATION_SCHEMA] {
         schemas.push((schema_oid(catalog, name), name.to_string()));
     }
-    let temporary = &system.session.temporary;
-    if catalog.schema(temporary).is_none() && catalog.relations_in(temporary).next().is_some() {
-        schemas.push((schema_oid(catalog, temporary), temporary.clone()));
-    }
+    schemas.extend(catalog.temporary_schemas().map(|name| (schema_oid(catalog, name), name.clone())));
     schemas.sort();
     schemas
 }
