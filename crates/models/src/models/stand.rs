@@ -102,7 +102,7 @@ impl Stand {
             Err(_) if attempt.has_lost_a_record() || !self.protocol.validate_reads(&attempt) => {
                 Err(CommitFailure::Conflict)
             }
-            Err(error) => Err(CommitFailure::Refused(error, Stamp::ZERO)),
+            Err(error) => Err(CommitFailure::Refused(Box::new(error), Stamp::ZERO)),
         };
         self.protocol.end(&attempt);
         self.protocol.end_group(&mut attempt.held().borrow_mut());
