@@ -47,6 +47,7 @@ fn invalid(message: String) -> SqlError {
 /// Applies options: to a new sequence, or to one that is there. Where it restarts, if it does.
 fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: bool) -> Result<Option<i64>> {
     let (mut minimum, mut maximum, mut start, mut restart) = (None, None, None, None);
+    let type_before = sequence.ty;
     for option in options {
         match option {
             SequenceOption::As(ty) => {
@@ -75,16 +76,15 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
             SequenceOption::OwnedBy(_) | SequenceOption::Name(_) => {}
         }
     }
-    let (least, most) = match sequence.ty {
-        Type::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        Type::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
+    let (least, most) = bounds_of(sequence.ty);
+    let (least_before, most_before) = bounds_of(type_before);
     let ascending = sequence.increment > 0;
-    if new || minimum.is_some() {
+    // A bound of the type before was no choice of the user's: it becomes the new type's.
+    let retyped = sequence.ty != type_before;
+    if new || minimum.is_some() || (retyped && sequence.minimum == least_before) {
         sequence.minimum = minimum.flatten().unwrap_or(if ascending { 1 } else { least });
     }
-    if new || maximum.is_some() {
+    if new || maximum.is_some() || (retyped && sequence.maximum == most_before) {
         sequence.maximum = maximum.flatten().unwrap_or(if ascending { most } else { -1 });
     }
     if sequence.minimum < least || sequence.maximum > most {
@@ -104,6 +104,15 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
     }
     check_start(sequence)?;
     Ok(restart.map(|value| value.unwrap_or(sequence.start)))
+}
+
+/// The least and the greatest value of an integer type.
+fn bounds_of(ty: Type) -> (i64, i64) {
+    match ty {
+        Type::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        Type::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    }
 }
 
 fn check_start(sequence: &Sequence) -> Result<()> {
