@@ -27,14 +27,20 @@ type Constraint = (u32, String);
 /// The values to look at; none: all rows.
 type Noted = Option<HashSet<(Vec<Value>, KeySide)>>;
 
+/// Whether constraints are deferred, as SET CONSTRAINTS said. A rollback to a savepoint restores it.
+#[derive(Clone, Default)]
+pub(crate) struct Modes {
+    /// What it said of ALL, and of single constraints after that.
+    all: Option<bool>,
+    single: HashMap<Constraint, bool>,
+}
+
 /// The constraints that a transaction still has to check.
 #[derive(Default)]
 pub(crate) struct Deferred {
     /// Whether a transaction block is open, whose end can check them.
     in_block: bool,
-    /// What SET CONSTRAINTS ALL said, and what it said of single constraints after that.
-    all: Option<bool>,
-    single: HashMap<Constraint, bool>,
+    pub modes: Modes,
     noted: HashMap<Constraint, Noted>,
 }
 
@@ -45,7 +51,7 @@ impl Deferred {
 
     /// Forgets everything: the transaction has ended.
     pub fn clear(&mut self) {
-        if self.all.is_some() || !self.single.is_empty() || !self.noted.is_empty() {
+        if self.modes.all.is_some() || !self.modes.single.is_empty() || !self.noted.is_empty() {
             *self = Deferred::default();
         }
     }
@@ -56,7 +62,7 @@ impl Deferred {
             return false;
         }
         let constraint = (key.table, key.name.to_string());
-        let said = self.single.get(&constraint).copied().or(self.all);
+        let said = self.modes.single.get(&constraint).copied().or(self.modes.all);
         if !said.unwrap_or(key.deferred) {
             return false;
         }
@@ -196,12 +202,12 @@ impl Connection {
         for name in names {
             named.extend(self.deferrable(name)?);
         }
-        let state = &mut self.environment.deferred;
+        let modes = &mut self.environment.deferred.modes;
         if names.is_empty() {
-            state.single.clear();
-            state.all = Some(deferred);
+            modes.single.clear();
+            modes.all = Some(deferred);
         }
-        state.single.extend(named.iter().map(|constraint| (constraint.clone(), deferred)));
+        modes.single.extend(named.iter().map(|constraint| (constraint.clone(), deferred)));
         match (deferred, names.is_empty()) {
             (true, _) => {}
             (false, true) => self.check_deferred()?,

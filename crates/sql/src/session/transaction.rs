@@ -17,6 +17,7 @@ use crate::catalog::Catalog;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, Statement, TransactionModes};
 use crate::session::connection::Connection;
+use crate::session::deferred::Modes;
 use crate::session::result::{Severity, TransactionStatus};
 use crate::session::sequences::Standing;
 use crate::session::{SessionEnvironment, Shared};
@@ -60,6 +61,8 @@ struct Savepoint {
     changes: Changes,
     /// Where the sequences stood that the transaction had restarted.
     restarted: HashMap<u32, Standing>,
+    /// Which constraints were deferred.
+    deferral: Modes,
 }
 
 /// A point in the open transaction to which a block with handlers goes back.
@@ -477,7 +480,8 @@ impl Connection {
         let engine = self.transaction.session.savepoint()?;
         let changes = self.transaction.changes.clone();
         let restarted = self.environment.restarted.clone();
-        self.transaction.savepoints.push(Savepoint { name: name.to_string(), engine, changes, restarted });
+        let (name, deferral) = (name.to_string(), self.environment.deferred.modes.clone());
+        self.transaction.savepoints.push(Savepoint { name, engine, changes, restarted, deferral });
         self.environment.pending.savepoint();
         Ok("SAVEPOINT")
     }
@@ -489,6 +493,7 @@ impl Connection {
         self.transaction.session.rollback_to(&savepoint.engine)?;
         self.transaction.changes = savepoint.changes.clone();
         self.environment.restarted = savepoint.restarted.clone();
+        self.environment.deferred.modes = savepoint.deferral.clone();
         self.environment.catalog = self.current_catalog();
         self.transaction.savepoints.truncate(place + 1);
         self.environment.pending.rollback_to(place);
