@@ -143,9 +143,8 @@ impl Connection {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
         let mut catalog = self.catalog_to_change();
-        let base = format!("{}_{name}_seq", table.name);
         let sequence_name = self.identity_sequence_name(&table.schema, options, || {
-            free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
+            free_name(&table.name, name, "seq", |name| catalog.relation(&table.schema, name).is_some())
         })?;
         let oid = catalog.new_oid();
         let mut sequence =

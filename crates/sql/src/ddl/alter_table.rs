@@ -10,7 +10,7 @@ use crate::bind::Checks;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, Persistence, Relation, Table};
-use crate::ddl::create_table::{TableDraft, deferral, free_name};
+use crate::ddl::create_table::{TableDraft, deferral};
 use crate::ddl::drop::names_relation;
 use crate::ddl::keys::{UniqueRules, refuse_second_key};
 use crate::ddl::materialized::check_materialized;
@@ -490,9 +490,7 @@ impl Connection {
         let catalog = self.catalog_to_change();
         let draft = TableDraft::of(table);
         let mut keys = self.resolve_references(&draft, &[declared], &catalog)?;
-        let Some(mut key) = keys.pop() else { return Ok(()) };
-        let taken = |name: &str| table.foreign_keys.iter().any(|key| key.name == name);
-        key.name = free_name(&key.name, taken);
+        let Some(key) = keys.pop() else { return Ok(()) };
         if validate {
             self.validate_foreign_key(table, &key)?;
         }

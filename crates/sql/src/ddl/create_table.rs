@@ -28,6 +28,8 @@ use crate::types::{Modifier, Type};
 
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 1_000;
+/// How long a name may be.
+const NAME_BYTES_MAX: usize = 63;
 
 /// A table that is being defined.
 pub(crate) struct TableDraft {
@@ -151,11 +153,11 @@ impl TableDraft {
             None => {
                 let columns: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
                 // A condition on one column has its name, wherever it stands.
-                let base = match named_columns(&condition.text, &columns)[..] {
-                    [column] => format!("{}_{}_check", self.name, columns[column]),
-                    _ => format!("{}_check", self.name),
+                let column = match named_columns(&condition.text, &columns)[..] {
+                    [column] => columns[column],
+                    _ => "",
                 };
-                free_name(&base, |name| self.has_name(name))
+                free_name(&self.name, column, "check", |name| self.has_name(name))
             }
         };
         self.checks.push(Check { name, condition: condition.text.clone(), comment: None });
@@ -166,8 +168,8 @@ impl TableDraft {
     pub fn settle_names(&mut self, catalog: &mut Catalog) {
         let schema = self.schema.clone();
         if !self.key.is_empty() && self.key_name.is_none() {
-            let base = format!("{}_pkey", self.name);
-            self.key_name = Some(free_name(&base, |name| catalog.relation(&schema, name).is_some()));
+            let taken = |name: &str| catalog.relation(&schema, name).is_some();
+            self.key_name = Some(free_name(&self.name, "", "pkey", taken));
         }
         for position in 0..self.indexes.len() {
             if self.indexes[position].oid == 0 {
@@ -184,13 +186,13 @@ impl TableDraft {
                     }
                 });
                 let columns = columns.collect::<Vec<_>>().join("_");
-                let suffix = if index.constraint { "key" } else { "idx" };
-                let base = match index.primary {
-                    true => format!("{}_pkey", self.name),
-                    false => format!("{}_{columns}_{suffix}", self.name),
+                let (columns, label) = match (index.primary, index.constraint) {
+                    (true, _) => ("", "pkey"),
+                    (false, true) => (columns.as_str(), "key"),
+                    (false, false) => (columns.as_str(), "idx"),
                 };
                 let taken = |name: &str| catalog.relation(&schema, name).is_some() || self.has_name(name);
-                self.indexes[position].name = free_name(&base, taken);
+                self.indexes[position].name = free_name(&self.name, columns, label, taken);
             }
         }
     }
@@ -292,20 +294,33 @@ pub(crate) fn check_key_column(column: &Column, what: &str) -> Result<()> {
     Err(SqlError::unsupported(message).with_hint(hint))
 }
 
-/// The first of `base`, `base1`, `base2`, … that is not taken, within 63 bytes.
-pub(crate) fn free_name(base: &str, taken: impl Fn(&str) -> bool) -> String {
-    let cut = |suffix: &str| -> String {
-        let mut end = base.len().min(63 - suffix.len());
-        while !base.is_char_boundary(end) {
-            end -= 1;
-        }
-        format!("{}{suffix}", &base[..end])
+/// The first free name of `first_second_label`, `first_second_label1`, …; without a `second`, of `first_label`, ….
+///
+/// The label stays whole within 63 bytes, and the longer of the other two parts is cut, as in PostgreSQL: sequences, keys
+/// and indexes of a table with a long name have different names.
+pub(crate) fn free_name(first: &str, second: &str, label: &str, taken: impl Fn(&str) -> bool) -> String {
+    let name = |number: &str| {
+        let separators = if second.is_empty() { 1 } else { 2 };
+        let bytes_max = NAME_BYTES_MAX.saturating_sub(label.len() + number.len() + separators);
+        let (first, second) = cut_longer(first, second, bytes_max);
+        let second = if second.is_empty() { String::new() } else { format!("_{second}") };
+        format!("{first}{second}_{label}{number}")
     };
-    let plain = cut("");
+    let plain = name("");
     if !taken(&plain) {
         return plain;
     }
-    (1..).map(|number: u32| cut(&number.to_string())).find(|name| !taken(name)).unwrap_or(plain)
+    (1..).map(|number: u32| name(&number.to_string())).find(|name| !taken(name)).unwrap_or(plain)
+}
+
+/// Both texts, of which the longer one is cut until they have at most `bytes_max` bytes together.
+fn cut_longer<'t>(first: &'t str, second: &'t str, bytes_max: usize) -> (&'t str, &'t str) {
+    let (mut first_end, mut second_end) = (first.len(), second.len());
+    while first_end + second_end > bytes_max {
+        let longer = if first_end > second_end { &mut first_end } else { &mut second_end };
+        *longer -= 1;
+    }
+    (&first[..first.floor_char_boundary(first_end)], &second[..second.floor_char_boundary(second_end)])
 }
 
 impl Connection {
@@ -536,12 +551,13 @@ impl Connection {
         options: &[SequenceOption],
         catalog: &mut Catalog,
     ) -> Result<Sequence> {
-        let base = format!("{}_{}_seq", draft.name, draft.columns[position].name);
+        let column = &draft.columns[position].name;
         let taken = |name: &str| {
             catalog.relation(&draft.schema, name).is_some()
                 || draft.sequences.iter().any(|sequence| sequence.name == name)
         };
-        let name = self.identity_sequence_name(&draft.schema, options, || free_name(&base, taken))?;
+        let new_name = || free_name(&draft.name, column, "seq", taken);
+        let name = self.identity_sequence_name(&draft.schema, options, new_name)?;
         let oid = catalog.new_oid();
         let mut sequence = crate::ddl::objects::new_sequence(oid, &draft.schema, &name, Some(ty), options)?;
         sequence.owner = Some((draft.oid, position));

@@ -73,7 +73,7 @@ impl Connection {
                 return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
             }
             Some(name) => name.text.clone(),
-            None => free_name(&format!("{domain}_check"), is_taken),
+            None => free_name(domain, "", "check", is_taken),
         };
         self.with_binder(text, |binder| {
             binder.detached(|binder| {

@@ -72,8 +72,9 @@ impl Connection {
                 None => {
                     let names: Vec<&str> =
                         columns.iter().map(|&column| draft.columns[column].name.as_str()).collect();
-                    let base = format!("{}_{}_fkey", draft.name, names.join("_"));
-                    free_name(&base, |name| keys.iter().any(|key| key.name == name))
+                    let known = catalog.table_by_oid(draft.oid).map_or(&[][..], |table| &table.foreign_keys);
+                    let taken = |name: &str| keys.iter().chain(known).any(|key| key.name == name);
+                    free_name(&draft.name, &names.join("_"), "fkey", taken)
                 }
             };
             keys.push(ForeignKey {

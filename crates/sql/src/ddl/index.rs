@@ -35,8 +35,9 @@ impl Connection {
         let name = match &create.name {
             Some(name) => name.text.clone(),
             None => {
-                let base = format!("{}_{}_idx", table.name, key_names(&keys, &table).join("_"));
-                free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
+                let columns = key_names(&keys, &table).join("_");
+                let taken = |name: &str| catalog.relation(&table.schema, name).is_some();
+                free_name(&table.name, &columns, "idx", taken)
             }
         };
         if !self.is_free(&table.schema.clone(), &name, create.if_not_exists)? {

@@ -61,11 +61,12 @@ impl Connection {
         let mut catalog = self.catalog_to_change();
         let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
         let name = name.unwrap_or_else(|| {
-            let base = match rules.primary {
-                true => format!("{}_pkey", table.name),
-                false => format!("{}_{}_key", table.name, names.join("_")),
+            let (columns, label) = match rules.primary {
+                true => (String::new(), "pkey"),
+                false => (names.join("_"), "key"),
             };
-            free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
+            let taken = |name: &str| catalog.relation(&table.schema, name).is_some();
+            free_name(&table.name, &columns, label, taken)
         });
         self.is_free(&table.schema.clone(), &name, false)?;
         let mut index = Index {
@@ -126,7 +127,7 @@ impl Connection {
             change = change.not_null(column.name.as_str());
         }
         let name = name.unwrap_or_else(|| {
-            free_name(&format!("{}_pkey", table.name), |name| catalog.relation(&table.schema, name).is_some())
+            free_name(&table.name, "", "pkey", |name| catalog.relation(&table.schema, name).is_some())
         });
         self.is_free(&table.schema.clone(), &name, false)?;
         let names: Vec<&str> = key.iter().map(|&column| table.columns[column].name.as_str()).collect();
