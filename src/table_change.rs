@@ -450,8 +450,15 @@ impl Changed {
 
     fn replace_column(&mut self, name: &str, by: &str) -> Result<()> {
         let (position, source) = (self.definition.position(name)?, self.definition.position(by)?);
+        if position == source {
+            return self.wrong(format!("column {name:?} cannot replace itself"));
+        }
         self.definition.columns[position].data_type = self.definition.columns[source].data_type.clone();
         self.sources.swap(position, source);
+        // Its values are others than before, which foreign keys have to be checked for.
+        if let Source::Old(from) = self.sources[position] {
+            self.sources[position] = Source::Converted(from, Some(Arc::new(Ok)));
+        }
         self.drop_column(by)
     }
 

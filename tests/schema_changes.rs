@@ -9,8 +9,8 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
-    Range, Result, Table, TableChange, TableDefinition, Value, ValueRef, args, key, row,
+    Action, DataType, Database, Durability, Error, ForeignKey, Options, Procedure, ProcedureDefinition,
+    ProtocolKind, Range, Result, Table, TableChange, TableDefinition, Value, ValueRef, args, key, row,
 };
 use tables::{everywhere, on_disk};
 
@@ -197,6 +197,44 @@ fn a_column_takes_the_place_of_another_with_its_index_and_not_null() {
             assert!(table.definition().columns().iter().all(|column| column.name != "other"));
             assert_eq!(table.definition().indexes().len(), 1, "the column keeps its index");
         },
+    );
+}
+
+#[test]
+fn foreign_keys_are_checked_where_a_column_takes_the_place_of_theirs() {
+    let db = Database::in_memory().expect("a database");
+    let [parents, children] = ["parent", "child"].map(|name| {
+        let columns =
+            TableDefinition::new(name).column("id", DataType::Int64).column("other", DataType::Int64);
+        let columns = match name {
+            "child" => {
+                columns.column("up", DataType::Int64).foreign_key(ForeignKey::new("up_key", ["up"], "parent"))
+            }
+            _ => columns,
+        };
+        db.create_table(columns.primary_key(["id"])).expect("a table")
+    });
+    db.run(|tx| tx.insert(&parents, row![1, 2]).and_then(|()| tx.insert(&children, row![1, 3, 1])))
+        .expect("rows");
+    let refused = db.change_table("parent", TableChange::new().replace_column("id", "other"));
+    assert!(
+        matches!(refused, Err(Error::NoReferencedRow { .. } | Error::StillReferenced { .. })),
+        "{refused:?}"
+    );
+    let refused = db.change_table("child", TableChange::new().replace_column("up", "other"));
+    assert!(
+        matches!(refused, Err(Error::NoReferencedRow { .. } | Error::StillReferenced { .. })),
+        "{refused:?}"
+    );
+    let refused = db.change_table("child", TableChange::new().replace_column("up", "up"));
+    assert!(matches!(refused, Err(Error::InvalidDefinition { .. })), "{refused:?}");
+    let mut session = db.session().expect("a session");
+    session.begin().expect("begun");
+    let changed = session.change_table("parent", TableChange::new().replace_column("id", "other"));
+    let refused = changed.and_then(|_| session.commit());
+    assert!(
+        matches!(refused, Err(Error::NoReferencedRow { .. } | Error::StillReferenced { .. })),
+        "{refused:?}"
     );
 }
 

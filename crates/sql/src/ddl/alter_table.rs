@@ -10,6 +10,7 @@ use crate::bind::Checks;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, Persistence, Relation, Table};
+use crate::ddl::column_type::check_changed_at_once;
 use crate::ddl::create_table::{TableDraft, deferral};
 use crate::ddl::drop::names_relation;
 use crate::ddl::keys::{UniqueRules, refuse_second_key};
@@ -55,6 +56,7 @@ impl Connection {
         if table.stored_query.is_some() {
             check_materialized(&table.name, &alter.actions)?;
         }
+        check_changed_at_once(&alter.actions)?;
         for action in &alter.actions {
             self.alter_action(table.oid, action, text)?;
         }

@@ -12,16 +12,17 @@ use crate::bind::Clause;
 use crate::bind::tree::BoundExpr;
 use crate::bind::tree::walk::walk;
 use crate::catalog::environment::CatalogEnvironment;
-use crate::catalog::{Column, ColumnOrigin, Table};
+use crate::catalog::{Column, ColumnOrigin, Table, UserType};
 use crate::ddl::alter_table::without_column;
 use crate::ddl::create_table::{TableDraft, check_key_column, hidden_name};
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{Expr, ExprKind, ObjectName, TextExpr, TypeName};
+use crate::parse::quote_identifier;
+use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, TextExpr, TypeName};
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
-use crate::types::Type;
 use crate::types::cast::{Cast, CastContext, is_relabel};
+use crate::types::{Modifier, Type, format_type};
 
 impl Connection {
     pub(super) fn set_type(
@@ -55,9 +56,12 @@ impl Connection {
         let same = engine_type(new.ty, new.modifier) == engine_type(old.ty, old.modifier)
             && is_relabel(old.ty, new.ty)
             && new.modifier.is_none();
-        let cast = match using.filter(|using| !casts_only(&using.expr, name)) {
+        let cast = match using {
+            None => Some(find_cast(&old, &new, false)?).filter(|_| new.domain.is_none()),
+            Some(using) if self.is_cast_of(&using.expr, name, &new, text)? => {
+                Some(find_cast(&old, &new, true)?)
+            }
             Some(_) => None,
-            None => Some(find_cast(&old, &new, using.is_some())?).filter(|_| new.domain.is_none()),
         };
         if !is_relabel(old.ty, new.ty) {
             new.origin = self.converted_default(table, &old, &new)?;
@@ -67,7 +71,7 @@ impl Connection {
         self.check_draft(&draft, text).map_err(SqlError::without_position)?;
         match cast {
             None => {
-                let own = || crate::parse::quote_identifier(name);
+                let own = || quote_identifier(name);
                 let value = using.map_or_else(own, |using| using.text.clone());
                 self.compute_column(table, &old, &new, &value)?;
             }
@@ -81,9 +85,28 @@ impl Connection {
         self.validate_rows(table.oid, position, name)
     }
 
+    /// Whether an expression is a cast of the column of this name to what it becomes, without a domain: then no row is needed.
+    fn is_cast_of(&mut self, expr: &Expr, name: &str, new: &Column, text: &str) -> Result<bool> {
+        let ExprKind::Cast { operand, ty } = &expr.kind else { return Ok(false) };
+        let ExprKind::Column(parts) = &operand.kind else { return Ok(false) };
+        if parts.len() != 1 || parts[0].text != name {
+            return Ok(false);
+        }
+        let named = self.with_binder(text, |binder| binder.named_type(ty))?;
+        let has_domain = named.domain.is_some() || new.domain.is_some();
+        Ok(!has_domain && (named.ty, named.modifier) == (new.ty, new.modifier))
+    }
+
     /// The default of a column that gets another type: its expression keeps the type that it had.
     fn converted_default(&mut self, table: &Arc<Table>, old: &Column, new: &Column) -> Result<ColumnOrigin> {
         let ColumnOrigin::Default(text) = &old.origin else { return Ok(old.origin.clone()) };
+        let catalog = self.current_catalog();
+        let enum_name = |oid: u32| match catalog.user_type_by_oid(oid)? {
+            UserType::Enum(ty) => {
+                Some(format!("{}.{}", quote_identifier(&ty.schema), quote_identifier(&ty.name)))
+            }
+            UserType::Domain(_) => None,
+        };
         self.with_binder("", |binder| {
             let target = binder.new_relation();
             let ty = binder.row_expression(table, target, text, Clause::Default)?.ty();
@@ -99,7 +122,7 @@ impl Connection {
             }
             let is_null = text.eq_ignore_ascii_case("null");
             Ok(ColumnOrigin::Default(match is_literal && !is_null {
-                true => format!("{text}::{}", binder.type_text(ty)),
+                true => format!("{text}::{}", format_type(ty, Modifier::NONE, &enum_name)),
                 false => text.clone(),
             }))
         })
@@ -133,10 +156,17 @@ impl Connection {
         self.with_binder("", |binder| {
             let target = binder.new_relation();
             let bound = binder.row_expression(table, target, value, Clause::Transform)?;
-            let mut has_subquery = false;
-            walk(&bound, &mut |part| has_subquery |= matches!(part, BoundExpr::Subquery(_)));
+            let (mut has_subquery, mut has_row) = (false, false);
+            walk(&bound, &mut |part| {
+                has_subquery |= matches!(part, BoundExpr::Subquery(_));
+                has_row |= matches!(part, BoundExpr::Row { names: Some(_), .. });
+            });
             if has_subquery {
                 return Err(SqlError::unsupported("cannot use subquery in transform expression"));
+            }
+            if has_row {
+                // The row has the column that is computed, too.
+                return Err(SqlError::unsupported("cannot use a whole row in transform expression"));
             }
             let ty = bound.ty();
             let is_assigned = ty == Type::Unknown
@@ -230,11 +260,24 @@ fn find_cast(old: &Column, new: &Column, explicit: bool) -> Result<Cast> {
     })
 }
 
-/// Whether an expression is a column of this name, or casts of it.
-fn casts_only(expr: &Expr, name: &str) -> bool {
-    match &expr.kind {
-        ExprKind::Column(parts) => parts.last().is_some_and(|part| part.text == name),
-        ExprKind::Cast { operand, .. } => casts_only(operand, name),
-        _ => false,
+/// Refuses USING over a column whose type the same statement changes before: it would see the new values.
+///
+/// # Errors
+/// 0A000.
+pub(super) fn check_changed_at_once(actions: &[AlterAction]) -> Result<()> {
+    let mut changed: Vec<&str> = Vec::new();
+    for action in actions {
+        let AlterAction::SetType { column, using, .. } = action else { continue };
+        let names = |other: &&&str| {
+            using.as_ref().is_some_and(|using| crate::parse::names_column(&using.text, other))
+        };
+        if let Some(other) = changed.iter().find(names) {
+            let message = format!("USING names column \"{other}\", whose type the same statement changes");
+            return Err(
+                SqlError::unsupported(message).with_hint("Change the types in statements of their own.")
+            );
+        }
+        changed.push(&column.text);
     }
+    Ok(())
 }

@@ -112,7 +112,7 @@ impl Connection {
             }
         }
         for (table, oid) in indexes {
-            self.drop_index(table, oid)?;
+            self.drop_index(table, oid, drop.cascade)?;
         }
         complete(&mut plan, &catalog, drop.cascade)?;
         self.carry_out(plan)?;
@@ -221,7 +221,8 @@ impl Connection {
         self.carry_out(plan)
     }
 
-    pub(crate) fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
+    /// Drops an index, and with CASCADE the foreign keys that need it.
+    pub(crate) fn drop_index(&mut self, table: u32, oid: u32, cascade: bool) -> Result<()> {
         let Some(table) = self.current_catalog().table_by_oid(table).cloned() else { return Ok(()) };
         let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {
             let name = table.key_name.clone().unwrap_or_default();
@@ -230,6 +231,10 @@ impl Connection {
         let index = &table.indexes[position];
         if index.constraint {
             return Err(needed_by_constraint(&index.name, &table.name));
+        }
+        if index.is_unique_always() {
+            let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+            self.release_constraint(&table, (&index.name, &columns), cascade)?;
         }
         let mut hidden = table.hidden_columns(index);
         let mut change = TableChange::new().drop_index(index.name.as_str());

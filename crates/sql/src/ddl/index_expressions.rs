@@ -184,7 +184,7 @@ impl Connection {
     /// Drops the indexes whose expressions or predicates name a column, as PostgreSQL does before it drops the column.
     pub(super) fn without_indexes_on(&mut self, table: &Arc<Table>, column: &str) -> Result<Arc<Table>> {
         for index in table.indexes.iter().filter(|index| indexes_expression_on(table, index, column)) {
-            self.drop_index(table.oid, index.oid)?;
+            self.drop_index(table.oid, index.oid, false)?;
         }
         self.current(table.oid)
     }
