@@ -5,3 +5,4 @@
 pub mod calls;
 pub mod oracle;
 pub mod samples;
+pub mod sqllogictest;
