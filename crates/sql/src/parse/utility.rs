@@ -389,12 +389,8 @@ impl Parser<'_> {
         self.advance();
         match word {
             "checkpoint" => return Ok(Statement::Checkpoint),
-            "reindex" | "cluster" => {
-                self.skip_statement();
-                return Ok(Statement::NoEffect {
-                    tag: if word == "reindex" { "REINDEX" } else { "CLUSTER" },
-                });
-            }
+            "reindex" => return self.reindex(),
+            "cluster" => return self.cluster(),
             _ => {}
         }
         let mut analyze = word != "vacuum";
@@ -432,6 +428,49 @@ impl Parser<'_> {
         } else {
             Statement::Analyze { tables }
         })
+    }
+
+    fn reindex(&mut self) -> Result<Statement> {
+        self.maintenance_options()?;
+        let kind = match () {
+            () if self.accept("index") => Some(ObjectKind::Index),
+            () if self.accept("table") => Some(ObjectKind::Table),
+            () if self.is_one_of(&["schema", "database", "system"]) => {
+                self.advance();
+                None
+            }
+            () => return Err(self.unexpected()),
+        };
+        self.accept("concurrently");
+        let name = self.object_name()?;
+        Ok(Statement::Reorganize { tag: "REINDEX", relation: kind.map(|kind| (kind, name)) })
+    }
+
+    fn cluster(&mut self) -> Result<Statement> {
+        self.maintenance_options()?;
+        self.accept("verbose");
+        let relation = match self.is_end() || self.is_mark(0, ";") {
+            true => None,
+            false => Some((ObjectKind::Table, self.object_name()?)),
+        };
+        if relation.is_some() && self.accept("using") {
+            self.name()?;
+        }
+        Ok(Statement::Reorganize { tag: "CLUSTER", relation })
+    }
+
+    /// `(VERBOSE, …)` of REINDEX and CLUSTER, where they change nothing.
+    fn maintenance_options(&mut self) -> Result<()> {
+        if self.is_mark(0, "(") {
+            self.in_parentheses(|parser| {
+                parser.label()?;
+                if !matches!(parser.peek(0), TokenKind::Mark(_)) {
+                    parser.one_set_value()?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// LISTEN, NOTIFY, UNLISTEN.

@@ -144,6 +144,11 @@ pub(crate) enum Statement {
         tables: Vec<ObjectName>,
     },
     Checkpoint,
+    /// REINDEX and CLUSTER, which have nothing to do: the table or index that they name has to be there.
+    Reorganize {
+        tag: &'static str,
+        relation: Option<(ObjectKind, ObjectName)>,
+    },
     Listen(Name),
     Notify {
         channel: Name,
