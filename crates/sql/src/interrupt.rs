@@ -1,9 +1,11 @@
 //! How a statement is interrupted: by a cancel request, a terminated session, or its timeout. What can run long in one call of a
-//! function polls [`check`] or [`step`] without an argument, wherever it is (PostgreSQL's `CHECK_FOR_INTERRUPTS`).
+//! function polls [`check`] or [`step`] without an argument, wherever it is (PostgreSQL's `CHECK_FOR_INTERRUPTS`). In the same way
+//! the parser counts, wherever it is, what a statement's texts take ([`count_text`]).
 //!
 //! # Invariants
 //! - A thread polls for the statement that it is running: [`enter`] says which, until the guard that it returns is dropped. Outside
 //!   of a statement every poll succeeds.
+//! - What is counted for texts is given back when the thread has left the statement.
 //!
 //! # Concurrency
 //! Any thread may cancel; those that run the statement poll. Relaxed throughout: the flag and the deadline carry no data, and a
@@ -15,6 +17,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::run::memory::{Memory, SessionMemory};
 
 /// Of how many calls of [`step`] one polls.
 const STEPS_PER_CHECK: u32 = 1024;
@@ -29,6 +32,8 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };
     static STEPS: Cell<u32> = const { Cell::new(0) };
+    /// What the texts of the statement take.
+    static TEXTS: RefCell<Option<Memory>> = const { RefCell::new(None) };
 }
 
 /// Whether, and when, the statement of a session is to end.
@@ -37,11 +42,18 @@ pub(crate) struct Interrupt {
     is_canceled: AtomicBool,
     /// Microseconds since [`ORIGIN`].
     deadline: AtomicU64,
+    /// The memory of the session, if it is a session's.
+    memory: Option<Arc<SessionMemory>>,
 }
 
 impl Interrupt {
     pub(crate) fn new() -> Arc<Interrupt> {
-        Arc::new(Interrupt { is_canceled: AtomicBool::new(false), deadline: AtomicU64::new(NEVER) })
+        Interrupt::of_session(None)
+    }
+
+    /// Of the statements of a session, whose texts count among its memory.
+    pub(crate) fn of_session(memory: Option<Arc<SessionMemory>>) -> Arc<Interrupt> {
+        Arc::new(Interrupt { is_canceled: AtomicBool::new(false), deadline: AtomicU64::new(NEVER), memory })
     }
 
     /// A statement begins, which may take this long.
@@ -79,7 +91,11 @@ pub(crate) struct Entered(Option<Arc<Interrupt>>);
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        CURRENT.set(self.0.take());
+        let outer = self.0.take();
+        if outer.is_none() {
+            TEXTS.take();
+        }
+        CURRENT.set(outer);
     }
 }
 
@@ -108,6 +124,27 @@ pub(crate) fn step() -> Result<()> {
     let steps = STEPS.get().wrapping_add(1);
     STEPS.set(steps);
     if steps.is_multiple_of(STEPS_PER_CHECK) { check() } else { Ok(()) }
+}
+
+/// Counts that a text takes this much memory until the statement that this thread runs has ended. A statement that parses several
+/// texts one after another, as a loop with EXECUTE does, counts the largest one.
+///
+/// # Errors
+/// 53200: all statements would take more than they may.
+pub(crate) fn count_text(bytes: usize) -> Result<()> {
+    TEXTS.with_borrow_mut(|texts| {
+        if texts.is_none() {
+            let session = CURRENT.with_borrow(|current| current.as_ref().and_then(|it| it.memory.clone()));
+            let Some(session) = session else { return Ok(()) };
+            *texts = Some(Memory::of_session(usize::MAX, session));
+        }
+        let Some(memory) = texts else { return Ok(()) };
+        memory.charge(bytes.saturating_sub(memory.used())).map_err(|_| {
+            let message = "the statement's text needs more memory than the statements may take together";
+            SqlError::new(SqlState::OUT_OF_MEMORY, message)
+                .with_hint("send it in several statements, or raise the server's total_work_mem_bytes")
+        })
+    })
 }
 
 /// A text in pieces, with a poll before each.

@@ -149,3 +149,34 @@ fn large_values_are_given_back_by_the_next_statement() {
         assert_free(&sql, "large values");
     }
 }
+
+/// Texts of about two million tokens, in lists, operators, statements, and what a function's body makes.
+#[test]
+fn a_text_of_very_many_tokens_counts_among_all_statements_memory() {
+    let (sql, mut connection) = with_rows();
+    sql.set_work_memory_limit(64 << 20);
+    let texts = [
+        format!("values {}(1)", "(1),".repeat(400_000)),
+        format!("select {}1", "- ".repeat(1_000_000)),
+        ";".repeat(300_000),
+        "select;".repeat(100_000),
+        "do $$ begin execute 'select 1 where 1 in (' || repeat('1,', 1000000) || '1)'; end $$".to_string(),
+        format!("do $$ begin {} end $$", "perform 1;".repeat(200_000)),
+    ];
+    for text in &texts {
+        let error = connection.query(text).expect_err("it does not fit");
+        assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{}: {error}", &text[..40]);
+        connection.query("select 1").expect("it is small");
+        assert_free(&sql, &text[..40]);
+        let error = connection.prepare("", text, &[]).err().map(|error| error.state());
+        assert!(error.is_none_or(|state| state == SqlState::OUT_OF_MEMORY || text.starts_with([';', 's'])));
+        assert_free(&sql, &text[..40]);
+    }
+    let text = format!("select count(*) from (values {}(1)) v", "(1),".repeat(20_000));
+    connection.query(&text).expect("it fits");
+    // A loop counts the largest of its texts, not all.
+    let looped = "do $$ begin for i in 1 .. 50 loop execute 'select 1 where 1 in (' || repeat('1,', 20000) || '1)'; end loop; end $$";
+    connection.query(looped).expect("each of them fits");
+    connection.query("select 1").expect("it is small");
+    assert_free(&sql, looped);
+}

@@ -44,29 +44,51 @@ pub(crate) enum TokenKind<'t> {
     End,
 }
 
-/// The tokens of a text.
+/// What a token and what the parser and the binder make of it take of memory, about; measured for lists of all kinds.
+const TOKEN_BYTES: usize = 160;
+/// What a statement takes beside its tokens.
+const STATEMENT_BYTES: usize = 768;
+/// After how many tokens their memory is counted; those of shorter texts are not.
+const COUNTED_TOKENS: usize = 4_096;
+
+/// The tokens of a text. Those of a long one count among the memory of the statement that the thread runs.
 ///
 /// # Errors
-/// 42601 for unterminated strings, comments and names, and for bytes that begin no token; 22025 for a wrong escape.
+/// 42601 for unterminated strings, comments and names, and for bytes that begin no token; 22025 for a wrong escape;
+/// 53200 for a text that takes more memory than there is for statements.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
-    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
-    let mut tokens = Vec::with_capacity(text.len() / 4 + 2);
-    loop {
-        lexer.skip_blanks()?;
-        let start = lexer.at;
-        let kind = lexer.token()?;
-        let end = kind == TokenKind::End;
-        tokens.push(Token { kind, start: start as u32, end: lexer.at as u32 });
-        if end {
-            return Ok(tokens);
+    let mut tokens = Vec::with_capacity((text.len() / 4 + 2).min(COUNTED_TOKENS));
+    let mut statements = 0;
+    for token in Lexer::new(text) {
+        let token = token?;
+        statements += usize::from(token.kind == TokenKind::Mark(";"));
+        tokens.push(token);
+        if tokens.len().is_multiple_of(COUNTED_TOKENS) {
+            crate::interrupt::count_text(tokens.len() * TOKEN_BYTES + statements * STATEMENT_BYTES)?;
         }
     }
+    Ok(tokens)
 }
 
-struct Lexer<'t> {
+/// The tokens of a text, one after another; the last one is its end or an error.
+pub(super) struct Lexer<'t> {
     text: &'t str,
     bytes: &'t [u8],
     at: usize,
+    has_ended: bool,
+}
+
+impl<'t> Iterator for Lexer<'t> {
+    type Item = Result<Token<'t>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let token = self.next_token();
+        self.has_ended = token.as_ref().map_or(true, |token| token.kind == TokenKind::End);
+        Some(token)
+    }
 }
 
 const OPERATOR_BYTES: &[u8] = b"+-*/<>=~!@#%^&|`?";
@@ -81,6 +103,18 @@ fn continues_word(byte: u8) -> bool {
 }
 
 impl<'t> Lexer<'t> {
+    /// At the beginning of a text.
+    pub fn new(text: &'t str) -> Lexer<'t> {
+        Lexer { text, bytes: text.as_bytes(), at: 0, has_ended: false }
+    }
+
+    fn next_token(&mut self) -> Result<Token<'t>> {
+        self.skip_blanks()?;
+        let start = self.at;
+        let kind = self.token()?;
+        Ok(Token { kind, start: start as u32, end: self.at as u32 })
+    }
+
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }

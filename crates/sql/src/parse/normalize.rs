@@ -1,6 +1,6 @@
 //! Statements without their constants, as statistics and logs show them: no value that a client has sent is kept.
 
-use super::lexer::{TokenKind, tokens};
+use super::lexer::{Lexer, TokenKind};
 
 /// How much of a normalized statement is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 4_096;
@@ -8,15 +8,17 @@ const TEXT_BYTES_MAX: usize = 4_096;
 /// The statement with `$n` in place of each constant, numbered from behind its own parameters on, and on one line. A
 /// text that is no SQL, which may hold anything, becomes empty.
 pub(crate) fn normalize(text: &str) -> String {
-    let Ok(tokens) = tokens(text) else { return String::new() };
-    let parameter = |kind: &TokenKind<'_>| match kind {
-        TokenKind::Parameter(number) => Some(*number),
-        _ => None,
-    };
-    let mut next = tokens.iter().filter_map(|token| parameter(&token.kind)).max().unwrap_or(0);
+    let mut next = 0;
+    for token in Lexer::new(text) {
+        match token.map(|token| token.kind) {
+            Ok(TokenKind::Parameter(number)) => next = number.max(next),
+            Ok(_) => {}
+            Err(_) => return String::new(),
+        }
+    }
     let mut normalized = String::with_capacity(text.len().min(TEXT_BYTES_MAX));
     let mut end = 0;
-    for token in &tokens {
+    for token in Lexer::new(text).flatten() {
         let (start, before) = (token.start as usize, end);
         end = token.end as usize;
         // Blanks and comments between tokens.

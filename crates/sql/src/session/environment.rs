@@ -132,12 +132,12 @@ impl SessionEnvironment {
         number: i32,
         session: (u64, heddledb::Canceler),
     ) -> Result<SessionEnvironment> {
-        let interrupt = Interrupt::new();
+        let memory = Arc::new(SessionMemory(shared.memory.clone()));
+        let interrupt = Interrupt::of_session(Some(memory.clone()));
         let catalog = shared.catalog();
         let role = catalog.role(&options.user).cloned();
         let settings = settings_of(role.as_deref(), &options.user)?;
         let start = now();
-        let memory = Arc::new(SessionMemory(shared.memory.clone()));
         let canceller = Canceller::new(interrupt.clone(), session);
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         Ok(SessionEnvironment {
