@@ -327,7 +327,8 @@ fn defaults(shared: &Shared) -> Vec<(String, String)> {
     let timeouts = timeouts.into_iter().filter(|(_, milliseconds)| *milliseconds > 0);
     let timeouts = timeouts.map(|(name, milliseconds)| (name.to_owned(), milliseconds.to_string()));
     let work_mem = ("work_mem".to_owned(), format!("{}B", settings.work_mem_bytes));
-    timeouts.chain([work_mem]).collect()
+    let connections = ("max_connections".to_owned(), settings.max_connections.to_string());
+    timeouts.chain([work_mem, connections]).collect()
 }
 
 /// The settings of a startup message; those in `options` are written as on PostgreSQL's command line.

@@ -1,19 +1,26 @@
 //! Type names: SQL's spellings, modifiers, arrays, intervals.
 
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::parse::lexer::TokenKind;
 use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{At, Name, ObjectName, TypeName};
+use crate::types::Modifier;
+use crate::types::datetime::parse_interval::parse_interval;
 
 /// PostgreSQL's bits for the fields of an interval's modifier.
 const FIELDS: &[(&str, i32)] = &[
     ("year", 1 << 2),
     ("month", 1 << 1),
     ("day", 1 << 3),
-    ("hour", 1 << 10),
-    ("minute", 1 << 11),
+    ("hour", HOUR),
+    ("minute", MINUTE),
     ("second", 1 << 12),
 ];
+const HOUR: i32 = 1 << 10;
+const MINUTE: i32 = 1 << 11;
+const ALL_FIELDS: i32 = 0x7fff;
+/// Every digit of a second.
+const ALL_DIGITS: i32 = 0xffff;
 
 fn named(name: &str, at: At) -> TypeName {
     let part = Name { text: name.to_string(), at };
@@ -181,5 +188,29 @@ impl Parser<'_> {
             ty.modifiers = self.modifiers()?;
         }
         Ok(())
+    }
+
+    /// The interval of SET TIME ZONE INTERVAL, as hours east.
+    pub fn zone_interval(&mut self) -> Result<String> {
+        let mut ty = TypeName { modifiers: self.modifiers()?, ..named("interval", self.position()) };
+        let at = self.position();
+        let text = self.string()?;
+        if ty.modifiers.is_empty() {
+            self.interval_fields(&mut ty)?;
+        }
+        let fields = ty.interval_fields.unwrap_or(ALL_FIELDS);
+        if ![ALL_FIELDS, HOUR, HOUR | MINUTE].contains(&fields) {
+            let message = "time zone interval must be HOUR or HOUR TO MINUTE";
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
+        }
+        let interval = parse_interval(&text, Modifier((fields << 16) | ALL_DIGITS))?;
+        let message = || format!("invalid value for parameter \"TimeZone\": \"INTERVAL '{text}'\"");
+        for (count, unit) in [(interval.months, "months"), (interval.days, "days")] {
+            if count != 0 {
+                let detail = format!("Cannot specify {unit} in time zone interval.");
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message()).with_detail(detail));
+            }
+        }
+        Ok((interval.micros as f64 / 3.6e9).to_string())
     }
 }

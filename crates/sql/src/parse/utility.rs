@@ -72,7 +72,10 @@ impl Parser<'_> {
             return Ok(Statement::SetTransaction { modes: self.transaction_modes()?, session: false });
         }
         if self.accept_words(&["time", "zone"]) {
-            let value = self.set_value()?;
+            let value = match self.accept("interval") {
+                true => SetValue::Values(vec![self.zone_interval()?]),
+                false => self.set_value()?,
+            };
             return Ok(Statement::Set { scope, name: "timezone".to_string(), value });
         }
         if self.is_one_of(&["names", "role"]) || self.is_words(&["session", "authorization"]) {
@@ -109,18 +112,6 @@ impl Parser<'_> {
     }
 
     fn one_set_value(&mut self) -> Result<String> {
-        if self.accept("interval") {
-            let at = self.position();
-            let hours = self.string()?;
-            self.accept_words(&["hour", "to", "minute"]);
-            let hours = crate::types::datetime::zone::offset_from_text(hours.trim())
-                .map(|seconds| f64::from(seconds) / 3600.0);
-            let message = "invalid interval for a time zone";
-            return match hours {
-                Some(hours) => Ok(hours.to_string()),
-                None => Err(self.error(at, SqlState::INVALID_PARAMETER_VALUE, message)),
-            };
-        }
         let sign = if self.accept_operator("-") {
             "-"
         } else {

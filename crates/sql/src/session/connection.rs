@@ -271,17 +271,18 @@ impl Connection {
         self.environment.settings.set_default(name, value)
     }
 
-    /// Sets a parameter as [`set_parameter`](Self::set_parameter) does, unless the role has a value of its own (ALTER ROLE … SET).
+    /// Sets a parameter as [`set_parameter`](Self::set_parameter) does, unless the role has a value of its own (ALTER ROLE … SET);
+    /// also one that clients cannot set.
     ///
     /// # Errors
-    /// As there.
+    /// 42704 for an unknown one, 22023 for a wrong value.
     pub fn set_server_default(&mut self, name: &str, value: &str) -> Result<()> {
         let environment = &mut self.environment;
         let role = environment.catalog.role(&environment.user);
         if role.is_some_and(|role| role.settings.iter().any(|(known, _)| known == name)) {
             return Ok(());
         }
-        environment.settings.set_default(name, value)
+        environment.settings.set_fixed(name, value)
     }
 
     /// The value of a setting.

@@ -80,6 +80,7 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("lc_time", "C.UTF-8", Kind::Text, false),
     ("lock_timeout", "0", Kind::Duration, false),
     ("maintenance_work_mem", "64MB", Kind::Size, false),
+    ("max_connections", "100", Kind::Fixed, false),
     ("max_identifier_length", "63", Kind::Fixed, false),
     ("max_index_keys", "32", Kind::Fixed, false),
     ("role", NO_ROLE, Kind::Fixed, false),
@@ -282,6 +283,11 @@ impl Settings {
     pub fn all(&self) -> Vec<(String, String)> {
         let spelled = |name: &str| known(name).map_or(name.to_string(), |(name, ..)| name.to_string());
         self.values.iter().map(|(name, value)| (spelled(name), value.clone())).collect()
+    }
+
+    /// The modes of the transaction in progress.
+    pub fn transaction_modes(&self) -> [(&'static str, String); 3] {
+        TRANSACTION_MODES.map(|(name, _)| (name, self.get(name).unwrap_or_default().to_string()))
     }
 
     /// What RESET restores.

@@ -433,33 +433,49 @@ impl Connection {
 
     pub(super) fn commit(&mut self, chain: bool) -> Result<&'static str> {
         match self.transaction.block {
+            _ if chain && !self.transaction.is_explicit() => {
+                self.check_in_block("COMMIT AND CHAIN").map(|()| "")
+            }
             Block::None => {
                 self.warn_no_transaction();
                 Ok("COMMIT")
             }
             _ if self.transaction.failed => self.rollback(chain),
             _ => {
+                let modes = self.environment.settings.transaction_modes();
                 self.commit_block()?;
-                self.chain(chain)?;
+                self.chain(chain, modes)?;
                 Ok("COMMIT")
             }
         }
     }
 
     pub(super) fn rollback(&mut self, chain: bool) -> Result<&'static str> {
+        if chain {
+            self.check_in_block("ROLLBACK AND CHAIN")?;
+        }
         if self.transaction.is_idle() {
             self.warn_no_transaction();
             return Ok("ROLLBACK");
         }
+        let modes = self.environment.settings.transaction_modes();
         let rolled_back = self.transaction.rollback(&self.shared);
         self.block_ended(false);
         rolled_back?;
-        self.chain(chain)?;
+        self.chain(chain, modes)?;
         Ok("ROLLBACK")
     }
 
-    fn chain(&mut self, chain: bool) -> Result<()> {
-        if chain { self.transaction.begin(Block::Explicit) } else { Ok(()) }
+    /// AND CHAIN: begins a transaction with the modes of the one that has ended.
+    fn chain(&mut self, chain: bool, modes: [(&'static str, String); 3]) -> Result<()> {
+        if !chain {
+            return Ok(());
+        }
+        self.transaction.begin(Block::Explicit)?;
+        for (name, value) in modes {
+            self.environment.settings.set(name, Some(&value), true, true)?;
+        }
+        Ok(())
     }
 
     fn warn_no_transaction(&mut self) {

@@ -21,6 +21,11 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     })
     .stable(),
     scalar("to_char(timestamptz, text) text", timestamptz_to_char).stable(),
+    scalar("timeofday() text", |c, _| {
+        let now = Value::Timestamptz(c.environment.clock());
+        timestamptz_to_char(c, &[now, Value::text("Dy Mon DD HH24:MI:SS.US YYYY TZ")])
+    })
+    .volatile(),
     scalar("to_char(interval, text) text", |_, v| {
         if v[1].str().is_empty() {
             return Ok(Value::Null);

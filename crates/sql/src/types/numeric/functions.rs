@@ -196,7 +196,11 @@ impl Numeric {
         if number > 32177 {
             return Err(too_large());
         }
-        let product = (2..=number).fold(BigInt::one(), |product, factor| product * factor);
+        let mut product = BigInt::one();
+        for factor in 2..=number {
+            crate::interrupt::step()?;
+            product *= factor;
+        }
         Numeric::from_parts(product, 0)?.polled()
     }
 
