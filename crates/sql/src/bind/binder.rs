@@ -98,6 +98,8 @@ pub(crate) struct Scope {
     pub aggregates: Vec<BoundAggregate>,
     /// Whether the arguments of one of them are being bound.
     pub in_aggregate: bool,
+    /// Whether these are direct arguments of WITHIN GROUP, whose subqueries may name grouped columns only.
+    pub in_direct_arguments: bool,
     /// Window calls that were met.
     pub windows: Vec<BoundWindow>,
     pub in_window: bool,
@@ -136,6 +138,7 @@ impl Scope {
             clause: Clause::Other,
             aggregates: Vec::new(),
             in_aggregate: false,
+            in_direct_arguments: false,
             windows: Vec::new(),
             in_window: false,
             named_windows: HashMap::new(),

@@ -14,7 +14,7 @@ use crate::functions::resolve::{Called, Resolved, choose_function, no_function, 
 use crate::functions::{AggregateKind, Function, FunctionKind, functions_named, spreading};
 use crate::parse::syntax::{At, Call, OrderItem, Over};
 use crate::types::cast::CastContext;
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, Value};
 
 /// A call whose function is chosen and whose arguments are converted.
 pub(crate) struct ResolvedCall {
@@ -62,6 +62,9 @@ impl Binder<'_> {
             return Err(self.unsupported(at, &format!("{name} is supported in FROM only")));
         }
         let (args, names) = self.call_args(call)?;
+        if let ("pg_typeof", [BoundExpr::Constant { ty: Type::Unknown, .. }]) = (name, &args[..]) {
+            return Ok(BoundExpr::constant(Value::Oid(Type::Unknown.oid()), Type::Regtype));
+        }
         match self.resolve(name, args, &names, call.variadic, at)? {
             Err(cast) => Ok(cast),
             Ok(resolved) if matches!(resolved.function.kind, FunctionKind::Set(_)) => {
@@ -321,7 +324,10 @@ impl Binder<'_> {
             return Err(self.error(at, SqlState::SYNTAX_ERROR, "arguments beside * are not allowed"));
         }
         let mut named = self.columns_named_outside();
-        let (args, names) = self.call_args(call)?;
+        self.scope().in_direct_arguments = call.within_group;
+        let args = self.call_args(call);
+        self.scope().in_direct_arguments = false;
+        let (args, names) = args?;
         if call.within_group {
             named = self.columns_named_outside();
         }

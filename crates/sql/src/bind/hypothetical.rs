@@ -84,7 +84,10 @@ impl Binder<'_> {
                 return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
             }
         }
-        let (mut direct, _) = self.call_args(call)?;
+        self.scope().in_direct_arguments = true;
+        let args = self.call_args(call);
+        self.scope().in_direct_arguments = false;
+        let (mut direct, _) = args?;
         let named = self.columns_named_outside();
         let mut keys = self.sort_keys(&call.order_by, true)?;
         if direct.len() != keys.len() {

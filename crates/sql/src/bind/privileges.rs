@@ -39,6 +39,8 @@ pub(crate) struct Required {
     pub written: Vec<(Privileges, Vec<usize>)>,
     /// Whether privileges on single columns do not count: the columns of `relation` are others than this relation's.
     pub as_whole: bool,
+    /// Whether a system column is read, which needs the privilege on the whole relation.
+    pub reads_system_column: bool,
     /// How many times the conditions of a written view name columns: these are read with the owner's rights.
     pub named_by_view: usize,
 }
@@ -78,6 +80,7 @@ impl Binder<'_> {
             selects_if_read: false,
             written: Vec::new(),
             as_whole: false,
+            reads_system_column: false,
             named_by_view: 0,
         });
         self.required.len() - 1
@@ -97,6 +100,13 @@ impl Binder<'_> {
                 Some(columns) => required.written.push((privilege, columns.to_vec())),
                 None => required.privileges |= privilege,
             }
+        }
+    }
+
+    /// Notes that a system column of a relation is read.
+    pub fn requires_system_column(&mut self, of: RelationId) {
+        for required in self.required.iter_mut().filter(|it| it.relation == Some(of)) {
+            required.reads_system_column = true;
         }
     }
 
@@ -185,7 +195,7 @@ fn check(
         denied(relation.kind(), name)
     };
     let named = read.map_or(0, |(_, named)| *named);
-    let is_read = reads_unknown || named > required.named_by_view;
+    let is_read = reads_unknown || required.reads_system_column || named > required.named_by_view;
     let selects = required.privileges & SELECT != 0 || (required.selects_if_read && is_read);
     let whole = required.privileges & !SELECT;
     if !catalog.may(required.role, rights, kind, whole) {
@@ -194,7 +204,7 @@ fn check(
     let columns = ColumnCheck { catalog, relation, required };
     if selects && !catalog.may(required.role, rights, kind, SELECT) {
         let read = read.map_or(&[][..], |(columns, _)| columns);
-        if reads_unknown || !columns.may(SELECT, read) {
+        if reads_unknown || required.reads_system_column || !columns.may(SELECT, read) {
             return Err(error());
         }
     }

@@ -184,7 +184,7 @@ impl Binder<'_> {
                 Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn
             );
             if checked
-                && !scope.in_aggregate
+                && (!scope.in_aggregate || scope.in_direct_arguments)
                 && let BoundExpr::Column { relation, column, .. } = found.column.expr
             {
                 scope.outer_columns.push((relation, column, at));
@@ -263,19 +263,24 @@ impl Binder<'_> {
     }
 
     /// A system column of the table that the innermost statement around writes.
-    fn system_column(&self, parts: &[Name]) -> Option<BoundExpr> {
+    fn system_column(&mut self, parts: &[Name]) -> Option<BoundExpr> {
         let (name, qualifier) = parts.split_last()?;
         let level = match qualifier {
             [] => self.scopes.iter().rposition(|scope| scope.visible && !scope.entries.is_empty())?,
             qualifier => self.entry(qualifier)?.0,
         };
-        let columns = &self.scopes[level].system_columns;
-        columns.iter().find(|(column, _)| *column == name.text).map(|(_, expr)| expr.clone())
+        let scope = &self.scopes[level];
+        let found = scope.system_columns.iter().find(|(column, _)| *column == name.text)?;
+        let (expr, target) = (found.1.clone(), scope.entries.first().and_then(|entry| entry.relation));
+        if let Some(target) = target {
+            self.requires_system_column(target);
+        }
+        Some(expr)
     }
 
     /// `tableoid`: the oid of the table, or of the system relation, that a row is of. (A row of NULLs of an outer join has
     /// it, too.)
-    fn table_oid(&self, parts: &[Name]) -> Option<BoundExpr> {
+    fn table_oid(&mut self, parts: &[Name]) -> Option<BoundExpr> {
         let (name, qualifier) = parts.split_last()?;
         if name.text != "tableoid" {
             return None;
@@ -304,6 +309,8 @@ impl Binder<'_> {
             },
             _ => return None,
         };
+        let read = relation.id;
+        self.requires_system_column(read);
         Some(BoundExpr::Constant { value, ty: Type::Oid })
     }
 
