@@ -4,12 +4,14 @@ use heddledb::TableChange;
 
 use crate::bind::Clause;
 use crate::catalog::store::Object;
+use crate::catalog::system::named_class;
 use crate::catalog::{Index, IndexColumn, Relation, Table};
 use crate::ddl::create_table::{check_key_column, free_name};
 use crate::ddl::index_expressions::{Key, KeySource, key_name, key_names};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{CreateIndex, ExprKind};
 use crate::session::{Connection, Severity};
+use crate::types::Type;
 use std::sync::Arc;
 
 impl Connection {
@@ -129,7 +131,13 @@ impl Connection {
                     }
                 }
             };
-            let class = element.class.as_ref().map(|class| class.last().to_string());
+            let ty = match &source {
+                KeySource::Expression { ty, .. } => *ty,
+                KeySource::Column(column) => table.columns[*column].ty,
+                KeySource::Predicate(_) => Type::Bool,
+            };
+            let class = element.class.as_ref().map(|class| named_class(class.last(), ty)).transpose()?;
+            let class = class.flatten().map(str::to_string);
             let nulls_at_other_end =
                 element.nulls_first.is_some_and(|nulls_first| nulls_first != element.descending);
             keys.push(Key { source, descending: element.descending, nulls_at_other_end, class });

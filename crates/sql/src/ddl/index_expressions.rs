@@ -56,7 +56,7 @@ pub(super) fn key_name(expr: &Expr) -> String {
 }
 
 /// [`key_name`] of a text of the catalog's.
-pub(super) fn text_key_name(text: &str) -> String {
+pub(crate) fn text_key_name(text: &str) -> String {
     crate::parse::parse_expression(text).map_or_else(|_| "expr".to_string(), |expr| key_name(&expr))
 }
 

@@ -48,6 +48,7 @@ mod trigger;
 mod view;
 
 pub(crate) use alter_table::qualified;
+pub(crate) use index_expressions::text_key_name;
 mod ownership;
 mod privileges;
 mod roles;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::definitions::{default_text, index_columns};
+use super::definitions::{default_text, index_column_names, index_columns};
 use super::privileges::{acl_of, acl_value};
 use super::row::{Output, list, row, vector};
 use super::types::{TypeFacts, operator_class, type_facts};
@@ -311,9 +311,10 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
             Attribute { acl, ..of_table(table, at, column) }.write(out);
         }
         for index in indexes_of(table) {
+            let names = index_column_names(&index);
             for (at, &position) in index_columns(&index).iter().enumerate() {
                 let column = &table.columns[position];
-                let plain = plain(index.oid, at, &column.name, column.ty, column.modifier, false);
+                let plain = plain(index.oid, at, &names[at], column.ty, column.modifier, false);
                 Attribute { collation: column.collation, ..plain }.write(out);
             }
         }
@@ -408,7 +409,8 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
     for table in tables(catalog) {
         for index in indexes_of(table) {
             let columns = index_columns(&index);
-            let keys = index.columns.iter().map(|it| table.columns[it.column].ty);
+            let keys = index.columns.iter();
+            let keys = keys.map(|it| operator_class(table.columns[it.column].ty, it.class.as_deref()));
             let collation = |it: &IndexColumn| {
                 let column = &table.columns[it.column];
                 column.collation.unwrap_or(type_facts(column.ty).collation)
@@ -437,7 +439,7 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 indislive = true,
                 indkey = vector(Type::Int2, columns.iter().map(number)),
                 indcollation = vector(Type::Oid, index.columns.iter().map(collation)),
-                indclass = vector(Type::Oid, keys.map(operator_class)),
+                indclass = vector(Type::Oid, keys),
                 indoption = vector(Type::Int2, options),
                 indexprs = (!expressions.is_empty()).then(|| expressions.join(", ")),
                 indpred = index.predicate,

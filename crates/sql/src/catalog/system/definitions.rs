@@ -6,6 +6,7 @@ use super::SystemCatalog;
 use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule, constraints};
 use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
+use crate::ddl::text_key_name;
 use crate::parse::{Reference, is_call, parse_expression, quote_identifier, references};
 use crate::types::{Modifier, Type, format_type};
 
@@ -103,6 +104,19 @@ pub(super) fn index_columns(index: &IndexOf<'_>) -> Vec<usize> {
     index.columns.iter().map(|it| it.column).chain(index.included.iter().copied()).collect()
 }
 
+/// The names of an index's columns: a column's own, or what an expression is called. A repeated name gets a number.
+pub(super) fn index_column_names(index: &IndexOf<'_>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for at in index_columns(index) {
+        let column = &index.table.columns[at];
+        let base = column.indexed().map_or_else(|| column.name.clone(), text_key_name);
+        let numbered = (1..).map(|number: u32| format!("{base}{number}"));
+        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !names.contains(name));
+        names.extend(name);
+    }
+    names
+}
+
 fn names(table: &Table, positions: &[usize]) -> String {
     let name = |&at: &usize| if at < table.columns.len() { table.column_text(at) } else { String::new() };
     positions.iter().map(name).collect::<Vec<_>>().join(", ")
@@ -117,15 +131,16 @@ pub(super) fn index_definition(
     pretty: bool,
 ) -> Option<String> {
     let index = index_by_oid(system.objects(), oid)?;
-    if column > 0 {
-        let position = index_columns(&index).get(column as usize - 1).copied();
-        return Some(position.map_or(String::new(), |at| names(index.table, &[at])));
-    }
     let key = |column: usize| match index.table.columns[column].indexed() {
         Some(text) if is_call(text) => expression_text(system, text),
+        Some(text) if pretty => format!("({})", check_text(system, text)),
         Some(text) => format!("(({}))", check_text(system, text)),
         None => names(index.table, &[column]),
     };
+    if column > 0 {
+        let position = index_columns(&index).get(column as usize - 1).copied();
+        return Some(position.map_or(String::new(), key));
+    }
     let keys = index.columns.iter().map(|column| {
         let class = column.class.as_ref().map_or(String::new(), |class| format!(" {class}"));
         let order = match (column.descending, column.nulls_at_other_end) {
@@ -146,8 +161,10 @@ pub(super) fn index_definition(
             format!("{}.{}", quote_identifier(&index.table.schema), quote_identifier(&index.table.name))
         }
     };
-    let predicate =
-        index.predicate.map_or(String::new(), |text| format!(" WHERE ({})", check_text(system, text)));
+    let predicate = index.predicate.map_or(String::new(), |text| match pretty {
+        true => format!(" WHERE {}", check_text(system, text)),
+        false => format!(" WHERE ({})", check_text(system, text)),
+    });
     Some(format!(
         "CREATE {}INDEX {} ON {} USING btree ({}){included}{}{predicate}",
         if index.unique { "UNIQUE " } else { "" },

@@ -6,6 +6,7 @@
 use super::cluster::UTF8;
 use super::definitions::{constraint_definition, index_definition, view_definition};
 use super::listings::{commented_catalog, comments};
+use super::objects;
 use super::procedures::{function_by_oid, is_function};
 use super::routines;
 use super::sizes;
@@ -28,6 +29,15 @@ pub(crate) const OBJECTS: &[Definition] = &[
     // No table is a partition.
     set("pg_partition_ancestors(regclass) setof regclass", |_, _| Ok(Box::new(RowsOf(std::iter::empty()))))
         .stable(),
+    set("pg_partition_tree(regclass) setof record relid regclass; parentrelid regclass; isleaf bool; level int4", |_, _| {
+        Ok(Box::new(RowsOf(std::iter::empty())))
+    })
+    .stable(),
+    scalar("pg_describe_object(oid, oid, int4) text", objects::description).stable(),
+    set("pg_identify_object(oid, oid, int4) setof record type text; schema text; name text; identity text", |c, v| {
+        Ok(Box::new(RowsOf(std::iter::once(Ok(objects::identification(c, v))))))
+    })
+    .stable(),
     set("_pg_expandarray(int2vector) setof record x int2; n int4", expand).stable(),
     scalar("format_type(oid, int4) text", type_text).nullable().stable(),
     scalar("pg_get_expr(text, oid) text", |_, v| Ok(v[0].clone())).stable(),

@@ -13,7 +13,7 @@ pub(super) const PG_TYPE: u32 = 1247;
 /// The oid of `pg_proc`.
 pub(super) const PG_PROC: u32 = 1255;
 pub(super) const PG_NAMESPACE: u32 = 2615;
-const PG_CONSTRAINT: u32 = 2606;
+pub(super) const PG_CONSTRAINT: u32 = 2606;
 /// The oid of `pg_trigger`.
 pub(super) const PG_TRIGGER: u32 = 2620;
 

@@ -34,6 +34,7 @@ mod information_routines;
 mod listings;
 pub(crate) mod monitoring;
 mod names;
+mod objects;
 pub(crate) mod privileges;
 mod procedures;
 mod routines;
@@ -50,7 +51,7 @@ use hashbrown::HashMap;
 pub(crate) use definitions::with_sequence_names;
 pub(crate) use names::{name_of, oid_by_name, oid_by_signature};
 pub(crate) use row::Output;
-pub(crate) use types::declared_collation;
+pub(crate) use types::{declared_collation, named_class};
 
 use crate::catalog::Catalog;
 use crate::session::SessionEnvironment;

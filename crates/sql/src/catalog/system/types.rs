@@ -11,7 +11,8 @@ use super::row::{Output, row};
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog, derived_oid};
 use crate::catalog::Language;
 use crate::catalog::UserType;
-use crate::types::Type;
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::{Modifier, Type, format_type};
 
 /// A line of `types.txt`: the columns of `pg_type` for a type that PostgreSQL has.
 struct Line {
@@ -64,7 +65,7 @@ static LINES_BY_OID: LazyLock<HashMap<u32, usize>> =
     LazyLock::new(|| LINES.iter().enumerate().map(|(at, line)| (line.oid(at::OID), at)).collect());
 
 /// The oid of the extension plpgsql.
-const PLPGSQL_EXTENSION: u32 = 13_639;
+pub(super) const PLPGSQL_EXTENSION: u32 = 13_639;
 
 /// The functions that read and write values of types: oid and name.
 pub(super) static TYPE_FUNCTIONS: LazyLock<Vec<(u32, &'static str)>> = LazyLock::new(|| {
@@ -347,17 +348,49 @@ fn class_lines() -> impl Iterator<Item = (u32, &'static str, [u32; 3])> {
     })
 }
 
-/// The B-tree operator class by which an index orders a type.
-pub(super) fn operator_class(ty: Type) -> u32 {
-    let input = match ty {
+/// Whether a class is the one that orders its type unless another one is named.
+fn is_default(name: &str) -> bool {
+    !name.ends_with("_pattern_ops") && name != "varchar_ops"
+}
+
+/// The B-tree operator class that is named for a key of an index; none: the default one of its type.
+///
+/// # Errors
+/// 42704: there is none of this name; 42804: it is another type's.
+pub(crate) fn named_class(name: &str, ty: Type) -> Result<Option<&'static str>> {
+    let Some((oid, name, [_, input, _])) = class_lines().find(|(_, known, _)| *known == name) else {
+        let message = format!("operator class \"{name}\" does not exist for access method \"btree\"");
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+    };
+    let is_coercible = matches!(ty, Type::Text | Type::Varchar) && input == Type::Bpchar.oid();
+    if oid != operator_class(ty, None) && input != class_input(ty).oid() && !is_coercible {
+        let ty = format_type(ty, Modifier::NONE, &|_| None);
+        let message = format!("operator class \"{name}\" does not accept data type {ty}");
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+    }
+    Ok((name.ends_with("_pattern_ops")).then_some(name))
+}
+
+/// The oid of the B-tree operator class by which an index orders a type, unless another one is named.
+pub(super) fn operator_class(ty: Type, named: Option<&str>) -> u32 {
+    let input = class_input(ty).oid();
+    let is_it = |name: &str, kind: u32| match named {
+        Some(named) => name == named,
+        None => kind == input && is_default(name),
+    };
+    class_lines().find(|(_, name, [_, kind, _])| is_it(name, *kind)).map_or(0, |(oid, ..)| oid)
+}
+
+/// The type that operator classes name for a type.
+fn class_input(ty: Type) -> Type {
+    match ty {
         Type::Varchar => Type::Text,
         Type::Enum(_) => Type::AnyEnum,
         Type::Array(_) | Type::Int2Vector => Type::AnyArray,
         Type::Xid => Type::Oid,
         other if other.is_reg() => Type::Oid,
         other => other,
-    };
-    class_lines().find(|(.., [_, kind, _])| *kind == input.oid()).map_or(0, |(oid, ..)| oid)
+    }
 }
 
 pub(super) fn operator_families(_: &SystemCatalog<'_>, out: &mut Output) {
@@ -385,7 +418,7 @@ pub(super) fn operator_classes(_: &SystemCatalog<'_>, out: &mut Output) {
             opcowner = OWNER,
             opcfamily = family,
             opcintype = input,
-            opcdefault = true,
+            opcdefault = is_default(name),
             opckeytype = key,
         );
     }
