@@ -194,6 +194,24 @@ fn a_group_reaches_each_executor_as_one_batch() {
     }
 }
 
+/// Transactions over several executors are sent with the rest of their group, and not one after another.
+#[test]
+fn transactions_over_several_executors_reach_each_executor_together() {
+    let (db, table) = accounts();
+    let procedures = [transfer(&db, &table, false)];
+    let owner = |id: i64| db.executor_of(&table, key![id]).unwrap();
+    let other = (1..ROWS).find(|id| owner(*id) != owner(0)).expect("both executors have rows");
+    let calls: Vec<(usize, Args)> = (0..40).map(|_| (0, args![0, other])).collect();
+    let mut worker = db.worker().unwrap();
+    for _ in 0..20 {
+        let (mut done, before) = (Vec::new(), db.statistics());
+        worker.execute_group(&procedures, &calls, &mut done);
+        done.into_iter().for_each(|one| _ = one.wait().unwrap());
+        assert_eq!((db.statistics() - before).execute_batches, (EXECUTORS as u64, 40 * EXECUTORS as u64));
+    }
+    assert_eq!(total(&db, &table), ROWS * 100);
+}
+
 fn add_by(table: &Table, which: usize, amount: i64) -> Action {
     Action::write(table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
         let n = action.get()?.unwrap().int("n")?;

@@ -93,6 +93,10 @@ pub(super) struct Executor<'e> {
     granted: Vec<Box<Incoming>>,
     /// Owners whose locks are to be released here.
     pub(super) ended: Vec<OwnerId>,
+    /// Notices for each executor, sent at the end of a turn.
+    notices: Vec<Vec<Notice>>,
+    /// Transactions that have ended in this turn.
+    left: usize,
     finished: Vec<Finished>,
     wrote: bool,
     /// Chooses the requests that are counted for the resource manager.
@@ -124,6 +128,8 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         owned: range_of(&equal_starts(executors.len()), number),
         granted: Vec::new(),
         ended: Vec::new(),
+        notices: (0..executors.len()).map(|_| Vec::new()).collect(),
+        left: 0,
         finished: Vec::new(),
         wrote: false,
         sampler: RequestSampler::default(),
@@ -158,6 +164,26 @@ impl Executor<'_> {
             self.release_ended();
         }
         self.run_granted();
+        self.notify_others();
+    }
+
+    /// Sends the notices of this turn.
+    fn notify_others(&mut self) {
+        for (executor, notices) in
+            self.notices.iter_mut().enumerate().filter(|(_, notices)| !notices.is_empty())
+        {
+            self.executors.queues.notify_all(executor, notices);
+        }
+        // Last: as long as a transaction is active, no executor ends.
+        let left = take(&mut self.left);
+        if left > 0 {
+            self.executors.queues.leave(left);
+        }
+    }
+
+    /// Tells another executor something at the end of this turn: at most one wake-up for all of it.
+    pub(super) fn notify(&mut self, executor: usize, notice: Notice) {
+        self.notices[executor].push(notice);
     }
 
     /// Delivers results, and drops transactions that have ended.
@@ -233,7 +259,7 @@ impl Executor<'_> {
     }
 
     /// Reports a parked request to the deadlock detector.
-    fn report_waiting(&self, waiting: Waiting) {
+    fn report_waiting(&mut self, waiting: Waiting) {
         let entry = match self.locks.parked_task(waiting.owner) {
             Some(Work::Repartitioning(change)) => change.countdown.note_parked(&change.route),
             Some(Work::Phase(phase)) if phase.is_later() => {
@@ -251,10 +277,10 @@ impl Executor<'_> {
     }
 
     /// Tells the executors where victims of deadlocks are parked.
-    fn mark_for_abort(&self, victims: Vec<Victim>) {
+    fn mark_for_abort(&mut self, victims: Vec<Victim>) {
         for victim in victims {
             for executor in victim.executors {
-                self.executors.queues.notify(executor, Notice::MarkedForAbort(victim.owner));
+                self.notify(executor, Notice::MarkedForAbort(victim.owner));
             }
         }
     }
@@ -357,7 +383,7 @@ impl Executor<'_> {
         if change.countdown.report() {
             self.announce_end(change.owner, &change.route, change.countdown.was_parked());
             change.end();
-            self.executors.queues.leave(1);
+            self.left += 1;
         }
     }
 
@@ -380,7 +406,7 @@ impl Executor<'_> {
         for number in misrouted.into_iter().rev() {
             self.route_again(granted.remove(number));
         }
-        self.executors.queues.leave(granted.len());
+        self.left += granted.len();
         self.dropped_last.extend(granted.drain(..).map(|incoming| Ended::Whole { _incoming: incoming }));
         self.granted = granted;
     }
@@ -419,7 +445,7 @@ impl Executor<'_> {
             let incoming = batch.remove(number);
             self.route_again(incoming);
         }
-        self.executors.queues.leave(batch.transactions.len());
+        self.left += batch.transactions.len();
         if let Some(group) = batch.group.take() {
             group.return_batch(batch);
         }
@@ -431,15 +457,16 @@ impl Executor<'_> {
         self.count_aborted(false);
         if let Err((incoming, error)) = self.executors.route_again(incoming) {
             self.report_outcome(&incoming, Outcome::refused(1, error), Output::default());
-            self.executors.queues.leave(1);
+            self.left += 1;
             self.dropped_last.push(Ended::Whole { _incoming: incoming });
         }
     }
 
     /// Tells all executors of a route that an attempt has ended; this one releases its locks next.
     pub(super) fn announce_end(&mut self, owner: OwnerId, route: &Route, was_parked: bool) {
-        for &executor in route.iter().filter(|executor| **executor != self.number) {
-            self.executors.queues.notify(executor, Notice::Ended(owner));
+        let number = self.number;
+        for &executor in route.iter().filter(|executor| **executor != number) {
+            self.notify(executor, Notice::Ended(owner));
         }
         self.ended.push(owner);
         if was_parked {
@@ -449,7 +476,7 @@ impl Executor<'_> {
 
     /// A transaction over several executors has ended.
     pub(super) fn end_flow(&mut self, flow: Arc<Flow>) {
-        self.executors.queues.leave(1);
+        self.left += 1;
         self.dropped_last.push(Ended::Flow { _flow: flow });
     }
 

@@ -50,6 +50,33 @@ impl<W, N> Taken<W, N> {
     }
 }
 
+/// What a group sends to one executor, in order.
+pub(crate) struct QueueEntries<W> {
+    entries: Vec<W>,
+    /// How many transactions they contain.
+    transactions: usize,
+}
+
+impl<W> Default for QueueEntries<W> {
+    fn default() -> QueueEntries<W> {
+        QueueEntries { entries: Vec::new(), transactions: 0 }
+    }
+}
+
+impl<W> QueueEntries<W> {
+    /// Adds an entry that contains this many transactions.
+    pub(crate) fn push(&mut self, entry: W, transactions: usize) {
+        self.entries.push(entry);
+        self.transactions += transactions;
+    }
+
+    /// Takes the entries back.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = W> {
+        self.transactions = 0;
+        self.entries.drain(..)
+    }
+}
+
 /// The queues of all executors.
 pub(crate) struct ExecutorQueues<W, N> {
     queues: Box<[CachePadded<Queue<W, N>>]>,
@@ -184,6 +211,38 @@ impl<W, N> ExecutorQueues<W, N> {
         Ok(())
     }
 
+    /// Admits the transactions of a group: what it sends to each executor, in order of the executors, enters all queues at one
+    /// moment. Nothing has entered a queue if it is refused.
+    pub(crate) fn admit_group(
+        &self,
+        transactions: usize,
+        version: u64,
+        entries: &mut [QueueEntries<W>],
+    ) -> Result<(), Refused<()>> {
+        let concerned = self.queues.iter().zip(entries).filter(|(_, entries)| !entries.entries.is_empty());
+        let mut locked: SmallVec<[_; 4]> =
+            concerned.map(|(queue, entries)| (queue, queue.state.lock(), entries)).collect();
+        if locked.iter().any(|(_, state, _)| state.closed) {
+            return Err(Refused::Closed(()));
+        }
+        if locked.iter().any(|(_, state, _)| state.range_since > version) {
+            return Err(Refused::Misrouted(()));
+        }
+        // Relaxed: as in `admit`.
+        self.active.fetch_add(transactions, Ordering::Relaxed);
+        let mut parked: SmallVec<[_; 4]> = SmallVec::new();
+        for (queue, state, entries) in &mut locked {
+            state.waiting.incoming.append(&mut entries.entries);
+            state.waiting_transactions += std::mem::take(&mut entries.transactions) as u64;
+            if std::mem::take(&mut state.parked) {
+                parked.push(*queue);
+            }
+        }
+        drop(locked);
+        parked.into_iter().for_each(|queue| _ = queue.filled.notify_one());
+        Ok(())
+    }
+
     /// Enters further work of an active transaction. False: it was routed by an outdated map.
     pub(crate) fn enter(&self, version: u64, entries: Entries<W>) -> bool {
         let locked = self.lock(&entries);
@@ -231,8 +290,13 @@ impl<W, N> ExecutorQueues<W, N> {
 
     /// Sends an executor a notice.
     pub(crate) fn notify(&self, executor: usize, notice: N) {
+        self.notify_all(executor, &mut vec![notice]);
+    }
+
+    /// Sends an executor notices, in order.
+    pub(crate) fn notify_all(&self, executor: usize, notices: &mut Vec<N>) {
         let mut state = self.queues[executor].state.lock();
-        state.waiting.notices.push(notice);
+        state.waiting.notices.append(notices);
         let wake = std::mem::take(&mut state.parked);
         drop(state);
         if wake {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Each executor is a thread with a queue ([`executor_queues`]) and a lock table (`protocol/local`). It never blocks on a lock:
-//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue, [`worker_group`] how a
-//! worker sends a group in batches, [`credits`] how many are in flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of
+//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue, [`worker_group`] and [`outgoing`] how
+//! a worker sends a group in batches, [`credits`] how many are in flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of
 //! a transaction over several executors, [`rendezvous`] how they run and commit, [`external_locks`] how closures lock,
 //! [`credits`] how many transactions of groups are in flight, [`repartitioning`] how ranges move between executors and
 //! [`resource_manager`] when.
@@ -29,6 +29,7 @@ mod external_locks;
 mod flow_graph;
 mod fragment;
 pub(crate) mod key_resolution;
+mod outgoing;
 mod pins;
 pub(crate) mod plan;
 mod rendezvous;
@@ -183,18 +184,27 @@ impl Executors {
     fn submit_to_several(&self, incoming: Incoming) -> bool {
         let is_open = self.queues.admit_without_entry();
         if is_open {
-            self.enter_flow(Arc::new(Flow { incoming, start_timestamp: self.next_start_timestamp() }), 1);
+            self.enter_flow(Arc::new(self.new_flow(incoming)), 1);
         }
         is_open
+    }
+
+    fn new_flow(&self, incoming: Incoming) -> Flow {
+        Flow { incoming, start_timestamp: self.next_start_timestamp() }
+    }
+
+    /// The first phase of an attempt, routed by the present map. `version`: of the map, read before.
+    fn first_phase(&self, flow: Arc<Flow>, attempt: u32, version: u64) -> Arc<Phase> {
+        let is_serial = self.plan.is_serial(flow.incoming.routine.failures());
+        Phase::first(flow, attempt, is_serial, version, &self.map)
     }
 
     /// Enters an attempt of an active transaction over several executors. If the partition map changes meanwhile, the
     /// attempt is routed again.
     fn enter_flow(&self, flow: Arc<Flow>, attempt: u32) {
-        let is_serial = self.plan.is_serial(flow.incoming.routine.failures());
         loop {
             let version = self.map.version();
-            let phase = Phase::first(flow.clone(), attempt, is_serial, version, &self.map);
+            let phase = self.first_phase(flow.clone(), attempt, version);
             if self.enter_phase(&phase) {
                 return;
             }
@@ -233,8 +243,7 @@ impl Executors {
         if let Err(error) = key_resolution::forget(&**routine, args, footprint) {
             return Err((incoming, error));
         }
-        let start_timestamp = self.next_start_timestamp();
-        self.enter_flow(Arc::new(Flow { incoming: *incoming, start_timestamp }), 1);
+        self.enter_flow(Arc::new(self.new_flow(*incoming)), 1);
         Ok(())
     }
 

@@ -129,7 +129,7 @@ impl Executor<'_> {
     pub(super) fn run_steps(&mut self, phase: Arc<Phase>, mut number: usize) {
         while let Some((executor, actions)) = phase.step(number) {
             if executor != self.number {
-                return self.executors.queues.notify(executor, Notice::Step(phase, number));
+                return self.notify(executor, Notice::Step(phase, number));
             }
             self.run_actions(&phase, None, actions.collect());
             number += 1;
@@ -146,8 +146,9 @@ impl Executor<'_> {
         } else if phase.is_serial {
             self.run_steps(phase, 0);
         } else {
-            for &executor in phase.route.iter().filter(|executor| **executor != self.number) {
-                self.executors.queues.notify(executor, Notice::Run(phase.clone()));
+            let number = self.number;
+            for &executor in phase.route.iter().filter(|executor| **executor != number) {
+                self.notify(executor, Notice::Run(phase.clone()));
             }
             if phase.route.contains(&self.number) {
                 self.run_phase(phase);

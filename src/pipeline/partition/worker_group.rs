@@ -1,8 +1,8 @@
 //! A worker's group of transactions: one batch for each executor, one reply from each.
 //!
-//! The worker computes the footprints, routes the transactions in order and collects them by executor. It sends the batches
-//! when the group is complete, and parks until all results have returned. A transaction over several executors is sent
-//! alone, behind the batches of those before it, and the worker waits for it before it sends the next ones.
+//! The worker computes the footprints, routes the transactions in order and collects them by executor. It sends them when
+//! the group is complete, and waits until all results have returned. Behind a transaction over several executors that may not
+//! keep its order ([`keeps_order`]), it sends the next ones only when that has ended.
 //!
 //! # Invariants
 //! - The worker runs no action: all it does itself is to resolve keys by index reads
@@ -21,15 +21,14 @@ use std::mem::take;
 use std::sync::Arc;
 
 use super::Executors;
-use super::batch::{Batch, GroupResults, Incoming, Returned, Sink};
-use super::executor::Work;
-use super::executor_queues::Refused;
+use super::batch::{Batch, GroupResults, Incoming, Returned};
 use super::key_resolution::{KeyResolver, can_resolve, forget};
+use super::outgoing::{Misrouted, Outgoing};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Output, Routine};
 use crate::pipeline::execute::Outcome;
-use crate::protocol::footprint::{Footprint, Mode};
-use crate::protocol::local::local_lock::is_locked;
+use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::local::local_lock::{is_locked, partition_hash_of};
 use crate::storage::foreign_keys::Reach;
 use crate::types::Args;
 
@@ -50,11 +49,7 @@ pub(crate) trait GroupMember {
 pub(crate) struct GroupMemory {
     /// Positions of transactions that are not routed yet, in order.
     unrouted: Vec<usize>,
-    /// The open batch of each executor.
-    #[expect(clippy::vec_box, reason = "batches travel in their boxes")]
-    batches: Vec<Box<Batch>>,
-    #[expect(clippy::vec_box, reason = "batches travel in their boxes")]
-    spare_batches: Vec<Box<Batch>>,
+    outgoing: Outgoing,
     /// Footprints of transactions that have ended.
     pub(crate) spare_footprints: Vec<Footprint>,
     /// The outcomes of the group's transactions, in order.
@@ -65,7 +60,7 @@ impl GroupMemory {
     fn begin(&mut self, transactions: usize, executors: usize) {
         self.outcomes.clear();
         self.outcomes.resize_with(transactions, || None);
-        self.batches.resize_with(executors, Box::default);
+        self.outgoing.resize(executors);
         self.unrouted.clear();
         self.unrouted.extend(0..transactions);
     }
@@ -78,13 +73,13 @@ impl GroupMemory {
         returned.batches.into_iter().for_each(|batch| self.reuse(batch));
     }
 
-    /// Empties a batch whose transactions have ended, or were refused because the database is being closed.
+    /// Empties a batch whose transactions have ended.
     fn reuse(&mut self, mut batch: Box<Batch>) {
         let footprints = batch.transactions.drain(..).map(|transaction| transaction.footprint);
         self.spare_footprints.extend(footprints);
         batch.positions.clear();
         batch.group = None;
-        self.spare_batches.push(batch);
+        self.outgoing.keep_spare(batch);
     }
 }
 
@@ -131,8 +126,20 @@ impl TableSets {
     }
 }
 
-/// The partition map has changed: what is not admitted is routed again.
-struct Misrouted;
+/// Whether a transaction over several executors takes effect before those that enter behind it: it enters with all its locks, and
+/// never aborts, because it has no reads to validate.
+fn keeps_order(routine: &dyn Routine, footprint: &Footprint) -> bool {
+    let mut references = footprint.references.iter().enumerate();
+    let is_deferred = |number, one: &Reference| {
+        partition_hash_of(one).is_none() && routine.parts().is_led(footprint, number)
+    };
+    references.all(|(number, one)| {
+        is_locked(one)
+            && !one.has_secondary_indexes
+            && one.reach == Reach::Nothing
+            && !is_deferred(number, one)
+    })
+}
 
 /// One group on its way through the executors.
 struct GroupRun<'r, 's, 'p, M> {
@@ -182,14 +189,12 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         let positions = take(&mut self.memory.unrouted);
         let mut left = positions.iter();
         let sent = left.by_ref().try_for_each(|&position| self.route(position));
-        if sent.and_then(|()| self.finish_round()).is_err() {
-            self.wait();
-        }
+        _ = sent.and_then(|()| self.finish_round());
         self.memory.unrouted.extend(left);
         self.memory.unrouted.sort_unstable();
     }
 
-    /// Puts a transaction into its executor's batch, or sends it if it belongs to several.
+    /// Puts a transaction into its executor's batch, or into the queues of several.
     fn route(&mut self, position: usize) -> std::result::Result<(), Misrouted> {
         let executor = match self.executor_of(position) {
             Ok(executor) => executor,
@@ -211,14 +216,17 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         }
         self.round.add(sets);
         self.is_idle = false;
+        let keeps_order = executor.is_some() || keeps_order(routine, footprint);
+        let transaction = self.members[position].send();
         match executor {
-            Some(executor) => {
-                let transaction = self.members[position].send();
-                self.memory.batches[executor].push(position, transaction);
-                Ok(())
+            Some(executor) => self.memory.outgoing.push(executor, position, transaction),
+            None => {
+                let results = self.results().clone();
+                let transaction = (position, transaction);
+                self.memory.outgoing.push_flow(self.executors, self.version, transaction, &results);
             }
-            None => self.send_alone(position),
         }
+        if keeps_order { Ok(()) } else { self.finish_round() }
     }
 
     /// The one executor that a transaction belongs to, if it belongs to one.
@@ -236,75 +244,26 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         Ok(executor.or_else(|| executors.resolve_executor(&mut self.resolver, (routine, args), footprint)))
     }
 
-    /// Sends a transaction over several executors, behind all before it, and waits for it: those behind it take effect
-    /// behind it, and batches find an idle lock table.
-    fn send_alone(&mut self, position: usize) -> std::result::Result<(), Misrouted> {
-        if let Err(misrouted) = self.send_batches() {
-            self.memory.unrouted.push(position);
-            return Err(misrouted);
-        }
-        let mut transaction = self.members[position].send();
-        let results = self.results().clone();
-        results.expect_outcomes(1);
-        transaction.sink = Sink::Group(results.clone(), position);
-        if !self.executors.submit_to_several(transaction) {
-            results.cancel(1);
-        }
-        self.wait();
-        Ok(())
-    }
-
     fn results(&mut self) -> &Arc<GroupResults> {
         self.results.get_or_insert_with(GroupResults::new)
     }
 
-    /// Sends the batches and waits for everything that was sent.
+    /// Sends the round and waits for it.
     fn finish_round(&mut self) -> std::result::Result<(), Misrouted> {
-        let sent = self.send_batches();
+        let results = self.results().clone();
+        let GroupRun { executors, memory, members, version, .. } = self;
+        let GroupMemory { outgoing, unrouted, spare_footprints, .. } = &mut **memory;
+        let refused = |position: usize, transaction: Incoming, is_closed: bool| {
+            if is_closed {
+                spare_footprints.push(transaction.footprint);
+            } else {
+                members[position].take_back(transaction);
+                unrouted.push(position);
+            }
+        };
+        let sent = outgoing.send(executors, *version, &results, refused);
         self.wait();
         sent
-    }
-
-    /// Sends the open batches. If one is refused, the others are taken back, too: they were routed by the same map.
-    fn send_batches(&mut self) -> std::result::Result<(), Misrouted> {
-        let mut misrouted = false;
-        for executor in 0..self.memory.batches.len() {
-            let transactions = self.memory.batches[executor].transactions.len();
-            if transactions == 0 {
-                continue;
-            }
-            let spare = self.memory.spare_batches.pop().unwrap_or_default();
-            let mut batch = std::mem::replace(&mut self.memory.batches[executor], spare);
-            if misrouted {
-                self.take_back(batch);
-                continue;
-            }
-            let results = self.results().clone();
-            results.expect_outcomes(transactions);
-            batch.group = Some(results.clone());
-            let queues = &self.executors.queues;
-            match queues.admit_batch(transactions, executor, self.version, batch, Work::Batch) {
-                Ok(()) => {}
-                Err(Refused::Closed(batch)) => {
-                    results.cancel(transactions);
-                    self.memory.reuse(batch);
-                }
-                Err(Refused::Misrouted(batch)) => {
-                    results.cancel(transactions);
-                    self.take_back(batch);
-                    misrouted = true;
-                }
-            }
-        }
-        if misrouted { Err(Misrouted) } else { Ok(()) }
-    }
-
-    fn take_back(&mut self, mut batch: Box<Batch>) {
-        for (position, transaction) in batch.positions.drain(..).zip(batch.transactions.drain(..)) {
-            self.members[position].take_back(transaction);
-            self.memory.unrouted.push(position);
-        }
-        self.memory.reuse(batch);
     }
 
     /// Waits for everything that was sent.
@@ -320,7 +279,7 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::footprint::{Reference, Routed};
+    use crate::protocol::footprint::Routed;
 
     fn key_of(table: u32, mode: Mode) -> Reference {
         Reference { table, mode, routing: Routed::Hash(7), ..Reference::default() }

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::{MIDDLE, Model};
 use crate::base::atomics::{AtomicU64, Ordering};
-use crate::pipeline::partition::executor_queues::{ExecutorQueues, Refused, Taken};
+use crate::pipeline::partition::executor_queues::{ExecutorQueues, QueueEntries, Refused, Taken};
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("executor_queues::two_phases_enter_in_one_order", MIDDLE, two_phases_enter_in_one_order),
@@ -49,7 +49,14 @@ fn two_phases_enter_in_one_order() {
     let queues = queues();
     let phases = [1, 2].map(|phase| {
         let queues = queues.clone();
-        thread::spawn(move || assert!(queues.admit(0, smallvec![(0, phase), (1, phase)]).is_ok()))
+        thread::spawn(move || {
+            if phase == 1 {
+                return assert!(queues.admit(0, smallvec![(0, phase), (1, phase)]).is_ok());
+            }
+            let mut group = [QueueEntries::default(), QueueEntries::default()];
+            group.iter_mut().for_each(|entries| entries.push(phase, 1));
+            assert!(queues.admit_group(1, 0, &mut group).is_ok());
+        })
     });
     phases.into_iter().for_each(|phase| phase.join().expect("it enters"));
     // Only now: the model is about the order, not about wake-ups.

@@ -122,3 +122,29 @@ fn a_repartitioning_is_not_counted_as_a_transaction() {
     assert!(queues.take(0, &mut taken) && queues.take(1, &mut taken));
     assert_eq!(queues.batches(), (2, 7), "a batch of five, and one transaction at both");
 }
+
+#[test]
+fn a_group_enters_all_its_queues_in_order_or_none() {
+    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(3);
+    let group = |first: u32| {
+        let mut entries: Vec<QueueEntries<u32>> = (0..3).map(|_| QueueEntries::default()).collect();
+        (0..3).for_each(|number| entries[0].push(first + number, 1));
+        entries[2].push(first + 3, 2);
+        entries
+    };
+    assert!(queues.admit_group(5, 0, &mut group(10)).is_ok());
+    assert!(queues.repartition(smallvec![(2, 0)], || 7));
+    let mut outdated = group(20);
+    assert_eq!(queues.admit_group(5, 6, &mut outdated), Err(Refused::Misrouted(())));
+    assert_eq!(outdated.iter_mut().flat_map(QueueEntries::drain).collect::<Vec<_>>(), [20, 21, 22, 23]);
+    assert!(queues.admit_group(5, 7, &mut group(30)).is_ok());
+    let taken = |executor| {
+        let mut taken = Taken::default();
+        assert!(queues.take(executor, &mut taken));
+        taken.incoming
+    };
+    assert_eq!((taken(0), taken(2)), (vec![10, 11, 12, 30, 31, 32], vec![13, 0, 33]));
+    assert_eq!(queues.batches(), (2, 10));
+    queues.close();
+    assert_eq!(queues.admit_group(5, 7, &mut group(40)), Err(Refused::Closed(())));
+}
