@@ -138,3 +138,19 @@ fn a_superuser_that_was_added_owns_nothing_and_may_do_everything() {
     heddle.batch_execute("drop owned by root").expect("it is a superuser");
     users.remove("root").expect("it owns nothing");
 }
+
+/// As a script of pg_dumpall begins.
+#[test]
+fn a_superuser_that_creates_the_role_of_its_own_name_stays_one() {
+    let running = Running::start();
+    let mut trusted = config(&running, "postgres", "").connect(NoTls).expect("there are no users");
+    let script = "create role postgres; create role other;
+         alter role postgres with superuser inherit createrole createdb login replication bypassrls;
+         grant other to postgres granted by postgres";
+    trusted.batch_execute(script).expect("it is a superuser");
+    let mut other =
+        config(&running, "postgres", "").dbname("template1").connect(NoTls).expect("a name of the database");
+    let row =
+        other.query_one("select rolsuper from pg_roles where rolname = current_user", &[]).expect("a row");
+    assert!(row.get::<_, bool>(0));
+}

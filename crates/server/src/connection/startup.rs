@@ -53,7 +53,8 @@ pub(super) fn begin<'c>(
     let mut client = Client { shared, settings, served, transport, output, deadline };
     let is_superuser = client.authenticate(&start, address)?;
     let Client { mut output, .. } = client;
-    if start.database != settings.database && start.database != "postgres" {
+    // Scripts of pg_dumpall connect to the last two.
+    if start.database != settings.database && !["postgres", "template1"].contains(&start.database.as_str()) {
         return Err(Failure::fatal("3D000", format!("database \"{}\" does not exist", start.database)));
     }
     output.authentication_ok();

@@ -60,6 +60,8 @@ comparisons! {
     "timetz" "timetz" same,
     "interval" "interval" same,
     "uuid" "uuid" same,
+    "inet" "inet" same,
+    "macaddr" "macaddr" same,
     "jsonb" "jsonb" same,
     "oid" "oid" same,
     "oidvector" "oidvector" same,

@@ -20,6 +20,7 @@ pub mod definition;
 mod json;
 mod mathematics;
 mod moments;
+mod network;
 mod number_format;
 mod number_input;
 mod number_template;

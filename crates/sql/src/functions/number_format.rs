@@ -108,7 +108,11 @@ fn not_a_number(template: &Template) -> String {
         _ if template.has_sign => ("+", ""),
         _ => (" ", ""),
     };
-    format!("{before}{padding}NaN{behind}")
+    // Signs of the currency are blanks outside of the digits.
+    let currency = |node: &&Node| matches!(node, Node::Currency);
+    let (first, last) = (template.nodes.iter(), template.nodes.iter().rev());
+    let (first, last) = (first.take_while(currency).count(), last.take_while(currency).count());
+    format!("{:first$}{before}{padding}NaN{behind}{:last$}", "", "")
 }
 
 /// Writes digits into a template; none where the number has no digits.

@@ -23,6 +23,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,
+        super::network::FUNCTIONS,
         super::number_format::FUNCTIONS,
         super::advisory::FUNCTIONS,
         super::session::FUNCTIONS,
@@ -43,6 +44,7 @@ const OPERATORS: &[&[&[Definition]]] = &[
         super::comparison::OPERATORS,
         super::comparison::TRANSACTION_IDS,
         super::mathematics::OPERATORS,
+        super::network::OPERATORS,
         super::moments::arithmetic::OPERATORS,
     ],
 ];

@@ -4,7 +4,8 @@
 //! boolean            bool            smallint, integer, date, enums   int32      bigint, time, timestamp, timestamptz
 //! int64 real, double       float64         numeric(p, s), p up to 38        decimal    oid and reg… types
 //! int64 text and its kin   text            uuid                             uuid       bytea
-//! bytes json               text            everything else                  bytes, by `bytes`
+//! bytes json               text            inet, cidr, macaddr              bytes, by `types::network`
+//! everything else          bytes, by `bytes`
 //! ```
 //!
 //! Dates are days and timestamps microseconds since 2000-01-01, as in [`Value`], because the engine's own types end
@@ -67,7 +68,7 @@ pub(crate) fn keeps_order(ty: Type, modifier: Modifier) -> bool {
         Type::Json => false,
         // The blanks of one without a length are kept.
         Type::Bpchar => modifier.characters().is_some(),
-        Type::Bytea => true,
+        Type::Bytea | Type::Inet | Type::Cidr | Type::Macaddr => true,
         ty => engine_type(ty, modifier) != DataType::Bytes,
     }
 }
@@ -97,7 +98,9 @@ fn decode_other(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Result<Va
         (Type::Float4, ValueRef::Float(value)) => Value::Float4(value as f32),
         (Type::Numeric, ValueRef::Decimal(value)) => decimal_value(modifier, value)?,
         (Type::Bpchar, ValueRef::Text(value)) => Value::Bpchar(padded(value, modifier)),
-        (Type::Bytea, ValueRef::Bytes(value)) => Value::Bytes(value.into()),
+        (Type::Bytea | Type::Inet | Type::Cidr | Type::Macaddr, ValueRef::Bytes(value)) => {
+            Value::Bytes(value.into())
+        }
         (Type::Date, ValueRef::Int(value)) => Value::Date(value as i32),
         (Type::Time, ValueRef::Int(value)) => Value::Time(value),
         (Type::Timestamp, ValueRef::Int(value)) => Value::Timestamp(value),

@@ -10,7 +10,7 @@ use crate::types::interval::{DAY, Interval};
 use crate::types::numeric::Numeric;
 use crate::types::record::RecordValue;
 use crate::types::text::{from_text, jsonb_text, parse_jsonb, to_text};
-use crate::types::{Environment, Modifier, Type, Value};
+use crate::types::{Environment, Modifier, Type, Value, network};
 
 /// The first byte of a `jsonb`.
 const JSONB_VERSION: u8 = 1;
@@ -34,6 +34,7 @@ pub fn to_binary(environment: &dyn Environment, kind: Type, value: &Value, out: 
             out.push(text.chars().next().map_or(0, |code| code as u32 as u8))
         }
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.extend(text.as_bytes()),
+        Value::Bytes(bytes) if network::write_binary(kind, bytes, out) => {}
         Value::Bytes(bytes) => out.extend_from_slice(bytes),
         Value::Timetz(time, zone) => {
             out.extend(time.to_be_bytes());
@@ -170,6 +171,8 @@ fn read(environment: &dyn Environment, kind: Type, reader: &mut Reader<'_>) -> R
             Value::text(if code == '\0' { String::new() } else { code.to_string() })
         }
         Type::Bytea => Value::bytes(reader.rest()),
+        Type::Inet | Type::Cidr => network::read_binary(kind, reader.rest())?,
+        Type::Macaddr => Value::bytes(reader.array::<6>()?),
         Type::Date => Value::Date(checked_date(reader.int4()?)?),
         Type::Time => Value::Time(checked_time(reader.int8()?)?),
         Type::Timetz => {

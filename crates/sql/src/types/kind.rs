@@ -19,6 +19,8 @@ pub enum Category {
     DateTime,
     /// `E`
     Enum,
+    /// `I`
+    Network,
     /// `N`
     Numeric,
     /// `P`: polymorphic and other types that no column has, and records
@@ -43,6 +45,7 @@ impl Category {
             Category::Boolean => 'B',
             Category::DateTime => 'D',
             Category::Enum => 'E',
+            Category::Network => 'I',
             Category::Numeric => 'N',
             Category::Pseudo => 'P',
             Category::String => 'S',
@@ -140,9 +143,12 @@ types! {
     Xid 28 1011 "xid" "xid" 4 UserDefined false,
     OidVector 30 1013 "oidvector" "oidvector" -1 Array false,
     Json 114 199 "json" "json" -1 UserDefined false,
+    Cidr 650 651 "cidr" "cidr" -1 Network false,
     Float4 700 1021 "float4" "real" 4 Numeric false,
     Float8 701 1022 "float8" "double precision" 8 Numeric true,
     Unknown 705 0 "unknown" "unknown" -2 Unknown false,
+    Macaddr 829 1040 "macaddr" "macaddr" 6 UserDefined false,
+    Inet 869 1041 "inet" "inet" -1 Network true,
     Bpchar 1042 1014 "bpchar" "character" -1 String false,
     Varchar 1043 1015 "varchar" "character varying" -1 String false,
     Date 1082 1182 "date" "date" 4 DateTime false,

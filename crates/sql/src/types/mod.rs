@@ -4,6 +4,7 @@
 //! kind         Type, Modifier, Category              value        Value: one value of any type, its order and hash
 //! numeric      exact decimals                        interval     months, days and microseconds
 //! array, record, jsonb   composite values            environment  what functions need of a session
+//! network      addresses of networks
 //! datetime     the calendar and time zones           text, binary values as text or bytes and back
 //! cast         from type to type
 //! ```
@@ -16,6 +17,7 @@ pub mod environment;
 pub mod interval;
 pub mod jsonb;
 mod kind;
+pub mod network;
 pub mod numeric;
 pub mod record;
 pub mod text;

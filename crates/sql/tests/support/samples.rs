@@ -188,6 +188,17 @@ fn moment_samples(kind: Type) -> Vec<&'static str> {
 fn other_samples(kind: Type) -> Vec<&'static str> {
     match kind {
         Type::Uuid => vec!["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"],
+        Type::Inet => vec![
+            "10.1.2.3/8",
+            "10.1.2.3",
+            "192.168.1.0/24",
+            "0.0.0.0/0",
+            "::1",
+            "fe80::1/64",
+            "255.255.255.255",
+        ],
+        Type::Cidr => vec!["10.0.0.0/8", "10.1.0.0/16", "192.168.1.128/25", "fe80::/10", "::1"],
+        Type::Macaddr => vec!["08:00:2b:01:02:03", "ff:ff:ff:ff:ff:ff"],
         Type::Json | Type::Jsonb => vec![
             "{\"a\": 1, \"b\": [1, 2, {\"c\": null}]}",
             "[]",

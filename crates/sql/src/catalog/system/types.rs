@@ -350,7 +350,7 @@ fn class_lines() -> impl Iterator<Item = (u32, &'static str, [u32; 3])> {
 
 /// Whether a class is the one that orders its type unless another one is named.
 fn is_default(name: &str) -> bool {
-    !name.ends_with("_pattern_ops") && name != "varchar_ops"
+    !name.ends_with("_pattern_ops") && !matches!(name, "varchar_ops" | "cidr_ops")
 }
 
 /// The B-tree operator class that is named for a key of an index; none: the default one of its type.
@@ -385,6 +385,7 @@ pub(super) fn operator_class(ty: Type, named: Option<&str>) -> u32 {
 fn class_input(ty: Type) -> Type {
     match ty {
         Type::Varchar => Type::Text,
+        Type::Cidr => Type::Inet,
         Type::Enum(_) => Type::AnyEnum,
         Type::Array(_) | Type::Int2Vector => Type::AnyArray,
         Type::Xid => Type::Oid,

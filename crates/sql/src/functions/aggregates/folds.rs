@@ -37,6 +37,8 @@ pub(super) const AGGREGATES: &[Definition] = &[
     aggregate("max(timestamptz) timestamptz", |_| extreme(Ordering::Greater)),
     aggregate("min(interval) interval", |_| extreme(Ordering::Less)),
     aggregate("max(interval) interval", |_| extreme(Ordering::Greater)),
+    aggregate("min(inet) inet", |_| extreme(Ordering::Less)),
+    aggregate("max(inet) inet", |_| extreme(Ordering::Greater)),
     aggregate("min(text) text", |_| extreme(Ordering::Less)),
     aggregate("max(text) text", |_| extreme(Ordering::Greater)),
     aggregate("min(bpchar) bpchar", |_| extreme(Ordering::Less)),

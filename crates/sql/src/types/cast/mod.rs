@@ -3,6 +3,7 @@
 //! ```text
 //! numbers   integers, floats, numeric, boolean, oids       strings     text and its kin, lengths
 //! moments   dates, times and intervals                     documents   json and jsonb
+//! networks  inet and cidr
 //! ```
 //!
 //! Invariants: the table is PostgreSQL's `pg_cast` for the types that exist here, with the same contexts. Beside it there
@@ -10,6 +11,7 @@
 
 mod documents;
 mod moments;
+mod networks;
 mod numbers;
 mod strings;
 
@@ -57,7 +59,7 @@ const fn relabel(from: Type, to: Type, context: CastContext, run: CastFunction) 
 
 /// The tables of casts.
 const TABLES: &[&[CastEntry]] =
-    &[numbers::CASTS, numbers::OBJECTS, strings::CASTS, moments::CASTS, documents::CASTS];
+    &[numbers::CASTS, numbers::OBJECTS, strings::CASTS, moments::CASTS, documents::CASTS, networks::CASTS];
 
 /// Every line of the cast tables.
 pub fn all_casts() -> impl Iterator<Item = &'static CastEntry> {

@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
 use crate::types::datetime::print;
 use crate::types::environment::{ByteaStyle, ObjectKind};
-use crate::types::{Environment, Type, Value};
+use crate::types::{Environment, Type, Value, network};
 
 /// A value as text, as PostgreSQL prints it. NULL has no text: callers treat it before.
 pub fn to_text(environment: &dyn Environment, kind: Type, value: &Value) -> Result<String> {
@@ -34,7 +34,10 @@ pub fn write_text(environment: &dyn Environment, kind: Type, value: &Value, out:
         Value::Numeric(value) => write!(out, "{value}"),
         Value::Text(text) if kind == Type::Char => out.write_str(&char_text(text)),
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.write_str(text),
-        Value::Bytes(bytes) => out.write_str(&bytea_text(bytes, formats.bytea_style)),
+        Value::Bytes(bytes) => match network::text_of(kind, bytes) {
+            Some(text) => out.write_str(&text),
+            None => out.write_str(&bytea_text(bytes, formats.bytea_style)),
+        },
         Value::Uuid(bytes) => out.write_str(&uuid_text(bytes)),
         Value::Oid(oid) => out.write_str(&oid_text(environment, kind, *oid)),
         Value::Enum(order) => out.write_str(&enum_label(environment, kind, *order)?),

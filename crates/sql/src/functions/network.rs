@@ -1,0 +1,154 @@
+//! Functions and operators of `inet`, `cidr` and `macaddr`.
+//!
+//! Source: PostgreSQL 15, `network.c` and `mac.c`.
+
+use super::definition::{Definition, scalar};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::Value;
+use crate::types::network::Network;
+
+/// The functions.
+pub(super) const FUNCTIONS: &[Definition] = &[
+    scalar("host(inet) text", |_, v| Ok(Value::text(network(&v[0]).host_text()))),
+    scalar("text(inet) text", |_, v| Ok(Value::text(network(&v[0]).full_text()))),
+    scalar("abbrev(inet) text", |_, v| {
+        let network = network(&v[0]);
+        let is_whole = network.bits == network.width();
+        Ok(Value::text(if is_whole { network.host_text() } else { network.full_text() }))
+    }),
+    scalar("abbrev(cidr) text", |_, v| Ok(Value::text(abbreviated(network(&v[0]))))),
+    scalar("family(inet) int4", |_, v| Ok(Value::Int4(if network(&v[0]).is_v6 { 6 } else { 4 }))),
+    scalar("masklen(inet) int4", |_, v| Ok(Value::Int4(i32::from(network(&v[0]).bits)))),
+    scalar("network(inet) cidr", |_, v| Ok(network(&v[0]).network().value())),
+    scalar("broadcast(inet) inet", |_, v| {
+        let network = network(&v[0]);
+        Ok(network.with_address(network.address | network.host_mask()).value())
+    }),
+    scalar("netmask(inet) inet", |_, v| Ok(whole(network(&v[0]), !network(&v[0]).host_mask()))),
+    scalar("hostmask(inet) inet", |_, v| Ok(whole(network(&v[0]), network(&v[0]).host_mask()))),
+    scalar("set_masklen(inet, int4) inet", |_, v| masked(v).map(Network::value)),
+    scalar("set_masklen(cidr, int4) cidr", |_, v| Ok(masked(v)?.network().value())),
+    scalar("inet_same_family(inet, inet) bool", |_, v| {
+        Ok(Value::Bool(network(&v[0]).is_v6 == network(&v[1]).is_v6))
+    }),
+    scalar("inet_merge(inet, inet) cidr", merge),
+    scalar("trunc(macaddr) macaddr", |_, v| {
+        let bytes = v[0].as_bytes().iter().enumerate();
+        Ok(Value::bytes(bytes.map(|(at, byte)| if at < 3 { *byte } else { 0 }).collect::<Vec<u8>>()))
+    }),
+];
+
+/// The operators.
+pub(super) const OPERATORS: &[Definition] = &[
+    scalar("<<(inet, inet) bool", |_, v| Ok(Value::Bool(is_below(&v[0], &v[1], true)))),
+    scalar("<<=(inet, inet) bool", |_, v| Ok(Value::Bool(is_below(&v[0], &v[1], false)))),
+    scalar(">>(inet, inet) bool", |_, v| Ok(Value::Bool(is_below(&v[1], &v[0], true)))),
+    scalar(">>=(inet, inet) bool", |_, v| Ok(Value::Bool(is_below(&v[1], &v[0], false)))),
+    scalar("&&(inet, inet) bool", |_, v| {
+        Ok(Value::Bool(is_below(&v[0], &v[1], false) || is_below(&v[1], &v[0], false)))
+    }),
+    scalar("~(inet) inet", |_, v| {
+        let network = network(&v[0]);
+        Ok(network.with_address(!network.address).value())
+    }),
+    scalar("&(inet, inet) inet", |_, v| {
+        let (left, right) = (network(&v[0]), same_family(v, "AND")?);
+        Ok(combined(left, right, left.address & right.address))
+    }),
+    scalar("|(inet, inet) inet", |_, v| {
+        let (left, right) = (network(&v[0]), same_family(v, "OR")?);
+        Ok(combined(left, right, left.address | right.address))
+    }),
+    scalar("+(inet, int8) inet", |_, v| moved(&v[0], i128::from(v[1].int8()))),
+    scalar("+(int8, inet) inet", |_, v| moved(&v[1], i128::from(v[0].int8()))),
+    // The least `bigint` is its own opposite, as in PostgreSQL.
+    scalar("-(inet, int8) inet", |_, v| moved(&v[0], i128::from(v[1].int8().wrapping_neg()))),
+    scalar("-(inet, inet) int8", |_, v| {
+        let (left, right) = (network(&v[0]), same_family(v, "subtract")?);
+        let distance = left.address.wrapping_sub(right.address).cast_signed();
+        i64::try_from(distance).map(Value::Int8).map_err(|_| out_of_range())
+    }),
+    scalar("~(macaddr) macaddr", |_, v| {
+        Ok(Value::bytes(v[0].as_bytes().iter().map(|byte| !byte).collect::<Vec<u8>>()))
+    }),
+    scalar("&(macaddr, macaddr) macaddr", |_, v| Ok(by_byte(v, |left, right| left & right))),
+    scalar("|(macaddr, macaddr) macaddr", |_, v| Ok(by_byte(v, |left, right| left | right))),
+];
+
+fn network(value: &Value) -> Network {
+    Network::of(value.as_bytes())
+}
+
+fn out_of_range() -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "result is out of range")
+}
+
+/// An address of the same family with a whole mask.
+fn whole(like: Network, address: u128) -> Value {
+    Network { bits: like.width(), ..like.with_address(address) }.value()
+}
+
+fn is_below(part: &Value, of: &Value, strictly: bool) -> bool {
+    let (part, of) = (network(part), network(of));
+    part.is_in(of) && !(strictly && part.bits == of.bits)
+}
+
+fn masked(values: &[Value]) -> Result<Network> {
+    let (network, bits) = (network(&values[0]), values[1].int4());
+    let bits = if bits == -1 { Some(network.width()) } else { u8::try_from(bits).ok() };
+    match bits.filter(|bits| *bits <= network.width()) {
+        Some(bits) => Ok(Network { bits, ..network }),
+        None => {
+            let message = format!("invalid mask length: {}", values[1].int4());
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+/// The second network, if it is of the first one's family.
+fn same_family(values: &[Value], verb: &str) -> Result<Network> {
+    let (left, right) = (network(&values[0]), network(&values[1]));
+    if left.is_v6 == right.is_v6 {
+        return Ok(right);
+    }
+    let message = format!("cannot {verb} inet values of different sizes");
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+}
+
+fn combined(left: Network, right: Network, address: u128) -> Value {
+    Network { bits: left.bits.max(right.bits), ..left.with_address(address) }.value()
+}
+
+fn moved(value: &Value, by: i128) -> Result<Value> {
+    let network = network(value);
+    let address = network.address.checked_add_signed(by).filter(|address| *address <= network.all_ones());
+    address.map(|address| network.with_address(address).value()).ok_or_else(out_of_range)
+}
+
+/// The smallest network with both.
+fn merge(_: &mut super::FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let (left, right) = (network(&values[0]), network(&values[1]));
+    if left.is_v6 != right.is_v6 {
+        let message = "cannot merge addresses from different families";
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    let unused = 128 - u32::from(left.width());
+    let common = ((left.address ^ right.address).leading_zeros() - unused) as u8;
+    Ok(Network { bits: left.bits.min(right.bits).min(common), ..left }.network().value())
+}
+
+/// Without the octets of IPv4 that the mask does not reach.
+fn abbreviated(network: Network) -> String {
+    let text = network.host_text();
+    if network.is_v6 {
+        return network.full_text();
+    }
+    let octets: Vec<&str> = text.split('.').collect();
+    let reached = usize::from(network.bits.div_ceil(8)).max(1);
+    format!("{}/{}", octets[..reached.min(octets.len())].join("."), network.bits)
+}
+
+fn by_byte(values: &[Value], combine: fn(u8, u8) -> u8) -> Value {
+    let pairs = values[0].as_bytes().iter().zip(values[1].as_bytes());
+    Value::bytes(pairs.map(|(left, right)| combine(*left, *right)).collect::<Vec<u8>>())
+}
