@@ -179,3 +179,24 @@ fn writes_by_text_are_seen_by_reads_by_text_from_many_threads() {
     });
     assert_eq!(rows(&mut connection, "select count(*), sum(n) from t"), ["200 10200"]);
 }
+
+#[test]
+fn dropping_what_is_not_there_keeps_the_plans() {
+    let sql = sql();
+    let mut connection = connect(&sql, "heddle");
+    connection
+        .query(
+            "create table t (id int primary key, b int);
+             create function f(x int) returns int language sql as 'update t set b = 0 where id = x returning b'",
+        )
+        .expect("the definitions are right");
+    let generation = |connection: &mut Connection| rows(connection, "explain function f(int)")[1].clone();
+    let before = generation(&mut connection);
+    assert!(before.contains("generation"), "{before}");
+    for kind in ["table", "view", "index", "sequence", "schema", "type", "domain", "materialized view"] {
+        connection.query(&format!("drop {kind} if exists missing cascade")).expect(kind);
+        assert_eq!(generation(&mut connection), before, "after DROP {kind}");
+    }
+    connection.query("create view v as select 1; drop view if exists v, missing").expect("v is there");
+    assert_ne!(generation(&mut connection), before);
+}

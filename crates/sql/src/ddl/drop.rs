@@ -35,6 +35,11 @@ struct Plan {
 }
 
 impl Plan {
+    fn is_empty(&self) -> bool {
+        let relations = self.tables.len() + self.views.len() + self.sequences.len();
+        relations + self.types.len() + self.schemas.len() + self.routines.len() == 0
+    }
+
     /// Whether a view goes, or a materialized one.
     fn drops_view(&self, oid: u32) -> bool {
         self.views.iter().any(|view| view.oid == oid) || self.tables.iter().any(|table| table.oid == oid)
@@ -92,7 +97,7 @@ fn depends(object: &str, by: &str) -> SqlError {
 
 impl Connection {
     pub(crate) fn drop_objects(&mut self, drop: &Drop) -> Result<&'static str> {
-        let catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_read();
         let mut plan = Plan::default();
         let mut indexes = Vec::new();
         for name in &drop.names {
@@ -114,8 +119,11 @@ impl Connection {
         for (table, oid) in indexes {
             self.drop_index(table, oid, drop.cascade)?;
         }
-        complete(&mut plan, &catalog, drop.cascade)?;
-        self.carry_out(plan)?;
+        // Another catalog would have every session plan its statements again.
+        if !plan.is_empty() {
+            complete(&mut plan, &catalog, drop.cascade)?;
+            self.carry_out(plan)?;
+        }
         Ok(tag(drop.kind))
     }
 
@@ -179,7 +187,7 @@ impl Connection {
 
     /// Drops these objects, and with CASCADE what depends on them.
     pub(super) fn drop_securables(&mut self, objects: &[Securable], cascade: bool) -> Result<()> {
-        let catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_read();
         let mut plan = Plan::default();
         for object in objects {
             match object {
@@ -207,7 +215,7 @@ impl Connection {
         routines: Vec<Arc<Routine>>,
         cascade: bool,
     ) -> Result<()> {
-        let catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_read();
         let mut plan = Plan { routines, ..Plan::default() };
         complete(&mut plan, &catalog, cascade)?;
         self.carry_out(plan)
@@ -215,7 +223,7 @@ impl Connection {
 
     /// Drops the sequence of a column that has gone, and with CASCADE the defaults of others that name it.
     pub(super) fn drop_owned_sequence(&mut self, sequence: u32, cascade: bool) -> Result<()> {
-        let catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_read();
         let mut plan = Plan { sequences: vec![sequence], ..Plan::default() };
         complete(&mut plan, &catalog, cascade)?;
         self.carry_out(plan)
@@ -341,14 +349,14 @@ impl Connection {
 
     /// Drops tables with what depends on them.
     pub(super) fn drop_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
-        let catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_read();
         let mut plan = Plan { tables: tables.to_vec(), ..Plan::default() };
         complete(&mut plan, &catalog, true)?;
         self.carry_out(plan)
     }
 
     fn drop_all_in(&mut self, temporary: &str) -> Result<()> {
-        let catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_read();
         let routines = catalog.routines().filter(|routine| routine.schema == temporary).cloned().collect();
         let mut plan = Plan { routines, ..Plan::default() };
         for (_, relation) in catalog.relations_in(temporary) {
@@ -627,13 +635,22 @@ fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
 
 /// Whether a view's query names a relation.
 pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
-    crate::parse::relation_names(&view.query).iter().any(|found| {
-        found.last() == name
-            && match found.schema() {
-                Some(of) => of == schema,
-                None => view.search_path.iter().any(|of| of == schema),
-            }
-    })
+    may_name(&view.query, name)
+        && crate::parse::relation_names(&view.query).iter().any(|found| {
+            found.last() == name
+                && match found.schema() {
+                    Some(of) => of == schema,
+                    None => view.search_path.iter().any(|of| of == schema),
+                }
+        })
+}
+
+/// Whether a text can have this name in it. It spares the parser most views: each DROP looks at all of them.
+fn may_name(text: &str, name: &str) -> bool {
+    // Quotes are doubled in quoted names, and U&"…" has escapes.
+    let is_plain = name.is_ascii() && !name.contains('"') && !text.contains("&\"");
+    !is_plain
+        || text.as_bytes().windows(name.len().max(1)).any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// Columns keep their types and their sequences: these cannot be dropped before them, but CASCADE drops defaults.
@@ -688,4 +705,24 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_name;
+
+    #[test]
+    fn a_text_is_parsed_only_if_it_may_have_the_name() {
+        assert!(!may_name("select a from t where b in (1, 2)", "orders"));
+        assert!(!may_name("", "orders"));
+        for (text, name) in [
+            ("select a from Orders", "orders"),
+            ("select a from s.\"orders\"", "orders"),
+            ("select a from \"or\"\"ders\"", "or\"ders"),
+            ("select a from U&\"\\006frders\"", "orders"),
+            ("select a from größe", "größe"),
+        ] {
+            assert!(may_name(text, name), "{text}");
+        }
+    }
 }

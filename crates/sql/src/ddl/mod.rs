@@ -53,6 +53,7 @@ mod ownership;
 mod privileges;
 mod roles;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use heddledb::TableChange;
@@ -252,10 +253,15 @@ impl Connection {
         Ok(())
     }
 
-    /// A copy of the transaction's catalog, for the caller to modify.
-    pub(crate) fn catalog_to_change(&mut self) -> Catalog {
+    /// The transaction's catalog, in which the session looks names up from now on.
+    pub(crate) fn catalog_to_read(&mut self) -> Arc<Catalog> {
         let current = self.current_catalog();
         self.environment_mut().catalog = current.clone();
-        current.as_ref().clone()
+        current
+    }
+
+    /// A copy of the transaction's catalog, for the caller to modify.
+    pub(crate) fn catalog_to_change(&mut self) -> Catalog {
+        self.catalog_to_read().as_ref().clone()
     }
 }
