@@ -153,4 +153,10 @@ fn a_superuser_that_creates_the_role_of_its_own_name_stays_one() {
     let row =
         other.query_one("select rolsuper from pg_roles where rolname = current_user", &[]).expect("a row");
     assert!(row.get::<_, bool>(0));
+    // The database is known by each of its names, as psql's `\l+` asks.
+    other.batch_execute("alter database heddle owner to postgres").expect("a name of the database");
+    let sizes = "select bool_and(has_database_privilege(datname, 'connect') and pg_database_size(datname) > 0) from pg_database";
+    assert!(other.query_one(sizes, &[]).expect("a row").get::<_, bool>(0));
+    let refused = other.batch_execute("alter database shop owner to postgres").expect_err("another name");
+    assert_eq!(refused.code(), Some(&SqlState::INVALID_CATALOG_NAME));
 }

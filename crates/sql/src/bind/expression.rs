@@ -361,7 +361,8 @@ impl Binder<'_> {
             return Ok(());
         }
         let message = format!("collation \"{collation}\" for encoding \"UTF8\" does not exist");
-        Err(self.error(collation.at(), SqlState::UNDEFINED_OBJECT, message))
+        let error = self.error(collation.at(), SqlState::UNDEFINED_OBJECT, message);
+        Err(error.with_hint("Text compares by bytes: use \"C\", or no COLLATE."))
     }
 
     fn check_collatable(&self, ty: Type, at: At) -> Result<()> {

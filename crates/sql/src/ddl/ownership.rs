@@ -253,7 +253,7 @@ impl Connection {
                 None => Err(crate::catalog::no_schema(name.last())),
             },
             TargetKind::Database => {
-                if name.last() == environment.database {
+                if environment.is_database(name.last()) {
                     return Ok(Securable::Database);
                 }
                 let message = format!("database \"{}\" does not exist", name.last());

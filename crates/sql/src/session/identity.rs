@@ -118,6 +118,11 @@ pub(super) fn enter(shared: &Shared, activity: &Arc<Activity>, limit: Option<usi
 }
 
 impl SessionEnvironment {
+    /// Whether this is a name of the database.
+    pub fn is_database(&self, name: &str) -> bool {
+        name == self.database || self.shared.database_names().iter().any(|served| served == name)
+    }
+
     /// The oid of the current role.
     pub fn role_oid(&self) -> u32 {
         match &self.acting_as {

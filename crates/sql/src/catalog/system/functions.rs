@@ -218,9 +218,7 @@ fn fork_size(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Valu
 
 fn named_database_size(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
     let name = values[0].str();
-    let is_served = |system: SystemCatalog<'_>| {
-        system.session.shared().database_names().iter().any(|served| served == name)
-    };
+    let is_served = |system: SystemCatalog<'_>| system.session.is_database(name);
     if name != context.environment.database() && !context.environment.system_catalog().is_some_and(is_served)
     {
         let message = format!("database \"{name}\" does not exist");
@@ -302,6 +300,8 @@ fn type_text(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Valu
     }
     let modifier = match values[1] {
         Value::Int4(modifier) => Modifier(modifier),
+        // Without a modifier, not with none, as psql asks for the types of casts.
+        _ if oid == Type::Bpchar.oid() => return Ok(Value::text("character")),
         _ => Modifier::NONE,
     };
     of(context, |system| Some(shown_type(system, oid, modifier).unwrap_or_else(|| "???".to_string())))

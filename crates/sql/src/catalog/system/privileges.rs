@@ -140,7 +140,10 @@ fn object_oid(context: &FunctionContext<'_>, kind: RightsKind, value: &Value) ->
         RightsKind::Schema => (ObjectKind::Schema, SqlState::INVALID_SCHEMA_NAME, "schema"),
         RightsKind::Type => (ObjectKind::Type, SqlState::UNDEFINED_OBJECT, "type"),
         RightsKind::Database => {
-            if name == context.environment.database() {
+            let system = context.environment.system_catalog();
+            if name == context.environment.database()
+                || system.is_some_and(|system| system.session.is_database(name))
+            {
                 return Ok(super::DATABASE);
             }
             let message = format!("database \"{name}\" does not exist");
