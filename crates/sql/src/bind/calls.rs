@@ -14,7 +14,7 @@ use crate::functions::resolve::{Called, Resolved, choose_function, no_function, 
 use crate::functions::{AggregateKind, Function, FunctionKind, functions_named, spreading};
 use crate::parse::syntax::{At, Call, OrderItem, Over};
 use crate::types::cast::CastContext;
-use crate::types::{Modifier, Type, Value};
+use crate::types::{Modifier, Type};
 
 /// A call whose function is chosen and whose arguments are converted.
 pub(crate) struct ResolvedCall {
@@ -62,8 +62,10 @@ impl Binder<'_> {
             return Err(self.unsupported(at, &format!("{name} is supported in FROM only")));
         }
         let (args, names) = self.call_args(call)?;
-        if let ("pg_typeof", [BoundExpr::Constant { ty: Type::Unknown, .. }]) = (name, &args[..]) {
-            return Ok(BoundExpr::constant(Value::Oid(Type::Unknown.oid()), Type::Regtype));
+        if let ("pg_typeof", [arg], [given]) = (name, &args[..], &call.args[..])
+            && let Some(stated) = self.stated_type(&given.value, arg)
+        {
+            return Ok(stated);
         }
         match self.resolve(name, args, &names, call.variadic, at)? {
             Err(cast) => Ok(cast),

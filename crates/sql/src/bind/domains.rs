@@ -13,13 +13,35 @@
 use crate::bind::binder::Binder;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::walk::walk;
-use crate::bind::tree::{Arm, BoundExpr, TruthValue};
+use crate::bind::tree::{Arm, BoundExpr, RelationId, RelationKind, TruthValue};
 use crate::catalog::{Check, Domain};
 use crate::error::{Result, SqlError};
-use crate::parse::syntax::At;
+use crate::parse::syntax::{At, Expr, ExprKind};
 use crate::types::{Modifier, Type, Value};
 
 impl Binder<'_> {
+    /// What `pg_typeof` says of an argument that is a literal without a type, or a cast to a domain or a column of one, which have
+    /// the type beneath elsewhere. The argument is evaluated, because a cast may fail.
+    pub(super) fn stated_type(&self, expr: &Expr, bound: &BoundExpr) -> Option<BoundExpr> {
+        let column_of = |id: RelationId, column: usize| {
+            let relations = self.scopes.iter().flat_map(|scope| &scope.relations);
+            match &relations.into_iter().find(|relation| relation.id == id)?.kind {
+                RelationKind::Table(table) => table.columns.get(column)?.domain,
+                _ => None,
+            }
+        };
+        let oid = match (&expr.kind, bound) {
+            (_, BoundExpr::Constant { ty: Type::Unknown, .. }) => Some(Type::Unknown.oid()),
+            (ExprKind::Cast { ty, .. }, _) => self.named_type(ty).ok()?.domain.map(|domain| domain.oid),
+            (_, BoundExpr::Column { relation, column, .. }) => column_of(*relation, *column),
+            _ => None,
+        };
+        let said = BoundExpr::constant(Value::Oid(oid?), Type::Regtype);
+        let when = BoundExpr::IsNull { operand: Box::new(bound.clone()), negated: false };
+        let arms = vec![Arm { when, then: said.clone() }];
+        Some(BoundExpr::Case { operand: None, arms, otherwise: Box::new(said), ty: Type::Regtype })
+    }
+
     /// A value that was cast to the type beneath a domain, with the domain's constraints.
     pub(super) fn checked(&mut self, value: BoundExpr, domain: &Domain, at: At) -> Result<BoundExpr> {
         let ty = value.ty();

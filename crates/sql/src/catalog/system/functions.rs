@@ -113,6 +113,7 @@ pub(crate) const OBJECTS: &[Definition] = &[
     })
     .stable(),
     scalar("pg_size_pretty(int8) text", |_, v| Ok(Value::text(sizes::pretty(v[0].int8())))),
+    scalar("pg_size_pretty(numeric) text", |_, v| Ok(Value::text(sizes::pretty_number(v[0].as_numeric())?))),
     scalar("to_regclass(text) regclass", |c, v| by_name(c, ObjectKind::Relation, v)).stable(),
     scalar("to_regtype(text) regtype", |c, v| by_name(c, ObjectKind::Type, v)).stable(),
     scalar("to_regproc(text) regproc", |c, v| by_name(c, ObjectKind::Function, v)).stable(),

@@ -6,6 +6,8 @@
 
 use super::SystemCatalog;
 use crate::catalog::{Relation, Table};
+use crate::error::Result;
+use crate::types::numeric::Numeric;
 
 /// What one sequence takes of a disk in PostgreSQL: a page. Tools show it; here a sequence is a row of the catalog.
 const SEQUENCE_BYTES: i64 = 8192;
@@ -74,15 +76,38 @@ fn index_bytes(table: &Table, oid: u32) -> i64 {
     index.and_then(|index| table.engine.index_memory(&index.name)).unwrap_or(0) as i64
 }
 
+/// The units of sizes.
+const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+
+/// As [`pretty`], for any number: bytes with their decimals, larger units rounded from halves of one.
+///
+/// Source: PostgreSQL 15, `pg_size_pretty_numeric` in `dbsize.c`.
+pub(super) fn pretty_number(bytes: &Numeric) -> Result<String> {
+    let (mut size, mut unit) = (bytes.clone(), 0);
+    loop {
+        let limit = if unit == 0 { 10 * 1024 } else { 20 * 1024 - 1 };
+        if unit + 1 == UNITS.len() || size.abs() < Numeric::from(limit) {
+            break;
+        }
+        // What is not printed in bytes keeps one binary place to round by.
+        let divisor = if unit == 0 { 512 } else { 1024 };
+        (size, unit) = (size.divide_whole(&Numeric::from(divisor))?, unit + 1);
+    }
+    if unit > 0 {
+        let one = Numeric::from(if size.is_negative() { -1 } else { 1 });
+        size = size.add(&one)?.divide_whole(&Numeric::from(2))?;
+    }
+    Ok(format!("{size} {}", UNITS[unit]))
+}
+
 /// A number of bytes in the largest unit of which there are at least ten, rounded.
 pub(super) fn pretty(bytes: i64) -> String {
-    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut size, mut unit) = (i128::from(bytes), 0);
-    while size.abs() >= 10 * 1024 && unit + 1 < units.len() {
+    while size.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
         // Rounded once, half away from zero, at the unit that is printed.
         unit += 1;
         let divisor = 1_i128 << (10 * unit);
         size = (i128::from(bytes) + i128::from(bytes.signum()) * divisor / 2) / divisor;
     }
-    format!("{size} {}", units[unit])
+    format!("{size} {}", UNITS[unit])
 }
