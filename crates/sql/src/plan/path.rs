@@ -80,10 +80,12 @@ fn widens(from: Type, to: Type) -> bool {
     matches!((from, to), (Type::Int2, Type::Int4 | Type::Int8) | (Type::Int4, Type::Int8))
 }
 
-/// All text types except the blank-padded one compare alike; a type modifier could truncate a value.
+/// All text types except the blank-padded one compare alike, and so do both types of networks; a type modifier could
+/// truncate a value.
 fn keeps_order(from: Type, to: Type, modifier: Modifier) -> bool {
     let is_text = |ty| matches!(ty, Type::Text | Type::Varchar | Type::Name);
-    modifier == Modifier::NONE && is_text(from) && matches!(to, Type::Text | Type::Varchar)
+    let is_kept = is_text(from) && matches!(to, Type::Text | Type::Varchar);
+    modifier == Modifier::NONE && (is_kept || (from, to) == (Type::Cidr, Type::Inet))
 }
 
 /// Collects how a condition restricts the columns of a relation, by values that depend on `known` relations only.

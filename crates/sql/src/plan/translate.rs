@@ -268,7 +268,7 @@ pub(crate) fn cast(operand: Expr, from: Type, to: Type, modifier: Modifier, expl
 /// Whether values of two types are represented alike.
 fn is_same_value(from: Type, to: Type) -> bool {
     let is_text = |ty| matches!(ty, Type::Text | Type::Varchar);
-    from == to || (is_text(from) && is_text(to))
+    from == to || (is_text(from) && is_text(to)) || (from, to) == (Type::Cidr, Type::Inet)
 }
 
 /// An expression whose operands are constants, as its value; one that fails stays, and fails when it is evaluated.
