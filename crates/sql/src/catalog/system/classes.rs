@@ -15,7 +15,7 @@ use crate::catalog::rights::Rights;
 use crate::catalog::store::TEMPORARY;
 use crate::catalog::{
     Catalog, CatalogEnvironment, Column, ColumnOrigin, Deferral, IndexColumn, Persistence, Relation,
-    Sequence, Table, View,
+    Sequence, Table, UserType, View,
 };
 use crate::parse::syntax::Statement;
 use crate::types::{Modifier, Type, Value};
@@ -308,7 +308,7 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
     for table in tables(catalog) {
         for (at, column) in table.visible().iter().enumerate() {
             let acl = column.acl.as_ref().map_or(Value::Null, |acl| acl_value(system, acl));
-            Attribute { acl, ..of_table(table, at, column) }.write(out);
+            Attribute { acl, ..of_table(catalog, table, at, column) }.write(out);
         }
         for index in indexes_of(table) {
             let names = index_column_names(&index);
@@ -357,8 +357,11 @@ fn plain(
     }
 }
 
-fn of_table<'t>(table: &Table, at: usize, column: &'t Column) -> Attribute<'t> {
-    let not_null = column.not_null || table.key.contains(&at);
+fn of_table<'t>(catalog: &Catalog, table: &Table, at: usize, column: &'t Column) -> Attribute<'t> {
+    // NOT NULL of its domain is the domain's.
+    let domain = column.domain.and_then(|oid| catalog.user_type_by_oid(oid));
+    let is_domains = matches!(domain, Some(UserType::Domain(domain)) if domain.not_null);
+    let not_null = column.not_null && !is_domains || table.key.contains(&at);
     // A domain carries its modifier itself.
     let modifier = if column.domain.is_some() { Modifier::NONE } else { column.modifier };
     let plain = plain(table.oid, at, &column.name, column.ty, modifier, not_null);
