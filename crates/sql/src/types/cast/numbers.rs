@@ -135,11 +135,47 @@ pub(super) fn numeric_to_float4(value: &Numeric) -> Result<Value> {
     }
 }
 
+/// The powers of ten that a `double precision` holds exactly.
+const EXACT_POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
+];
+/// Up to here a `double precision` holds every integer.
+const EXACT_INTEGERS: u64 = 1 << 53;
+
 /// A `numeric` as a `double precision`; 22003 where it is too large or too small.
+///
+/// Source: Clinger, "How to read floating point numbers accurately", 1990: where both operands are exact, one division rounds
+/// correctly.
 pub(crate) fn numeric_to_float8(value: &Numeric) -> Result<f64> {
     match value {
         Numeric::Small { coefficient, scale: 0 } => Ok(*coefficient as f64),
+        Numeric::Small { coefficient, scale }
+            if coefficient.unsigned_abs() <= EXACT_INTEGERS && usize::from(*scale) < EXACT_POWERS.len() =>
+        {
+            Ok(*coefficient as f64 / EXACT_POWERS[usize::from(*scale)])
+        }
         finite if finite.is_finite() => crate::types::text::parse_float8(&finite.to_string()),
         special => Ok(special.to_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_become_the_floats_that_their_texts_are() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let edges = [0, 1, -1, 3, -7, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, i64::MAX, i64::MIN];
+        let random = (0..20_000).map(|_| random.i64(..) >> random.u32(0..63));
+        for coefficient in edges.into_iter().chain(random) {
+            for scale in [0, 1, 2, 3, 7, 15, 18, 21, 22, 23, 40] {
+                let value = Numeric::Small { coefficient, scale };
+                let expected: f64 = value.to_string().parse().unwrap();
+                let found = numeric_to_float8(&value).unwrap();
+                assert_eq!(found.to_bits(), expected.to_bits(), "{value}");
+            }
+        }
     }
 }
