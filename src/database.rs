@@ -29,7 +29,7 @@ use crate::options::{Durability, Options};
 use crate::pipeline::call::{Answer, Output, Routine, Submitted};
 use crate::pipeline::caller_run;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Body, Outcome, execute_here};
+use crate::pipeline::execute::{Body, Outcome, execute_here, execute_in_own_slot};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
@@ -141,13 +141,8 @@ impl Database {
     /// [`Error::NoFreeSlot`] if all worker contexts are kept by workers.
     pub fn run<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         let mut closure = Closure { body, value: None };
-        if let Some(error) = self.run_body(&mut closure) {
-            return Err(*error);
-        }
-        match closure.value {
-            Some(value) => Ok(value),
-            None => Err(Error::Closed),
-        }
+        self.run_body(&mut closure, None).map_err(|error| *error)?;
+        closure.into_value()
     }
 
     /// As [`run`](Self::run); `log_wait` becomes how long it has waited for the log.
@@ -157,15 +152,8 @@ impl Database {
         body: impl FnMut(&Tx<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let mut closure = Closure { body, value: None };
-        let outcome = self.execute_body(&mut closure).map_err(|error| *error)?;
-        let executed = Instant::now();
-        let failure = self.release(outcome);
-        *log_wait = executed.elapsed();
-        match (failure, closure.value) {
-            (Some(error), _) => Err(*error),
-            (None, Some(value)) => Ok(value),
-            (None, None) => Err(Error::Closed),
-        }
+        self.run_body(&mut closure, Some(log_wait)).map_err(|error| *error)?;
+        closure.into_value()
     }
 
     /// As [`run`](Self::run), for bodies with an error type of the application's own, which arrives as it is. The engine's errors
@@ -211,36 +199,33 @@ impl Database {
         own.or_kept(result)
     }
 
-    /// Runs a body until it has ended and its result may be released. The error that it ended in, if it did.
-    fn run_body(&self, body: &mut dyn Body) -> Option<Box<Error>> {
-        match self.execute_body(body) {
-            Ok(outcome) => self.release(outcome),
-            Err(error) => Some(error),
-        }
-    }
-
-    /// Runs a body until it has ended.
+    /// Runs a body until it has ended and its result may be released; `log_wait` becomes how long it has waited for the log.
     ///
     /// # Errors
-    /// [`Error::Nested`], [`Error::Closed`]: it has not run.
-    #[inline]
-    fn execute_body(&self, body: &mut dyn Body) -> Result<Outcome, Box<Error>> {
+    /// That which it has ended in; [`Error::Nested`], [`Error::Closed`]: it has not run.
+    fn run_body(&self, body: &mut dyn Body, log_wait: Option<&mut Duration>) -> Result<(), Box<Error>> {
         nesting::check("a transaction").and_then(|()| self.shared.check_open())?;
-        let outcome = execute_here(self.engine(), body, false);
-        Ok(if outcome.stashed { self.run_again_when_joined(body) } else { outcome })
+        let mut outcome = execute_in_own_slot(self.engine(), body, false);
+        if outcome.stashed {
+            outcome = self.run_again_when_joined(body);
+        }
+        let executed = log_wait.is_some().then(Instant::now);
+        let released = self.release(outcome);
+        if let (Some(log_wait), Some(executed)) = (log_wait, executed) {
+            *log_wait = executed.elapsed();
+        }
+        released
     }
 
-    /// Waits until an outcome may be told. The error that it is, if it is one.
+    /// Waits until an outcome may be told, and tells it.
     #[inline]
-    fn release(&self, outcome: Outcome) -> Option<Box<Error>> {
+    fn release(&self, outcome: Outcome) -> Result<(), Box<Error>> {
         let engine = self.engine();
         if outcome.wrote {
             engine.notify_log();
         }
-        match engine.progress().wait(outcome.epoch) {
-            Ok(_) => outcome.failure,
-            Err(error) => Some(Box::new(error)),
-        }
+        engine.progress().wait(outcome.epoch)?;
+        outcome.failure.map_or(Ok(()), Err)
     }
 
     /// Runs a body that is stashed, after the split phase.
@@ -606,6 +591,18 @@ impl fmt::Debug for Database {
 struct Closure<F, T> {
     body: F,
     value: Option<T>,
+}
+
+impl<F, T> Closure<F, T> {
+    /// What it has given back.
+    #[inline]
+    fn into_value(self) -> Result<T> {
+        // A match: `ok_or` would make and drop an error each time.
+        match self.value {
+            Some(value) => Ok(value),
+            None => Err(Error::Closed),
+        }
+    }
 }
 
 impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {

@@ -1,7 +1,7 @@
 //! Runs a call to its end: attempts, until one commits or fails with an error of its own.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bumpalo::Bump;
@@ -64,13 +64,16 @@ impl Outcome {
     }
 }
 
-/// What one attempt came to.
-pub(super) enum Verdict {
-    Done {
-        epoch: u64,
-        wrote: bool,
-        failure: Option<Box<Error>>,
-    },
+/// How an attempt has ended its call.
+pub(super) struct Ended {
+    pub(super) epoch: u64,
+    pub(super) wrote: bool,
+    pub(super) failure: Option<Box<Error>>,
+}
+
+/// Why an attempt has not ended its call. Apart from [`Ended`], which is what nearly every attempt comes to: so that is handed on in
+/// registers.
+pub(super) enum Unfinished {
     Again {
         /// Whether a rival was met in what it would have written, rather than in what it had read.
         in_writes: bool,
@@ -80,10 +83,18 @@ pub(super) enum Verdict {
     NextEpoch,
 }
 
+/// What one attempt came to.
+pub(super) type Verdict = std::result::Result<Ended, Unfinished>;
+
 /// Runs a body on the caller's thread, in a slot that it has for as long, until it has ended or is stashed. `is_reader`:
 /// it reads from a snapshot.
 pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool) -> Outcome {
-    let mut outcome = None;
+    execute_in_own_slot(engine, body, is_reader)
+}
+
+/// As [`execute_here`], compiled into its caller, to which the outcome is given in registers.
+#[inline(always)]
+pub(crate) fn execute_in_own_slot(engine: &Engine, body: &mut dyn Body, is_reader: bool) -> Outcome {
     let executed = with_own_slot(engine, |slot_guard, held| {
         let guard = crossbeam_epoch::pin();
         let ended = match is_reader {
@@ -95,36 +106,41 @@ pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool
         }
         slot_guard.parts().1.free_unusual();
         garbage::collect(&guard);
-        outcome = Some(ended);
+        ended
     });
-    match (outcome, executed) {
-        (Some(outcome), _) => outcome,
-        (None, Err(error)) => Outcome::refused(1, *error),
-        (None, Ok(())) => Outcome::refused(1, Error::Closed),
-    }
+    executed.unwrap_or_else(|error| Outcome::refused(1, *error))
 }
 
 /// Executes on the caller's thread, in a slot that it has for as long.
 ///
 /// # Errors
 /// [`Error::NoFreeSlot`], and nothing was executed.
-#[inline]
+#[inline(always)]
 pub(crate) fn with_own_slot<T>(
     engine: &Engine,
     work: impl FnOnce(&mut SlotGuard<'_>, &mut Held) -> T,
 ) -> Result<T, Box<Error>> {
-    thread_local! {
-        /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
-        static HELD: RefCell<Held> = RefCell::default();
+    let mut slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
+    let worker_context = slot_guard.worker_context();
+    worker_context.set_executing(true);
+    // Taken out and put back, not borrowed: so what `work` gives back goes through no other function.
+    let mut held = HELD.take().unwrap_or_default();
+    let given = engine.show(worker_context, Activity::Work, || work(&mut slot_guard, &mut held));
+    if let Some(another) = HELD.replace(Some(held)) {
+        free(another);
     }
-    HELD.with(|held| {
-        let held = &mut *held.borrow_mut();
-        let mut slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
-        let worker_context = slot_guard.worker_context();
-        worker_context.set_executing(true);
-        Ok(engine.show(worker_context, Activity::Work, || work(&mut slot_guard, held)))
-    })
+    Ok(given)
 }
+
+thread_local! {
+    /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
+    static HELD: Cell<Option<Box<Held>>> = const { Cell::new(None) };
+}
+
+/// Apart, as nearly never anything was put there meanwhile.
+#[cold]
+#[inline(never)]
+fn free(_: Box<Held>) {}
 
 /// Runs a call to its end. What it holds of the protocol's is released, but within a group.
 // Inlined, as what it calls is: apart, a call of a group would cost a twentieth more instructions.
@@ -159,13 +175,13 @@ pub(crate) fn execute<B: Body + ?Sized>(
         let counters = &slot_guard.worker_context().counters;
         let attempted = Try { number, code: body.code() };
         match attempt(engine, slot_guard, held, guard, footprint, body, attempted, refused.as_deref()) {
-            Verdict::Done { epoch, wrote, failure } => {
+            Ok(Ended { epoch, wrote, failure }) => {
                 if body.is_whole() {
                     Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
                 }
                 break Outcome { epoch, attempts: number, wrote, failure, stashed: false };
             }
-            unusual => match prepare_next(engine, slot_guard, held, unusual, number) {
+            Err(unfinished) => match prepare_next(engine, slot_guard, held, unfinished, number) {
                 Ok(next) => {
                     number -= u32::from(next.is_same_attempt);
                     reserved |= next.has_reserved;
@@ -199,31 +215,28 @@ fn prepare_next(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
-    verdict: Verdict,
+    unfinished: Unfinished,
     number: u32,
 ) -> Result<NextAttempt, Outcome> {
     let counters = &slot_guard.worker_context().counters;
-    let (waited, has_reserved) = match verdict {
-        Verdict::Done { epoch, wrote, failure } => {
-            return Err(Outcome { epoch, attempts: number, wrote, failure, stashed: false });
-        }
-        Verdict::Stash => {
+    let (waited, has_reserved) = match unfinished {
+        Unfinished::Stash => {
             engine.protocol().end_group(held);
             return Err(Outcome { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true });
         }
-        Verdict::Again { in_writes } => {
+        Unfinished::Again { in_writes } => {
             Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
             // What the retry waits for may need what the group holds: a sequence's values are reserved by a transaction.
             engine.protocol().end_group(held);
             engine.retry().pause(number);
             return Ok(NextAttempt { is_same_attempt: false, has_reserved: false });
         }
-        Verdict::NextEpoch => {
+        Unfinished::NextEpoch => {
             // The next epoch comes when the log has written the last one: no partition is held over that.
             engine.protocol().end_group(held);
             (engine.wait_for_next_epoch(), false)
         }
-        Verdict::NeedsLogSpace(bytes) => (wait_for_log_space(engine, slot_guard, held, bytes), true),
+        Unfinished::NeedsLogSpace(bytes) => (wait_for_log_space(engine, slot_guard, held, bytes), true),
     };
     match waited {
         Ok(()) => Ok(NextAttempt { is_same_attempt: true, has_reserved }),
@@ -296,7 +309,7 @@ fn attempt<B: Body + ?Sized>(
     protocol.begin(&attempt, footprint, attempted);
     let ran = run_body(body, &attempt);
     let verdict = conclude(engine, &attempt, ran);
-    if let Verdict::Done { wrote: true, epoch, .. } = &verdict
+    if let Ok(Ended { wrote: true, epoch, .. }) = &verdict
         && engine.store().is_logged()
         && protocol.hold() == Hold::UntilDurable
     {
@@ -354,25 +367,47 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
     if let Some(failure) = failure {
         return conclude_failed(engine, attempt, failure);
     }
-    let protocol = engine.protocol();
-    let done = |seen: Stamp, wrote: bool, failure: Option<Box<Error>>| {
-        let epoch = protocol.release_epoch(attempt, seen.epoch());
-        Verdict::Done { epoch, wrote, failure }
+    let committed = match engine.protocol().commit(attempt) {
+        Ok(committed) => committed,
+        Err(failure) => return conclude_uncommitted(engine, attempt, failure),
     };
-    match protocol.commit(attempt) {
-        // A schema change since the attempt began may have put tables in place of those that it has read.
-        Ok(None) if !attempt.is_of_current_schema() => Verdict::Again { in_writes: false },
-        Ok(None) => done(attempt.seen(), false, None),
-        Ok(Some(stamp)) => done(stamp, true, None),
-        Err(CommitFailure::Conflict) => Verdict::Again { in_writes: attempt.met_rival_in_writes() },
-        Err(CommitFailure::Stash) => Verdict::Stash,
-        Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
-        Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
-        Err(CommitFailure::Refused(error, _)) if matches!(*error, Error::Closed) => {
+    // A schema change since the attempt began may have put tables in place of those that it has read.
+    if committed.is_none() && !attempt.is_of_current_schema() {
+        return Err(Unfinished::Again { in_writes: false });
+    }
+    let seen = committed.unwrap_or_else(|| attempt.seen());
+    Ok(ended(engine, attempt, seen, committed.is_some(), None))
+}
+
+/// An attempt that has met this stamp has ended its call.
+#[inline(always)]
+fn ended(
+    engine: &Engine,
+    attempt: &Attempt<'_>,
+    seen: Stamp,
+    wrote: bool,
+    failure: Option<Box<Error>>,
+) -> Ended {
+    let epoch = engine.protocol().release_epoch(attempt, seen.epoch());
+    Ended { epoch, wrote, failure }
+}
+
+/// What comes of an attempt whose commit has failed.
+#[cold]
+fn conclude_uncommitted(engine: &Engine, attempt: &Attempt<'_>, failure: CommitFailure) -> Verdict {
+    match failure {
+        CommitFailure::Conflict => Err(Unfinished::Again { in_writes: attempt.met_rival_in_writes() }),
+        CommitFailure::Stash => Err(Unfinished::Stash),
+        CommitFailure::EpochFull => Err(Unfinished::NextEpoch),
+        CommitFailure::NeedsLogSpace(bytes) => Err(Unfinished::NeedsLogSpace(bytes)),
+        CommitFailure::Refused(error, _) if matches!(*error, Error::Closed) => {
             // The log has ended: because it has failed, if so.
-            done(attempt.seen(), false, Some(Box::new(engine.progress().failure().unwrap_or(Error::Closed))))
+            let failure = Box::new(engine.progress().failure().unwrap_or(Error::Closed));
+            Ok(ended(engine, attempt, attempt.seen(), false, Some(failure)))
         }
-        Err(CommitFailure::Refused(error, met)) => done(attempt.seen().max(met), false, Some(error)),
+        CommitFailure::Refused(error, met) => {
+            Ok(ended(engine, attempt, attempt.seen().max(met), false, Some(error)))
+        }
     }
 }
 
@@ -390,13 +425,12 @@ fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) 
         || !protocol.validate_reads(attempt)
     {
         return if protocol.is_stashed(attempt) {
-            Verdict::Stash
+            Err(Unfinished::Stash)
         } else {
-            Verdict::Again { in_writes: attempt.met_rival_in_writes() }
+            Err(Unfinished::Again { in_writes: attempt.met_rival_in_writes() })
         };
     }
-    let epoch = protocol.release_epoch(attempt, attempt.seen().epoch());
-    Verdict::Done { epoch, wrote: false, failure: Some(failure) }
+    Ok(ended(engine, attempt, attempt.seen(), false, Some(failure)))
 }
 
 /// Computes what a call with these arguments touches. The functions that make keys are the procedure's: what a panic

@@ -444,9 +444,9 @@ impl Drop for SlotGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.worker_context.shown.set(Activity::Elsewhere);
-        self.worker_context.executor.store(0, Ordering::Relaxed);
         self.worker_context.set_executing(false);
         if self.is_kept {
+            self.worker_context.executor.store(0, Ordering::Relaxed);
             self.worker_contexts.counts.lock().kept -= 1;
         }
         // SeqCst, and before the look at `waiting`: see the module's argument. It releases what was done with the memory

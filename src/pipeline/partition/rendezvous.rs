@@ -23,7 +23,9 @@ use super::fragment::Fragment;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Output};
-use crate::pipeline::execute::{Body, Outcome, Verdict, conclude, run_body, wait_for_log_space};
+use crate::pipeline::execute::{
+    Body, Ended, Outcome, Unfinished, Verdict, conclude, run_body, wait_for_log_space,
+};
 use crate::protocol::Try;
 use crate::protocol::attempt::Attempt;
 use crate::storage::foreign_keys::Reach;
@@ -181,17 +183,17 @@ impl Executor<'_> {
             let (verdict, left) = self.try_to_conclude(phase, fragment, failure.take());
             fragment = left;
             let waited = match verdict {
-                Verdict::Done { epoch, wrote, failure } => {
+                Ok(Ended { epoch, wrote, failure }) => {
                     break Some(Outcome { epoch, attempts: phase.attempt, wrote, failure, stashed: false });
                 }
-                Verdict::Again { in_writes } => {
+                Err(Unfinished::Again { in_writes }) => {
                     write_conflict = in_writes;
                     break None;
                 }
                 // There are no split phases under this protocol.
-                Verdict::Stash => break None,
-                Verdict::NextEpoch => self.engine.wait_for_next_epoch(),
-                Verdict::NeedsLogSpace(bytes) => {
+                Err(Unfinished::Stash) => break None,
+                Err(Unfinished::NextEpoch) => self.engine.wait_for_next_epoch(),
+                Err(Unfinished::NeedsLogSpace(bytes)) => {
                     reserved = true;
                     wait_for_log_space(self.engine, &mut self.slot_guard, &mut self.held, bytes)
                 }
