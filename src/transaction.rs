@@ -577,7 +577,8 @@ fn operate_by_key<'a>(
         ValueRef::Int(int) if attempt.change_int_of(target, column, IntChange::Operate(operation, int)) => {
             Ok(())
         }
-        operand => operate_at(attempt, target, column, operation, operand),
+        // A copy: so the target need not be in memory where this is not reached.
+        operand => operate_at(attempt, &{ *target }, column, operation, operand),
     })
 }
 

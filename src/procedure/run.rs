@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::mem::take;
-use std::ops::Range;
 
 use crossbeam_epoch::Guard;
 
@@ -274,9 +273,9 @@ impl Routine for Registered {
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
         self.check_schema(attempt)?;
-        if let [all] = *self.phase_ends {
+        if self.phase_ends.len() == 1 {
             let call = Running { attempt, args, values: Values::none(), gathered };
-            return self.run_actions(0..all, &call, footprint, found);
+            return run_actions(&self.actions, &call, &footprint.references, found);
         }
         self.run_phases(attempt, args, footprint, found, gathered)
     }
@@ -361,7 +360,8 @@ impl Registered {
         let (mut values, mut start) = (take(&mut gathered.borrow_mut().values), 0);
         for &end in &self.phase_ends {
             let call = Running { attempt, args, values: &values, gathered };
-            self.run_actions(start..end, &call, footprint, found)?;
+            let (actions, declared) = (&self.actions[start..end], &footprint.references[start..end]);
+            run_actions(actions, &call, declared, &found[start..end])?;
             values.take(&mut gathered.borrow_mut().fresh);
             start = end;
         }
@@ -369,31 +369,29 @@ impl Registered {
         gathered.borrow_mut().values = values;
         Ok(())
     }
+}
 
-    /// Runs the actions of one phase.
-    #[inline(always)]
-    fn run_actions<'a>(
-        &self,
-        numbers: Range<usize>,
-        call: &Running<'_, 'a>,
-        footprint: &Footprint,
-        found: &[Found],
-    ) -> Result<()> {
-        let actions = self.actions[numbers.clone()].iter();
-        let declared = &footprint.references[numbers.clone()];
-        for ((action, declared), found) in actions.zip(declared).zip(&found[numbers]) {
-            // SAFETY: the caller is pinned since before it looked the footprint's keys up.
-            let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
-            let Some(body) = &action.body else { continue };
-            if action.key_from.is_some() {
-                run_led(action, 0, call, declared, found)?;
-                continue;
-            }
-            let _scope = call.attempt.enter_scope(declared);
-            body(&ActionContext { call, table: &action.table, reference: declared, found })?;
+/// Runs the actions of one phase, for each of which there are a reference and what was found.
+#[inline(always)]
+fn run_actions<'a>(
+    actions: &[Action],
+    call: &Running<'_, 'a>,
+    declared: &[Reference],
+    found: &[Found],
+) -> Result<()> {
+    debug_assert!(actions.len() == declared.len() && actions.len() == found.len());
+    for ((action, declared), found) in actions.iter().zip(declared).zip(found) {
+        // SAFETY: the caller is pinned since before it looked the footprint's keys up.
+        let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
+        let Some(body) = &action.body else { continue };
+        if action.key_from.is_some() {
+            run_led(action, 0, call, declared, found)?;
+            continue;
         }
-        Ok(())
+        let _scope = call.attempt.enter_scope(declared);
+        body(&ActionContext { call, table: &action.table, reference: declared, found })?;
     }
+    Ok(())
 }
 
 /// Looks the record of an action's key up, if the whole key is known beforehand, and asks for it to be fetched.

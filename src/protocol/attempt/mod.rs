@@ -620,16 +620,16 @@ impl<'a> Attempt<'a> {
     fn locate(&self, target: &Target<'_, 'a>) -> Lookup<'a> {
         match target.found {
             Some(record) => Lookup::Found(record),
-            None => self.look_up(target),
+            None => self.look_up(target.table, target.key, target.hash),
         }
     }
 
     /// As [`locate`](Self::locate), wherever the record was found beforehand.
     #[inline(always)]
-    fn look_up(&self, target: &Target<'_, 'a>) -> Lookup<'a> {
-        let found = target.table.find(target.hash, target.key, self.guard);
+    fn look_up(&self, table: &'a TableCore, key: &[u8], hash: u64) -> Lookup<'a> {
+        let found = table.find(hash, key, self.guard);
         if let Lookup::Found(record) = found {
-            self.met.set(Some((target.table, record)));
+            self.met.set(Some((table, record)));
         }
         found
     }

@@ -79,7 +79,8 @@ impl<'a> Attempt<'a> {
     /// As [`change_int`](Self::change_int), of the record that a target names, where nothing is declared.
     #[inline(always)]
     pub(crate) fn change_int_of(&self, target: &Target<'_, 'a>, column: usize, change: IntChange) -> bool {
-        self.scope.get().is_none() && self.change_int(target.table, self.undeclared(target), column, change)
+        self.scope.get().is_none()
+            && self.change_int_of_record(target.table, self.undeclared(target), column, change)
     }
 
     /// The record that a target names, where nothing is declared and nothing is claimed.
@@ -131,6 +132,18 @@ impl<'a> Attempt<'a> {
     ///
     /// `table` and `found` are those of the running action, or, where nothing is declared, any.
     pub(crate) fn change_int(
+        &self,
+        table: &TableCore,
+        found: Option<Record<'a>>,
+        column: usize,
+        change: IntChange,
+    ) -> bool {
+        self.change_int_of_record(table, found, column, change)
+    }
+
+    /// As [`change_int`](Self::change_int), compiled into its caller.
+    #[inline(always)]
+    fn change_int_of_record(
         &self,
         table: &TableCore,
         found: Option<Record<'a>>,

@@ -23,29 +23,36 @@ impl<'a> Attempt<'a> {
         {
             return Ok(Some(row));
         }
-        self.row_found(target, found)
+        self.row_found(target.table, target.key, target.hash, found)
     }
 
     /// As `get`, without a look at what the action declares.
     pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
         self.claim(target.table, target.key, Claim::Read)?;
-        self.row_found(target, self.locate(target))
+        self.row_found(target.table, target.key, target.hash, self.locate(target))
     }
 
     /// The row of a target which has been looked up.
+    // Of the target's parts: so it need not be in memory where the row is had at once.
     #[inline(never)]
-    fn row_found(&self, target: &Target<'_, 'a>, mut found: Lookup<'a>) -> Result<Option<&'a [u64]>> {
+    fn row_found(
+        &self,
+        table: &'a TableCore,
+        key: &[u8],
+        hash: u64,
+        mut found: Lookup<'a>,
+    ) -> Result<Option<&'a [u64]>> {
         loop {
             match found {
                 Lookup::Missing(version) => {
                     (self.access.get().missed)(self, version)?;
                     return Ok(None);
                 }
-                Lookup::Found(record) => match self.row_of(target.table, record)? {
+                Lookup::Found(record) => match self.row_of(table, record)? {
                     Seen::Row(row) => return Ok(Some(row)),
                     Seen::Nothing => return Ok(None),
                     // It left the table since it was found: look again.
-                    Seen::Dead => found = self.look_up(target),
+                    Seen::Dead => found = self.look_up(table, key, hash),
                 },
             }
         }

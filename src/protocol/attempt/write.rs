@@ -344,7 +344,9 @@ impl<'a> Attempt<'a> {
     }
 
     fn look_up_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
-        let mut found = self.met_last(target).map_or_else(|| self.look_up(target), Lookup::Found);
+        let mut found = self
+            .met_last(target)
+            .map_or_else(|| self.look_up(target.table, target.key, target.hash), Lookup::Found);
         loop {
             let record = match found {
                 Lookup::Found(record) => record,
@@ -356,7 +358,7 @@ impl<'a> Attempt<'a> {
             if let Some(there) = self.presence(record)? {
                 return Ok(there.then_some(record));
             }
-            found = self.look_up(target);
+            found = self.look_up(target.table, target.key, target.hash);
         }
     }
 
