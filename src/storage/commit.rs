@@ -80,6 +80,8 @@ pub(crate) struct Committing<'c> {
     pub(crate) guard: &'c Guard,
     /// The highest stamp that the call has met; it may rise in its validation.
     pub(crate) seen: &'c Cell<Stamp>,
+    /// The schema's generation when the attempt began.
+    pub(crate) generation: u64,
     /// Whether the caller has closed the gate, so that it alone may enter.
     pub(crate) alone: bool,
 }
@@ -107,9 +109,9 @@ impl Pending<'_> {
         let after = match &self.change {
             Change::Gone => None,
             Change::Nothing => before.clone(),
-            Change::Words(changed) => {
+            Change::Word(_) | Change::Words(_) => {
                 let mut row = row();
-                changed.iter().for_each(|change| change.put_into(&mut row));
+                self.change.words().iter().for_each(|change| change.put_into(&mut row));
                 Some(row)
             }
             Change::Image { image, .. } => Some(image.to_vec()),
@@ -165,10 +167,23 @@ enum Change<'a> {
     Nothing,
     /// The record goes.
     Gone,
+    /// One word of the row changes, as usual; it takes no memory of the arena's.
+    Word(ChangedWord),
     /// Some words of the row change.
     Words(&'a [ChangedWord]),
     /// The whole row, and whether there was none before.
     Image { image: &'a mut [u64], is_new: bool },
+}
+
+impl Change<'_> {
+    /// The words that change, if only words do.
+    fn words(&self) -> &[ChangedWord] {
+        match self {
+            Change::Word(only) => std::slice::from_ref(only),
+            Change::Words(words) => words,
+            Change::Nothing | Change::Gone | Change::Image { .. } => &[],
+        }
+    }
 }
 
 /// Commits the buffered writes.
@@ -211,7 +226,7 @@ fn commit_any<T: WriteLocking>(
     call: Committing<'_>,
     validate: &dyn Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
-    let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
+    let Committing { store, worker_context, workspace, arena, guard, seen, generation, alone } = call;
     workspace.redo.clear();
     // What takes no lock is done before the section, for which others may wait.
     let refused = |refused: Refused| CommitFailure::Refused(Box::new(refused.error()), Stamp::ZERO);
@@ -220,7 +235,7 @@ fn commit_any<T: WriteLocking>(
     let published = worker_context.published();
     let closes = enter(store, published, alone, workspace);
     let mut made = ArenaVec::new_in(arena);
-    let mut staged = Staged::default();
+    let mut staged = Staged::new(arena);
     let context = (store, worker_context, guard, arena);
     let locked = lock_writes(locking, context, (&workspace.writes, order), pending, &mut staged);
     let stamp = locked.and_then(|highest| {
@@ -232,7 +247,8 @@ fn commit_any<T: WriteLocking>(
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
         let locked = LockedWrites::Several(&workspace.writes, pending, Cell::new(0));
-        stamp::<T>((store, worker_context), workspace, (floor, seen), computed, || validate(&locked), charge)
+        let validate = || validate(&locked) && store.epochs().generation() == generation;
+        stamp::<T>((store, worker_context), workspace, (floor, seen), computed, validate, charge)
             .inspect_err(|_| unlock(pending))
     });
     let mut is_noted = false;
@@ -378,7 +394,7 @@ fn stamp<T: WriteLocking>(
     charge: impl FnOnce(&WriteSet, u64) -> usize,
 ) -> Result<(Stamp, usize), CommitFailure> {
     let epoch = store.epochs().current();
-    if !validate() || store.epochs().generation() != workspace.generation {
+    if !validate() {
         return Err(CommitFailure::Conflict);
     }
     let floor = floor.max(seen.get());

@@ -99,7 +99,7 @@ impl Rig {
         arena.reset();
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;
-        workspace.generation = self.store.epochs().generation();
+        let generation = self.store.epochs().generation();
         writes(&mut Writer { table: &self.table, workspace, guard: &guard });
         let seen = Cell::new(Stamp::ZERO);
         let call = Committing {
@@ -109,6 +109,7 @@ impl Rig {
             arena,
             guard: &guard,
             seen: &seen,
+            generation,
             alone: false,
         };
         let stamp = match way {

@@ -19,8 +19,6 @@ pub(crate) struct Workspace {
     pub(crate) writes: WriteSet,
     /// What the transaction changes of the schema.
     pub(crate) schema: Vec<SchemaChange>,
-    /// The schema's generation when the attempt began.
-    pub(crate) generation: u64,
     /// Redo of the call, before its stamp is known.
     pub(crate) redo: Vec<u8>,
     /// Redo of rows that it has loaded, which comes behind that.

@@ -168,6 +168,8 @@ pub(crate) struct Attempt<'a> {
     has_deferred: Cell<bool>,
     /// Whether the rules that the engine cannot evaluate were evaluated by what runs in it.
     is_evaluated: Cell<bool>,
+    /// The schema's generation when the attempt began.
+    generation: Cell<u64>,
 }
 
 impl<'a> Attempt<'a> {
@@ -185,7 +187,6 @@ impl<'a> Attempt<'a> {
         updates_refused: Option<&'a Error>,
     ) -> Attempt<'a> {
         workspace.reset();
-        workspace.generation = store.epochs().generation();
         reads.clear();
         Attempt {
             store,
@@ -207,6 +208,7 @@ impl<'a> Attempt<'a> {
             cascade: Cell::new(None),
             has_deferred: Cell::new(false),
             is_evaluated: Cell::new(false),
+            generation: Cell::new(store.epochs().generation()),
         }
     }
 
@@ -419,11 +421,8 @@ impl<'a> Attempt<'a> {
         // Acquire pairs with the release in `TableCore::drop_table` and in the successor's cell.
         fence(Ordering::Acquire);
         // An attempt that runs alone has closed the gate itself: no schema change is taking effect.
-        if self.store.epochs().is_gate_closed()
-            && !self.is_alone()
-            && let Ok(mut workspace) = self.workspace.try_borrow_mut()
-        {
-            workspace.generation = u64::MAX;
+        if self.store.epochs().is_gate_closed() && !self.is_alone() {
+            self.generation.set(u64::MAX);
         }
         changed(table)
     }
@@ -450,15 +449,14 @@ impl<'a> Attempt<'a> {
     /// The schema's generation when the attempt began.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
-        self.workspace.borrow().generation
+        self.generation.get()
     }
 
     /// Has the attempt count as one of an older generation, in which a part of its transaction ran.
     pub(crate) fn age(&self, generation: Option<u64>) {
-        let mut workspace = self.workspace.borrow_mut();
         // One that must not commit has no generation that ever comes: it counts as older than all.
         let generation = generation.map_or(u64::MAX, |generation| generation % u64::MAX);
-        workspace.generation = workspace.generation.min(generation);
+        self.generation.set(self.generation.get().min(generation));
     }
 
     /// Changes the schema when the attempt commits.
@@ -610,6 +608,7 @@ impl<'a> Attempt<'a> {
             arena: self.arena,
             guard: self.guard,
             seen: &self.seen,
+            generation: self.generation.get(),
             alone: self.held.borrow().alone,
         };
         commit(taking, call, validate)

@@ -57,10 +57,11 @@ pub(super) fn after_images<'a, T: WriteLocking>(
             continue;
         }
         let present = entry.word & ABSENT == 0;
-        if present && writes.is_only_delete(position) {
+        // The usual write first.
+        if present && let Some(change) = changed_words(writes, position, entry, arena) {
+            entry.change = change;
+        } else if present && writes.is_only_delete(position) {
             entry.change = Change::Gone;
-        } else if present && let Some(changed) = changed_words(writes, position, entry, arena) {
-            entry.change = Change::Words(changed);
         } else {
             let layout = writes.touched()[position].table().layout();
             if layout.has_blocks() {
@@ -177,9 +178,9 @@ fn redo_bytes_max(writes: &WriteSet, position: usize, entry: &Pending<'_>) -> us
 fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &mut Vec<u8>) {
     let (effect, image) = match &entry.change {
         Change::Nothing => return,
-        Change::Words(changed) => {
+        Change::Word(_) | Change::Words(_) => {
             let table = writes.touched()[position].table();
-            let numbers = changed.iter().map(|change| (change.column, change.new as i64));
+            let numbers = entry.change.words().iter().map(|change| (change.column(), change.new as i64));
             return redo::append_numbers(redo, table, entry.record.key(), numbers);
         }
         Change::Gone => (Effect::Gone, &[][..]),

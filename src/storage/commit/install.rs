@@ -2,6 +2,7 @@
 
 use crossbeam_epoch::Guard;
 
+use super::simple_writes::ChangedWord;
 use super::{Change, Pending, WriteLocking};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::reclaim::retire_block;
@@ -37,16 +38,8 @@ pub(super) fn install<T: WriteLocking>(
             let key = entry.record.key().into();
             deleted.push(Deleted { table: std::ptr::from_ref(table), key, word: stamp.absent() });
         }
-        Change::Words(changed) => {
-            make_busy(entry);
-            let row = entry.record.row();
-            for change in *changed {
-                row[change.at].store(change.new, Ordering::Relaxed);
-                set_not_null(row, change.column);
-            }
-            // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
-            word.store(present, Ordering::Release);
-        }
+        Change::Word(changed) => install_words(entry, std::slice::from_ref(changed), present),
+        Change::Words(changed) => install_words(entry, changed, present),
         Change::Image { image, .. } => {
             make_busy(entry);
             if entry.word == PLACEHOLDER {
@@ -54,10 +47,23 @@ pub(super) fn install<T: WriteLocking>(
             } else {
                 install_row(table, entry.record, image, guard);
             }
-            // Release: as above.
+            // Release: as in `install_words`.
             word.store(present, Ordering::Release);
         }
     }
+}
+
+/// Writes the words of a row that change, and then the record's own.
+#[inline(always)]
+fn install_words(entry: &Pending<'_>, changed: &[ChangedWord], present: u64) {
+    make_busy(entry);
+    let row = entry.record.row();
+    for change in changed {
+        row[change.at()].store(change.new, Ordering::Relaxed);
+        set_not_null(row, change.column());
+    }
+    // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
+    entry.record.word().store(present, Ordering::Release);
 }
 
 /// Keeps the row that the install will change, if an open snapshot may need it, and notes the change, if the table is watched: before
@@ -75,7 +81,9 @@ pub(super) fn preserve(
         return false;
     }
     let touches = |column| match &entry.change {
-        Change::Words(changed) => changed.iter().any(|change| change.column == column),
+        Change::Word(_) | Change::Words(_) => {
+            entry.change.words().iter().any(|change| change.column() == column)
+        }
         _ => true,
     };
     let noted = versions.note_change(Some(writer), (table, entry.record, entry.word), &touches);

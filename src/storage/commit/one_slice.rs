@@ -87,7 +87,7 @@ fn stamp(
 ) -> Option<(Stamp, Option<usize>)> {
     let epochs = call.store.epochs();
     let epoch = epochs.current();
-    let is_current = epochs.generation() == call.workspace.generation;
+    let is_current = epochs.generation() == call.generation;
     if !validate(&LockedWrites::Nothing) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }

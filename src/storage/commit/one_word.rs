@@ -14,6 +14,7 @@ use crate::base::atomics::{Ordering, fence};
 use crate::storage::record::Record;
 use crate::storage::redo;
 use crate::storage::word::{ABSENT, BUSY, PROTOCOL, Stamp};
+use crate::storage::write_set::IntChange;
 
 /// Commits, if it is the usual commit and nothing is in its way.
 #[inline(always)]
@@ -22,7 +23,8 @@ pub(super) fn commit_one_word<T: WriteLocking>(
     validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<Stamp> {
     let [touched] = call.workspace.writes.touched() else { return None };
-    if call.alone || call.workspace.writes.only_int_change(0).is_none() {
+    let change = call.workspace.writes.only_int_change(0)?;
+    if call.alone {
         return None;
     }
     // SAFETY: the call is pinned, so the record that it touched is alive.
@@ -31,7 +33,7 @@ pub(super) fn commit_one_word<T: WriteLocking>(
     call.store.epochs().enter(published);
     let mut is_noted = false;
     let committed = lock_record::<T>(record).and_then(|word| {
-        let committed = change_and_stamp(call, record, word, validate);
+        let committed = change_and_stamp(call, (record, word), change, validate);
         match committed {
             Some((change, stamp)) => is_noted = install(call, record, word, change, stamp),
             // Release: pairs with the thread that reads or locks the word next; nothing was written in between.
@@ -65,17 +67,17 @@ fn lock_record<T: WriteLocking>(record: Record<'_>) -> Option<u64> {
 #[inline(always)]
 fn change_and_stamp(
     call: &mut Committing<'_>,
-    record: Record<'_>,
-    word: u64,
+    (record, word): (Record<'_>, u64),
+    change: (usize, IntChange),
     validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<(ChangedWord, Stamp)> {
     let epochs = call.store.epochs();
-    let change = changed_word(&call.workspace.writes, 0, record, word)?;
+    let change = changed_word(call.workspace.writes.touched()[0].table(), change, record, word)?;
     if call.store.is_logged() && !encode_redo(call, record, change) {
         return None;
     }
     let epoch = epochs.current();
-    let is_current = epochs.generation() == call.workspace.generation;
+    let is_current = epochs.generation() == call.generation;
     if !validate(&LockedWrites::One(record)) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }
@@ -100,7 +102,7 @@ fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWor
     let start = redo::begin(&mut workspace.redo);
     let touched = &workspace.writes.touched()[0];
     if !touched.table().is_internal() {
-        let number = [(change.column, change.new as i64)];
+        let number = [(change.column(), change.new as i64)];
         redo::append_numbers(&mut workspace.redo, touched.table(), record.key(), number.into_iter());
     }
     redo::finish(&mut workspace.redo, start);
@@ -126,13 +128,13 @@ fn install(
         // Before the row changes: as in `install::install`.
         let table = call.workspace.writes.touched()[0].table();
         let writer = Some(call.worker_context.number());
-        is_noted = versions.note_change(writer, (table, record, word), &|column| column == change.column);
+        is_noted = versions.note_change(writer, (table, record, word), &|column| column == change.column());
         versions.preserve(table, record, word, stamp, call.guard);
     }
     // Where rivals are excluded it is not busy yet. Relaxed, and the fence: as in `install::make_busy`.
     record.word().store(word | BUSY, Ordering::Relaxed);
     fence(Ordering::Release);
-    record.row()[change.at].store(change.new, Ordering::Relaxed);
+    record.row()[change.at()].store(change.new, Ordering::Relaxed);
     // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
     record.word().store(stamp.present(), Ordering::Release);
     is_noted

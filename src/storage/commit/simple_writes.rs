@@ -11,11 +11,12 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::Pending;
-use crate::base::atomics::Ordering;
+use super::{Change, Pending};
+use crate::base::atomics::{AtomicU64, Ordering};
 use crate::operation::Operation;
 use crate::storage::record::Record;
 use crate::storage::row::Number;
+use crate::storage::table::TableCore;
 use crate::storage::word::ABSENT;
 use crate::storage::write_set::{IntChange, NumberChange, WordChange, WriteSet};
 use crate::types::memory::Refused;
@@ -27,38 +28,55 @@ const USUAL_COLUMNS: usize = 4;
 /// afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct ChangedWord {
-    pub(super) column: usize,
-    pub(super) at: usize,
+    column: u32,
+    at: u32,
     pub(super) new: u64,
 }
 
 impl ChangedWord {
+    #[inline]
+    fn new(column: usize, at: usize, new: i64) -> ChangedWord {
+        ChangedWord { column: column as u32, at: at as u32, new: new as u64 }
+    }
+
+    /// The position of the column.
+    #[inline]
+    pub(super) fn column(&self) -> usize {
+        self.column as usize
+    }
+
+    /// Where the word stands.
+    #[inline]
+    pub(super) fn at(&self) -> usize {
+        self.at as usize
+    }
+
     /// Changes a copy of the row.
     pub(super) fn put_into(&self, row: &mut [u64]) {
-        row[self.at] = self.new;
-        row[self.column / 64] &= !(1 << (self.column % 64));
+        row[self.at()] = self.new;
+        row[self.column() / 64] &= !(1 << (self.column() % 64));
     }
 }
 
-/// A value or an operation for one integer column, if that is all that is written to a record. The record has this word,
-/// and is held. `None`: it is another write, or one that cannot be applied.
+/// What a value or an operation for one integer column makes of a record that has this word, and is held. `None`: it cannot be
+/// applied, or not in this way.
 #[inline(always)]
 pub(super) fn changed_word(
-    writes: &WriteSet,
-    position: usize,
+    table: &TableCore,
+    (column, change): (usize, IntChange),
     record: Record<'_>,
     word: u64,
 ) -> Option<ChangedWord> {
-    let (column, change) = writes.only_int_change(position)?;
-    let number = writes.touched()[position].table().layout().unchecked_number(column)?;
-    if number.scale.is_some() || word & ABSENT != 0 || is_null(record, column) {
+    let number = table.layout().unchecked_number(column)?;
+    let row = record.row();
+    if number.scale.is_some() || word & ABSENT != 0 || is_null(row, column) {
         return None;
     }
     let new = match change {
         IntChange::Set(value) => value,
-        IntChange::Operate(operation, operand) => operation.try_int(word_at(record, number.at), operand)?,
+        IntChange::Operate(operation, operand) => operation.try_int(word_at(row, number.at), operand)?,
     };
-    number.takes(new).then_some(ChangedWord { column, at: number.at, new: new as u64 })
+    number.takes(new).then_some(ChangedWord::new(column, number.at, new))
 }
 
 /// What a record that is there and held comes to, if only numbers and times in it change.
@@ -68,14 +86,18 @@ pub(super) fn changed_words<'a>(
     position: usize,
     entry: &Pending<'a>,
     arena: &'a Bump,
-) -> Option<&'a [ChangedWord]> {
+) -> Option<Change<'a>> {
     if !entry.sliced.is_empty() || entry.room_of_slices.is_some() {
         return None;
     }
     // The usual case, without a call.
-    match changed_word(writes, position, entry.record, entry.word) {
-        Some(only) => Some(std::slice::from_ref(arena.alloc(only))),
-        None => several_changed_words(writes, position, entry.record, arena),
+    let only = writes.only_int_change(position).and_then(|change| {
+        changed_word(writes.touched()[position].table(), change, entry.record, entry.word)
+    });
+    match only {
+        Some(only) => Some(Change::Word(only)),
+        None if writes.is_only_delete(position) => None,
+        None => several_changed_words(writes, position, entry.record, arena).map(Change::Words),
     }
 }
 
@@ -87,10 +109,10 @@ fn several_changed_words<'a>(
     record: Record<'_>,
     arena: &'a Bump,
 ) -> Option<&'a [ChangedWord]> {
-    let layout = writes.touched()[position].table().layout();
+    let (layout, row) = (writes.touched()[position].table().layout(), record.row());
     let mut changed = ArenaVec::<ChangedWord>::with_capacity_in(USUAL_COLUMNS, arena);
     writes.word_changes(position, |column, change| {
-        let known = changed.iter_mut().find(|other| other.column == column);
+        let known = changed.iter_mut().find(|other| other.column() == column);
         let (at, new) = match change {
             WordChange::Time(time) => (layout.unchecked_time(column)?, time),
             WordChange::Number(change) => {
@@ -99,15 +121,15 @@ fn several_changed_words<'a>(
                     Some(other) => other.new as i64,
                     // Of a column that just gets a number it is not looked at.
                     None if change.operation.is_none() => 0,
-                    None if is_null(record, column) => return None,
-                    None => word_at(record, number.at),
+                    None if is_null(row, column) => return None,
+                    None => word_at(row, number.at),
                 };
                 (number.at, result(number, current, change)?)
             }
         };
         match known {
             Some(other) => other.new = new as u64,
-            None => changed.push(ChangedWord { column, at, new: new as u64 }),
+            None => changed.push(ChangedWord::new(column, at, new)),
         }
         Some(())
     })?;
@@ -131,13 +153,13 @@ fn result(column: Number, current: i64, change: NumberChange) -> Option<i64> {
 
 /// Relaxed, here and below: the record is held, and its row was acquired with the word.
 #[inline]
-fn word_at(record: Record<'_>, at: usize) -> i64 {
-    record.row()[at].load(Ordering::Relaxed) as i64
+fn word_at(row: &[AtomicU64], at: usize) -> i64 {
+    row[at].load(Ordering::Relaxed) as i64
 }
 
 #[inline]
-fn is_null(record: Record<'_>, column: usize) -> bool {
-    record.row()[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1
+fn is_null(row: &[AtomicU64], column: usize) -> bool {
+    row[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1
 }
 
 /// The image of a row that comes in where there is none, if that is all that is written. Its blocks are on the heap, and

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
@@ -20,14 +21,13 @@ use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::{WriteSet, WriteView};
 
 /// What of a commit has gone into slices.
-#[derive(Default)]
 pub(super) struct Staged<'a> {
     /// The set of the phase, once anything of it was met.
     set: Option<&'a Arc<SplitSet>>,
     /// The slices that were changed, and what they were before.
-    before: SmallVec<[(u32, Slice); 4]>,
+    before: ArenaVec<'a, (u32, Slice)>,
     /// The records whose operations went into slices: their places in the write set.
-    positions: SmallVec<[u32; 4]>,
+    positions: ArenaVec<'a, u32>,
 }
 
 /// What the writes to a split record come to.
@@ -42,6 +42,12 @@ pub(super) enum Plan<'a> {
 }
 
 impl<'a> Staged<'a> {
+    /// Nothing: takes no memory.
+    #[inline]
+    pub(super) fn new(arena: &'a Bump) -> Staged<'a> {
+        Staged { set: None, before: ArenaVec::new_in(arena), positions: ArenaVec::new_in(arena) }
+    }
+
     /// Puts the operations on the split columns of the record at this position into the worker context's slices.
     #[inline]
     pub(super) fn stage<T: WriteLocking>(

@@ -139,16 +139,16 @@ fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
     let mut general = before.clone();
     let applied = writes.apply(0, table.layout(), &mut general, true, &arena);
     let changed = changed_words(&writes, 0, &pending(record), &arena);
-    if let Some(changed) = changed {
+    if let Some(changed) = &changed {
         let mut row = before;
-        for change in changed {
-            row[change.at] = change.new;
-            row[change.column / 64] &= !(1 << (change.column % 64));
+        for change in changed.words() {
+            row[change.at()] = change.new;
+            row[change.column() / 64] &= !(1 << (change.column() % 64));
         }
         prop_assert_eq!(applied.expect("what is computed can be applied"), Effect::Changed);
         prop_assert_eq!(row, general.clone());
         let (mut one, mut other) = (Vec::new(), Vec::new());
-        let numbers = changed.iter().map(|change| (change.column, change.new as i64));
+        let numbers = changed.words().iter().map(|change| (change.column(), change.new as i64));
         redo::append_numbers(&mut one, &table, record.key(), numbers);
         // SAFETY: the row's blocks are in the arena.
         unsafe { redo::append_change(&mut other, &writes, (0, &[]), Effect::Changed, &general) };
