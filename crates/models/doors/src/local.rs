@@ -18,6 +18,17 @@ impl<T> LocalKey<Cell<T>> {
         self.with(|cell| cell.set(value));
     }
 
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
+
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with(Cell::take)
+    }
+
     pub fn get(&'static self) -> T
     where
         T: Copy,
