@@ -239,7 +239,9 @@ impl<W, N> ExecutorQueues<W, N> {
             }
         }
         drop(locked);
-        parked.into_iter().for_each(|queue| _ = queue.filled.notify_one());
+        parked.into_iter().for_each(|queue| {
+            queue.filled.notify_one();
+        });
         Ok(())
     }
 
