@@ -13,6 +13,7 @@ use crate::pipeline::partition::executor_queues::{ExecutorQueues, QueueEntries, 
 pub(super) const MODELS: &[Model] = &[
     Model::new("executor_queues::two_phases_enter_in_one_order", MIDDLE, two_phases_enter_in_one_order),
     Model::new("executor_queues::no_wake_up_is_lost", MIDDLE, no_wake_up_is_lost),
+    Model::new("executor_queues::a_group_wakes_its_executors", MIDDLE, a_group_wakes_its_executors),
     Model::new(
         "executor_queues::closing_waits_for_active_transactions",
         MIDDLE,
@@ -44,6 +45,13 @@ fn serve(queues: &Queues, executor: usize, most: usize) -> JoinHandle<Vec<u32>> 
     })
 }
 
+/// A group with this entry for each executor.
+fn group(entry: u32) -> [QueueEntries<u32>; 2] {
+    let mut group = [QueueEntries::default(), QueueEntries::default()];
+    group.iter_mut().for_each(|entries| entries.push(entry, 1));
+    group
+}
+
 /// Two phases with actions at the same two executors: the same one is first at both, so that they never wait for each other.
 fn two_phases_enter_in_one_order() {
     let queues = queues();
@@ -53,9 +61,7 @@ fn two_phases_enter_in_one_order() {
             if phase == 1 {
                 return assert!(queues.admit(0, smallvec![(0, phase), (1, phase)]).is_ok());
             }
-            let mut group = [QueueEntries::default(), QueueEntries::default()];
-            group.iter_mut().for_each(|entries| entries.push(phase, 1));
-            assert!(queues.admit_group(1, 0, &mut group).is_ok());
+            assert!(queues.admit_group(1, 0, &mut group(phase)).is_ok());
         })
     });
     phases.into_iter().for_each(|phase| phase.join().expect("it enters"));
@@ -82,6 +88,14 @@ fn no_wake_up_is_lost() {
     let [mut first, second] = executors.map(|executor| executor.join().expect("it has taken all"));
     first.sort_unstable();
     assert_eq!((first, second), (vec![1, 2, 3], vec![4]));
+}
+
+/// A group enters both queues while their executors park, or are about to.
+fn a_group_wakes_its_executors() {
+    let queues = queues();
+    let executors = [0, 1].map(|executor| serve(&queues, executor, 1));
+    assert!(queues.admit_group(2, 0, &mut group(7)).is_ok());
+    executors.into_iter().for_each(|executor| assert_eq!(executor.join().expect("it is woken"), [7]));
 }
 
 /// An active transaction enters the other executor's queue while the queues are closed.

@@ -110,12 +110,20 @@ pub const ALL: &[Seeded] = &[
         "executor_queues::no_wake_up_is_lost",
     ),
     fault(
-        "skip|src/pipeline/partition/executor_queues.rs|notify|notify_one",
+        "skip|src/pipeline/partition/executor_queues.rs|notify_all|notify_one",
         "executor_queues::no_wake_up_is_lost",
     ),
     fault(
         "skip|src/pipeline/partition/executor_queues.rs|admit_batch|notify_one",
         "executor_queues::no_wake_up_is_lost",
+    ),
+    fault(
+        "tear|src/pipeline/partition/executor_queues.rs|admit_group|state.lock()",
+        "executor_queues::two_phases_enter_in_one_order",
+    ),
+    fault(
+        "skip|src/pipeline/partition/executor_queues.rs|admit_group|notify_one",
+        "executor_queues::a_group_wakes_its_executors",
     ),
     fault(
         "skip|src/pipeline/partition/executor_queues.rs|admit|active.fetch_add",
