@@ -46,6 +46,10 @@ pub(crate) struct Binder<'a> {
     pub cte_references: HashMap<CteId, usize>,
     /// The names of views that are being expanded, so that none contains itself.
     pub views: Vec<u32>,
+    /// Whether an object is being defined: the names in its texts mean what they mean to the session.
+    pub defines: bool,
+    /// Where a definition calls routines by names without schemas, and the schemas that they are in, if that is asked.
+    pub called: Option<Vec<(At, String)>>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
     pub foreign_text: bool,
     /// The variables of the routine whose body the statement stands in.
@@ -173,6 +177,8 @@ impl<'a> Binder<'a> {
             next_cte: 0,
             cte_references: HashMap::new(),
             views: Vec::new(),
+            defines: false,
+            called: None,
             foreign_text: false,
             variables: None,
             checked_as: None,

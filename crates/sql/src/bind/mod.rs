@@ -54,7 +54,7 @@ use crate::types::{Environment, Type};
 
 pub(crate) use binder::{BindContext, Binder};
 pub(crate) use query::plain_query;
-pub(crate) use rows::predicate_value;
+pub(crate) use rows::{definition_path, predicate_value};
 pub(crate) use scope::Clause;
 pub(crate) use stars::Stars;
 pub(crate) use types::NamedType;

@@ -17,7 +17,8 @@ use crate::bind::tree::{
 use crate::catalog::{ArgumentMode, Catalog, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::{choose, choose_function, no_function};
-use crate::functions::{Function, functions_named};
+use crate::functions::{Function, Volatility, functions_named};
+use crate::parse::qualified_name;
 use crate::parse::syntax::{At, Call, ObjectName};
 use crate::types::cast::{CastContext, can_coerce};
 use crate::types::{Modifier, Type, Value};
@@ -107,6 +108,17 @@ pub(crate) fn routine_of<'c>(catalog: &'c Catalog, expr: &BoundExpr) -> Option<&
     }
 }
 
+/// Whether a bound call's result depends on its arguments alone: of a built-in function, or of a routine that is IMMUTABLE.
+pub(crate) fn is_immutable(catalog: &Catalog, call: &BoundExpr) -> bool {
+    match (routine_of(catalog, call), call) {
+        (Some(routine), _) => routine.stability == Stability::Immutable,
+        (None, BoundExpr::Call { function, .. } | BoundExpr::Operator { operator: function, .. }) => {
+            function.volatility == Volatility::Immutable
+        }
+        _ => true,
+    }
+}
+
 /// Whether an entry calls routines.
 pub(crate) fn is_call(function: &Function) -> bool {
     matches!(function.name, CALL_STABLE | CALL_VOLATILE | CALL_ROWS)
@@ -152,7 +164,24 @@ impl Binder<'_> {
                 candidates.swap_remove(best)
             }
         };
+        self.note_routine(name, &chosen.routine);
         self.finish_routine_call(chosen, args, at).map(Some)
+    }
+
+    /// Notes the schema of a routine that is called by a name without one, if that is asked.
+    fn note_routine(&mut self, name: &ObjectName, routine: &Routine) {
+        if name.schema().is_some() {
+            return;
+        }
+        let schema = || routine.schema.clone();
+        if let Some(called) = &mut self.called {
+            called.push((name.at(), schema()));
+        }
+        if let Some(stars) = self.stars.as_mut().filter(|_| !self.foreign_text)
+            && !stars.names.iter().any(|(known, _)| *known == name.at())
+        {
+            stars.names.push((name.at(), qualified_name(&routine.schema, &routine.name)));
+        }
     }
 
     fn finish_routine_call(&mut self, chosen: Candidate, args: &[BoundExpr], at: At) -> Result<RoutineCall> {
@@ -180,12 +209,8 @@ impl Binder<'_> {
     /// A default of the catalog's, as a value of a type.
     fn argument_default(&mut self, text: &str, ty: Type, at: At) -> Result<BoundExpr> {
         let expr = crate::parse::parse_expression(text)?;
-        let scopes = std::mem::take(&mut self.scopes);
-        let foreign = std::mem::replace(&mut self.foreign_text, true);
-        let bound = self.expr(&expr);
-        self.foreign_text = foreign;
-        self.scopes = scopes;
-        self.coerce(bound?, ty, Modifier::NONE, CastContext::Assignment, at)
+        let bound = self.detached(|binder| binder.expr(&expr))?;
+        self.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, at)
     }
 
     /// A call of a routine in an expression.

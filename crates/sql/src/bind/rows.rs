@@ -7,7 +7,8 @@ use crate::bind::from::table_columns;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::walk::walk;
 use crate::bind::tree::{BoundCheck, BoundExpr, IndexExpression, RelationId};
-use crate::catalog::{Column, ColumnOrigin, ForeignKey, KeyAction, Relation, Table, UserType};
+use crate::catalog::store::TEMPORARY;
+use crate::catalog::{Column, ColumnOrigin, ForeignKey, KeyAction, PUBLIC, Relation, Table, UserType};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, ObjectName};
 use crate::types::{Modifier, Type, Value};
@@ -97,12 +98,20 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a text of the catalog's in a scope of its own.
+    /// Binds a text of the catalog's in a scope of its own, with the path of stored definitions unless it is being defined.
     pub fn detached<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let scopes = std::mem::take(&mut self.scopes);
         let foreign = std::mem::replace(&mut self.foreign_text, true);
+        let is_defined = self.defines && !foreign;
+        let session = (!is_defined).then(|| {
+            let path = definition_path(&self.path);
+            (std::mem::replace(&mut self.path, path), self.called.take())
+        });
         self.enter();
         let bound = bind(self);
+        if let Some((path, called)) = session {
+            (self.path, self.called) = (path, called);
+        }
         self.foreign_text = foreign;
         self.scopes = scopes;
         bound
@@ -264,6 +273,13 @@ impl Binder<'_> {
         }
         Ok(checks)
     }
+}
+
+/// The schemas in which names without one are looked up in texts of the catalog, whatever the session's path is. What is not
+/// built in has its schema there; definitions that were stored before that was so were made with the default path.
+pub(crate) fn definition_path(session: &[String]) -> Vec<String> {
+    let temporary = session.first().filter(|schema| schema.starts_with(TEMPORARY));
+    temporary.cloned().into_iter().chain([PUBLIC.to_string()]).collect()
 }
 
 /// What the hidden column of a predicate stores.

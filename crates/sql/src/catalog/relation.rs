@@ -127,6 +127,17 @@ pub(crate) enum ColumnOrigin {
 }
 
 impl ColumnOrigin {
+    /// The same, to be changed.
+    pub fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            ColumnOrigin::Nothing | ColumnOrigin::Identity { .. } => None,
+            ColumnOrigin::Default(text)
+            | ColumnOrigin::Generated(text)
+            | ColumnOrigin::IndexKey(text)
+            | ColumnOrigin::IndexPredicate(text) => Some(text),
+        }
+    }
+
     /// The expression that gives the column its values, as SQL text.
     pub fn text(&self) -> Option<&str> {
         match self {

@@ -40,8 +40,9 @@ impl Connection {
                     None => ColumnOrigin::Nothing,
                 };
                 let mut draft = TableDraft::of(table);
-                draft.columns[position].origin = origin.clone();
-                self.check_draft(&draft, text)?;
+                draft.columns[position].origin = origin;
+                self.check_draft(&mut draft, text)?;
+                let origin = draft.columns.swap_remove(position).origin;
                 self.redefine(table, |table| table.columns[position].origin = origin)
             }
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, &column.text, *not_null),

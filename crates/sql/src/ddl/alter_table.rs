@@ -152,7 +152,7 @@ impl Connection {
         }
         let position = draft.columns.len() - 1;
         draft.columns[position].engine = table.engine.definition().columns().len();
-        self.check_draft(&draft, text)?;
+        self.check_draft(&mut draft, text)?;
         let column = draft.columns[position].clone();
         let engine_type = crate::storage::engine_type(column.ty, column.modifier);
         let past = self.past_value(&column, text)?;
@@ -384,7 +384,7 @@ impl Connection {
             TableConstraintKind::Check(condition) => {
                 let mut draft = draft;
                 draft.check(constraint.name.as_ref(), condition)?;
-                self.check_draft(&draft, text)?;
+                self.check_draft(&mut draft, text)?;
                 let added = draft.checks.pop();
                 let Some(check) = added else { return Ok(()) };
                 self.add_check(table, check.name, check.condition, !constraint.not_valid)

@@ -68,7 +68,7 @@ impl Connection {
         }
         let mut draft = TableDraft::of(table);
         draft.columns[position] = new.clone();
-        self.check_draft(&draft, text).map_err(SqlError::without_position)?;
+        self.check_draft(&mut draft, text).map_err(SqlError::without_position)?;
         match cast {
             None => {
                 let own = || quote_identifier(name);

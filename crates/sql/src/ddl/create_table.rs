@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use heddledb::TableDefinition;
 
+use crate::bind::routines::is_immutable;
 use crate::bind::{Clause, NamedType};
 use crate::catalog::rights::{Rights, RightsKind, SELECT};
 use crate::catalog::rules::are_ruled;
@@ -337,7 +338,7 @@ impl Connection {
         self.draft_columns(create, &mut draft, &mut catalog, text)?;
         self.draft_constraints(create, &mut draft)?;
         draft.settle_columns();
-        self.check_draft(&draft, text)?;
+        self.check_draft(&mut draft, text)?;
         draft.settle_names(&mut catalog);
         self.make_table(draft, catalog)?;
         Ok("CREATE TABLE")
@@ -647,7 +648,7 @@ impl Connection {
     }
 
     /// Binds defaults, generated columns and checks, to find what is wrong with them now.
-    pub(crate) fn check_draft(&mut self, draft: &TableDraft, text: &str) -> Result<()> {
+    pub(crate) fn check_draft(&mut self, draft: &mut TableDraft, text: &str) -> Result<()> {
         let columns: Vec<Column> = draft.columns.clone();
         let probe = self.probe(draft);
         self.with_binder(text, |binder| {
@@ -659,14 +660,15 @@ impl Connection {
                     }
                     ColumnOrigin::Generated(expr) => {
                         let value = binder.row_expression(&probe, target, expr, Clause::Generated)?;
-                        check_generated(&value, target, &columns)?;
+                        check_generated(binder.context.catalog, &value, target, &columns)?;
                         binder.assigned(value, column.ty, column.modifier, &column.name, 0)?;
                     }
                     _ => {}
                 }
             }
             binder.checks(&probe, target, None).map(|_| ())
-        })
+        })?;
+        self.qualify_draft(draft, &probe)
     }
 
     /// The draft as a table that the binder can look at; its rows are nowhere.
@@ -694,6 +696,7 @@ impl Connection {
 
 /// A generated column is an immutable expression over columns that are not generated.
 fn check_generated(
+    catalog: &Catalog,
     value: &crate::bind::tree::BoundExpr,
     target: crate::bind::tree::RelationId,
     columns: &[Column],
@@ -710,9 +713,7 @@ fn check_generated(
             );
             wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        BoundExpr::Call { function, .. }
-            if function.volatility != crate::functions::Volatility::Immutable =>
-        {
+        BoundExpr::Call { .. } | BoundExpr::Operator { .. } if !is_immutable(catalog, part) => {
             wrong = Some(SqlError::new(
                 SqlState::INVALID_OBJECT_DEFINITION,
                 "generation expression is not immutable",

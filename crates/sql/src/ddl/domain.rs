@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
-use crate::bind::Clause;
+use crate::bind::{Binder, Clause};
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Check, Domain, Table, UserType};
 use crate::ddl::create_table::free_name;
 use crate::ddl::qualified;
+use crate::ddl::renamed_names::{rename_in_texts, renaming_of_type};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::quote_identifier;
-use crate::parse::syntax::{AlterDomain, CreateDomain, DomainChange, Name, ObjectName, TextExpr};
+use crate::parse::syntax::{AlterDomain, CreateDomain, DomainChange, Expr, Name, ObjectName, TextExpr};
+use crate::parse::{parse_expression, quote_identifier};
 use crate::session::{Connection, Severity};
 use crate::types::{Modifier, Type};
 
@@ -75,13 +76,16 @@ impl Connection {
             Some(name) => name.text.clone(),
             None => free_name(domain, "", "check", is_taken),
         };
-        self.with_binder(text, |binder| {
+        let bind = |binder: &mut Binder<'_>, expr: &Expr| {
             binder.detached(|binder| {
                 binder.add_value(ty);
-                binder.clause_condition(&condition.expr, Clause::Check)
+                binder.clause_condition(expr, Clause::Check)
             })
-        })?;
-        Ok(Check { name, condition: condition.text.clone(), comment: None })
+        };
+        self.with_binder(text, |binder| bind(binder, &condition.expr))?;
+        let stored = parse_expression(&condition.text)?;
+        let condition = self.definition_text(&condition.text, |binder| bind(binder, &stored).map(|_| ()))?;
+        Ok(Check { name, condition, comment: None })
     }
 
     /// The text of a domain's default, whose value its type must take.
@@ -92,13 +96,15 @@ impl Connection {
         default: &TextExpr,
         text: &str,
     ) -> Result<String> {
-        self.with_binder(text, |binder| {
+        let bind = |binder: &mut Binder<'_>, expr: &Expr| {
             binder.detached(|binder| {
-                let bound = binder.in_clause(Clause::Default, |binder| binder.expr(&default.expr))?;
+                let bound = binder.in_clause(Clause::Default, |binder| binder.expr(expr))?;
                 binder.assigned(bound, ty, modifier, domain, 0)
             })
-        })?;
-        Ok(default.text.clone())
+        };
+        self.with_binder(text, |binder| bind(binder, &default.expr))?;
+        let stored = parse_expression(&default.text)?;
+        self.definition_text(&default.text, |binder| bind(binder, &stored).map(|_| ()))
     }
 
     /// The domain of this name, which the current role owns.
@@ -131,6 +137,13 @@ impl Connection {
     pub(super) fn rename_domain(&mut self, name: &ObjectName, to: &str) -> Result<&'static str> {
         let domain = self.own_domain(name)?;
         self.type_is_free(&domain.schema, to)?;
+        let mut catalog = self.catalog_to_change();
+        let before = catalog.clone();
+        let renaming =
+            renaming_of_type(&before, (&domain.schema, &domain.name), (domain.schema.as_str(), to));
+        let changed = rename_in_texts(&mut catalog, &renaming);
+        self.publish(&changed, catalog)?;
+        let domain = self.own_domain(name)?;
         self.replace_domain(&domain, Domain { name: to.to_string(), ..domain.as_ref().clone() })?;
         Ok(TAG)
     }

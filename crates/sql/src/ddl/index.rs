@@ -105,8 +105,8 @@ impl Connection {
     fn index_keys(&mut self, create: &CreateIndex, table: &Arc<Table>, text: &str) -> Result<Vec<Key>> {
         let mut keys = Vec::with_capacity(create.elements.len() + 1);
         if let Some(filter) = &create.filter {
-            self.bind_index_part(table, filter, Clause::IndexPredicate, text)?;
-            let source = KeySource::Predicate(filter.text.clone());
+            let (_, text) = self.bind_index_part(table, filter, Clause::IndexPredicate, text)?;
+            let source = KeySource::Predicate(text);
             keys.push(Key { source, descending: false, nulls_at_other_end: false, class: None });
         }
         for element in &create.elements {
@@ -123,12 +123,9 @@ impl Connection {
                     KeySource::Column(column)
                 }
                 _ => {
-                    let ty = self.bind_index_part(table, &element.expr, Clause::IndexExpression, text)?;
-                    KeySource::Expression {
-                        text: element.expr.text.clone(),
-                        name: key_name(&element.expr.expr),
-                        ty,
-                    }
+                    let (ty, text) =
+                        self.bind_index_part(table, &element.expr, Clause::IndexExpression, text)?;
+                    KeySource::Expression { text, name: key_name(&element.expr.expr), ty }
                 }
             };
             let ty = match &source {

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
+use crate::bind::routines::is_immutable;
 use crate::bind::tree::BoundExpr;
 use crate::bind::tree::walk::walk;
 use crate::bind::{Clause, predicate_value};
 use crate::catalog::store::Object;
-use crate::catalog::{Column, ColumnOrigin, Index, Table};
+use crate::catalog::{Catalog, Column, ColumnOrigin, Index, Table};
 use crate::ddl::alter_table::{insert_column, qualified};
 use crate::ddl::create_table::{check_key_column, hidden_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::Volatility;
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{Expr, ExprKind, TextExpr};
 use crate::session::Connection;
@@ -84,7 +84,7 @@ pub(super) fn indexes_expression_on(table: &Table, index: &Index, column: &str) 
 }
 
 impl Connection {
-    /// Binds an index's expression or predicate, and gives its type.
+    /// Binds an index's expression or predicate, and gives its type and its text as the catalog keeps it.
     ///
     /// # Errors
     /// 42P17 for a function that is not immutable, 0A000 for a subquery, and what binding reports.
@@ -94,7 +94,7 @@ impl Connection {
         part: &TextExpr,
         clause: Clause,
         text: &str,
-    ) -> Result<Type> {
+    ) -> Result<(Type, String)> {
         let bound = self.with_binder(text, |binder| {
             let target = binder.new_relation();
             let bound = binder.row_expression(table, target, &part.text, clause)?;
@@ -109,8 +109,8 @@ impl Connection {
                 _ => Ok(bound),
             }
         })?;
-        check_stable(&bound, clause)?;
-        Ok(bound.ty())
+        check_stable(&self.current_catalog(), &bound, clause)?;
+        Ok((bound.ty(), self.row_text(table, &part.text, clause)?))
     }
 
     /// Gives a table the hidden columns that an index needs. The table as it is then, and the positions of the index's
@@ -191,13 +191,11 @@ impl Connection {
 }
 
 /// Refuses what gives another value tomorrow.
-fn check_stable(expr: &BoundExpr, clause: Clause) -> Result<()> {
+fn check_stable(catalog: &Catalog, expr: &BoundExpr, clause: Clause) -> Result<()> {
     let name = if clause == Clause::IndexPredicate { "index predicate" } else { "index expression" };
     let mut wrong = None;
     walk(expr, &mut |part| match part {
-        BoundExpr::Call { function, .. } | BoundExpr::Operator { operator: function, .. }
-            if function.volatility != Volatility::Immutable =>
-        {
+        BoundExpr::Call { .. } | BoundExpr::Operator { .. } if !is_immutable(catalog, part) => {
             let message = format!("functions in {name} must be marked IMMUTABLE");
             wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }

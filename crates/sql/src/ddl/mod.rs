@@ -13,6 +13,8 @@
 //! rename_schema  ALTER SCHEMA … RENAME TO
 //! on_commit      temporary tables that a commit empties or drops
 //! comments       COMMENT ON
+//! definition_text     texts of expressions with the schemas of what they name
+//! renamed_names        names in these texts follow what is renamed
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! routine        functions and procedures            trigger       triggers
 //! temporary_routines  which objects may call functions of pg_temp
@@ -31,6 +33,7 @@ mod column_type;
 mod comments;
 mod create_as;
 mod create_table;
+mod definition_text;
 mod domain;
 mod drop;
 mod foreign_key;
@@ -41,6 +44,7 @@ mod materialized;
 mod objects;
 mod on_commit;
 mod rename_schema;
+mod renamed_names;
 pub(crate) mod routine;
 mod set_schema;
 mod temporary_routines;
@@ -230,6 +234,7 @@ impl Connection {
         let context = BindContext { catalog: &catalog, path: &path, text };
         let mut binder = Binder::new(context, self.environment_mut(), &[]);
         binder.new_parameters = false;
+        binder.defines = true;
         let bound = bind(&mut binder)?;
         binder.check_expressions()?;
         Ok(bound)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
 use crate::catalog::{EnumType, Relation, Schema, Sequence, UserType};
+use crate::ddl::renamed_names::{rename_in_texts, renaming_of_type};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{
@@ -362,7 +363,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         };
         self.check_owner(&ty.rights, "type", &ty.name)?;
-        let mut changed = ty.as_ref().clone();
+        let (mut changed, mut objects) = (ty.as_ref().clone(), Vec::new());
         let place_of = |label: &str| {
             changed.labels.iter().position(|known| known.as_ref() == label).ok_or_else(|| {
                 let message = format!("\"{label}\" is not an existing enum label");
@@ -401,12 +402,17 @@ impl Connection {
             }
             AlterType::Rename(to) => {
                 self.type_is_free(&ty.schema, &to.text)?;
+                let before = catalog.clone();
+                let names = ((ty.schema.as_str(), ty.name.as_str()), (ty.schema.as_str(), to.text.as_str()));
+                let renaming = renaming_of_type(&before, names.0, names.1);
+                objects = rename_in_texts(&mut catalog, &renaming);
                 catalog.remove_type(&ty.schema, &ty.name);
                 changed.name = to.text.clone();
             }
         }
         catalog.put_type(UserType::Enum(Arc::new(changed.clone())));
-        self.publish(&[Object::Enum(changed)], catalog)?;
+        objects.push(Object::Enum(changed));
+        self.publish(&objects, catalog)?;
         Ok("ALTER TYPE")
     }
 

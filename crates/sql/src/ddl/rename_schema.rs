@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - What is in the schema goes with it: tables with their indexes, views, sequences, types, routines. All keep their oids.
-//! - Search paths of stored queries follow. Texts of the catalog name schemas as text: a schema that one of them names keeps
-//!   its name. Bodies of routines are not looked at, as in PostgreSQL.
+//! - Search paths of stored queries follow, and names of functions and types in the catalog's texts. A schema that a text
+//!   names otherwise, before a relation or in a string, keeps its name. Bodies of routines are not looked at, as in PostgreSQL.
 //!
 //! Source: PostgreSQL 15, `RenameSchema` in `schemacmds.c`.
 
@@ -17,13 +17,15 @@ use crate::catalog::{
     Catalog, ColumnOrigin, PUBLIC_OID, Relation, Routine, Schema, Sequence, Table, UserType, View,
 };
 use crate::ddl::objects::check_schema_name;
+use crate::ddl::renamed_names::rename_in_texts;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::names_schema;
+use crate::parse::syntax::ObjectName;
+use crate::parse::{Reference, names_schema, qualified_name};
 use crate::session::Connection;
 
 impl Connection {
     pub(super) fn rename_schema(&mut self, from: &str, to: &str) -> Result<&'static str> {
-        let catalog = self.catalog_to_change();
+        let mut catalog = self.catalog_to_change();
         let Some(schema) = catalog.schema(from).cloned() else { return Err(crate::catalog::no_schema(from)) };
         if catalog.schema(to).is_some() {
             let message = format!("schema \"{to}\" already exists");
@@ -37,11 +39,18 @@ impl Connection {
             let hint = "Tables that programs make without SQL are in it. Move objects by ALTER … SET SCHEMA.";
             return Err(SqlError::unsupported(message).with_hint(hint));
         }
+        let in_schema = |name: &ObjectName| name.schema() == Some(from);
+        let mut changed = rename_in_texts(&mut catalog, &|kind, name, _| {
+            let is_renamed = matches!(kind, Reference::Function | Reference::Type) && in_schema(name);
+            is_renamed.then(|| qualified_name(to, name.last()))
+        });
         if let Some(by) = named_by(&catalog, from) {
             let message = format!("cannot rename schema {from} because {by} names it");
             let hint = "Drop what names the schema first, and create it again.";
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
         }
+        self.publish(&changed, catalog)?;
+        let catalog = self.catalog_to_change();
         let relations: Vec<Relation> = catalog.relations_in(from).map(|(_, it)| it.clone()).collect();
         for relation in &relations {
             if let Relation::Table(table) = relation {
@@ -50,7 +59,7 @@ impl Connection {
             }
         }
         let mut catalog = self.catalog_to_change();
-        let mut changed = move_relations(&mut catalog, &relations, to);
+        changed = move_relations(&mut catalog, &relations, to);
         let types: Vec<UserType> = catalog.types().filter(|ty| ty.schema() == from).cloned().collect();
         for ty in types {
             changed.push(catalog.change_type(&ty, |schema, _, _| *schema = to.to_string()));

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::{Object, TEMPORARY};
 use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Relation, Routine, Stability, no_schema};
+use crate::ddl::renamed_names::rename_routine;
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::parse_expression;
 use crate::parse::syntax::{
     AlterRoutine, ArgumentSyntax, CreateRoutine, DropRoutines, ObjectKind, ObjectName, RoutineChange,
     RoutineName, RoutineOptions, RoutineType,
@@ -91,18 +93,21 @@ impl Connection {
                 let message = format!("arguments of type {} are not supported", ty.display_name());
                 return Err(SqlError::unsupported(message));
             }
+            let mut stored = None;
             if let Some(default) = &argument.default {
                 self.with_binder(text, |binder| {
                     let bound = binder.expr(&default.expr)?;
                     let context = crate::types::cast::CastContext::Assignment;
                     binder.coerce(bound, ty, Modifier::NONE, context, default.expr.at)
                 })?;
+                let expr = parse_expression(&default.text)?;
+                stored = Some(self.definition_text(&default.text, |binder| binder.expr(&expr).map(|_| ()))?);
             }
             arguments.push(Argument {
                 name: argument.name.as_ref().map_or_else(String::new, |name| name.text.clone()),
                 mode: argument.mode,
                 ty,
-                default: argument.default.as_ref().map(|default| default.text.clone()),
+                default: stored,
                 row_of: row,
             });
         }
@@ -326,8 +331,10 @@ impl Connection {
             let message = format!("function {signature} already exists in schema \"{}\"", routine.schema);
             return Err(SqlError::new(SqlState::DUPLICATE_FUNCTION, message));
         }
+        let mut changed = if moves { rename_routine(&mut catalog, &known, &routine)? } else { Vec::new() };
         catalog.put_routine(Arc::new(routine.clone()));
-        self.publish(&[Object::Routine(routine)], catalog)?;
+        changed.push(Object::Routine(routine));
+        self.publish(&changed, catalog)?;
         Ok(match (&alter.change, known.is_procedure) {
             (RoutineChange::Comment(_), _) => "COMMENT",
             (_, true) => "ALTER PROCEDURE",
@@ -443,7 +450,7 @@ pub(crate) fn shown(catalog: &Catalog, routine: &Routine) -> String {
 pub(crate) fn calls(text: &str, routine: &Routine) -> bool {
     let is_temporary = routine.schema.starts_with(TEMPORARY);
     let is_meant = |schema: &str| schema == "pg_temp" || schema == routine.schema;
-    crate::parse::called_functions(text).iter().any(|(schema, name)| {
-        *name == routine.name && (!is_temporary || schema.as_deref().is_some_and(is_meant))
-    })
+    crate::parse::called_functions(text)
+        .iter()
+        .any(|(schema, name)| *name == routine.name && schema.as_deref().map_or(!is_temporary, is_meant))
 }

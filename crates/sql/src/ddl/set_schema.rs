@@ -12,6 +12,7 @@ use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, Sequence, Table, UserType, View};
 use crate::ddl::drop::names_relation;
+use crate::ddl::renamed_names::{rename_in_texts, renaming_of_type};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectKind, ObjectName};
 use crate::session::Connection;
@@ -142,6 +143,12 @@ impl Connection {
             return Ok(());
         }
         self.type_is_free(to, found.name())?;
+        let before = catalog.clone();
+        let renaming = renaming_of_type(&before, (found.schema(), found.name()), (to, found.name()));
+        let changed = rename_in_texts(&mut catalog, &renaming);
+        self.publish(&changed, catalog)?;
+        let mut catalog = self.catalog_to_change();
+        let found = catalog.user_type_by_oid(found.oid()).cloned().unwrap_or_else(|| found.clone());
         let object = catalog.change_type(&found, |schema, _, _| *schema = to.to_string());
         self.publish(&[object], catalog)
     }

@@ -56,6 +56,8 @@ impl Connection {
                 return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
             }
         }
+        let condition =
+            create.condition.as_ref().map(|it| self.condition_text(&it.text, &table)).transpose()?;
         let trigger = Trigger {
             oid: catalog.new_oid(),
             table: table.oid,
@@ -66,7 +68,7 @@ impl Connection {
             on_update: create.on_update,
             on_delete: create.on_delete,
             columns: create.columns.iter().map(|column| column.text.clone()).collect(),
-            condition: create.condition.as_ref().map(|condition| condition.text.clone()),
+            condition,
             function: function.oid,
             arguments: create.arguments.clone(),
             comment: None,

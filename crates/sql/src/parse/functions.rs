@@ -2,7 +2,7 @@
 
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
-use crate::parse::parser::Parser;
+use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{
     At, Call, CallArg, ExclusionName, Expr, ExprKind, FrameClause, FrameLimit, FrameUnitName, Name,
     ObjectName, Over, WindowDefinition,
@@ -47,6 +47,7 @@ impl Parser<'_> {
             return Ok(None);
         }
         let at = name.at();
+        self.refer_at(Reference::Function, at);
         self.expect_mark("(")?;
         let mut call = Call { name, ..Call::builtin("", Vec::new(), at) };
         if self.accept_operator("*") {

@@ -237,6 +237,11 @@ pub(crate) fn quote_identifier(name: &str) -> String {
     }
 }
 
+/// A name with its schema, as it has to be written in SQL.
+pub(crate) fn qualified_name(schema: &str, name: &str) -> String {
+    format!("{}.{}", quote_identifier(schema), quote_identifier(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

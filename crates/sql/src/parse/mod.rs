@@ -29,10 +29,12 @@ mod transactions;
 mod types;
 mod utility;
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
 
-pub(crate) use keywords::quote_identifier;
+pub(crate) use keywords::{qualified_name, quote_identifier};
 pub(crate) use lexer::TokenKind;
 pub(crate) use parser::{Parser, Reference, character_position};
 
@@ -128,8 +130,8 @@ pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {
     Parser::new(text).map_or(Vec::new(), Parser::relation_names)
 }
 
-/// The names of relations and types in a text of the catalog's, a query's or an expression's, and where they begin.
-pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, syntax::At)> {
+/// The names of relations, types and functions in a text of the catalog's, a query's or an expression's, and where they stand.
+pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, Range<usize>)> {
     let read = |is_query: bool| -> Result<_> {
         let mut parser = Parser::with_references(text)?;
         if is_query {
@@ -141,6 +143,23 @@ pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, synt
         Ok(parser.references())
     };
     read(true).or_else(|_| read(false)).unwrap_or_default()
+}
+
+/// A text of the catalog's in which names of relations, types and functions are replaced by what `replacement` gives.
+pub(crate) fn with_names(
+    text: &str,
+    mut replacement: impl FnMut(Reference, &syntax::ObjectName) -> Option<String>,
+) -> String {
+    let mut found = references(text);
+    found.sort_unstable_by_key(|(_, _, place)| place.start);
+    let (mut replaced, mut end) = (String::new(), 0);
+    for (kind, name, place) in found {
+        let Some(name) = replacement(kind, &name).filter(|_| place.start >= end) else { continue };
+        replaced += &text[end..place.start];
+        replaced += &name;
+        end = place.end;
+    }
+    replaced + &text[end..]
 }
 
 /// The functions that a text of the catalog's calls: the schema, if it is given, and the name.

@@ -1,5 +1,7 @@
 //! The parser's cursor over the tokens: looking ahead, accepting, expecting, and its errors.
 
+use std::ops::Range;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::keywords;
 use crate::parse::lexer::{Token, TokenKind, tokens};
@@ -20,7 +22,7 @@ pub(crate) struct Parser<'t> {
     nesting: u32,
     /// The highest number of a parameter in the statement so far.
     pub parameters: u32,
-    /// The names of relations and types so far and where they stand, if they are asked for.
+    /// The names of relations, types and functions so far and where they stand, if they are asked for.
     references: Option<Vec<(Reference, At)>>,
 }
 
@@ -30,6 +32,8 @@ pub(crate) enum Reference {
     /// A relation, or a common table expression.
     Relation,
     Type,
+    /// A function that is called.
+    Function,
     /// A common table expression where it is defined.
     Cte,
 }
@@ -49,20 +53,25 @@ impl<'t> Parser<'t> {
 
     /// Notes that the name at the current token, if it is a name, refers to this.
     pub fn refer(&mut self, reference: Reference) {
-        let at = self.position();
+        self.refer_at(reference, self.position());
+    }
+
+    /// The same for a name that begins at a position.
+    pub fn refer_at(&mut self, reference: Reference, at: At) {
         if let Some(references) = &mut self.references {
             references.push((reference, at));
         }
     }
 
-    /// The names that refer to relations and types, with the kinds and the bytes at which they begin.
-    pub fn references(self) -> Vec<(Reference, ObjectName, At)> {
+    /// The names that refer to relations, types and functions, with the kinds and the bytes at which they begin and end.
+    pub fn references(self) -> Vec<(Reference, ObjectName, Range<usize>)> {
         let Parser { text, tokens, references, .. } = self;
         let mut parser = Parser { text, tokens, at: 0, nesting: 0, parameters: 0, references: None };
         let mut found = Vec::new();
         for (reference, at) in references.unwrap_or_default() {
             parser.at = parser.tokens.partition_point(|token| token.start < at);
-            found.extend(parser.object_name().ok().map(|name| (reference, name, at)));
+            let Ok(name) = parser.object_name() else { continue };
+            found.push((reference, name, at as usize..parser.last_end() as usize));
         }
         found
     }

@@ -87,12 +87,13 @@ impl Routines {
         self.conditions.clear();
     }
 
-    /// The condition of a trigger.
-    fn condition(&mut self, trigger: u32, make: impl FnOnce() -> Result<Query>) -> Result<Arc<Query>> {
-        if let Some(known) = self.conditions.get(&trigger) {
+    /// The condition of a trigger. What it names may have been renamed since it was needed the last time.
+    fn condition(&mut self, trigger: u32, text: &str) -> Result<Arc<Query>> {
+        if let Some(known) = self.conditions.get(&trigger).filter(|known| trigger::is_condition(known, text))
+        {
             return Ok(known.clone());
         }
-        let made = Arc::new(make()?);
+        let made = Arc::new(trigger::condition_of(text)?);
         self.conditions.insert(trigger, made.clone());
         Ok(made)
     }

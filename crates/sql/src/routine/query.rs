@@ -16,7 +16,7 @@ use crate::bind::tree::walk::walk_statement;
 use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationKind, StatementKind,
 };
-use crate::bind::{BindContext, Names, VariableRef, bind_inside};
+use crate::bind::{BindContext, Names, VariableRef, bind_inside, definition_path};
 use crate::catalog::{Argument, Catalog, Routine, Table, Trigger};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{CallArg, Statement};
@@ -121,6 +121,8 @@ pub(crate) struct Query {
     statement: Statement,
     /// As it was written.
     pub text: String,
+    /// Whether it is a text of the catalog's, whose names do not depend on the session's search path.
+    pub is_definition: bool,
     plan: Mutex<Option<Arc<QueryPlan>>>,
 }
 
@@ -152,7 +154,12 @@ pub(crate) struct QueryPlan {
 
 impl Query {
     pub(crate) fn new(statement: Statement, text: &str) -> Query {
-        Query { statement, text: text.trim().to_string(), plan: Mutex::new(None) }
+        Query { statement, text: text.trim().to_string(), is_definition: false, plan: Mutex::new(None) }
+    }
+
+    /// A query that stands in a definition, such as a trigger's condition.
+    pub(crate) fn of_definition(statement: Statement, text: &str) -> Query {
+        Query { is_definition: true, ..Query::new(statement, text) }
     }
 
     pub(crate) fn statement(&self) -> &Statement {
@@ -190,7 +197,7 @@ impl Query {
         {
             return Ok(plan.clone());
         }
-        let made = crate::stack::grow(|| make_plan(&self.statement, environment, frame))?;
+        let made = crate::stack::grow(|| make_plan(self, environment, frame))?;
         let made = Arc::new(made);
         *self.plan.lock() = Some(made.clone());
         Ok(made)
@@ -394,16 +401,16 @@ fn is_same_shape(left: &Option<Arc<[RecordField]>>, right: &Option<Arc<[RecordFi
     }
 }
 
-fn make_plan(
-    statement: &Statement,
-    environment: &mut SessionEnvironment,
-    frame: &dyn Frame,
-) -> Result<QueryPlan> {
+fn make_plan(query: &Query, environment: &mut SessionEnvironment, frame: &dyn Frame) -> Result<QueryPlan> {
+    let statement = &query.statement;
     if !statement.is_planned() || statement.is_select_into() {
         return Err(SqlError::unsupported("statements of this kind are not supported in functions")
             .with_hint("Functions run queries, INSERT, UPDATE, DELETE, MERGE and CALL."));
     }
-    let (catalog, path) = (environment.catalog.clone(), environment.path());
+    let (catalog, mut path) = (environment.catalog.clone(), environment.path());
+    if query.is_definition {
+        path = definition_path(&path);
+    }
     let context = BindContext { catalog: &catalog, path: &path, text: "" };
     let (mut bound, variables) =
         bind_inside(context, environment, statement, frame).map_err(SqlError::without_position)?;

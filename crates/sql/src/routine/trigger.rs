@@ -86,9 +86,14 @@ impl Frame for Rows {
 pub(super) fn condition_of(text: &str) -> Result<Query> {
     let text = format!("SELECT {text}");
     match parse(&text)?.pop() {
-        Some(parsed) => Ok(Query::new(parsed.statement, &text)),
+        Some(parsed) => Ok(Query::of_definition(parsed.statement, &text)),
         None => Err(SqlError::internal("a trigger's condition is empty")),
     }
+}
+
+/// Whether a query was made of this condition.
+pub(super) fn is_condition(query: &Query, condition: &str) -> bool {
+    query.text.strip_prefix("SELECT ").is_some_and(|text| text == condition.trim_end())
 }
 
 pub(super) fn rows_of(table: &Table, old: Option<&[Value]>, new: Option<&[Value]>) -> Rows {
@@ -102,14 +107,27 @@ pub(super) fn row_of(fields: &Arc<[RecordField]>, row: Option<&[Value]>) -> Valu
     row.map_or(Value::Null, |row| record(fields, row[..fields.len()].to_vec()))
 }
 
+/// The routines that a condition calls, by their names as the session finds them.
+///
+/// # Errors
+/// Class 42.
+pub(crate) fn routines_of(
+    environment: &mut SessionEnvironment,
+    condition: &str,
+    table: &Table,
+) -> Result<Vec<u32>> {
+    let mut query = condition_of(condition)?;
+    query.is_definition = false;
+    Ok(query.plan(environment, &rows_of(table, None, None))?.routines.clone())
+}
+
 /// Checks a trigger that is created: its condition binds, and names no rows that there are not.
 ///
 /// # Errors
 /// Class 42.
 pub(crate) fn check(environment: &mut SessionEnvironment, trigger: &Trigger, table: &Table) -> Result<()> {
     let Some(text) = &trigger.condition else { return Ok(()) };
-    let query = condition_of(text)?;
-    query.plan(environment, &rows_of(table, None, None))?;
+    condition_of(text)?.plan(environment, &rows_of(table, None, None))?;
     let names = |row: &str| crate::parse::names_column(text, row);
     let wrong = match () {
         () if !trigger.for_each_row && (names("old") || names("new")) => {
@@ -138,7 +156,7 @@ pub(crate) fn fire(
 ) -> Result<Option<Vec<Value>>> {
     let unchanged = || Some(firing.new.or(firing.old).unwrap_or_default().to_vec());
     if let Some(text) = &firing.trigger.condition {
-        let query = environment.routines.condition(firing.trigger.oid, || condition_of(text))?;
+        let query = environment.routines.condition(firing.trigger.oid, text)?;
         let mut execution = Execution { environment, door: Door::Attempt(access), may_write: false };
         let rows = rows_of(firing.table, firing.old, firing.new);
         if !matches!(query.evaluate(&mut execution, &rows)?.0, Value::Bool(true)) {

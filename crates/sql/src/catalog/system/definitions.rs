@@ -7,7 +7,10 @@ use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule, constraints};
 use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
 use crate::ddl::text_key_name;
-use crate::parse::{Reference, is_call, parse_expression, quote_identifier, references};
+use crate::functions::functions_named;
+use crate::parse::{
+    Reference, is_call, parse_expression, qualified_name, quote_identifier, references, with_names,
+};
 use crate::types::{Modifier, Type, format_type};
 
 /// A DEFAULT as clients read it: a sequence is named, where the catalog keeps its oid.
@@ -40,40 +43,48 @@ pub(super) fn sequences_of(text: &str) -> impl Iterator<Item = u32> {
     text.split("nextval(").skip(1).filter_map(|rest| rest.split_once("::oid::regclass)")?.0.parse().ok())
 }
 
-/// An expression as clients read it. Where a type was named without its schema, it was found in the public one.
+/// An expression as clients read it.
 pub(super) fn expression_text(system: &SystemCatalog<'_>, text: &str) -> String {
-    qualified_text(system, text, &[PUBLIC.to_string()])
+    shown_text(system, text, &[PUBLIC.to_string()])
 }
 
-/// A text in which names of relations and types that were found along `path` have their schemas before them where the
-/// session's search path does not lead to them.
-fn qualified_text(system: &SystemCatalog<'_>, text: &str, path: &[String]) -> String {
+/// A text in which names have their schemas before them where the session's search path does not lead to them. Names without
+/// one were found along `path`.
+fn shown_text(system: &SystemCatalog<'_>, text: &str, path: &[String]) -> String {
     let (catalog, shown_path) = (system.objects(), system.session.path());
     let references = references(text);
     let is_cte =
         |name: &str| references.iter().any(|(kind, cte, _)| *kind == Reference::Cte && cte.last() == name);
-    let (mut qualified, mut end) = (String::new(), 0);
-    for (kind, name, at) in &references {
-        if name.schema().is_some() {
-            continue;
+    with_names(text, |kind, name| {
+        let (own, given) = (name.last(), name.schema());
+        if given == Some("pg_temp") {
+            return None;
         }
-        let oid = |path: &[String]| match kind {
-            Reference::Relation if !is_cte(name.last()) => {
-                catalog.find(None, name.last(), path).map(Relation::oid)
+        let (schema, is_visible) = match kind {
+            Reference::Relation if given.is_none() && !is_cte(own) => {
+                let found = catalog.find(None, own, path)?.oid();
+                let visible = catalog.find(None, own, &shown_path).map(Relation::oid);
+                (catalog.relation_name(found)?.0.clone(), visible == Some(found))
             }
-            Reference::Type => catalog.find_type(None, name.last(), path).map(UserType::oid),
-            _ => None,
+            Reference::Type if Type::from_name(own).is_none() => {
+                let found = catalog.find_type(given, own, path)?;
+                let visible = catalog.find_type(None, own, &shown_path).map(UserType::oid);
+                (found.schema().to_string(), visible == Some(found.oid()))
+            }
+            Reference::Function => {
+                let is_built_in = functions_named(own).next().is_some();
+                if given.is_none() && is_built_in {
+                    return None;
+                }
+                let schema = catalog.find_routines(given, own, path).first()?.schema.clone();
+                let visible = catalog.find_routines(None, own, &shown_path);
+                let is_own = visible.iter().all(|routine| routine.schema == schema);
+                (schema, !visible.is_empty() && is_own && !is_built_in)
+            }
+            _ => return None,
         };
-        let Some(found) = oid(path).filter(|found| oid(&shown_path) != Some(*found)) else { continue };
-        let schema = match kind {
-            Reference::Type => catalog.user_type_by_oid(found).map(UserType::schema),
-            _ => catalog.relation_name(found).map(|(schema, _)| schema.as_str()),
-        };
-        qualified += &text[end..*at as usize];
-        qualified += &schema.map_or(String::new(), |schema| format!("{}.", quote_identifier(schema)));
-        end = *at as usize;
-    }
-    qualified + &text[end..]
+        Some(if is_visible { quote_identifier(own) } else { qualified_name(&schema, own) })
+    })
 }
 
 /// The oids of the relations that a view reads.
@@ -163,7 +174,7 @@ pub(super) fn index_definition(
     };
     let predicate = index.predicate.map_or(String::new(), |text| match pretty {
         true => format!(" WHERE {}", check_text(system, text)),
-        false => format!(" WHERE ({})", check_text(system, text)),
+        false => format!(" WHERE {}", grouped(check_text(system, text))),
     });
     Some(format!(
         "CREATE {}INDEX {} ON {} USING btree ({}){included}{}{predicate}",
@@ -190,10 +201,15 @@ pub(super) fn check_text(system: &SystemCatalog<'_>, condition: &str) -> String 
     }
 }
 
+/// A condition in parentheses, unless it is a call.
+fn grouped(text: String) -> String {
+    if is_call(&text) { text } else { format!("({text})") }
+}
+
 fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bool) -> String {
     match (&constraint.rule, constraint.owner) {
         (Rule::Check(condition), _) if pretty => format!("CHECK ({})", check_text(system, condition)),
-        (Rule::Check(condition), _) => format!("CHECK (({}))", check_text(system, condition)),
+        (Rule::Check(condition), _) => format!("CHECK ({})", grouped(check_text(system, condition))),
         (Rule::Key(index), Owner::Table(table)) => {
             let word = match (index.primary, index.nulls_equal) {
                 (true, _) => "PRIMARY KEY",
@@ -249,7 +265,7 @@ pub(super) fn rule_word(action: KeyAction) -> &'static str {
 
 /// A view's query, with the semicolon that PostgreSQL puts behind it.
 pub(super) fn view_text(system: &SystemCatalog<'_>, view: &View) -> String {
-    let query = qualified_text(system, view.query.trim().trim_end_matches(';'), &view.search_path);
+    let query = shown_text(system, view.query.trim().trim_end_matches(';'), &view.search_path);
     format!(" {query};")
 }
 

@@ -19,7 +19,7 @@ use crate::routine::footprint::expressions::calls_of;
 use crate::routine::footprint::{RowOrigin, Start, walk};
 use crate::routine::plpgsql::fields_of;
 use crate::routine::query::{Execution, QueryPlan};
-use crate::routine::trigger::{about, columns_of, condition_of, row_of, rows_of};
+use crate::routine::trigger::{about, columns_of, row_of, rows_of};
 use crate::types::Value;
 
 /// How deeply calls and triggers are followed.
@@ -267,7 +267,7 @@ fn condition_gap(
 ) -> Result<Option<String>> {
     let Some(text) = &trigger.condition else { return Ok(None) };
     let environment = &mut *execution.environment;
-    let query = environment.routines.condition(trigger.oid, || condition_of(text))?;
+    let query = environment.routines.condition(trigger.oid, text)?;
     let plan = query.plan(environment, &rows_of(&rules.table, None, None))?;
     Ok(match plan.routines.is_empty() {
         true => plan.undeclared.clone(),

@@ -1,0 +1,106 @@
+//! Expressions of definitions as the catalog keeps them: defaults, checks, generated columns, conditions of triggers.
+//!
+//! # Invariants
+//! - What a name means is settled when the definition is made, as in PostgreSQL: the names of users' functions and types have
+//!   their schemas before them, so no session's search path gives them another meaning.
+
+use std::sync::Arc;
+
+use crate::bind::{Binder, Clause};
+use crate::catalog::{ColumnOrigin, Table};
+use crate::ddl::create_table::TableDraft;
+use crate::error::Result;
+use crate::parse::syntax::ObjectName;
+use crate::parse::{Reference, qualified_name, with_names};
+use crate::routine::trigger::routines_of;
+use crate::session::Connection;
+use crate::types::Type;
+
+impl Connection {
+    /// A text with the schemas of what it names. `bind` binds it, with positions in this text.
+    ///
+    /// # Errors
+    /// What `bind` reports.
+    pub(super) fn definition_text(
+        &mut self,
+        text: &str,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<()>,
+    ) -> Result<String> {
+        let called = self.with_binder("", |binder| {
+            binder.called = Some(Vec::new());
+            bind(binder)?;
+            Ok(binder.called.take().unwrap_or_default())
+        })?;
+        let schema_of = |name: &ObjectName| called.iter().find(|(at, _)| *at == name.at());
+        Ok(self.with_schemas(text, |name| schema_of(name).map(|(_, schema)| schema.clone())))
+    }
+
+    /// The condition of a trigger with the schemas of what it names.
+    ///
+    /// # Errors
+    /// Class 42.
+    pub(super) fn condition_text(&mut self, text: &str, table: &Table) -> Result<String> {
+        let called = routines_of(self.environment_mut(), text, table)?;
+        let catalog = self.current_catalog();
+        let called: Vec<_> = called.iter().filter_map(|oid| catalog.routine_by_oid(*oid)).collect();
+        let schema_of = |name: &ObjectName| called.iter().find(|routine| routine.name == name.last());
+        Ok(self.with_schemas(text, |name| schema_of(name).map(|routine| routine.schema.clone())))
+    }
+
+    /// A text whose names of types have their schemas, and those of functions what `schema_of` gives.
+    fn with_schemas(&self, text: &str, schema_of: impl Fn(&ObjectName) -> Option<String>) -> String {
+        let (catalog, path) = (self.current_catalog(), self.environment().path());
+        with_names(text, |kind, name| {
+            if name.schema().is_some() {
+                return None;
+            }
+            let schema = match kind {
+                Reference::Function => schema_of(name)?,
+                Reference::Type if Type::from_name(name.last()).is_none() => {
+                    catalog.find_type(None, name.last(), &path)?.schema().to_string()
+                }
+                _ => return None,
+            };
+            Some(qualified_name(&schema, name.last()))
+        })
+    }
+
+    /// Gives the names in a draft's new expressions their schemas.
+    pub(super) fn qualify_draft(&mut self, draft: &mut TableDraft, probe: &Arc<Table>) -> Result<()> {
+        let known = self.current_catalog().table_by_oid(draft.oid).cloned();
+        for (position, column) in draft.columns.iter_mut().enumerate() {
+            let is_known = known
+                .as_ref()
+                .is_some_and(|known| known.columns.iter().any(|other| other.origin == column.origin));
+            if is_known {
+                continue;
+            }
+            column.origin = match &column.origin {
+                ColumnOrigin::Default(text) => {
+                    ColumnOrigin::Default(self.definition_text(text, |binder| {
+                        binder.default_value(&probe.columns[position]).map(|_| ())
+                    })?)
+                }
+                ColumnOrigin::Generated(text) => {
+                    ColumnOrigin::Generated(self.row_text(probe, text, Clause::Generated)?)
+                }
+                other => other.clone(),
+            };
+        }
+        for check in &mut draft.checks {
+            let is_known = known.as_ref().is_some_and(|known| known.checks.contains(check));
+            if !is_known {
+                check.condition = self.row_text(probe, &check.condition, Clause::Check)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An expression over a table's row with the schemas of what it names.
+    pub(super) fn row_text(&mut self, table: &Arc<Table>, text: &str, clause: Clause) -> Result<String> {
+        self.definition_text(text, |binder| {
+            let target = binder.new_relation();
+            binder.row_expression(table, target, text, clause).map(|_| ())
+        })
+    }
+}
