@@ -53,6 +53,7 @@ use crate::parse::syntax::Statement;
 use crate::types::{Environment, Type};
 
 pub(crate) use binder::{BindContext, Binder};
+pub(crate) use privileges::columns_read;
 pub(crate) use query::plain_query;
 pub(crate) use rows::{definition_path, predicate_value};
 pub(crate) use scope::Clause;

@@ -253,6 +253,14 @@ fn note(reads: &mut Reads, expr: &BoundExpr) {
     }
 }
 
+/// The columns of a relation that a statement reads, by what it requires.
+pub(crate) fn columns_read(statement: &BoundStatement, required: &[Required], oid: u32) -> Vec<usize> {
+    let mut reads = Reads::new();
+    walk_whole(statement, &mut |expr| note(&mut reads, expr));
+    let relations = required.iter().filter(|required| required.oid == oid).filter_map(|it| it.relation);
+    relations.filter_map(|relation| reads.remove(&relation)).flat_map(|(columns, _)| columns).collect()
+}
+
 /// How many times expressions name columns of a relation.
 pub(crate) fn times_named(exprs: &[BoundExpr], of: RelationId) -> usize {
     let mut times = 0;

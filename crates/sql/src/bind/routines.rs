@@ -108,13 +108,29 @@ pub(crate) fn routine_of<'c>(catalog: &'c Catalog, expr: &BoundExpr) -> Option<&
     }
 }
 
-/// Whether a bound call's result depends on its arguments alone: of a built-in function, or of a routine that is IMMUTABLE.
+/// Whether a cast depends on the session's time zone or formats, or on labels of an enum, which may be renamed.
+fn depends_on_session(from: Type, to: Type) -> bool {
+    let is_text = |ty: Type| matches!(ty, Type::Text | Type::Varchar | Type::Bpchar);
+    let is_day = |ty: Type| matches!(ty, Type::Date | Type::Timestamp);
+    match (from, to) {
+        (Type::Timestamptz, to) => to != Type::Timestamptz,
+        (from, Type::Timestamptz) if is_day(from) => true,
+        (Type::Time, Type::Timetz) => true,
+        (Type::Enum(_), to) | (to, Type::Enum(_)) if is_text(to) => true,
+        (from, to) if is_day(from) => is_text(to),
+        (from, Type::Interval | Type::Time | Type::Timetz) => is_text(from),
+        (from, to) => is_text(from) && is_day(to),
+    }
+}
+
+/// Whether an expression's result depends on its operands alone: a built-in function, a cast, a routine that is IMMUTABLE.
 pub(crate) fn is_immutable(catalog: &Catalog, call: &BoundExpr) -> bool {
     match (routine_of(catalog, call), call) {
         (Some(routine), _) => routine.stability == Stability::Immutable,
         (None, BoundExpr::Call { function, .. } | BoundExpr::Operator { operator: function, .. }) => {
             function.volatility == Volatility::Immutable
         }
+        (None, BoundExpr::Cast { operand, ty, .. }) => !depends_on_session(operand.ty(), *ty),
         _ => true,
     }
 }

@@ -139,10 +139,7 @@ impl Connection {
             };
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
-        if !matches!(column.ty, Type::Int2 | Type::Int4 | Type::Int8) {
-            let message = "identity column type must be smallint, integer, or bigint";
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-        }
+        check_identity_type(column.ty)?;
         let mut catalog = self.catalog_to_change();
         let sequence_name = self.identity_sequence_name(&table.schema, options, || {
             free_name(&table.name, name, "seq", |name| catalog.relation(&table.schema, name).is_some())
@@ -171,6 +168,10 @@ impl Connection {
         let Some(sequence) = self.identity_sequence(table, position) else {
             return Err(is_not(table, position, "an identity column"));
         };
+        if let Some(option) = options.iter().find_map(refused_in_identity) {
+            let message = format!("sequence option \"{option}\" not supported here");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
         if !options.is_empty() {
             self.change_known_sequence(&sequence, options)?;
         }
@@ -181,10 +182,30 @@ impl Connection {
     }
 
     /// The sequence of a column, if it is an identity column.
-    fn identity_sequence(&mut self, table: &Table, position: usize) -> Option<Arc<Sequence>> {
+    pub(super) fn identity_sequence(&mut self, table: &Table, position: usize) -> Option<Arc<Sequence>> {
         let ColumnOrigin::Identity { sequence, .. } = table.columns[position].origin else { return None };
         self.catalog_to_change().sequences().find(|known| known.oid == sequence).cloned()
     }
+}
+
+/// The option that an identity column's sequence does not take later.
+fn refused_in_identity(option: &SequenceOption) -> Option<&'static str> {
+    match option {
+        SequenceOption::As(_) => Some("as"),
+        SequenceOption::OwnedBy(_) => Some("owned_by"),
+        SequenceOption::Name(_) => Some("sequence_name"),
+        _ => None,
+    }
+}
+
+/// # Errors
+/// 22023.
+pub(super) fn check_identity_type(ty: Type) -> Result<()> {
+    if matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
+        return Ok(());
+    }
+    let message = "identity column type must be smallint, integer, or bigint";
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
 fn is_not(table: &Table, position: usize, what: &str) -> SqlError {

@@ -46,6 +46,12 @@ impl Connection {
             self.move_relation(&relation, &to.text)?;
             return Ok(TAG);
         }
+        if let (Relation::View(view), [AlterAction::RenameColumn { from, to }]) =
+            (&relation, &alter.actions[..])
+        {
+            self.rename_view_column(view, &from.text, &to.text)?;
+            return Ok(TAG);
+        }
         let Relation::Table(table) = relation else {
             if alter.actions.iter().all(|action| matches!(action, AlterAction::Ignored)) {
                 return Ok(TAG);
@@ -146,10 +152,8 @@ impl Connection {
         let mut draft = TableDraft::of(table);
         let had_key = !draft.key.is_empty();
         self.draft_column(definition, &mut draft, &mut catalog, text)?;
-        if !had_key && !draft.key.is_empty() {
-            return Err(SqlError::unsupported("adding a column as the primary key is not supported")
-                .with_hint("Add the column, fill it, and add the primary key."));
-        }
+        // The key is added when the column has its values.
+        let key = if had_key { Vec::new() } else { std::mem::take(&mut draft.key) };
         let position = draft.columns.len() - 1;
         draft.columns[position].engine = table.engine.definition().columns().len();
         self.check_draft(&mut draft, text)?;
@@ -181,7 +185,12 @@ impl Connection {
         objects.push(Object::table(&bare));
         catalog.put_table(bare.clone());
         self.publish(&objects, catalog)?;
-        self.fill_column(&bare, &column, &draft, is_filled)
+        self.fill_column(&bare, &column, &draft, is_filled)?;
+        if key.is_empty() {
+            return Ok(());
+        }
+        let table = self.current(table.oid)?;
+        self.add_primary_key(&table, draft.key_name, key)
     }
 
     /// Gives existing rows the new column's value, unless they have it, then makes its constraints hold.
@@ -261,7 +270,13 @@ impl Connection {
             .with_column(column))
     }
 
-    fn drop_column(&mut self, table: &Arc<Table>, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    pub(super) fn drop_column(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
         let Some(position) = table.visible().iter().position(|column| column.name == name) else {
             if if_exists {
                 let message =
@@ -271,7 +286,18 @@ impl Connection {
             }
             return self.column_of(table, name).map(|_| ());
         };
-        self.refuse_views(table, name)?;
+        let users = self.column_users(table, position)?;
+        if !cascade {
+            users.refuse_drop(table, name)?;
+        }
+        if !users.is_empty() {
+            self.drop_views_and_triggers(users.views, users.triggers)?;
+            for generated in users.generated {
+                self.drop_column(&self.current(table.oid)?, &generated, true, true)?;
+            }
+            let table = self.current(table.oid)?;
+            return self.drop_column(&table, name, if_exists, cascade);
+        }
         if table.key.contains(&position) {
             let key = table.key_name.clone().unwrap_or_default();
             self.release_key(table, (&key, &table.key), cascade)?;
@@ -347,25 +373,6 @@ impl Connection {
             }
         }
         self.publish(&objects, catalog)
-    }
-
-    fn refuse_views(&self, table: &Table, column: &str) -> Result<()> {
-        let catalog = self.current_catalog();
-        let depends = catalog.stored_queries().find(|view| {
-            names_relation(view, &table.schema, &table.name)
-                && (view.query.contains(column) || view.query.contains('*'))
-        });
-        match depends {
-            None => Ok(()),
-            Some(view) => {
-                let message = format!(
-                    "cannot change column {column} of table {} because view {} depends on it",
-                    table.name, view.name
-                );
-                let hint = "Drop the view first, and create it again.";
-                Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint))
-            }
-        }
     }
 
     fn add_constraint(&mut self, table: &Arc<Table>, constraint: &TableConstraint, text: &str) -> Result<()> {
@@ -649,7 +656,15 @@ impl Connection {
             let message = format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
-        self.refuse_views(table, &from.text)?;
+        if let Some(view) = self.column_users(table, position)?.views.first() {
+            let message = format!(
+                "cannot rename column {} of table {} because view {} depends on it",
+                from.text, table.name, view.name
+            );
+            let hint = "Drop the view first, and create it again.";
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
+        }
+        self.rename_in_triggers(table, &from.text, &to.text)?;
         let change = TableChange::new().rename_column(from.text.as_str(), to.text.as_str());
         self.change_engine(table, change, &from.text)?;
         self.redefine(table, |table| {
@@ -665,6 +680,22 @@ impl Connection {
                 }
             }
         })
+    }
+
+    /// Renames a column in the table's triggers: where they fire at an update of it, and in their conditions.
+    fn rename_in_triggers(&mut self, table: &Table, from: &str, to: &str) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
+        let mut changed = Vec::new();
+        for trigger in catalog.triggers_of(table.oid).to_vec() {
+            let mut trigger = trigger.as_ref().clone();
+            trigger.columns.iter_mut().filter(|name| *name == from).for_each(|name| *name = to.to_string());
+            if let Some(condition) = &mut trigger.condition {
+                *condition = crate::parse::with_renamed(condition, from, to);
+            }
+            catalog.put_trigger(Arc::new(trigger.clone()));
+            changed.push(Object::Trigger(trigger));
+        }
+        if changed.is_empty() { Ok(()) } else { self.publish(&changed, catalog) }
     }
 
     /// Runs a statement of our own, which fires no triggers, and gives its rows. What of it the user wrote needs the user's privileges.

@@ -13,12 +13,14 @@ use crate::bind::tree::BoundExpr;
 use crate::bind::tree::walk::walk;
 use crate::catalog::environment::CatalogEnvironment;
 use crate::catalog::{Column, ColumnOrigin, Table, UserType};
+use crate::ddl::alter_column::check_identity_type;
 use crate::ddl::alter_table::without_column;
-use crate::ddl::create_table::{TableDraft, check_key_column, hidden_name};
+use crate::ddl::create_table::{TableDraft, check_key_column};
+use crate::ddl::foreign_key::check_types;
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
-use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, TextExpr, TypeName};
+use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, SequenceOption, TextExpr, TypeName};
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
 use crate::types::cast::{Cast, CastContext, is_relabel};
@@ -35,6 +37,7 @@ impl Connection {
     ) -> Result<()> {
         let position = self.column_of(table, name)?;
         check_users(table, position, using.is_some())?;
+        self.column_users(table, position)?.refuse_type(name)?;
         let old = table.columns[position].clone();
         let named = self.with_binder(text, |binder| binder.named_type(ty))?;
         let collation = self.column_collation(collation, named.ty, text)?;
@@ -45,6 +48,7 @@ impl Connection {
             domain: named.domain.map(|domain| domain.oid),
             ..old.clone()
         };
+        self.check_keys(table, position, &new)?;
         let is_key = table.key.contains(&position)
             || table
                 .indexes
@@ -82,7 +86,46 @@ impl Connection {
         self.redefine(&table, |table| {
             table.columns[position] = Column { engine: table.columns[position].engine, ..new }
         })?;
-        self.validate_rows(table.oid, position, name)
+        self.validate_rows(table.oid, position, name)?;
+        self.retype_identity(table.oid, position)
+    }
+
+    /// The sequence of an identity column gets the column's type.
+    fn retype_identity(&mut self, table: u32, position: usize) -> Result<()> {
+        let table = self.current(table)?;
+        let Some(sequence) = self.identity_sequence(&table, position) else { return Ok(()) };
+        let ty = table.columns[position].ty;
+        if sequence.ty == ty {
+            return Ok(());
+        }
+        let name = crate::parse::parse_type(&ty.display_name())?;
+        self.change_known_sequence(&sequence, &[SequenceOption::As(name)])
+    }
+
+    /// Refuses a type that the column's identity or foreign keys do not allow.
+    ///
+    /// # Errors
+    /// 22023, 42804.
+    fn check_keys(&self, table: &Arc<Table>, position: usize, new: &Column) -> Result<()> {
+        if matches!(new.origin, ColumnOrigin::Identity { .. }) {
+            check_identity_type(new.ty)?;
+        }
+        let catalog = self.current_catalog();
+        for other in catalog.tables() {
+            for key in &other.foreign_keys {
+                let Some(target) = catalog.table_by_oid(key.table) else { continue };
+                for (&column, &reference) in key.columns.iter().zip(&key.references) {
+                    let is_own = |of: &Table, at: usize| of.oid == table.oid && at == position;
+                    let (left, right) = (is_own(other, column), is_own(target, reference));
+                    if left || right {
+                        let left = if left { new } else { &other.columns[column] };
+                        let right = if right { new } else { &target.columns[reference] };
+                        check_types(left, right)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether an expression is a cast of the column of this name to what it becomes, without a domain: then no row is needed.
@@ -133,7 +176,7 @@ impl Connection {
         self.check_transform(table, new, value)?;
         let name = &old.name;
         let position = table.visible().len();
-        let hidden = hidden_name(table.oid, position);
+        let hidden = format!("#type.{}.{position}", table.oid);
         let column = Column {
             name: hidden.clone(),
             not_null: false,

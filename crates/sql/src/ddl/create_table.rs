@@ -7,6 +7,8 @@ use std::sync::Arc;
 use heddledb::TableDefinition;
 
 use crate::bind::routines::is_immutable;
+use crate::bind::tree::walk::walk;
+use crate::bind::tree::{BoundExpr, RelationId};
 use crate::bind::{Clause, NamedType};
 use crate::catalog::rights::{Rights, RightsKind, SELECT};
 use crate::catalog::rules::are_ruled;
@@ -283,11 +285,11 @@ pub(crate) fn check_key_column(column: &Column, what: &str) -> Result<()> {
     if crate::storage::keeps_order(column.ty, column.modifier) {
         return Ok(());
     }
-    let message = format!(
-        "a {what} on column \"{}\" of type {} is not supported",
-        column.name,
-        column.ty.display_name()
-    );
+    let of = match column.indexed() {
+        Some(text) => format!("the expression {text}"),
+        None => format!("column \"{}\"", column.name),
+    };
+    let message = format!("a {what} on {of} of type {} is not supported", column.ty.display_name());
     let hint = match column.ty {
         Type::Numeric => "Declare the column as numeric(p, s) with a precision of at most 38.",
         _ => "Use a column of another type.",
@@ -656,17 +658,18 @@ impl Connection {
             for column in &columns {
                 match &column.origin {
                     ColumnOrigin::Default(_) => {
-                        binder.default_value(column)?;
+                        refuse_subquery(&binder.default_value(column)?, "DEFAULT expression")?;
                     }
                     ColumnOrigin::Generated(expr) => {
                         let value = binder.row_expression(&probe, target, expr, Clause::Generated)?;
+                        let value = binder.assigned(value, column.ty, column.modifier, &column.name, 0)?;
                         check_generated(binder.context.catalog, &value, target, &columns)?;
-                        binder.assigned(value, column.ty, column.modifier, &column.name, 0)?;
                     }
                     _ => {}
                 }
             }
-            binder.checks(&probe, target, None).map(|_| ())
+            let checks = binder.checks(&probe, target, None)?;
+            checks.iter().try_for_each(|check| refuse_subquery(&check.condition, "check constraint"))
         })?;
         self.qualify_draft(draft, &probe)
     }
@@ -697,13 +700,12 @@ impl Connection {
 /// A generated column is an immutable expression over columns that are not generated.
 fn check_generated(
     catalog: &Catalog,
-    value: &crate::bind::tree::BoundExpr,
-    target: crate::bind::tree::RelationId,
+    value: &BoundExpr,
+    target: RelationId,
     columns: &[Column],
 ) -> Result<()> {
-    use crate::bind::tree::BoundExpr;
     let mut wrong = None;
-    crate::bind::tree::walk::walk(value, &mut |part| match part {
+    walk(value, &mut |part| match part {
         BoundExpr::Column { relation, column, .. }
             if *relation == target && matches!(columns[*column].origin, ColumnOrigin::Generated(_)) =>
         {
@@ -713,7 +715,7 @@ fn check_generated(
             );
             wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        BoundExpr::Call { .. } | BoundExpr::Operator { .. } if !is_immutable(catalog, part) => {
+        part if !is_immutable(catalog, part) => {
             wrong = Some(SqlError::new(
                 SqlState::INVALID_OBJECT_DEFINITION,
                 "generation expression is not immutable",
@@ -725,6 +727,14 @@ fn check_generated(
         _ => {}
     });
     wrong.map_or(Ok(()), Err)
+}
+
+/// # Errors
+/// 0A000: the expression of a definition holds a subquery.
+pub(super) fn refuse_subquery(expr: &BoundExpr, what: &str) -> Result<()> {
+    let mut is_found = false;
+    walk(expr, &mut |part| is_found |= matches!(part, BoundExpr::Subquery(_)));
+    if is_found { Err(SqlError::unsupported(format!("cannot use subquery in {what}"))) } else { Ok(()) }
 }
 
 /// `serial` and its kin.

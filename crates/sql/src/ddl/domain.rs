@@ -13,7 +13,7 @@ use crate::bind::{Binder, Clause};
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Check, Domain, Table, UserType};
-use crate::ddl::create_table::free_name;
+use crate::ddl::create_table::{free_name, refuse_subquery};
 use crate::ddl::qualified;
 use crate::ddl::renamed_names::{rename_in_texts, renaming_of_type};
 use crate::error::{Result, SqlError, SqlState};
@@ -82,7 +82,8 @@ impl Connection {
                 binder.clause_condition(expr, Clause::Check)
             })
         };
-        self.with_binder(text, |binder| bind(binder, &condition.expr))?;
+        let bound = self.with_binder(text, |binder| bind(binder, &condition.expr))?;
+        refuse_subquery(&bound, "check constraint")?;
         let stored = parse_expression(&condition.text)?;
         let condition = self.definition_text(&condition.text, |binder| bind(binder, &stored).map(|_| ()))?;
         Ok(Check { name, condition, comment: None })

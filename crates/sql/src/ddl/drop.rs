@@ -10,7 +10,7 @@ use heddledb::TableChange;
 use crate::catalog::rights::TRUNCATE;
 use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, ColumnOrigin, Relation, Routine, Table, UserType, View};
+use crate::catalog::{Catalog, ColumnOrigin, Relation, Routine, Table, Trigger, UserType, View};
 use crate::ddl::alter_table::without_column;
 use crate::ddl::rename_schema::follow;
 use crate::ddl::routine::{calls, shown};
@@ -30,6 +30,8 @@ struct Plan {
     triggers: Vec<u32>,
     /// Tables that lose foreign keys: the keys' names.
     foreign_keys: Vec<(u32, String)>,
+    /// Columns of dropped types: their tables and names.
+    columns: Vec<(u32, String)>,
     /// Columns that lose their defaults: their tables and positions.
     defaults: Vec<(u32, usize)>,
 }
@@ -221,6 +223,22 @@ impl Connection {
         self.carry_out(plan)
     }
 
+    /// Drops views with what depends on them, and triggers.
+    pub(super) fn drop_views_and_triggers(
+        &mut self,
+        views: Vec<Arc<View>>,
+        triggers: Vec<Arc<Trigger>>,
+    ) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let triggers = triggers.iter().map(|trigger| trigger.oid).collect();
+        let mut plan = Plan { triggers, ..Plan::default() };
+        for view in views {
+            plan.add_view(&catalog, &view, "column", true)?;
+        }
+        complete(&mut plan, &catalog, true)?;
+        self.carry_out(plan)
+    }
+
     /// Drops the sequence of a column that has gone, and with CASCADE the defaults of others that name it.
     pub(super) fn drop_owned_sequence(&mut self, sequence: u32, cascade: bool) -> Result<()> {
         let catalog = self.catalog_to_read();
@@ -264,6 +282,10 @@ impl Connection {
 
     /// Drops everything in the engine, and publishes a catalog without it.
     fn carry_out(&mut self, plan: Plan) -> Result<()> {
+        for (table, column) in &plan.columns {
+            // It may have gone with another one.
+            self.drop_column(&self.current(*table)?, column, true, true)?;
+        }
         let mut catalog = self.catalog_to_change();
         let mut objects: Vec<Object> = Vec::new();
         for (oid, name) in &plan.foreign_keys {
@@ -314,7 +336,12 @@ impl Connection {
             gone.push(routine.oid);
         }
         for schema in &plan.schemas {
-            gone.extend(catalog.schema(schema).map(|schema| schema.oid));
+            let oid = catalog.schema(schema).map(|schema| schema.oid);
+            let in_schema =
+                catalog.default_acls().iter().filter(|acl| acl.schema.is_some() && acl.schema == oid);
+            let acls: Vec<u32> = in_schema.map(|acl| acl.oid).collect();
+            acls.iter().for_each(|acl| catalog.remove_default_acl(*acl));
+            gone.extend(acls.into_iter().chain(oid));
             catalog.remove_schema(schema);
             objects.extend(follow(&mut catalog, schema, None));
         }
@@ -680,13 +707,16 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
             }
             let element = column.ty.element().unwrap_or(column.ty);
             let by = || format!("column {} of table {}", column.name, table.name);
-            if let crate::types::Type::Enum(oid) = element
-                && plan.types.contains(&oid)
-            {
-                return Err(depends("type", &by()));
-            }
-            if column.domain.is_some_and(|domain| plan.types.contains(&domain)) {
-                return Err(depends("type", &by()));
+            let ty = match element {
+                crate::types::Type::Enum(oid) => Some(oid),
+                _ => column.domain,
+            };
+            if ty.is_some_and(|ty| plan.types.contains(&ty)) {
+                if !cascade {
+                    return Err(depends("type", &by()));
+                }
+                plan.columns.push((table.oid, column.name.clone()));
+                continue;
             }
             let sequence = match &column.origin {
                 ColumnOrigin::Identity { sequence, .. } => Some(*sequence),

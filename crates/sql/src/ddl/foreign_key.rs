@@ -227,7 +227,7 @@ fn deferrable(kind: &str, reference: &Reference) -> SqlError {
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
-fn check_types(column: &Column, other: &Column) -> Result<()> {
+pub(super) fn check_types(column: &Column, other: &Column) -> Result<()> {
     let comparable = column.ty == other.ty
         || crate::functions::resolve::resolve_operator("=", column.ty, other.ty)
             .is_ok_and(|_| column.ty.category() == other.ty.category());

@@ -46,7 +46,7 @@ impl Connection {
             return Ok("CREATE INDEX");
         }
         let oid = self.catalog_to_change().new_oid();
-        let (table, positions) = self.place_keys(&table, oid, &keys)?;
+        let (table, positions) = self.place_keys(&table, oid, (&keys, create.unique))?;
         let columns: Vec<IndexColumn> = positions
             .into_iter()
             .zip(&keys)

@@ -119,7 +119,7 @@ impl Connection {
         &mut self,
         table: &Arc<Table>,
         index: u32,
-        keys: &[Key],
+        (keys, is_unique): (&[Key], bool),
     ) -> Result<(Arc<Table>, Vec<usize>)> {
         for (number, key) in keys.iter().enumerate() {
             let (ty, value, origin) = match &key.source {
@@ -143,7 +143,9 @@ impl Connection {
                 acl: None,
                 collation: None,
             };
-            check_key_column(&column, "index")?;
+            if is_unique {
+                check_key_column(&column, "unique index")?;
+            }
             self.add_hidden_column(table.oid, column, &value)?;
         }
         let table = self.current(table.oid)?;
@@ -195,7 +197,7 @@ fn check_stable(catalog: &Catalog, expr: &BoundExpr, clause: Clause) -> Result<(
     let name = if clause == Clause::IndexPredicate { "index predicate" } else { "index expression" };
     let mut wrong = None;
     walk(expr, &mut |part| match part {
-        BoundExpr::Call { .. } | BoundExpr::Operator { .. } if !is_immutable(catalog, part) => {
+        part if !is_immutable(catalog, part) => {
             let message = format!("functions in {name} must be marked IMMUTABLE");
             wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! create_table   tables and their constraints        alter_table   ALTER TABLE
 //! alter_column   ALTER COLUMN                        column_type   ALTER COLUMN … TYPE
+//! column_users   what uses a column
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
 //! materialized   materialized views
 //! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
@@ -30,6 +31,7 @@
 mod alter_column;
 mod alter_table;
 mod column_type;
+mod column_users;
 mod comments;
 mod create_as;
 mod create_table;

@@ -11,7 +11,9 @@ use crate::bind::Stars;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, View};
+use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::names_column;
 use crate::parse::syntax::{CreateView, Statement};
 use crate::session::{Connection, Severity};
 use crate::types::{Modifier, Type};
@@ -107,6 +109,34 @@ impl Connection {
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
         Ok("CREATE VIEW")
+    }
+
+    pub(super) fn rename_view_column(&mut self, view: &View, from: &str, to: &str) -> Result<()> {
+        let missing = || {
+            let message = format!("column \"{from}\" does not exist");
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        };
+        let position = view.columns.iter().position(|name| name == from).ok_or_else(missing)?;
+        if view.columns.iter().any(|name| name == to) {
+            let message = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        let mut catalog = self.catalog_to_change();
+        let is_user = |other: &Arc<View>| {
+            names_relation(other, &view.schema, &view.name) && names_column(&other.query, from)
+        };
+        if let Some(user) = catalog.stored_queries().find(is_user) {
+            let message = format!(
+                "cannot rename column {from} of view {} because view {} depends on it",
+                view.name, user.name
+            );
+            let hint = "Drop the view first, and create it again.";
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
+        }
+        let mut changed = view.clone();
+        changed.columns[position] = to.to_string();
+        catalog.put_relation(&view.schema, &view.name, Relation::View(Arc::new(changed.clone())));
+        self.publish(&[Object::View(changed)], catalog)
     }
 
     /// Whether a view is to be temporary: because it is said, or because it reads what is temporary.

@@ -598,7 +598,9 @@ impl Parser<'_> {
         {
             return Ok(statement);
         }
-        if kind == ObjectKind::MaterializedView && self.accept_words(&["rename", "column"]) {
+        let is_view = matches!(kind, ObjectKind::View | ObjectKind::MaterializedView);
+        if is_view && self.accept("rename") {
+            self.accept("column");
             let from = self.name()?;
             self.expect("to")?;
             let actions = vec![AlterAction::RenameColumn { from, to: self.name()? }];

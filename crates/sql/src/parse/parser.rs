@@ -126,7 +126,11 @@ impl<'t> Parser<'t> {
         let next = &self.tokens[position + 1].kind;
         let is_called = *next == TokenKind::Mark("(");
         let is_field = before(1) == Some(&TokenKind::Mark("(")) && word(2) == "extract";
-        let is_type = before(1) == Some(&TokenKind::Mark("::")) || word(1) == "as";
+        let is_type = |from: usize| before(from) == Some(&TokenKind::Mark("::")) || word(from) == "as";
+        let is_type = is_type(1) || before(1) == Some(&TokenKind::Mark(".")) && is_type(3);
+        let last = self.tokens.get(position + 3).map(|token| &token.kind);
+        let is_schema =
+            *next == TokenKind::Mark(".") && matches!(last, Some(TokenKind::Mark("(") | TokenKind::Text(_)));
         let is_literals_type = matches!(next, TokenKind::Text(_));
         let is_rest_of_type = matches!(
             (word(1), name),
@@ -135,7 +139,8 @@ impl<'t> Parser<'t> {
                 | ("at" | "with" | "without", "time")
                 | ("time", "zone")
         );
-        (!is_called && !is_field && !is_type && !is_literals_type && !is_rest_of_type).then_some(name)
+        (!is_called && !is_schema && !is_field && !is_type && !is_literals_type && !is_rest_of_type)
+            .then_some(name)
     }
 
     /// The text with every name that is `from`, and no function's or type's, replaced.

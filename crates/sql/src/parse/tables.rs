@@ -427,6 +427,11 @@ impl Parser<'_> {
                 self.storage_parameters()?;
                 Ok(AlterAction::Ignored)
             }
+            () if self.accept_words(&["cluster", "on"]) => {
+                self.name()?;
+                Ok(AlterAction::Ignored)
+            }
+            () if self.accept_words(&["set", "without", "cluster"]) => Ok(AlterAction::Ignored),
             () if self.accept_words(&["replica", "identity"]) => {
                 self.label()?;
                 Ok(AlterAction::Ignored)

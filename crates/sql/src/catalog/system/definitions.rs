@@ -100,6 +100,14 @@ pub(super) fn relations_of(catalog: &Catalog, view: &View) -> Vec<u32> {
     oids
 }
 
+/// The oids of the routines that a definition calls: all that have a name in it.
+pub(super) fn routines_of(catalog: &Catalog, text: &str) -> Vec<u32> {
+    let named = references(text).into_iter().filter(|(kind, ..)| *kind == Reference::Function);
+    let path = [PUBLIC.to_string()];
+    let found = named.flat_map(|(_, name, _)| catalog.find_routines(name.schema(), name.last(), &path));
+    found.map(|routine| routine.oid).collect()
+}
+
 /// A relation's name, with its schema if the search path does not lead to it.
 pub(super) fn shown_relation(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
     let (schema, name) = relation_name(system.objects(), oid)?;

@@ -4,15 +4,16 @@ use super::classes::{
     indexes_of, schema_oid, sequences as all_sequences, stored_queries, tables as all_tables,
 };
 use super::constraints::{Rule, constraints_of};
-use super::definitions::{relations_of, sequences_of};
+use super::definitions::{relations_of, routines_of, sequences_of};
 use super::listings::{PG_CLASS, PG_NAMESPACE, PG_PROC, PG_TRIGGER};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
-use crate::catalog::ColumnOrigin;
+use crate::catalog::{ColumnOrigin, UserType};
 
 const PG_ATTRDEF: u32 = 2604;
 const PG_CONSTRAINT: u32 = 2606;
 const PG_REWRITE: u32 = 2618;
+const PG_TYPE: u32 = 1247;
 
 /// The name of the rule that every view has.
 const RULE: &str = "_RETURN";
@@ -62,6 +63,13 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             for column in index.columns.iter().map(|it| it.column).filter(|it| *it < table.visible().len()) {
                 depend((PG_CLASS, index.oid), (PG_CLASS, table.oid, column as i32 + 1), 'a');
             }
+        }
+    }
+    for ty in catalog.types() {
+        let UserType::Domain(domain) = ty else { continue };
+        let texts = domain.checks.iter().map(|check| &check.condition).chain(&domain.default);
+        for routine in texts.flat_map(|text| routines_of(catalog, text)) {
+            depend((PG_TYPE, domain.oid), (PG_PROC, routine, 0), 'n');
         }
     }
     for trigger in catalog.triggers() {
