@@ -60,7 +60,7 @@ pub(crate) use scope::Clause;
 pub(crate) use stars::Stars;
 pub(crate) use types::NamedType;
 pub(crate) use variables::{NameConflict, Names, VariableRef};
-pub(crate) use view::writable_columns;
+pub(crate) use view::{names_of_query, writable_columns};
 
 /// Binds a statement inside of a routine's body. The variables that its parameters stand for come with it.
 ///

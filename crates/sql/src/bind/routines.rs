@@ -158,6 +158,11 @@ impl Binder<'_> {
         let spread = |routine| Candidate::of(routine, args.len(), names, is_variadic);
         let mut candidates: Vec<Candidate> = routines.iter().filter_map(spread).collect();
         let exact = candidates.iter().position(|candidate| candidate.types == given);
+        // The system's schema comes first.
+        let is_hidden = |function: &'static Function| function.arguments == given;
+        if name.schema().is_none() && functions_named(name.last()).any(is_hidden) {
+            return Ok(None);
+        }
         if name.schema().is_none() && exact.is_none() && names.is_empty() {
             let built_in = choose_function(name.last(), &given, is_variadic, functions_named(name.last()));
             if functions_named(name.last()).next().is_some() && matches!(built_in, Ok(Some(_))) {

@@ -72,6 +72,16 @@ pub(crate) fn writable_columns(catalog: &Catalog, view: &Arc<View>) -> Option<Ve
     Some(written.columns.iter().map(|column| table_column(&column.expr).is_some()).collect())
 }
 
+/// The names that a view's query gives its columns.
+pub(crate) fn names_of_query(catalog: &Catalog, view: &View) -> Option<Vec<String>> {
+    let context = BindContext { catalog, path: &view.search_path, text: &view.query };
+    let mut environment = CatalogEnvironment::new(catalog);
+    let mut binder = Binder::new(context, &mut environment, &[]);
+    binder.foreign_text = true;
+    let query = binder.query(&crate::parse::parse_query(&view.query).ok()?).ok()?;
+    Some(query.columns.into_iter().map(|column| column.name).collect())
+}
+
 /// A view's query, taken apart.
 struct Parts {
     table: Arc<Table>,

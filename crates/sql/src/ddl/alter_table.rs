@@ -416,14 +416,16 @@ impl Connection {
                 Err(SqlError::unsupported("deferrable constraints over an existing index are not supported"))
             }
             TableConstraintKind::UsingIndex { index, primary: false, .. } => {
-                let index = index.text.clone();
-                self.redefine(table, |table| {
-                    table
-                        .indexes
-                        .iter_mut()
-                        .filter(|it| it.name == index)
-                        .for_each(|it| it.constraint = true);
-                })
+                let known = table.indexes.iter().position(|known| known.name == index.text);
+                let Some(position) = known else {
+                    let message = format!("index \"{}\" does not exist", index.text);
+                    return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+                };
+                self.redefine(table, |table| table.indexes[position].constraint = true)?;
+                match name.filter(|name| *name != index.text) {
+                    Some(name) => self.rename_constraint(&self.current(table.oid)?, &index.text, &name),
+                    None => Ok(()),
+                }
             }
             TableConstraintKind::UsingIndex { index, primary: true, .. } => {
                 let found = table.indexes.iter().find(|it| it.name == index.text);

@@ -280,11 +280,24 @@ pub(crate) fn hidden_name(owner: u32, number: usize) -> String {
     format!("#index.{owner}.{number}")
 }
 
+/// # Errors
+/// 42704: values of a type have no order.
+pub(super) fn check_order(ty: Type) -> Result<()> {
+    if ty == Type::Json { Err(no_operator_class(ty)) } else { Ok(()) }
+}
+
+fn no_operator_class(ty: Type) -> SqlError {
+    let ty = ty.display_name();
+    let message = format!("data type {ty} has no default operator class for access method \"btree\"");
+    SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+}
+
 /// Keys need types whose stored form compares as the values do.
 pub(crate) fn check_key_column(column: &Column, what: &str) -> Result<()> {
     if crate::storage::keeps_order(column.ty, column.modifier) {
         return Ok(());
     }
+    check_order(column.ty)?;
     let of = match column.indexed() {
         Some(text) => format!("the expression {text}"),
         None => format!("column \"{}\"", column.name),

@@ -10,8 +10,9 @@ use heddledb::TableChange;
 use crate::catalog::rights::TRUNCATE;
 use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, ColumnOrigin, Relation, Routine, Table, Trigger, UserType, View};
+use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, Routine, Table, Trigger, UserType, View};
 use crate::ddl::alter_table::without_column;
+use crate::ddl::dropped_calls::{check_domains, without_calls};
 use crate::ddl::rename_schema::follow;
 use crate::ddl::routine::{calls, shown};
 use crate::error::{Result, SqlError, SqlState};
@@ -32,8 +33,10 @@ struct Plan {
     foreign_keys: Vec<(u32, String)>,
     /// Columns of dropped types: their tables and names.
     columns: Vec<(u32, String)>,
-    /// Columns that lose their defaults: their tables and positions.
-    defaults: Vec<(u32, usize)>,
+    /// Columns that lose their defaults: their tables and names.
+    defaults: Vec<(u32, String)>,
+    /// Indexes whose expressions call dropped routines: their tables and oids.
+    indexes: Vec<(u32, u32)>,
 }
 
 impl Plan {
@@ -90,7 +93,7 @@ fn tag(kind: ObjectKind) -> &'static str {
     }
 }
 
-fn depends(object: &str, by: &str) -> SqlError {
+pub(super) fn depends(object: &str, by: &str) -> SqlError {
     let message = format!("cannot drop {object} because other objects depend on it");
     SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
         .with_detail(format!("{by} depends on {object}"))
@@ -280,14 +283,28 @@ impl Connection {
         self.publish(&[Object::table(&changed)], catalog)
     }
 
-    /// Drops everything in the engine, and publishes a catalog without it.
-    fn carry_out(&mut self, plan: Plan) -> Result<()> {
+    /// Drops columns and indexes of tables that stay, with what depends on them.
+    fn drop_parts(&mut self, plan: &mut Plan) -> Result<()> {
         for (table, column) in &plan.columns {
             // It may have gone with another one.
             self.drop_column(&self.current(*table)?, column, true, true)?;
         }
+        for &(table, index) in &plan.indexes {
+            if self.current(table)?.indexes.iter().any(|known| known.oid == index) {
+                self.drop_index(table, index, true)?;
+            }
+        }
+        let catalog = self.current_catalog();
+        plan.tables.retain(|table| catalog.table_by_oid(table.oid).is_some());
+        plan.views.retain(|view| catalog.relation_by_oid(view.oid).is_some());
+        Ok(())
+    }
+
+    /// Drops everything in the engine, and publishes a catalog without it.
+    fn carry_out(&mut self, mut plan: Plan) -> Result<()> {
+        self.drop_parts(&mut plan)?;
         let mut catalog = self.catalog_to_change();
-        let mut objects: Vec<Object> = Vec::new();
+        let mut objects = without_calls(&mut catalog, &plan.routines);
         for (oid, name) in &plan.foreign_keys {
             let Some(table) = catalog.table_by_oid(*oid).cloned() else { continue };
             let mut changed = table.as_ref().clone();
@@ -296,10 +313,11 @@ impl Connection {
             objects.push(Object::table(&changed));
             catalog.put_table(changed);
         }
-        for &(oid, position) in &plan.defaults {
-            let Some(table) = catalog.table_by_oid(oid).cloned() else { continue };
+        for (oid, name) in &plan.defaults {
+            let Some(table) = catalog.table_by_oid(*oid).cloned() else { continue };
             let mut changed = table.as_ref().clone();
-            changed.columns[position].origin = ColumnOrigin::Nothing;
+            let named = changed.columns.iter_mut().filter(|column| column.name == *name);
+            named.for_each(|column| column.origin = ColumnOrigin::Nothing);
             let changed = Arc::new(changed);
             objects.push(Object::table(&changed));
             catalog.put_table(changed);
@@ -336,13 +354,7 @@ impl Connection {
             gone.push(routine.oid);
         }
         for schema in &plan.schemas {
-            let oid = catalog.schema(schema).map(|schema| schema.oid);
-            let in_schema =
-                catalog.default_acls().iter().filter(|acl| acl.schema.is_some() && acl.schema == oid);
-            let acls: Vec<u32> = in_schema.map(|acl| acl.oid).collect();
-            acls.iter().for_each(|acl| catalog.remove_default_acl(*acl));
-            gone.extend(acls.into_iter().chain(oid));
-            catalog.remove_schema(schema);
+            gone.extend(remove_schema(&mut catalog, schema));
             objects.extend(follow(&mut catalog, schema, None));
         }
         for table in &plan.tables {
@@ -521,6 +533,9 @@ fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
         }
     }
     add_triggers(plan, catalog, cascade)?;
+    if !cascade {
+        check_domains(catalog, &plan.types, &plan.routines)?;
+    }
     check_columns(plan, catalog, cascade)
 }
 
@@ -648,7 +663,9 @@ fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         }
         if plan.tables.iter().any(|table| table.oid == trigger.table) {
             plan.triggers.push(trigger.oid);
-        } else if let Some(routine) = plan.routines.iter().find(|it| it.oid == trigger.function) {
+        } else if let Some(routine) = plan.routines.iter().find(|it| {
+            it.oid == trigger.function || trigger.condition.as_deref().is_some_and(|text| calls(text, it))
+        }) {
             if !cascade {
                 let table = catalog.table_by_oid(trigger.table).map_or("", |table| table.name.as_str());
                 let by = format!("trigger {} on table {table}", trigger.name);
@@ -658,6 +675,17 @@ fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// Removes a schema with its default privileges. The oids of what goes.
+fn remove_schema(catalog: &mut Catalog, schema: &str) -> Vec<u32> {
+    let Some(oid) = catalog.schema(schema).map(|schema| schema.oid) else { return Vec::new() };
+    let in_schema = catalog.default_acls().iter().filter(|acl| acl.schema == Some(oid));
+    let mut gone: Vec<u32> = in_schema.map(|acl| acl.oid).collect();
+    gone.iter().for_each(|acl| catalog.remove_default_acl(*acl));
+    gone.push(oid);
+    catalog.remove_schema(schema);
+    gone
 }
 
 /// Whether a view's query names a relation.
@@ -686,24 +714,32 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
         if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
             continue;
         }
-        for check in &table.checks {
+        for check in table.checks.iter().filter(|_| !cascade) {
             if let Some(routine) = plan.routines.iter().find(|routine| calls(&check.condition, routine)) {
                 let by = format!("constraint {} on table {}", check.name, table.name);
                 return Err(depends(&shown(catalog, routine), &by));
             }
         }
         for (position, column) in table.columns.iter().enumerate() {
-            let text = match &column.origin {
-                ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => text.as_str(),
-                _ => "",
-            };
+            let text = column.origin.text().unwrap_or_default();
             if let Some(routine) = plan.routines.iter().find(|routine| calls(text, routine)) {
-                if cascade && matches!(column.origin, ColumnOrigin::Default(_)) {
-                    plan.defaults.push((table.oid, position));
-                    continue;
+                let is_over = |index: &&Index| index.columns.iter().any(|key| key.column == position);
+                let index = column.indexed().and_then(|_| table.indexes.iter().find(is_over));
+                if !cascade {
+                    let by = match index {
+                        Some(index) => format!("index {}", index.name),
+                        None => format!("default value for column {} of table {}", column.name, table.name),
+                    };
+                    return Err(depends(&shown(catalog, routine), &by));
                 }
-                let by = format!("default value for column {} of table {}", column.name, table.name);
-                return Err(depends(&shown(catalog, routine), &by));
+                match (&column.origin, index) {
+                    (_, Some(index)) => plan.indexes.push((table.oid, index.oid)),
+                    (ColumnOrigin::Default(_), None) => {
+                        plan.defaults.push((table.oid, column.name.clone()));
+                    }
+                    _ => plan.columns.push((table.oid, column.name.clone())),
+                }
+                continue;
             }
             let element = column.ty.element().unwrap_or(column.ty);
             let by = || format!("column {} of table {}", column.name, table.name);
@@ -727,7 +763,7 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
             };
             if sequence.is_some_and(|sequence| plan.sequences.contains(&sequence)) {
                 if cascade && matches!(column.origin, ColumnOrigin::Default(_)) {
-                    plan.defaults.push((table.oid, position));
+                    plan.defaults.push((table.oid, column.name.clone()));
                     continue;
                 }
                 return Err(depends("sequence", &format!("default value for {}", by())));

@@ -6,7 +6,7 @@ use crate::bind::Clause;
 use crate::catalog::store::Object;
 use crate::catalog::system::named_class;
 use crate::catalog::{Index, IndexColumn, Relation, Table};
-use crate::ddl::create_table::{check_key_column, free_name};
+use crate::ddl::create_table::{check_key_column, check_order, free_name};
 use crate::ddl::index_expressions::{Key, KeySource, key_name, key_names};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{CreateIndex, ExprKind};
@@ -114,6 +114,7 @@ impl Connection {
                 ExprKind::Column(parts) => {
                     let name = parts.last().map_or("", |part| part.text.as_str());
                     let column = position(table, name)?;
+                    check_order(table.columns[column].ty)?;
                     if create.unique {
                         check_key_column(&table.columns[column], "unique index")?;
                     }

@@ -18,7 +18,7 @@ use crate::bind::{Clause, predicate_value};
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Column, ColumnOrigin, Index, Table};
 use crate::ddl::alter_table::{insert_column, qualified};
-use crate::ddl::create_table::{check_key_column, hidden_name};
+use crate::ddl::create_table::{check_key_column, check_order, hidden_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{Expr, ExprKind, TextExpr};
@@ -143,6 +143,7 @@ impl Connection {
                 acl: None,
                 collation: None,
             };
+            check_order(ty)?;
             if is_unique {
                 check_key_column(&column, "unique index")?;
             }

@@ -10,6 +10,7 @@
 //! ownership      who may change what; OWNER TO
 //! view           CREATE VIEW
 //! objects        sequences, schemas, enums           drop          DROP, TRUNCATE
+//! dropped_calls  rules that call routines which are dropped
 //! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
 //! rename_schema  ALTER SCHEMA … RENAME TO
 //! on_commit      temporary tables that a commit empties or drops
@@ -38,6 +39,7 @@ mod create_table;
 mod definition_text;
 mod domain;
 mod drop;
+mod dropped_calls;
 mod foreign_key;
 mod index;
 mod index_expressions;

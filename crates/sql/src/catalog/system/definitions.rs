@@ -5,6 +5,7 @@
 use super::SystemCatalog;
 use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule, constraints};
+use crate::bind::names_of_query;
 use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
 use crate::ddl::text_key_name;
 use crate::functions::functions_named;
@@ -17,10 +18,18 @@ use crate::types::{Modifier, Type, format_type};
 /// Texts have their types behind them, as PostgreSQL has it.
 pub(super) fn default_text(system: &SystemCatalog<'_>, ty: Type, text: &str) -> String {
     let is_literal = text.len() > 1 && text.starts_with('\'') && text.ends_with('\'');
-    if is_literal
-        && !text[1..text.len() - 1].replace("''", "").contains('\'')
-        && matches!(ty, Type::Text | Type::Varchar | Type::Bpchar)
-    {
+    let element = ty.element().unwrap_or(ty);
+    let is_number = matches!(ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric | Type::Float4)
+        || matches!(ty, Type::Float8 | Type::Bool);
+    if is_literal && !text[1..text.len() - 1].replace("''", "").contains('\'') && !is_number {
+        if let Type::Enum(oid) = element {
+            let Some(UserType::Enum(named)) = system.objects().user_type_by_oid(oid) else {
+                return text.to_string();
+            };
+            let brackets = if element == ty { "" } else { "[]" };
+            let name = qualified_name(&named.schema, &named.name);
+            return expression_text(system, &format!("{text}::{name}{brackets}"));
+        }
         return format!("{text}::{}", format_type(ty, Modifier::NONE, &|_| None));
     }
     expression_text(system, &with_sequence_names(text, |oid| shown_relation(system, oid)))
@@ -274,7 +283,13 @@ pub(super) fn rule_word(action: KeyAction) -> &'static str {
 /// A view's query, with the semicolon that PostgreSQL puts behind it.
 pub(super) fn view_text(system: &SystemCatalog<'_>, view: &View) -> String {
     let query = shown_text(system, view.query.trim().trim_end_matches(';'), &view.search_path);
-    format!(" {query};")
+    let is_renamed = names_of_query(system.objects(), view).is_some_and(|names| names != view.columns);
+    if !is_renamed {
+        return format!(" {query};");
+    }
+    let columns: Vec<String> = view.columns.iter().map(|name| quote_identifier(name)).collect();
+    let name = quote_identifier(&view.name);
+    format!(" SELECT * FROM ({query}) {name}({});", columns.join(", "))
 }
 
 /// The query of the view with this oid.

@@ -8,7 +8,7 @@ use super::definitions::{relations_of, routines_of, sequences_of};
 use super::listings::{PG_CLASS, PG_NAMESPACE, PG_PROC, PG_TRIGGER};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
-use crate::catalog::{ColumnOrigin, UserType};
+use crate::catalog::{Catalog, ColumnOrigin, UserType};
 
 const PG_ATTRDEF: u32 = 2604;
 const PG_CONSTRAINT: u32 = 2606;
@@ -65,12 +65,8 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             }
         }
     }
-    for ty in catalog.types() {
-        let UserType::Domain(domain) = ty else { continue };
-        let texts = domain.checks.iter().map(|check| &check.condition).chain(&domain.default);
-        for routine in texts.flat_map(|text| routines_of(catalog, text)) {
-            depend((PG_TYPE, domain.oid), (PG_PROC, routine, 0), 'n');
-        }
+    for (domain, routine) in calls_of_domains(catalog) {
+        depend((PG_TYPE, domain), (PG_PROC, routine, 0), 'n');
     }
     for trigger in catalog.triggers() {
         depend((PG_TRIGGER, trigger.oid), (PG_CLASS, trigger.table, 0), 'a');
@@ -78,9 +74,7 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     for sequence in all_sequences(catalog) {
         let Some((table, column)) = sequence.owner else { continue };
-        let identity = catalog.table_by_oid(table).and_then(|table| table.columns.get(column));
-        let identity = identity.is_some_and(|it| matches!(it.origin, ColumnOrigin::Identity { .. }));
-        let kind = if identity { 'i' } else { 'a' };
+        let kind = if is_identity(catalog, table, column) { 'i' } else { 'a' };
         depend((PG_CLASS, sequence.oid), (PG_CLASS, table, column as i32 + 1), kind);
     }
     for view in stored_queries(catalog) {
@@ -93,6 +87,23 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             depend(rule, (PG_CLASS, relation, 0), 'n');
         }
     }
+}
+
+fn is_identity(catalog: &Catalog, table: u32, column: usize) -> bool {
+    let column = catalog.table_by_oid(table).and_then(|table| table.columns.get(column));
+    column.is_some_and(|it| matches!(it.origin, ColumnOrigin::Identity { .. }))
+}
+
+/// The domains whose rules call routines, with these.
+fn calls_of_domains(catalog: &Catalog) -> Vec<(u32, u32)> {
+    let mut calls = Vec::new();
+    for ty in catalog.types() {
+        let UserType::Domain(domain) = ty else { continue };
+        let texts = domain.checks.iter().map(|check| &check.condition).chain(&domain.default);
+        let routines = texts.flat_map(|text| routines_of(catalog, text));
+        calls.extend(routines.map(|routine| (domain.oid, routine)));
+    }
+    calls
 }
 
 /// The rules of views: each says what the view reads.
