@@ -76,7 +76,7 @@ pub(super) fn rename_in_texts(catalog: &mut Catalog, renaming: &Renaming<'_>) ->
         let UserType::Domain(domain) = ty else { continue };
         let mut domain: Domain = domain.as_ref().clone();
         let texts = domain.checks.iter_mut().map(|check| &mut check.condition).chain(&mut domain.default);
-        if texts.fold(false, |is_changed, text| in_definition(text) || is_changed) {
+        if rename_each(texts, &in_definition) {
             catalog.put_type(UserType::Domain(Arc::new(domain.clone())));
             changed.push(Object::Domain(domain));
         }
@@ -84,7 +84,7 @@ pub(super) fn rename_in_texts(catalog: &mut Catalog, renaming: &Renaming<'_>) ->
     for routine in catalog.routines().cloned().collect::<Vec<_>>() {
         let mut routine: Routine = routine.as_ref().clone();
         let texts = routine.arguments.iter_mut().filter_map(|argument| argument.default.as_mut());
-        if texts.fold(false, |is_changed, text| in_definition(text) || is_changed) {
+        if rename_each(texts, &in_definition) {
             catalog.put_routine(Arc::new(routine.clone()));
             changed.push(Object::Routine(routine));
         }
@@ -99,6 +99,16 @@ pub(super) fn rename_in_texts(catalog: &mut Catalog, renaming: &Renaming<'_>) ->
     changed
 }
 
+/// Renames in each of the texts; whether one of them is another one then.
+fn rename_each<'t>(
+    texts: impl Iterator<Item = &'t mut String>,
+    in_definition: &dyn Fn(&mut String) -> bool,
+) -> bool {
+    let mut is_changed = false;
+    texts.for_each(|text| is_changed |= in_definition(text));
+    is_changed
+}
+
 fn rename_in_table(
     table: &mut Table,
     in_definition: &dyn Fn(&mut String) -> bool,
@@ -106,7 +116,7 @@ fn rename_in_table(
 ) -> bool {
     let columns = table.columns.iter_mut().filter_map(|column| column.origin.text_mut());
     let checks = table.checks.iter_mut().map(|check| &mut check.condition);
-    let is_changed = columns.chain(checks).fold(false, |is_changed, text| in_definition(text) || is_changed);
+    let is_changed = rename_each(columns.chain(checks), in_definition);
     let in_query = table
         .stored_query
         .as_mut()

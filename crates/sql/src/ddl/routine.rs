@@ -101,7 +101,9 @@ impl Connection {
                     binder.coerce(bound, ty, Modifier::NONE, context, default.expr.at)
                 })?;
                 let expr = parse_expression(&default.text)?;
-                stored = Some(self.definition_text(&default.text, |binder| binder.expr(&expr).map(|_| ()))?);
+                stored = Some(self.definition_text(&default.text, |binder| {
+                    binder.detached(|binder| binder.expr(&expr).map(|_| ()))
+                })?);
             }
             arguments.push(Argument {
                 name: argument.name.as_ref().map_or_else(String::new, |name| name.text.clone()),
