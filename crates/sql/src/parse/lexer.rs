@@ -51,12 +51,19 @@ const STATEMENT_BYTES: usize = 768;
 /// After how many tokens their memory is counted; those of shorter texts are not.
 const COUNTED_TOKENS: usize = 4_096;
 
+/// The tokens of a text of the catalog's, whose memory is not counted.
+///
+/// # Errors
+/// 42601 for unterminated strings, comments and names, and for bytes that begin no token; 22025 for a wrong escape.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
+    Lexer::new(text).collect()
+}
+
 /// The tokens of a text. Those of a long one count among the memory of the statement that the thread runs.
 ///
 /// # Errors
-/// 42601 for unterminated strings, comments and names, and for bytes that begin no token; 22025 for a wrong escape;
-/// 53200 for a text that takes more memory than there is for statements.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
+/// As [`tokens`]; 53200 for a text that takes more memory than there is for statements.
+pub(super) fn counted_tokens(text: &str) -> Result<Vec<Token<'_>>> {
     let mut tokens = Vec::with_capacity((text.len() / 4 + 2).min(COUNTED_TOKENS));
     let mut statements = 0;
     for token in Lexer::new(text) {

@@ -44,18 +44,18 @@ pub(crate) const NESTING_MAX: u32 = 160;
 /// How many levels of operators an expression may have: `1 + 1 + …` nests to the left without parentheses.
 pub(crate) const HEIGHT_MAX: u32 = 700;
 
-/// The statements of a text, which may be empty.
+/// The statements of a client's text or of a routine's body, which may be empty. Its memory counts among that of statements.
 ///
 /// # Errors
-/// 42601 with the position; 54001 where the text nests too deeply.
+/// 42601 with the position; 54001 where the text nests too deeply; 53200 where it takes more memory than there is.
 pub(crate) fn parse(text: &str) -> Result<Vec<ParsedStatement>> {
-    Parser::new(text)?.statements()
+    Parser::counted(text)?.statements()
 }
 
 /// One expression, as the catalog keeps defaults and checks.
 ///
 /// # Errors
-/// As [`parse`].
+/// As [`parse`], but for 53200.
 pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
     let mut parser = Parser::new(text)?;
     let expr = parser.expression()?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::keywords;
-use crate::parse::lexer::{Token, TokenKind, tokens};
+use crate::parse::lexer::{Token, TokenKind, counted_tokens, tokens};
 use crate::parse::syntax::{At, Expr, ExprKind, Name, NaturalJoin, ObjectName, OperatorName};
 use crate::parse::{HEIGHT_MAX, NESTING_MAX};
 
@@ -38,12 +38,28 @@ pub(crate) enum Reference {
     Cte,
 }
 
+fn check_length(text: &str) -> Result<()> {
+    if text.len() < u32::MAX as usize {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the text is longer than 4 GB"))
+}
+
 impl<'t> Parser<'t> {
+    /// A parser of a text that the catalog keeps. Nothing but the text decides whether it succeeds: what asks which names stand
+    /// in a definition gets the same answer however much memory other statements take.
     pub fn new(text: &'t str) -> Result<Parser<'t>> {
-        if text.len() >= u32::MAX as usize {
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the text is longer than 4 GB"));
-        }
+        check_length(text)?;
         Ok(Parser { text, tokens: tokens(text)?, at: 0, nesting: 0, parameters: 0, references: None })
+    }
+
+    /// A parser of a client's text or of a routine's body, whose tokens count among the memory of statements.
+    ///
+    /// # Errors
+    /// 53200 besides those of [`new`](Self::new).
+    pub fn counted(text: &'t str) -> Result<Parser<'t>> {
+        check_length(text)?;
+        Ok(Parser { text, tokens: counted_tokens(text)?, at: 0, nesting: 0, parameters: 0, references: None })
     }
 
     /// A parser that notes what names refer to.

@@ -50,7 +50,7 @@ fn syntax(message: impl Into<String>) -> SqlError {
 /// 42601 and other errors of class 42.
 pub(crate) fn compile(environment: &mut SessionEnvironment, routine: &Routine) -> Result<Program> {
     let mut compiler = Compiler {
-        parser: Parser::new(&routine.body)?,
+        parser: Parser::counted(&routine.body)?,
         environment,
         routine,
         variables: Vec::new(),
