@@ -4,6 +4,7 @@ create type shop.mood as enum ('sad', 'it''s ok', 'back\slash');
 create domain shop.amount as numeric(10,2) default 0 not null check (value >= 0) check (value < 1000000);
 create domain shop.small as shop.amount;
 create function shop.twice(n int) returns int language sql immutable as $$ select n * 2 $$;
+create domain shop.even as int default shop.twice(4) check (value = shop.twice(value / 2));
 create sequence shop.numbers start 100 increment by -5 minvalue -1000 maxvalue 200 cycle;
 create table shop.team (id serial primary key, "Name" text not null unique nulls not distinct, mood shop.mood default 'sad', price shop.amount, lead int);
 create table person (id int generated always as identity (start with 10) primary key, nick varchar(10), team int references shop.team deferrable initially deferred,

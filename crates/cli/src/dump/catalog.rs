@@ -58,12 +58,10 @@ pub(super) fn read(connection: &mut Connection) -> Result<Script> {
     let mut script = Script::default();
     roles(connection, &mut script)?;
     schemas(connection, &mut script)?;
-    types(connection, &mut script)?;
-    // Defaults and checks of tables call functions; some functions return rows of tables.
-    routines(connection, &mut script, false)?;
+    types_and_routines(connection, &mut script)?;
     sequences(connection, &mut script)?;
     tables(connection, &mut script)?;
-    routines(connection, &mut script, true)?;
+    script.before.extend(routines(connection, true)?.into_iter().map(|(_, definition)| definition));
     positions(connection, &mut script)?;
     constraints(connection, &mut script, "u")?;
     let populated = views(connection, &mut script)?;
@@ -85,22 +83,34 @@ fn schemas(connection: &mut Connection, script: &mut Script) -> Result {
     Ok(())
 }
 
-/// Enums and domains, in the order in which they were made: a domain may be over another one.
-fn types(connection: &mut Connection, script: &mut Script) -> Result {
+/// Types, and the routines that return no rows of tables, in the order in which they were made: rules of domains call functions,
+/// whose arguments may be of domains. Tables follow, whose defaults and checks call functions.
+fn types_and_routines(connection: &mut Connection, script: &mut Script) -> Result {
+    let mut found = types(connection)?;
+    found.extend(routines(connection, false)?);
+    found.sort_by_key(|(oid, _)| *oid);
+    script.before.extend(found.into_iter().map(|(_, definition)| definition));
+    Ok(())
+}
+
+/// Enums and domains, with their oids.
+fn types(connection: &mut Connection) -> Result<Vec<(u32, String)>> {
     let query = format!(
         "select t.oid, n.nspname, t.typname, t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull,
              coalesce(t.typdefault, '')
          from pg_type t join pg_namespace n on n.oid = t.typnamespace
          where t.typtype in ('e', 'd') and {OURS} order by t.oid"
     );
+    let mut found = Vec::new();
     for [oid, schema, name, kind, base, not_null, default] in lines(connection, &query)? {
         let name = format!("{}.{}", quoted(&schema), quoted(&name));
+        let number = oid.parse().unwrap_or(u32::MAX);
         if kind == "e" {
             let query =
                 format!("select enumlabel from pg_enum where enumtypid = {oid} order by enumsortorder");
             let labels: Vec<String> =
                 lines(connection, &query)?.into_iter().map(|[label]| literal(&label)).collect();
-            script.before.push(format!("CREATE TYPE {name} AS ENUM ({});", labels.join(", ")));
+            found.push((number, format!("CREATE TYPE {name} AS ENUM ({});", labels.join(", "))));
             continue;
         }
         let mut text = format!("CREATE DOMAIN {name} AS {base}");
@@ -116,24 +126,25 @@ fn types(connection: &mut Connection, script: &mut Script) -> Result {
         for [check, definition] in lines(connection, &query)? {
             text += &format!("\n    CONSTRAINT {} {definition}", quoted(&check));
         }
-        script.before.push(text + ";");
+        found.push((number, text + ";"));
     }
-    Ok(())
+    Ok(found)
 }
 
-/// Functions and procedures: those that return rows of tables, or the others.
-fn routines(connection: &mut Connection, script: &mut Script, of_rows: bool) -> Result {
+/// Functions and procedures: those that return rows of tables, or the others, with their oids.
+fn routines(connection: &mut Connection, of_rows: bool) -> Result<Vec<(u32, String)>> {
     let query = format!(
-        "select pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        "select p.oid, pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
          where {OURS} and {of_rows} = exists
              (select from pg_class c where c.relkind = 'r'
                   and pg_get_function_result(p.oid) in (c.oid::regclass::text, 'SETOF ' || c.oid::regclass::text))
          order by p.oid"
     );
-    for [definition] in lines(connection, &query)? {
-        script.before.push(format!("{};", definition.trim_end()));
-    }
-    Ok(())
+    let found = lines(connection, &query)?.into_iter();
+    let statement = |[oid, definition]: [String; 2]| {
+        (oid.parse().unwrap_or(u32::MAX), format!("{};", definition.trim_end()))
+    };
+    Ok(found.map(statement).collect())
 }
 
 /// The options of a sequence.
