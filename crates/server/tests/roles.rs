@@ -144,10 +144,21 @@ fn a_superuser_that_was_added_owns_nothing_and_may_do_everything() {
 fn a_superuser_that_creates_the_role_of_its_own_name_stays_one() {
     let running = Running::start();
     let mut trusted = config(&running, "postgres", "").connect(NoTls).expect("there are no users");
+    let own = "select rolsuper, rolcanlogin from pg_roles where rolname = current_user";
+    trusted.batch_execute("begin; create role postgres").expect("it is a superuser");
+    let row = trusted.query_one(own, &[]).expect("one role of this name");
+    assert_eq!((row.get(0), row.get(1)), (false, false), "the role is as it was written");
+    trusted
+        .batch_execute("create table made (a int); drop role postgres; rollback")
+        .expect("it still is one");
     let script = "create role postgres; create role other;
+         do $$ begin create table made (a int); end $$; reset role; set session authorization default;
          alter role postgres with superuser inherit createrole createdb login replication bypassrls;
          grant other to postgres granted by postgres";
     trusted.batch_execute(script).expect("it is a superuser");
+    let row =
+        trusted.query_one("select tableowner <> current_user from pg_tables where tablename = 'made'", &[]);
+    assert!(row.expect("a table").get::<_, bool>(0), "the session is not the role");
     let mut other =
         config(&running, "postgres", "").dbname("template1").connect(NoTls).expect("a name of the database");
     let row =

@@ -90,8 +90,6 @@ impl Connection {
         }
         let mut role = Role::new(catalog.new_oid(), &self.new_role_name(name, &catalog)?);
         role.login = login;
-        // A client that is trusted under this name is a superuser: it stays one when a dump's script creates its role.
-        role.superuser = self.environment().is_bootstrap && *self.environment().user == *name.text;
         self.apply_role_options(&mut role, options)?;
         let oid = role.oid;
         let had_passwords = has_passwords(&catalog);

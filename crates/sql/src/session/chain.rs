@@ -176,7 +176,9 @@ impl Connection {
             database: own.database.clone(),
         };
         let session = (self.transaction.session.number(), self.transaction.canceler());
+        let is_bootstrap = own.is_bootstrap;
         let mut lent = SessionEnvironment::new(self.shared.clone(), options, own.number, session)?;
+        lent.is_bootstrap = is_bootstrap;
         std::mem::swap(&mut lent, &mut self.environment);
         let done = body(&mut lent, self);
         std::mem::swap(&mut lent, &mut self.environment);

@@ -133,7 +133,7 @@ impl SessionEnvironment {
                 if of == now {
                     return known;
                 }
-                let role = self.oid_of(&self.settings.derived.current_user).unwrap_or(NO_OID);
+                let role = self.acting_oid_of(&self.settings.derived.current_user).unwrap_or(NO_OID);
                 self.known_role.set((now, role));
                 role
             }
@@ -142,7 +142,13 @@ impl SessionEnvironment {
 
     /// The oid of the session's user.
     pub fn session_role_oid(&self) -> u32 {
-        self.oid_of(&self.settings.derived.session_user).unwrap_or(NO_OID)
+        self.acting_oid_of(&self.settings.derived.session_user).unwrap_or(NO_OID)
+    }
+
+    /// The oid of a role whose rights the session has under this name. A session that connected as the bootstrap superuser keeps
+    /// its rights when a role of its name is created, as a script of `pg_dumpall` does.
+    fn acting_oid_of(&self, name: &str) -> Option<u32> {
+        if self.is_bootstrap && name == self.user { Some(BOOTSTRAP) } else { self.oid_of(name) }
     }
 
     /// The oid of the role of this name, also of the name under which this session is the bootstrap superuser.
@@ -163,10 +169,10 @@ impl SessionEnvironment {
         }
     }
 
-    /// The name of the bootstrap superuser: that of the session if it connected as one without being a role.
+    /// The name of the bootstrap superuser: that of the session if it connected as one, unless that is a role's.
     pub fn bootstrap_name(&self) -> String {
         match self.catalog.role_by_oid(BOOTSTRAP) {
-            _ if self.is_bootstrap => self.user.clone(),
+            _ if self.is_bootstrap && self.catalog.role(&self.user).is_none() => self.user.clone(),
             Some(role) => role.name.clone(),
             None => BOOTSTRAP_NAME.to_string(),
         }
@@ -265,8 +271,11 @@ impl SessionEnvironment {
         let session_user = self.settings.derived.session_user.clone();
         let missing =
             || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{name}\" does not exist"));
-        let oid =
-            if name == NO_ROLE { self.session_role_oid() } else { self.oid_of(name).ok_or_else(missing)? };
+        let oid = if name == NO_ROLE {
+            self.session_role_oid()
+        } else {
+            self.acting_oid_of(name).ok_or_else(missing)?
+        };
         if name != NO_ROLE && !self.catalog.is_member_of(self.session_role_oid(), oid) {
             let message = format!("permission denied to set role \"{name}\"");
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
@@ -281,9 +290,9 @@ impl SessionEnvironment {
         let name = name.unwrap_or(&login);
         let missing =
             || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{name}\" does not exist"));
-        let oid = self.oid_of(name).ok_or_else(missing)?;
+        let oid = self.acting_oid_of(name).ok_or_else(missing)?;
         let is_allowed =
-            name == login || self.oid_of(&login).is_some_and(|login| self.catalog.is_superuser(login));
+            name == login || self.acting_oid_of(&login).is_some_and(|login| self.catalog.is_superuser(login));
         if !is_allowed {
             let message = "permission denied to set session authorization";
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
