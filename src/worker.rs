@@ -191,7 +191,8 @@ impl<'db> Worker<'db> {
     /// - Under `partitioned`, calls whose rows belong to different executors run at the same time. A call whose rows an
     ///   earlier phase finds by a secondary index may take effect before or behind others of its group that change what
     ///   the index shows. Where a unique index does not contain all routing columns, a call may fail with a duplicate key
-    ///   that an earlier call of its group at another executor has yet to remove.
+    ///   that an earlier call of its group at another executor has yet to remove. A call over several executors whose
+    ///   actions return [`Error::Conflict`] again and again may take effect behind later ones.
     /// - An action that names a key reads by a secondary index the rows of that key only; what else it finds there fails
     ///   the call. An action without a key reads all rows, and sees what earlier calls of its group wrote.
     pub fn execute_group(

@@ -23,7 +23,11 @@ fn options() -> Options {
 
 /// Rows 0 to 31, each with 100.
 fn accounts() -> (Database, Table) {
-    let db = Database::in_memory_with(options().durability(Durability::None)).unwrap();
+    accounts_of(options())
+}
+
+fn accounts_of(options: Options) -> (Database, Table) {
+    let db = Database::in_memory_with(options.durability(Durability::None)).unwrap();
     let table = account_table(&db);
     (db, table)
 }
@@ -197,7 +201,9 @@ fn a_group_reaches_each_executor_as_one_batch() {
 /// Transactions over several executors are sent with the rest of their group, and not one after another.
 #[test]
 fn transactions_over_several_executors_reach_each_executor_together() {
-    let (db, table) = accounts();
+    // Ranges that change would send groups again.
+    let fixed = PartitionedOptions::default().executors(EXECUTORS).repartitioning(false);
+    let (db, table) = accounts_of(Options::default().protocol(fixed));
     let procedures = [transfer(&db, &table, false)];
     let owner = |id: i64| db.executor_of(&table, key![id]).unwrap();
     let other = (1..ROWS).find(|id| owner(*id) != owner(0)).expect("both executors have rows");
@@ -419,13 +425,21 @@ fn batches_wait_for_log_space() {
 }
 
 #[test]
-fn closing_waits_for_batches_and_acknowledged_results_are_durable() {
+fn closing_waits_for_groups_and_acknowledged_results_are_durable() {
     concurrent::watched(|| {
         for round in 0..12_u64 {
             let (db, disk) = concurrent::on_disk(options());
             let table = account_table(&db);
-            let add = ProcedureDefinition::new("add").parameter("id", DataType::Int64);
-            let add = [db.register(add.phase([add_by(&table, 0, 1)])).unwrap()];
+            let add = |name: &str| {
+                let definition = ProcedureDefinition::new(name).parameter("id", DataType::Int64);
+                definition.parameter("other", DataType::Int64)
+            };
+            let (one, other) = (|| add_by(&table, 0, 1), || add_by(&table, 1, 1));
+            let add = [
+                db.register(add("one").phase([one()])).unwrap(),
+                db.register(add("two").phase([one(), other()])).unwrap(),
+                db.register(add("two phases").phase([one()]).phase([other()])).unwrap(),
+            ];
             let reported = AtomicI64::new(0);
             thread::scope(|scope| {
                 for number in 0..3_u64 {
@@ -438,13 +452,14 @@ fn closing_waits_for_batches_and_acknowledged_results_are_durable() {
                         let mut random = fastrand::Rng::with_seed(number);
                         let mut is_open = true;
                         while is_open {
-                            let calls: Vec<(usize, Args)> =
-                                (0..20).map(|_| (0, args![random.i64(0..ROWS)])).collect();
+                            let mut pair = || args![random.i64(0..16), random.i64(16..ROWS)];
+                            let calls: Vec<(usize, Args)> = (0..20).map(|call| (call % 3, pair())).collect();
                             let mut done = Vec::new();
                             worker.execute_group(add, &calls, &mut done);
-                            for one in done {
+                            for (one, (which, _)) in done.into_iter().zip(&calls) {
+                                let rows = if *which == 0 { 1 } else { 2 };
                                 match one.wait() {
-                                    Ok(_) => _ = reported.fetch_add(1, Ordering::Relaxed),
+                                    Ok(_) => _ = reported.fetch_add(rows, Ordering::Relaxed),
                                     Err(error) => {
                                         assert!(matches!(error, Error::Closed), "{error}");
                                         is_open = false;

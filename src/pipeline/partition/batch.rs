@@ -1,6 +1,6 @@
 //! Transactions on their way to the executors, alone or in batches, and where their results go.
 //!
-//! The transactions of a worker's group that belong to one executor enter its queue as one [`Batch`] and come back as one.
+//! Consecutive transactions of a worker's group that belong to one executor enter its queue as one [`Batch`] and come back as one.
 //!
 //! # Invariants
 //! - A batch keeps its transactions in the order of their group.

@@ -7,6 +7,7 @@
 //!   their locks.
 //! - The executor blocks on its queue only, and like every worker on log space. A request that conflicts is parked in the
 //!   lock table and granted when its blockers have ended.
+//! - What this executor has to tell others is sent before it runs any body, because that may take long or need them.
 //! - While the lock table is idle, the transactions of a batch run without entries in it: each one ends before the next one
 //!   begins.
 //!
@@ -93,7 +94,7 @@ pub(super) struct Executor<'e> {
     granted: Vec<Box<Incoming>>,
     /// Owners whose locks are to be released here.
     pub(super) ended: Vec<OwnerId>,
-    /// Notices for each executor, sent at the end of a turn.
+    /// Notices for each executor that have not been sent.
     notices: Vec<Vec<Notice>>,
     /// Transactions that have ended in this turn.
     left: usize,
@@ -164,16 +165,7 @@ impl Executor<'_> {
             self.release_ended();
         }
         self.run_granted();
-        self.notify_others();
-    }
-
-    /// Sends the notices of this turn.
-    fn notify_others(&mut self) {
-        for (executor, notices) in
-            self.notices.iter_mut().enumerate().filter(|(_, notices)| !notices.is_empty())
-        {
-            self.executors.queues.notify_all(executor, notices);
-        }
+        self.send_notices();
         // Last: as long as a transaction is active, no executor ends.
         let left = take(&mut self.left);
         if left > 0 {
@@ -181,7 +173,16 @@ impl Executor<'_> {
         }
     }
 
-    /// Tells another executor something at the end of this turn: at most one wake-up for all of it.
+    /// Sends the notices that are collected.
+    pub(super) fn send_notices(&mut self) {
+        for (executor, notices) in
+            self.notices.iter_mut().enumerate().filter(|(_, notices)| !notices.is_empty())
+        {
+            self.executors.queues.notify_all(executor, notices);
+        }
+    }
+
+    /// Tells another executor something, before the next body or at the end of this turn: one wake-up for all of it.
     pub(super) fn notify(&mut self, executor: usize, notice: Notice) {
         self.notices[executor].push(notice);
     }
@@ -399,6 +400,7 @@ impl Executor<'_> {
         if self.granted.is_empty() {
             return;
         }
+        self.send_notices();
         let mut granted = take(&mut self.granted);
         granted.iter().for_each(|incoming| self.assert_owns_all(&incoming.footprint));
         let misrouted = self.execute(&granted);
@@ -428,6 +430,7 @@ impl Executor<'_> {
 
     /// Runs the transactions of a batch, in order, and returns it to its group.
     fn run_batch(&mut self, mut batch: Box<Batch>) {
+        self.send_notices();
         batch.transactions.iter().for_each(|incoming| self.assert_owns_all(&incoming.footprint));
         let Executor { engine, slot_guard, held, found, wrote, .. } = self;
         let counters = &slot_guard.worker_context().counters;

@@ -197,18 +197,31 @@ struct PhaseResults {
     gathered: Vec<(usize, Gathered)>,
     /// Rows of earlier phases.
     rows: Vec<Vec<Value>>,
-    /// The first action that has failed, and its error.
-    failure: Option<(usize, Box<Error>)>,
+    /// The first action that has failed.
+    failure: Option<(usize, Failure)>,
     /// Why the transaction was not executed, if so.
     refused: Option<Box<Error>>,
+}
+
+/// Why an action has failed.
+pub(super) struct Failure {
+    pub(super) error: Box<Error>,
+    /// Whether it needs something that only another transaction can bring about.
+    pub(super) needs_another: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { error: Box::new(error), needs_another: false }
+    }
 }
 
 /// What follows a phase.
 pub(super) enum AfterPhase {
     /// The next phase.
     Next(Arc<Phase>),
-    /// The end of the attempt: its error, if there is one, and the rows that it returns.
-    Conclude(Option<Box<Error>>, Vec<Vec<Value>>),
+    /// The end of the attempt: why it has failed, if so, and the rows that it returns.
+    Conclude(Option<Failure>, Vec<Vec<Value>>),
 }
 
 impl Phase {
@@ -294,7 +307,7 @@ impl Phase {
                 };
                 self.involved = self.entry.route.clone();
                 self.countdown = Countdown::new(self.route.len());
-                self.results.get_mut().failure = failure.map(|error| (0, error));
+                self.results.get_mut().failure = failure.map(|failure| (0, failure));
                 Arc::new(self)
             }
         }
@@ -332,7 +345,7 @@ impl Phase {
                 all.try_for_each(|reference| parts.lead(args, &values, reference, footprint))
             });
             if let Err(error) = resolved {
-                return AfterPhase::Conclude(Some(Box::new(error)), Vec::new());
+                return AfterPhase::Conclude(Some(error.into()), Vec::new());
             }
         }
         AfterPhase::Next(Arc::new(self.next(number, (footprint, values, range), results, map)))
@@ -470,7 +483,7 @@ impl Phase {
         if executor.is_none() {
             let (fragment, fits) = Fragment::join(results.fragments.drain(..).map(|(_, one)| one));
             if let Err(error) = fits {
-                results.fail(self.range.start, Box::new(error));
+                results.fail(self.range.start, error.into());
                 self.failed_at.fetch_min(self.range.start, Ordering::Relaxed);
             }
             return fragment;
@@ -490,14 +503,14 @@ impl Phase {
         executor: Option<usize>,
         fragment: Fragment,
         mut gathered: Vec<(usize, Gathered)>,
-        failure: Option<(usize, Box<Error>)>,
+        failure: Option<(usize, Failure)>,
     ) {
         let mut results = self.results.lock();
         results.fragments.push((executor, fragment));
         results.gathered.append(&mut gathered);
-        if let Some((action, error)) = failure {
+        if let Some((action, failure)) = failure {
             self.failed_at.fetch_min(action, Ordering::Relaxed);
-            results.fail(action, error);
+            results.fail(action, failure);
         }
     }
 
@@ -516,8 +529,8 @@ impl Phase {
     pub(super) fn after(&self, map: &PartitionMap) -> AfterPhase {
         let mut results = self.results.lock();
         results.gathered.sort_by_key(|(action, _)| *action);
-        if let Some((_, error)) = results.failure.take() {
-            return AfterPhase::Conclude(Some(error), Vec::new());
+        if let Some((_, failure)) = results.failure.take() {
+            return AfterPhase::Conclude(Some(failure), Vec::new());
         }
         self.enter(self.number + 1, &mut results, map)
     }
@@ -570,10 +583,10 @@ fn shares_an_index(references: &[Reference], owners: &[Option<usize>]) -> bool {
 }
 
 impl PhaseResults {
-    /// Records the error of an action; the first action's is kept.
-    fn fail(&mut self, action: usize, error: Box<Error>) {
+    /// Records why an action has failed; the first action's failure is kept.
+    fn fail(&mut self, action: usize, failure: Failure) {
         if self.failure.as_ref().is_none_or(|(first, _)| action < *first) {
-            self.failure = Some((action, error));
+            self.failure = Some((action, failure));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Thread-to-data execution (DORA): executors own the data and run what touches it.
 //!
 //! ```text
-//! worker's group ─► batch for each executor ─► its queue ─► its local locks ─► actions, commit ─► results in one reply
+//! worker's group ─► batches and phases ──────► all queues at once; each batch runs as one and returns as one
 //! submit ─► route ─┬─ one executor's data ───► its queue ─► its local locks ─► actions, commit ─► output stage
 //!                  └─ several executors' ────► their queues at once; the actions of a phase run at their executors;
 //!                                              the last one to report enters the next phase, or commits
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Each executor is a thread with a queue ([`executor_queues`]) and a lock table (`protocol/local`). It never blocks on a lock:
-//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue, [`worker_group`] and [`outgoing`] how
-//! a worker sends a group in batches, [`credits`] how many are in flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of
-//! a transaction over several executors, [`rendezvous`] how they run and commit, [`external_locks`] how closures lock,
-//! [`credits`] how many transactions of groups are in flight, [`repartitioning`] how ranges move between executors and
-//! [`resource_manager`] when.
+//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue,
+//! [`worker_group`] and [`outgoing`] how a worker sends a group in batches, [`credits`] how many transactions of groups are in
+//! flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of a transaction over several
+//! executors, [`rendezvous`] how they run and commit, [`external_locks`] how closures lock, [`repartitioning`] how ranges move
+//! between executors and [`resource_manager`] when.
 //!
 //! # Invariants
 //! No thread but its executor runs actions on a partition's rows ([`executor`]).

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use crossbeam_epoch::pin;
 
 use super::executor::{Executor, Notice};
-use super::flow_graph::{AfterPhase, Phase, Requests};
+use super::flow_graph::{AfterPhase, Failure, Phase, Requests};
 use super::fragment::Fragment;
 use crate::diagnostics::activity::{Activity, at};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::pipeline::call::{Gathered, Output};
 use crate::pipeline::execute::{
     Body, Ended, Outcome, Unfinished, Verdict, conclude, run_body, wait_for_log_space,
@@ -84,6 +84,7 @@ impl Executor<'_> {
 
     /// Runs actions of a phase on this executor's fragment, or on the joined one (`None`).
     fn run_actions(&mut self, phase: &Phase, fragment_of: Option<usize>, actions: Vec<usize>) {
+        self.send_notices();
         let _work = at(Activity::Work);
         self.assert_owner(phase, &actions);
         if let Err(error) = self.admit(phase) {
@@ -102,7 +103,9 @@ impl Executor<'_> {
         let mut body = Actions { phase, numbers: actions, gathered: Vec::new(), at: 0 };
         let failure = run_body(&mut body, &attempt);
         protocol.end(&attempt);
-        let failure = failure.map(|error| (body.at, error));
+        // It belongs to this transaction, which may be concluded elsewhere.
+        let needs_another = std::mem::take(&mut attempt.held().borrow_mut().needs_another);
+        let failure = failure.map(|error| (body.at, Failure { error, needs_another }));
         phase.record(fragment_of, fragment.take_from(&attempt), body.gathered, failure);
     }
 
@@ -171,9 +174,9 @@ impl Executor<'_> {
     }
 
     /// Commits, or validates the reads of a transaction that has failed, so that its error can be reported.
-    fn conclude(&mut self, phase: &Phase, failure: Option<Box<Error>>, rows: Vec<Vec<Value>>) {
+    fn conclude(&mut self, phase: &Phase, failure: Option<Failure>, rows: Vec<Vec<Value>>) {
         let (mut fragment, fits) = phase.join_fragments();
-        let mut failure = failure.or(fits.err().map(Box::new));
+        let mut failure = failure.or(fits.err().map(Failure::from));
         let writes = !phase.footprint.is_read_only();
         let (mut reserved, mut write_conflict) = (false, false);
         let outcome = loop {
@@ -238,7 +241,7 @@ impl Executor<'_> {
         &mut self,
         phase: &Phase,
         fragment: Fragment,
-        failure: Option<Box<Error>>,
+        failure: Option<Failure>,
     ) -> (Verdict, Fragment) {
         let _work = at(Activity::Work);
         let Executor { engine, slot_guard, held, .. } = self;
@@ -252,6 +255,10 @@ impl Executor<'_> {
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
         attempt.set_deferred(phase.footprint.reach() != Reach::Nothing);
+        let failure = failure.map(|Failure { error, needs_another }| {
+            attempt.held().borrow_mut().needs_another = needs_another;
+            error
+        });
         let verdict = conclude(engine, &attempt, failure);
         protocol.end(&attempt);
         (verdict, fragment.take_from(&attempt))

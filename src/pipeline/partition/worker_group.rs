@@ -1,8 +1,8 @@
-//! A worker's group of transactions: one batch for each executor, one reply from each.
+//! A worker's group of transactions: batches for each executor, with transactions over several executors between them.
 //!
 //! The worker computes the footprints, routes the transactions in order and collects them by executor. It sends them when
-//! the group is complete, and waits until all results have returned. Behind a transaction over several executors that may not
-//! keep its order ([`keeps_order`]), it sends the next ones only when that has ended.
+//! the group is complete, into all queues at one moment, and waits until all results have returned. Behind a transaction over
+//! several executors that may not keep its order ([`keeps_order`]), it sends the next ones only when that has ended.
 //!
 //! # Invariants
 //! - The worker runs no action: all it does itself is to resolve keys by index reads
@@ -126,8 +126,9 @@ impl TableSets {
     }
 }
 
-/// Whether a transaction over several executors takes effect before those that enter behind it: it enters with all its locks, and
-/// never aborts, because it has no reads to validate.
+/// Whether a transaction over several executors takes effect before those that enter behind it: it enters with all its locks and
+/// has no reads to validate, and so only its own bodies can abort an attempt (`Error::Conflict`). It keeps its locks meanwhile; one
+/// whose bodies do so [`MAX_OPTIMISTIC_ATTEMPTS`](crate::protocol::MAX_OPTIMISTIC_ATTEMPTS) times enters again, behind the others.
 fn keeps_order(routine: &dyn Routine, footprint: &Footprint) -> bool {
     let mut references = footprint.references.iter().enumerate();
     let is_deferred = |number, one: &Reference| {
