@@ -137,7 +137,8 @@ fn budget_of(number: usize, logged: &str) -> std::result::Result<String, String>
     let profile = |repetitions| {
         let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         count_into(&file.path().to_string_lossy(), number, logged, repetitions)?;
-        budget::sum_up(&std::fs::read_to_string(file.path()).map_err(|error| error.to_string())?)
+        let written = std::fs::read_to_string(file.path()).map_err(|error| error.to_string())?;
+        budget::sum_up(&written).map(|profile| profile.parts)
     };
     let profiles = (1..=3).map(|times| profile(times * REPETITIONS));
     let profiles = profiles.collect::<std::result::Result<Vec<_>, _>>()?;

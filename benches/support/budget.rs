@@ -4,13 +4,15 @@
 //! line of the standard library or of another crate counts for the file of the function that it was inlined into, because
 //! that file has asked for it; a function of theirs that was not inlined counts as "library".
 //!
+//! The benches of the engine and of the workloads share this file.
+//!
 //! Invariants: each instruction counts for one part, so that the parts add up to the whole.
 
 use std::collections::HashMap;
 
 /// The parts of a transaction, and the beginnings of the files' names that belong to each. The first one that fits counts.
 pub const PARTS: [(&str, &[&str]); 11] = [
-    ("body", &["benches/"]),
+    ("body", &["benches/", "crates/"]),
     (
         "slot, attempt, outcome",
         &[
@@ -47,16 +49,32 @@ pub const LIBRARY: &str = "library";
 /// Instructions of each part, in the order of [`PARTS`], and of the library at the end.
 pub type Budget = [u64; PARTS.len() + 1];
 
+/// What callgrind has counted.
+#[derive(Debug, Default)]
+pub struct Profile {
+    /// Instructions.
+    pub parts: Budget,
+    /// Reads and writes that the simulated first cache did not hold; 0 without a simulation.
+    pub d1_misses: u64,
+    /// Those that the last cache did not hold either.
+    pub ll_misses: u64,
+}
+
 /// Sums up what callgrind has written.
 ///
 /// # Errors
 /// What cannot be read of it.
-pub fn sum_up(profile: &str) -> Result<Budget, String> {
-    let (mut budget, mut files) = (Budget::default(), HashMap::new());
+pub fn sum_up(profile: &str) -> Result<Profile, String> {
+    let (mut sum, mut files) = (Profile::default(), HashMap::new());
+    let mut events: Vec<&str> = vec!["Ir"];
     // The part of the present line's file, and of the file of the function around it.
     let (mut here, mut around) = (None, None);
     let mut is_call = false;
     for line in profile.lines() {
+        if let Some(names) = line.strip_prefix("events:") {
+            events = names.split_whitespace().collect();
+            continue;
+        }
         if let Some((key, value)) = line.split_once('=') {
             match key {
                 "fl" | "fi" | "fe" => here = part_of(value, &mut files),
@@ -76,11 +94,17 @@ pub fn sum_up(profile: &str) -> Result<Budget, String> {
         if std::mem::take(&mut is_call) {
             continue;
         }
-        let count = line.split_whitespace().nth(1).unwrap_or("0");
-        let count: u64 = count.parse().map_err(|_| format!("callgrind has written {line:?}"))?;
-        budget[here.or(around).unwrap_or(PARTS.len())] += count;
+        for (event, count) in events.iter().zip(line.split_whitespace().skip(1)) {
+            let count: u64 = count.parse().map_err(|_| format!("callgrind has written {line:?}"))?;
+            match *event {
+                "Ir" => sum.parts[here.or(around).unwrap_or(PARTS.len())] += count,
+                "D1mr" | "D1mw" => sum.d1_misses += count,
+                "DLmr" | "DLmw" => sum.ll_misses += count,
+                _ => {}
+            }
+        }
     }
-    Ok(budget)
+    Ok(sum)
 }
 
 /// The part of a file: `(12) name` where it is named for the first time, `(12)` from then on.
@@ -89,7 +113,10 @@ fn part_of(value: &str, files: &mut HashMap<String, Option<usize>>) -> Option<us
     if name.is_empty() {
         return files.get(number).copied().flatten();
     }
-    let own = name.strip_prefix(env!("CARGO_MANIFEST_DIR")).map(|name| name.trim_start_matches('/'));
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let own = name
+        .strip_prefix(folder.strip_suffix("/crates/workloads").unwrap_or(folder))
+        .map(|name| name.trim_start_matches('/'));
     // Of another crate the folder's name says which it is.
     let known = own.or_else(|| name.rsplit('/').find(|folder| folder.starts_with(CROSSBEAM)));
     let known = known.or_else(|| name.rsplit('/').find(|folder| folder.starts_with("foldhash")));
