@@ -5,16 +5,20 @@
 //! Only the others are kept, that is failed calls and calls that the protocol has stashed;
 //! [`waiting`](super::waiting) tracks them.
 //!
+//! Small groups of calls that take less than a microsecond each are executed in rounds: several in a row, counted together. Of a
+//! round whose results are released as soon as they are executed, the first group is timed, and the others are not.
+//!
 //! # Invariants
-//! - A group of calls costs one reading of the clock, and a call that simply commits costs a few additions. The engine
+//! - A round of calls costs one or two readings of the clock, and a call that simply commits costs a few additions. The engine
 //!   executes a small call in less than 100 ns, and the benchmark must measure the engine rather than the driver.
+//! - Never more than `in_flight` calls are given to the engine at once.
 
 use std::time::{Duration, Instant};
 
 use heddledb::{Executed, Worker};
 
 use super::clients::refusal;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Timing};
 use super::waiting::{Group, Single, Waiting};
 use super::{CallPath, Context};
 use crate::Result;
@@ -27,6 +31,12 @@ const IDLE: Duration = Duration::from_micros(100);
 /// How often a worker adds its released calls to the shared counter, which is contended.
 const TELL: Duration = Duration::from_millis(10);
 
+/// The calls of a round where groups are smaller; a divisor of it is best.
+const ROUND: usize = 32;
+
+/// A call that takes less is executed in rounds. Timing each costs 100 ns.
+const SHORT: Duration = Duration::from_micros(1);
+
 /// One worker's loop.
 struct Loop<'a> {
     context: &'a Context<'a>,
@@ -34,6 +44,10 @@ struct Loop<'a> {
     generator: Box<dyn Generator>,
     recorder: Recorder,
     in_flight: usize,
+    /// The most calls of the next round: a multiple of `in_flight`.
+    round: usize,
+    /// When the last round began.
+    begun: Instant,
     calls: Calls,
     /// The calls' planned arrivals; empty without an offered rate.
     arrivals: Vec<Instant>,
@@ -47,25 +61,7 @@ struct Loop<'a> {
 
 /// Generates and executes calls until the run ends, then waits for all of their results.
 pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
-    let CallPath::OwnCalls { in_flight } = context.settings.path else {
-        unreachable!("the driver starts this loop for workers with their own calls only")
-    };
-    let generator = context.bound.generator(context.settings.seed, worker)?;
-    let procedures = generator.procedures().len();
-    let mut this = Loop {
-        context,
-        generator,
-        worker: context.db.worker()?,
-        recorder: Recorder::new(procedures),
-        in_flight,
-        calls: Calls::default(),
-        arrivals: Vec::new(),
-        results: Vec::new(),
-        special: Vec::new(),
-        waiting: Waiting::new(context, procedures),
-        reported: Instant::now(),
-        ended: false,
-    };
+    let mut this = Loop::new(context, worker)?;
     loop {
         // Read the durable epoch before the clock: what it releases was released by that time.
         let durable = this.worker.durable_epoch();
@@ -74,13 +70,48 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
         if this.ended || context.interval.is_stopped(now) {
             break;
         }
+        this.plan_round(now);
         this.turn(now)?;
     }
     this.finish()
 }
 
 impl<'a> Loop<'a> {
-    /// Generates one group of calls, and executes it.
+    fn new(context: &'a Context<'a>, worker: usize) -> Result<Self> {
+        let CallPath::OwnCalls { in_flight } = context.settings.path else {
+            unreachable!("the driver starts this loop for workers with their own calls only")
+        };
+        let generator = context.bound.generator(context.settings.seed, worker)?;
+        let procedures = generator.procedures().len();
+        let now = Instant::now();
+        Ok(Loop {
+            context,
+            generator,
+            worker: context.db.worker()?,
+            recorder: Recorder::new(procedures),
+            in_flight,
+            round: in_flight,
+            begun: now,
+            calls: Calls::default(),
+            arrivals: Vec::new(),
+            results: Vec::new(),
+            special: Vec::new(),
+            waiting: Waiting::new(context, procedures),
+            reported: now,
+            ended: false,
+        })
+    }
+
+    /// Sets the calls of the round that begins, by what each of the last one's took. Where arrivals are planned, a call is
+    /// executed when it has arrived.
+    fn plan_round(&mut self, now: Instant) {
+        let took = now.saturating_duration_since(std::mem::replace(&mut self.begun, now));
+        let is_short = took < SHORT * self.calls.made().len() as u32;
+        let groups = if is_short && self.context.arrivals.is_none() { ROUND / self.in_flight } else { 1 };
+        self.round = self.in_flight * groups.max(1);
+    }
+
+    /// Generates one round of calls, and executes it.
     fn turn(&mut self, now: Instant) -> Result<()> {
         if now.saturating_duration_since(self.reported) >= TELL {
             self.reported = now;
@@ -97,19 +128,53 @@ impl<'a> Loop<'a> {
             return Ok(());
         }
         self.context.settings.work_input(self.calls.made().len());
-        self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
-        let mut group = self.waiting.new_group(now);
+        let first = self.execute();
+        let mut group = self.waiting.new_group();
         self.count(&mut group);
-        self.keep_special(now, &mut group);
+        match first {
+            Some(timing) => self.time_first(timing, &mut group),
+            None if self.context.arrivals.is_none() => group.tally.begin(now),
+            None => {}
+        }
+        self.keep_special(now, first, &mut group);
         self.results.clear();
         self.waiting.push(group);
         Ok(())
     }
 
-    /// Generates calls up to the size of a group, or as many as have arrived.
+    /// Executes the round's calls, group by group. Gives the timing of the first group, if there are more and its results were
+    /// released at once.
+    fn execute(&mut self) -> Option<Timing> {
+        let (procedures, mut timing) = (self.generator.procedures(), None);
+        let mut groups = self.calls.made().chunks(self.in_flight);
+        if groups.len() > 1
+            && let Some(first) = groups.next()
+        {
+            let arrival = Instant::now();
+            self.worker.execute_group(procedures, first, &mut self.results);
+            if self.results.iter().all(Executed::is_released) {
+                timing = Some(Timing { arrival, released: Some(Instant::now()) });
+            }
+        }
+        for group in groups {
+            self.worker.execute_group(procedures, group, &mut self.results);
+        }
+        timing
+    }
+
+    /// Has the calls of the round's first group timed, of those that simply committed.
+    fn time_first(&self, timing: Timing, group: &mut Group<Executed<'a>>) {
+        for place in (0..self.in_flight).filter(|place| !self.special.contains(place)) {
+            if let Some(call) = self.calls.get(place) {
+                group.tally.time(timing, call.procedure, call.marks);
+            }
+        }
+    }
+
+    /// Generates calls up to the size of a round, or as many as have arrived.
     fn make(&mut self, now: Instant) -> Result<()> {
         let interval = &self.context.interval;
-        let claimed = interval.claim(self.in_flight);
+        let claimed = interval.claim(self.round);
         self.ended = claimed == 0;
         let wanted = self.arrived(now, claimed);
         if wanted > 0 && !self.generator.fill(&mut self.calls, wanted)? {
@@ -161,7 +226,8 @@ impl<'a> Loop<'a> {
                 continue;
             }
             if let Some(arrival) = self.arrivals.get(place) {
-                group.tally.plan(*arrival, call.procedure, call.marks);
+                let timing = Timing { arrival: *arrival, released: None };
+                group.tally.time(timing, call.procedure, call.marks);
             }
             group.lines.push_str(&self.line(place));
         }
@@ -174,8 +240,9 @@ impl<'a> Loop<'a> {
         key.map_or_else(String::new, |key| key + "\n")
     }
 
-    /// Keeps the group's result with the highest epoch, to wait for, and those that are recorded one by one.
-    fn keep_special(&mut self, now: Instant, group: &mut Group<Executed<'a>>) {
+    /// Keeps the group's result with the highest epoch, to wait for, and those that are recorded one by one. `first`: only the
+    /// first group of the round is timed, and so.
+    fn keep_special(&mut self, now: Instant, first: Option<Timing>, group: &mut Group<Executed<'a>>) {
         if self.special.is_empty() {
             if group.newest_place < self.results.len() {
                 group.newest = Some(self.results.swap_remove(group.newest_place));
@@ -192,9 +259,14 @@ impl<'a> Loop<'a> {
                 continue;
             }
             let Some(call) = self.calls.get(place) else { continue };
-            let arrival = self.arrivals.get(place).copied().unwrap_or(now);
+            let timing = match first {
+                Some(timing) => (place < self.in_flight).then_some(timing),
+                None => {
+                    Some(Timing { arrival: self.arrivals.get(place).copied().unwrap_or(now), released: None })
+                }
+            };
             let (procedure, marks, line) = (call.procedure, call.marks, self.line(place));
-            let call = Single { executed, procedure, marks, arrival, line };
+            let call = Single { executed, procedure, marks, timing, line };
             if call.executed.is_stashed() {
                 self.waiting.defer(call);
             } else {
@@ -220,3 +292,6 @@ impl<'a> Loop<'a> {
         Ok(self.recorder)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,12 +133,11 @@ impl Recorder {
         }
         if let Some(offset) = measured {
             self.count_in_slot(offset, all);
-            for planned in &tally.planned {
-                let latency = at.saturating_duration_since(planned.arrival);
-                self.sample(planned.procedure, planned.read_only, latency, 1);
+            for timed in &tally.timed {
+                self.sample(timed.procedure, timed.read_only, timed.timing.latency(at), 1);
             }
         }
-        tally.planned.clear();
+        tally.timed.clear();
         all
     }
 
@@ -168,9 +167,9 @@ impl Recorder {
 pub(super) struct Tally {
     by_procedure: Vec<Together>,
     marks: u64,
-    /// When all of them were made, where no arrival was planned for each.
+    /// When all of them were made, where not each has a timing of its own, or none.
     made_at: Option<Instant>,
-    planned: Vec<Planned>,
+    timed: Vec<Timed>,
 }
 
 /// Calls of one procedure.
@@ -181,11 +180,27 @@ struct Together {
     retries: u64,
 }
 
-/// A call whose arrival was planned.
-struct Planned {
-    arrival: Instant,
+/// A call with a latency of its own.
+struct Timed {
+    timing: Timing,
     procedure: usize,
     read_only: bool,
+}
+
+/// From when to when a call's latency counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// When it was made, or was planned to arrive.
+    pub arrival: Instant,
+    /// When its result was released, if that was before it is recorded.
+    pub released: Option<Instant>,
+}
+
+impl Timing {
+    /// The latency of a call that is recorded now.
+    pub fn latency(&self, now: Instant) -> Duration {
+        self.released.unwrap_or(now).saturating_duration_since(self.arrival)
+    }
 }
 
 impl Tally {
@@ -195,11 +210,11 @@ impl Tally {
             by_procedure: vec![Together::default(); procedures],
             marks: 0,
             made_at: None,
-            planned: Vec::new(),
+            timed: Vec::new(),
         }
     }
 
-    /// Says when the calls to come were made; not for calls with planned arrivals.
+    /// Says when all calls were made; not for calls with timings of their own.
     pub fn begin(&mut self, made_at: Instant) {
         self.made_at = Some(made_at);
     }
@@ -214,9 +229,9 @@ impl Tally {
         self.marks += u64::from(marks);
     }
 
-    /// Notes when a counted call was to arrive.
-    pub fn plan(&mut self, arrival: Instant, procedure: usize, marks: u32) {
-        self.planned.push(Planned { arrival, procedure, read_only: marks == 0 });
+    /// Has a counted call's latency recorded by itself.
+    pub fn time(&mut self, timing: Timing, procedure: usize, marks: u32) {
+        self.timed.push(Timed { timing, procedure, read_only: marks == 0 });
     }
 }
 
@@ -330,12 +345,29 @@ mod tests {
         let at = interval.measured_from() + Duration::from_secs(1);
         for milliseconds in [1, 2, 30] {
             tally.add(0, 1, 0);
-            tally.plan(at - Duration::from_millis(milliseconds), 0, 1);
+            let arrival = at - Duration::from_millis(milliseconds);
+            tally.time(Timing { arrival, released: None }, 0, 1);
         }
         recorder.record_tally(&interval, at, &mut tally);
         assert_eq!((recorder.by_procedure[0].committed, recorder.write_latency.len()), (3, 3));
         assert_eq!(recorder.by_procedure[0].latency_sum, Duration::from_millis(33));
         assert!(recorder.write_latency.max() >= 29_000_000);
+    }
+
+    #[test]
+    fn calls_that_were_released_earlier_have_their_own_latency_and_the_others_none() {
+        let interval = Interval::start(&Settings::default(), false);
+        let mut recorder = Recorder::new(1);
+        let mut tally = Tally::new(1);
+        let at = interval.measured_from() + Duration::from_secs(1);
+        (0..32).for_each(|_| tally.add(0, 1, 0));
+        let arrival = at - Duration::from_micros(320);
+        let released = Some(arrival + Duration::from_micros(10));
+        tally.time(Timing { arrival, released }, 0, 1);
+        recorder.record_tally(&interval, at, &mut tally);
+        let counts = &recorder.by_procedure[0];
+        assert_eq!((counts.committed, counts.latency_samples), (32, 1));
+        assert_eq!(counts.latency_sum, Duration::from_micros(10));
     }
 
     #[test]

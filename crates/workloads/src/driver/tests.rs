@@ -40,13 +40,15 @@ fn clients(clients: usize) -> Settings {
 
 #[test]
 fn workers_run_their_own_calls() {
-    for in_flight in [1, 32] {
+    // Of short calls one at a time, one in 32 is timed.
+    for (in_flight, most_calls_for_a_sample) in [(1, 32), (32, 1)] {
         let report = run_on(&open(&BANK), &BANK, &own_calls(in_flight));
         assert!(report.committed > 100, "{}", report.committed);
         assert!(report.marks >= report.committed);
         assert_eq!(report.seconds, 0.3);
         assert_eq!(report.throughput_over_time.len(), 3);
-        assert_eq!(report.latency.len(), report.committed);
+        let least = report.committed / most_calls_for_a_sample;
+        assert!((least..=report.committed).contains(&report.latency.len()));
         assert_eq!(report.read_latency.len(), 0);
     }
 }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use heddledb::{Executed, Output};
 
-use super::recorder::{Outcome, Recorder, Release, Tally};
+use super::recorder::{Outcome, Recorder, Release, Tally, Timing};
 use super::{Context, outcome};
 use crate::Result;
 
@@ -77,8 +77,8 @@ pub(super) struct Single<E> {
     pub executed: E,
     pub procedure: usize,
     pub marks: u32,
-    /// When it was generated, or its planned arrival.
-    pub arrival: Instant,
+    /// When it was generated, or its planned arrival, if its latency counts.
+    pub timing: Option<Timing>,
     /// The line that acknowledges it if it commits.
     pub line: String,
 }
@@ -108,8 +108,8 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         }
     }
 
-    /// An empty group for calls generated at `now`.
-    pub fn new_group(&mut self, now: Instant) -> Group<E> {
+    /// An empty group.
+    pub fn new_group(&mut self) -> Group<E> {
         let mut group = self.spare.pop().unwrap_or_else(|| Group {
             epoch: 0,
             newest: None,
@@ -120,9 +120,6 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         });
         group.epoch = 0;
         group.newest_place = usize::MAX;
-        if self.context.arrivals.is_none() {
-            group.tally.begin(now);
-        }
         group
     }
 
@@ -209,7 +206,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
 
     /// Records one call; waits for its result if it has not been released yet.
     fn release_one(&mut self, call: Single<E>, recorder: &mut Recorder) -> Result<()> {
-        let Single { executed, procedure, marks, arrival, line } = call;
+        let Single { executed, procedure, marks, timing, line } = call;
         let retries = executed.attempts().saturating_sub(1);
         let outcome = outcome(self.context.bound, executed.wait())?;
         let at = Instant::now();
@@ -217,7 +214,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
             self.acknowledge(&line)?;
         }
         self.released += 1;
-        let latency = Some(at.saturating_duration_since(arrival));
+        let latency = timing.map(|timing| timing.latency(at));
         let release = Release { procedure, marks, outcome, retries, at, latency };
         recorder.record(&self.context.interval, release);
         Ok(())

@@ -75,12 +75,13 @@ impl Rig {
 }
 
 fn single(executed: Fake, line: &str) -> Single<Fake> {
-    Single { executed, procedure: 0, marks: 1, arrival: Instant::now(), line: line.to_owned() }
+    let timing = Some(Timing { arrival: Instant::now(), released: None });
+    Single { executed, procedure: 0, marks: 1, timing, line: line.to_owned() }
 }
 
 /// A group of this many calls of this epoch.
 fn group(waiting: &mut Waiting<'_, Fake>, rig: &Rig, epoch: u64, calls: u32) -> Group<Fake> {
-    let mut group = waiting.new_group(Instant::now());
+    let mut group = waiting.new_group();
     (0..calls).for_each(|_| group.tally.add(0, 1, 0));
     group.epoch = epoch;
     group.newest = Some(rig.fake(epoch).0);

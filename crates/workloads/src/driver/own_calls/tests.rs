@@ -1,0 +1,102 @@
+//! Rounds: how many calls they have, what of them is timed, and that nothing of them is lost.
+
+use heddledb::{Database, Durability, Options};
+
+use super::super::Settings;
+use super::super::interval::Interval;
+use super::*;
+use crate::debit_credit::DebitCredit;
+use crate::driver::arrivals::Arrivals;
+use crate::workload::Workload;
+
+const CALLS: u64 = 128;
+
+/// Executes calls, half of which fail if `bad`, in rounds of this many, and gives what was recorded.
+fn executed_in_rounds(in_flight: usize, round: usize, bad: bool) -> Recorder {
+    let bank = DebitCredit {
+        branches: 1,
+        accounts_per_branch: 100,
+        bad_percent: if bad { 50.0 } else { 0.0 },
+        ..DebitCredit::default()
+    };
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+    bank.load(&db).unwrap();
+    let settings = settings(in_flight);
+    with_loop(&db, &bank, &settings, None, |mut this| {
+        while !this.ended {
+            this.round = round;
+            this.turn(Instant::now()).unwrap();
+        }
+        this.finish().unwrap()
+    })
+}
+
+fn settings(in_flight: usize) -> Settings {
+    Settings {
+        path: CallPath::OwnCalls { in_flight },
+        transactions: Some(CALLS),
+        seconds: 3_600.0,
+        ..Settings::default()
+    }
+}
+
+fn with_loop<T>(
+    db: &Database,
+    workload: &dyn Workload,
+    settings: &Settings,
+    arrivals: Option<Arrivals>,
+    act: impl FnOnce(Loop<'_>) -> T,
+) -> T {
+    let bound = workload.bind(db, 1).unwrap();
+    let context = Context {
+        interface: None,
+        db,
+        bound: bound.as_ref(),
+        settings,
+        interval: Interval::start(settings, false),
+        arrivals,
+        acknowledgements: None,
+    };
+    act(Loop::new(&context, 0).unwrap())
+}
+
+/// The calls of rounds whose calls took this long each.
+fn planned(in_flight: usize, each: Duration, arrivals: Option<Arrivals>) -> usize {
+    let bank = DebitCredit { branches: 1, accounts_per_branch: 100, ..DebitCredit::default() };
+    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+    bank.load(&db).unwrap();
+    with_loop(&db, &bank, &settings(in_flight), arrivals, |mut this| {
+        this.generator.fill(&mut this.calls, 10).unwrap();
+        this.plan_round(this.begun + each * 10);
+        this.round
+    })
+}
+
+#[test]
+fn short_calls_are_executed_in_rounds_of_whole_groups() {
+    let (short, long) = (Duration::from_nanos(999), Duration::from_micros(1));
+    let rounds = [1, 5, 32, 100].map(|in_flight| planned(in_flight, short, None));
+    assert_eq!(rounds, [32, 30, 32, 100]);
+    assert_eq!([1, 5, 32].map(|in_flight| planned(in_flight, long, None)), [1, 5, 32]);
+    assert_eq!(planned(1, short, Some(Arrivals::new(1_000.0, 1))), 1);
+}
+
+#[test]
+fn of_a_round_the_first_group_is_timed() {
+    for (in_flight, round, samples) in [(1, 32, 4), (4, 32, 16), (32, 32, CALLS), (1, 1, CALLS)] {
+        let recorder = executed_in_rounds(in_flight, round, false);
+        assert_eq!(recorder.by_procedure[0].committed, CALLS);
+        assert_eq!(recorder.write_latency.len(), samples, "{in_flight} in rounds of {round}");
+    }
+}
+
+#[test]
+fn calls_of_a_round_that_fail_are_counted_and_timed_likewise() {
+    let recorder = executed_in_rounds(1, 32, true);
+    let counts = &recorder.by_procedure[0];
+    assert_eq!(counts.committed + counts.failed, CALLS);
+    assert!(counts.committed > 0 && counts.failed > 0);
+    let one_by_one = executed_in_rounds(1, 1, true);
+    assert_eq!(one_by_one.by_procedure[0].failed, counts.failed);
+    assert!(recorder.write_latency.len() <= 4 && one_by_one.write_latency.len() > 4);
+}
