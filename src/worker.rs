@@ -1,21 +1,19 @@
 //! Workers of the caller's own: a thread that makes calls and runs them itself, without a queue.
 
-use std::time::Instant;
-
 use smallvec::SmallVec;
 
 use crate::database::Shared;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output, Routine, Submitted};
+use crate::pipeline::call::{Output, Routine, Submitted};
 use crate::pipeline::execute::{Outcome, keep_panics_in};
+use crate::pipeline::group_clock::GroupClock;
 use crate::pipeline::nesting;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::partition::batch::{Incoming, Sink};
 use crate::pipeline::partition::key_resolution::KeyResolver;
 use crate::pipeline::partition::worker_group::{GroupMember, GroupMemory, closed};
-use crate::pipeline::statistics::Stage;
-use crate::pipeline::worker_thread::{GROUP_CALLS, Pending, execute_group};
+use crate::pipeline::worker_thread::{GROUP_CALLS, GroupScratch, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
@@ -44,8 +42,8 @@ pub struct Worker<'db> {
     shared: &'db Shared,
     slot_guard: SlotGuard<'db>,
     held: Held,
-    /// What was found ahead for the calls of a group.
-    found: Vec<Found>,
+    scratch: GroupScratch,
+    clock: GroupClock,
     /// What the calls of a group touch; kept for its memory.
     footprints: Vec<Footprint>,
     /// The memory of groups that executors run.
@@ -161,7 +159,8 @@ impl<'db> Worker<'db> {
             shared,
             slot_guard,
             held: Held::default(),
-            found: Vec::new(),
+            scratch: GroupScratch::default(),
+            clock: GroupClock::default(),
             footprints: Vec::new(),
             group: GroupMemory::default(),
         })
@@ -216,7 +215,7 @@ impl<'db> Worker<'db> {
         calls: &[(usize, Args)],
         done: &mut Vec<Executed<'db>>,
     ) {
-        let start = Instant::now();
+        let start = self.clock.begin();
         let mut footprints = std::mem::take(&mut self.footprints);
         footprints.resize_with(footprints.len().max(calls.len().min(GROUP_CALLS)), Footprint::default);
         let (mut wrote, mut left) = (false, calls);
@@ -231,7 +230,7 @@ impl<'db> Worker<'db> {
             }
         }
         self.footprints = footprints;
-        self.shared.engine().clocks().add(Stage::Execute, start);
+        self.clock.end(start, self.shared.engine().clocks());
         if wrote {
             let _handover = at(Activity::Handover);
             self.shared.engine().notify_log();
@@ -332,18 +331,16 @@ impl<'db> Worker<'db> {
             // The executors have notified the log.
             return false;
         }
-        let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
-            .iter()
-            .zip(&*footprints)
-            .map(|((place, args), footprint)| Prepared {
-                routine: procedures[*place].registered(),
-                args,
-                footprint,
-            })
-            .collect();
-        if group.is_empty() {
+        if calls.is_empty() {
             return false;
         }
+        // Filled in place: moving it would cost a call that comes alone more than looking its key up does.
+        let mut group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = SmallVec::new();
+        group.extend(calls.iter().zip(&*footprints).map(|((place, args), footprint)| Prepared {
+            routine: procedures[*place].registered(),
+            args,
+            footprint,
+        }));
         let engine = self.shared.engine();
         let counters = &self.slot_guard.worker_context().counters;
         let mut wrote = false;
@@ -363,7 +360,7 @@ impl<'db> Worker<'db> {
             let delivery = Delivery::Ready(outcome.failure.map_or(Ok(output), Err));
             done.push(Executed { shared: self.shared, epoch, attempts, delivery });
         };
-        execute_group(engine, &mut self.slot_guard, &mut self.held, &mut self.found, &group, tell);
+        execute_group(engine, &mut self.slot_guard, &mut self.held, &mut self.scratch, group.iter(), tell);
         wrote
     }
 }

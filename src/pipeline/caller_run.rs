@@ -20,7 +20,7 @@ use crate::pipeline::call::{Call, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Outcome, with_own_slot};
 use crate::pipeline::statistics::Stage;
-use crate::pipeline::worker_thread::execute_group;
+use crate::pipeline::worker_thread::{GroupScratch, execute_group};
 use crate::storage::worker_context::Counters;
 
 /// Runs a call to its end on this thread, as a group of one. Its result is not released yet.
@@ -31,8 +31,8 @@ pub(crate) fn execute_call(engine: &Engine, call: &Call) -> Result<(Outcome, Out
     let start = Instant::now();
     let mut executed = None;
     with_own_slot(engine, |slot_guard, held| {
-        let calls = std::slice::from_ref(call);
-        execute_group(engine, slot_guard, held, &mut Vec::new(), calls, |_, outcome, output| {
+        let scratch = &mut GroupScratch::default();
+        execute_group(engine, slot_guard, held, scratch, std::iter::once(call), |_, outcome, output| {
             executed = Some((outcome, output));
         });
         let waits = |outcome: &Outcome| {

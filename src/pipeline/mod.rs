@@ -20,6 +20,7 @@ pub(crate) mod engine;
 pub(crate) mod event_count;
 pub(crate) mod execute;
 pub(crate) mod follower;
+pub(crate) mod group_clock;
 pub(crate) mod handover_queue;
 pub(crate) mod hold_off;
 pub(crate) mod input;

@@ -38,6 +38,15 @@ pub(crate) trait Pending {
     fn parts(&self) -> (&Self::Routine, &Args, &Footprint);
 }
 
+impl<P: Pending> Pending for &P {
+    type Routine = P::Routine;
+
+    #[inline]
+    fn parts(&self) -> (&P::Routine, &Args, &Footprint) {
+        (*self).parts()
+    }
+}
+
 impl Pending for Call {
     type Routine = dyn Routine;
 
@@ -46,30 +55,41 @@ impl Pending for Call {
     }
 }
 
-/// Runs a group of calls in order, and tells `done` how each ended. `found` is kept from group to group.
+/// What a thread keeps from group to group, for its memory.
+#[derive(Default)]
+pub(crate) struct GroupScratch {
+    /// What was looked up ahead for the calls of the group.
+    found: Vec<Found>,
+    /// What the running call has gathered.
+    gathered: RefCell<Gathered>,
+}
+
+/// Runs a group of calls in order, and tells `done` how each ended.
 pub(crate) fn execute_group<P: Pending>(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
-    found: &mut Vec<Found>,
-    calls: &[P],
+    scratch: &mut GroupScratch,
+    calls: impl ExactSizeIterator<Item = P> + Clone,
     mut done: impl FnMut(usize, Outcome, Output),
 ) {
     let _work = at(Activity::Work);
     let mut guard = pin();
+    let GroupScratch { found, gathered } = scratch;
     found.clear();
-    look_ahead(engine, slot_guard, found, calls.iter(), &guard);
+    look_ahead(engine, slot_guard, found, calls.clone(), &guard);
     held.in_group = calls.len() > 1;
-    let gathered = RefCell::default();
     let mut left = &found[..];
-    fetch_long_values(calls, left);
-    for (number, call) in calls.iter().enumerate() {
+    let mut next = calls.clone();
+    fetch_long_values(next.next(), left);
+    for (number, call) in calls.enumerate() {
         let (own, others) = left.split_at(call.parts().2.references.len());
         left = others;
-        fetch_long_values(&calls[number + 1..], left);
-        let (outcome, output) = execute_found(engine, slot_guard, held, call, own, &gathered, &guard);
+        fetch_long_values(next.next(), left);
+        let (outcome, output) = execute_found(engine, slot_guard, held, &call, own, gathered, &guard);
         done(number, outcome, output);
     }
+    gathered.get_mut().clear();
     held.in_group = false;
     engine.protocol().end_group(held);
     garbage::collect(&guard);
@@ -96,22 +116,21 @@ pub(crate) fn execute_found<P: Pending>(
 /// Looks up the keys of all calls of a group before the first one runs: nothing is held then, and the cache misses of
 /// many calls overlap. Each call's index lines are asked for some calls ahead of its look-up.
 /// Puts one entry for each key behind those that are there.
-pub(crate) fn look_ahead<'c, P: Pending + 'c>(
+fn look_ahead<P: Pending>(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
     found: &mut Vec<Found>,
-    calls: impl Iterator<Item = &'c P> + Clone,
+    calls: impl Iterator<Item = P> + Clone,
     guard: &Guard,
 ) {
     let mut ahead = calls.clone();
-    let mut prefetch_next = || {
-        if let Some((routine, _, footprint)) = ahead.next().map(Pending::parts) {
-            routine.prefetch(footprint, guard);
-        }
+    let prefetch = |call: P| {
+        let (routine, _, footprint) = call.parts();
+        routine.prefetch(footprint, guard);
     };
-    (0..AHEAD).for_each(|_| prefetch_next());
+    ahead.by_ref().take(AHEAD).for_each(prefetch);
     for call in calls {
-        prefetch_next();
+        ahead.next().into_iter().for_each(prefetch);
         let (routine, _, footprint) = call.parts();
         routine.find(footprint, found, guard);
     }
@@ -119,11 +138,11 @@ pub(crate) fn look_ahead<'c, P: Pending + 'c>(
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
 }
 
-/// Has what the next of these calls will read fetched while another one runs, as far as it is known. `found` begins
-/// with its records.
+/// Has what the next call will read fetched while another one runs, as far as it is known. `found` begins with its records.
 #[inline]
-fn fetch_long_values<P: Pending>(calls: &[P], found: &[Found]) {
-    if let Some((routine, args, footprint)) = calls.first().map(Pending::parts) {
+fn fetch_long_values<P: Pending>(next: Option<P>, found: &[Found]) {
+    if let Some(call) = &next {
+        let (routine, args, footprint) = call.parts();
         routine.fetch_long_values(args, footprint, &found[..footprint.references.len()]);
     }
 }
@@ -153,7 +172,7 @@ fn take_and_execute(
 ) {
     let mut held = Held::default();
     let mut calls = Vec::new();
-    let mut found = Vec::new();
+    let mut scratch = GroupScratch::default();
     let mut finished = Vec::new();
     let mut stashed = Vec::new();
     loop {
@@ -172,7 +191,7 @@ fn take_and_execute(
         let start = Instant::now();
         let counters = &slot_guard.worker_context().counters;
         let mut wrote = false;
-        execute_group(engine, slot_guard, &mut held, &mut found, &calls, |place, outcome, output| {
+        execute_group(engine, slot_guard, &mut held, &mut scratch, calls.iter(), |place, outcome, output| {
             wrote |= outcome.wrote;
             if let Some(since) = calls[place].stashed {
                 engine.stash().has_ended(since, outcome.stashed);

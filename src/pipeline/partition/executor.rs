@@ -35,12 +35,12 @@ use super::pins::Pins;
 use super::repartitioning::Repartitioning;
 use super::resource_manager::RequestSampler;
 use crate::diagnostics::activity::{Activity, at};
-use crate::pipeline::call::{Found, Output};
+use crate::pipeline::call::Output;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Outcome;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
-use crate::pipeline::worker_thread::{GROUP_CALLS, Pending, execute_group};
+use crate::pipeline::worker_thread::{GROUP_CALLS, GroupScratch, Pending, execute_group};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Footprint, Reference};
 use crate::protocol::local::OwnerId;
@@ -84,7 +84,7 @@ pub(super) struct Executor<'e> {
     pub(super) number: usize,
     pub(super) slot_guard: SlotGuard<'e>,
     pub(super) held: Held,
-    found: Vec<Found>,
+    scratch: GroupScratch,
     locks: LocalLockTable<Work>,
     pub(super) pins: Pins,
     /// The partition hashes that it owns: a change takes effect when the executor has drained.
@@ -123,7 +123,7 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         number,
         slot_guard: engine.store().worker_contexts().take(),
         held: Held::default(),
-        found: Vec::new(),
+        scratch: GroupScratch::default(),
         locks: LocalLockTable::default(),
         pins: Pins::default(),
         owned: range_of(&equal_starts(executors.len()), number),
@@ -415,10 +415,10 @@ impl Executor<'_> {
 
     /// Runs transactions one after another, and reports their outcomes. Returns those that were misrouted and have not run.
     fn execute<P: Pending + Borrow<Incoming>>(&mut self, transactions: &[P]) -> Misrouted {
-        let Executor { engine, slot_guard, held, found, finished, wrote, .. } = self;
+        let Executor { engine, slot_guard, held, scratch, finished, wrote, .. } = self;
         let counters = &slot_guard.worker_context().counters;
         let mut misrouted = Misrouted::new();
-        execute_group(engine, slot_guard, held, found, transactions, |number, outcome, output| {
+        execute_group(engine, slot_guard, held, scratch, transactions.iter(), |number, outcome, output| {
             if outcome.stashed {
                 return misrouted.push(number);
             }
@@ -432,11 +432,11 @@ impl Executor<'_> {
     fn run_batch(&mut self, mut batch: Box<Batch>) {
         self.send_notices();
         batch.transactions.iter().for_each(|incoming| self.assert_owns_all(&incoming.footprint));
-        let Executor { engine, slot_guard, held, found, wrote, .. } = self;
+        let Executor { engine, slot_guard, held, scratch, wrote, .. } = self;
         let counters = &slot_guard.worker_context().counters;
         let mut misrouted = Misrouted::new();
         let Batch { transactions, positions, outcomes, .. } = &mut *batch;
-        execute_group(engine, slot_guard, held, found, transactions, |number, outcome, output| {
+        execute_group(engine, slot_guard, held, scratch, transactions.iter(), |number, outcome, output| {
             if outcome.stashed {
                 return misrouted.push(number);
             }

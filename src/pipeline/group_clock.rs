@@ -1,0 +1,99 @@
+//! How long a caller's worker has executed: timed for each group that is long, and for one in sixteen that are short.
+//!
+//! Two looks at the clock, and an addition to a counter that all threads share, cost as much as half of a short call.
+//!
+//! Invariants: a group that is timed counts for those before it that were not, and never for more than the time that has
+//! passed since the last one. So the sum is right on average, and never more than the time of all workers.
+
+use std::time::{Duration, Instant};
+
+use crate::pipeline::statistics::{Stage, StageClocks};
+
+/// A group that takes less is short: so what is counted late is less than sixteen of these.
+const SHORT: Duration = Duration::from_millis(1);
+/// How many groups a timed one counts for where groups are short.
+const EVERY: u32 = 16;
+
+/// The clock of one worker.
+#[derive(Default)]
+pub(crate) struct GroupClock {
+    /// How many groups are not timed yet to come, and how many there have been since the last that was.
+    to_skip: u32,
+    skipped: u32,
+    /// When the last timed group ended.
+    last_end: Option<Instant>,
+}
+
+impl GroupClock {
+    /// A group begins: when, if it is timed.
+    #[inline]
+    pub(crate) fn begin(&mut self) -> Option<Instant> {
+        if self.to_skip == 0 {
+            return Some(Instant::now());
+        }
+        self.to_skip -= 1;
+        self.skipped += 1;
+        None
+    }
+
+    /// It has ended.
+    #[inline]
+    pub(crate) fn end(&mut self, start: Option<Instant>, clocks: &StageClocks) {
+        if let Some(start) = start {
+            clocks.add_time(Stage::Execute, self.count(start, Instant::now()));
+        }
+    }
+
+    /// What a timed group counts for.
+    #[cold]
+    fn count(&mut self, start: Instant, end: Instant) -> Duration {
+        let own = end - start;
+        let since = self.last_end.map_or(own, |last| end - last);
+        let counted = (own * (std::mem::take(&mut self.skipped) + 1)).min(since);
+        self.to_skip = if own < SHORT { EVERY - 1 } else { 0 };
+        self.last_end = Some(end);
+        counted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs groups that take and are apart this many microseconds; what was counted.
+    fn counted(clock: &mut GroupClock, now: &mut Instant, groups: &[(u64, u64)]) -> Duration {
+        let mut sum = Duration::ZERO;
+        for (takes, apart) in groups {
+            let end = *now + Duration::from_micros(*takes);
+            if clock.begin().is_some() {
+                sum += clock.count(*now, end);
+            }
+            *now = end + Duration::from_micros(*apart);
+        }
+        sum
+    }
+
+    #[test]
+    fn long_groups_are_all_timed() {
+        let (mut clock, mut now) = (GroupClock::default(), Instant::now());
+        let sum = counted(&mut clock, &mut now, &[(1_000, 5), (1_100, 0), (10_000, 7), (1_000, 0)]);
+        assert_eq!(sum, Duration::from_micros(13_100));
+    }
+
+    #[test]
+    fn one_of_sixteen_short_groups_counts_for_all() {
+        let (mut clock, mut now) = (GroupClock::default(), Instant::now());
+        let groups = [(900, 300); 161];
+        assert_eq!(counted(&mut clock, &mut now, &groups), Duration::from_micros(900 * 161));
+    }
+
+    #[test]
+    fn a_long_group_after_short_ones_counts_for_no_more_than_the_time() {
+        let (mut clock, mut now) = (GroupClock::default(), Instant::now());
+        let first = now;
+        let mut groups = vec![(1, 0); 16];
+        groups.push((1_000_000, 0));
+        let sum = counted(&mut clock, &mut now, &groups);
+        assert_eq!(sum, now - first);
+    }
+}
