@@ -1,20 +1,21 @@
-//! One cache line of the index: a version word, six entries, and the way to an overflow bucket.
+//! One cache line of the index: a version word and seven slots for entries.
 //!
-//! Entries never move inside a chain, an insert and a removal are one store each, and overflow buckets stay
-//! linked until their segment goes. So a thread that walks a chain without a lock meets every entry that is there
-//! throughout; the version word of the chain's first bucket, which every change raises, tells whether the whole
-//! walk saw one state.
+//! A bucket that needs more room gets an overflow bucket, whose address takes the place of its last entry; that entry is in
+//! the overflow bucket by then. No other entry moves inside a chain, an insert and a removal are one store each, and overflow
+//! buckets stay linked until their segment goes. So a thread that walks a chain without a lock, and loads each slot once,
+//! meets every entry that is there throughout; the version word of the chain's first bucket, which every change raises, tells
+//! whether the whole walk saw one state.
 //!
 //! The version word: bit 0 locked (a writer is in its few instructions), bit 1 frozen (the segment is being split:
 //! writers wait, readers go on), bit 2 moved (the entries live elsewhere now, forever), the rest a counter.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
 use super::entry;
-use crate::base::atomics::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::diagnostics::activity::snooze;
 use crate::storage::index::NodeVersion;
 use crate::storage::index::pool::Pool;
@@ -26,17 +27,16 @@ const MOVED: u64 = 4;
 /// One change of the bucket.
 const STEP: u64 = 8;
 
-/// With the version word and the overflow pointer they fill one cache line.
-const ENTRIES: usize = 6;
+/// With the version word they fill one cache line.
+const SLOTS: usize = 7;
 
 /// See the module's description.
 #[repr(C, align(64))]
 pub(super) struct Bucket {
     /// In overflow buckets it is not used.
     version: AtomicU64,
-    entries: [AtomicU64; ENTRIES],
-    /// Null, or a bucket that this one owns, in the index's memory.
-    overflow: AtomicPtr<Bucket>,
+    /// Entries, but for the last one, which may be the link to a bucket that this one owns, in the index's memory.
+    slots: [AtomicU64; SLOTS],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
@@ -54,11 +54,7 @@ pub(super) enum BucketLookup<'g> {
 impl Bucket {
     /// An empty bucket.
     pub(super) const fn new() -> Self {
-        Bucket {
-            version: AtomicU64::new(0),
-            entries: [const { AtomicU64::new(entry::EMPTY) }; ENTRIES],
-            overflow: AtomicPtr::new(ptr::null_mut()),
-        }
+        Bucket { version: AtomicU64::new(0), slots: [const { AtomicU64::new(entry::EMPTY) }; SLOTS] }
     }
 
     /// The version word, as the node that a lookup here depends on.
@@ -66,42 +62,54 @@ impl Bucket {
         NodeVersion::new(&self.version, observed)
     }
 
-    /// This bucket and its overflow buckets.
-    fn chain(&self) -> impl Iterator<Item = &Bucket> {
-        std::iter::successors(Some(self), |bucket| bucket.next())
-    }
-
-    /// Its overflow bucket.
-    #[inline]
-    fn next(&self) -> Option<&Bucket> {
-        // Acquire pairs with the release in `put_in_overflow`: the new bucket's content is seen.
-        let next = self.overflow.load(Ordering::Acquire);
+    /// The overflow bucket to which this word of a last slot leads, if it is a link.
+    #[inline(always)]
+    fn linked(&self, word: u64) -> Option<&Bucket> {
         // SAFETY: an overflow bucket is linked whole, and freed only with the segment of the bucket that owns it, which
         // is borrowed here.
-        unsafe { next.as_ref() }
+        entry::link(word).map(|bucket| unsafe { &*bucket })
     }
 
-    /// The entry words of the whole chain, empty ones too.
-    fn slots(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.chain().flat_map(|bucket| &bucket.entries)
+    /// The slots of the whole chain but for links, each with what it has; each is loaded once.
+    ///
+    /// Acquire pairs with the release with which a writer stores an entry or a link: the record's key, or the overflow bucket,
+    /// is seen, and so is the locked version word under which it was stored.
+    fn slots(&self) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let mut at = Some((self, 0));
+        std::iter::from_fn(move || {
+            loop {
+                let (bucket, number) = at?;
+                let slot = &bucket.slots[number];
+                let word = slot.load(Ordering::Acquire);
+                if let Some(next) = self.linked(word) {
+                    at = Some((next, 0));
+                    continue;
+                }
+                at = (number + 1 < SLOTS).then_some((bucket, number + 1));
+                return Some((slot, word));
+            }
+        })
     }
 
     /// The entries of the whole chain.
-    ///
-    /// Acquire pairs with the release with which a writer stores an entry: the record's key is seen, and so is
-    /// the locked version word under which the entry was stored.
     pub(super) fn entries(&self) -> impl Iterator<Item = u64> {
-        self.slots().map(|slot| slot.load(Ordering::Acquire)).filter(|&found| found != entry::EMPTY)
+        self.slots().map(|(_, word)| word).filter(|&word| word != entry::EMPTY)
     }
 
     /// The record with this key, in one walk without a look at the version.
     #[inline(always)]
     pub(super) fn find<'g>(&'g self, tag: u64, key: &[u8], _guard: &'g Guard) -> Option<Record<'g>> {
         let mut bucket = self;
-        loop {
-            for slot in &bucket.entries {
-                // Acquire: as in `entries`.
+        'chain: loop {
+            for (number, slot) in bucket.slots.iter().enumerate() {
+                // Acquire: as in `slots`.
                 let found = slot.load(Ordering::Acquire);
+                if number == SLOTS - 1
+                    && let Some(next) = self.linked(found)
+                {
+                    bucket = next;
+                    continue 'chain;
+                }
                 if !entry::has_tag(found, tag) {
                     continue;
                 }
@@ -113,7 +121,7 @@ impl Bucket {
                     return Some(record);
                 }
             }
-            bucket = bucket.next()?;
+            return None;
         }
     }
 
@@ -228,22 +236,23 @@ impl Bucket {
 
     /// Stores the entry in an empty place of the chain, if there is one; only while locked or not yet shared.
     fn put(&self, new: u64) -> bool {
-        // Relaxed: the lock's acquire shows the latest entries.
-        let Some(slot) = self.slots().find(|slot| slot.load(Ordering::Relaxed) == entry::EMPTY) else {
+        let Some((slot, _)) = self.slots().find(|&(_, word)| word == entry::EMPTY) else {
             return false;
         };
-        // Release pairs with the acquire in `entries`.
+        // Release pairs with the acquire in `slots`.
         slot.store(new, Ordering::Release);
         true
     }
 
-    /// Links one more overflow bucket, with the entry in it; only while locked or not yet shared.
+    /// Links one more overflow bucket, with the entry in it; only while locked or not yet shared, and after `put` has found no
+    /// empty slot.
     fn put_in_overflow(&self, new: u64, pool: &Pool) {
-        let bucket = Bucket::new();
-        bucket.entries[0].store(new, Ordering::Relaxed);
-        let last = self.chain().last().unwrap_or(self);
-        // Release pairs with the acquire in `chain`.
-        last.overflow.store(pool.put(bucket).as_ptr(), Ordering::Release);
+        let Some((last, displaced)) = self.slots().last() else { return };
+        let mut overflow = Bucket::new();
+        *overflow.slots[0].get_mut() = displaced;
+        *overflow.slots[1].get_mut() = new;
+        // Release pairs with the acquire in `slots`: a thread that finds the link finds the displaced entry behind it.
+        last.store(entry::link_to(pool.put(overflow)), Ordering::Release);
     }
 
     /// Stores the entry in a bucket that is not shared yet; says whether that took an overflow bucket.
@@ -257,12 +266,12 @@ impl Bucket {
 
     /// Frees the overflow buckets, one after another: a long chain must not use up the stack.
     pub(super) fn free_overflow(&mut self, pool: &Pool) {
-        let mut next = std::mem::replace(self.overflow.get_mut(), ptr::null_mut());
-        while let Some(bucket) = NonNull::new(next) {
-            // SAFETY: `put_in_overflow` put it into the pool, and only its owner, which is borrowed exclusively, pointed
-            // to it.
+        let mut link = std::mem::replace(self.slots[SLOTS - 1].get_mut(), entry::EMPTY);
+        while let Some(bucket) = entry::link(link).and_then(|bucket| NonNull::new(bucket.cast_mut())) {
+            // SAFETY: `put_in_overflow` put it into the pool, and only its owner, which is borrowed exclusively, linked it.
             unsafe {
-                next = bucket.as_ref().overflow.load(Ordering::Relaxed);
+                // Relaxed: as above, no other thread uses it.
+                link = bucket.as_ref().slots[SLOTS - 1].load(Ordering::Relaxed);
                 pool.take_out(bucket);
             }
         }
@@ -302,12 +311,10 @@ impl BucketLock<'_> {
 
     /// Takes out the entry of this record; says whether it was there.
     pub(super) fn remove(&mut self, record: RecordPointer) -> bool {
-        // Relaxed: the lock's acquire shows the latest entries.
-        let Some(slot) = self.bucket.slots().find(|slot| entry::is_of(slot.load(Ordering::Relaxed), record))
-        else {
+        let Some((slot, _)) = self.bucket.slots().find(|&(_, word)| entry::is_of(word, record)) else {
             return false;
         };
-        // Release pairs with the acquire in `entries`: a thread that misses the entry sees the lock under which it went.
+        // Release pairs with the acquire in `slots`: a thread that misses the entry sees the lock under which it went.
         slot.store(entry::EMPTY, Ordering::Release);
         self.changed = true;
         true

@@ -4,6 +4,7 @@
 //! hash   │ directory: the segment's `depth` bits … │ … │ bucket │
 //!        │      base ├── tag: 16 bits ──┤              │ 7 bits │
 //! entry  │ tag: 16 bits │ record address: 48 bits                │      0: empty
+//! link   │ 0            │ overflow bucket's address, lowest bit 1│
 //! ```
 //!
 //! The tag begins at the last multiple of eight at or before the segment's depth. So the bit that decides into
@@ -11,6 +12,9 @@
 //! in the eighth the tags are made again from the keys. At least nine bits of the tag tell apart the records of one
 //! segment, so that fewer than one lookup in a hundred compares a key unnecessarily.
 
+use std::ptr::NonNull;
+
+use super::bucket::Bucket;
 use crate::storage::record::RecordPointer;
 
 /// No entry: a record's address is never zero.
@@ -21,6 +25,9 @@ pub(super) const DEPTH_MAX: u32 = 40;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+
+/// What tells a link from an entry: records are aligned to more than one byte.
+const LINK: u64 = 1;
 
 /// Number of splits that use the same tags.
 const TAG_STRIDE: u32 = 8;
@@ -64,6 +71,17 @@ pub(super) fn record(entry: u64) -> Option<RecordPointer> {
     Some(unsafe { RecordPointer::from_bits(entry & ADDRESS_MASK) })
 }
 
+/// The word that leads to an overflow bucket.
+pub(super) fn link_to(bucket: NonNull<Bucket>) -> u64 {
+    bucket.as_ptr().expose_provenance() as u64 | LINK
+}
+
+/// The overflow bucket to which a word leads; none where it is an entry or empty.
+#[inline(always)]
+pub(super) fn link(word: u64) -> Option<*const Bucket> {
+    (word & LINK != 0).then(|| std::ptr::with_exposed_provenance((word ^ LINK) as usize))
+}
+
 /// Whether the entry goes to the upper half when its segment of this depth splits.
 pub(super) fn goes_up(entry: u64, depth: u32) -> bool {
     let bit_from_top = depth - tag_base(depth);
@@ -101,6 +119,21 @@ mod tests {
         assert!(has_tag(EMPTY, tag(0, 0)));
         assert!(!has_tag(EMPTY, tag(u64::MAX, 0)));
         assert_eq!(record(EMPTY), None);
+    }
+
+    #[test]
+    fn a_link_is_no_entry_and_an_entry_no_link() {
+        let pointer = RecordPointer::allocate(0, b"key", 1);
+        let mut bucket = Bucket::new();
+        let bucket = NonNull::from(&mut bucket);
+        assert_eq!(link(link_to(bucket)), Some(bucket.as_ptr().cast_const()));
+        for tag in [0, tag(u64::MAX, 0)] {
+            assert_eq!(link(entry(tag, pointer)), None);
+            assert!(!is_of(link_to(bucket), pointer));
+        }
+        assert_eq!(link(EMPTY), None);
+        // SAFETY: it was never shared.
+        unsafe { pointer.free() };
     }
 
     #[test]

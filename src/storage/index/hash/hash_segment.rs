@@ -21,7 +21,10 @@ const OVERFLOWS_MAX: usize = (BUCKETS / 8).saturating_sub(1) + 1;
 const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
 
 /// With this many entries on average hardly a segment is crowded.
-pub(super) const ENTRIES_AT_EASE: usize = 3 * BUCKETS;
+pub(super) const ENTRIES_AT_EASE: usize = 4 * BUCKETS;
+
+/// How many entries a segment has on average, between a split and the next one, which comes with about five in a bucket.
+pub(super) const ENTRIES_USUAL: usize = 7 * BUCKETS / 2;
 
 const _: () = assert!(BUCKETS.is_power_of_two());
 

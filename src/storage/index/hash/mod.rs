@@ -5,17 +5,17 @@
 //!
 //! ```text
 //!  directory            segment: 128 buckets         bucket: 64 bytes
-//! ┌─────────┐          ┌────────┐     ┌─────────┬──────────────────────────┬──────────┐
-//! │ 00 ─────┼────────► │ 0      │ ──► │ version │ 6 × (16-bit tag, record) │ overflow │
-//! │ 01 ─────┼──┐       │ …      │     └─────────┴──────────────────────────┴────┬─────┘
-//! │ 10 ─────┼┐ └─────► │ 127    │                                               └──► one more such line
+//! ┌─────────┐          ┌────────┐     ┌─────────┬──────────────────────────┬─────────────────────────┐
+//! │ 00 ─────┼────────► │ 0      │ ──► │ version │ 6 × (16-bit tag, record) │ one more, or a link     │
+//! │ 01 ─────┼──┐       │ …      │     └─────────┴──────────────────────────┴────────┬────────────────┘
+//! │ 10 ─────┼┐ └─────► │ 127    │                                                   └──► one more such line
 //! │ 11 ─────┼┘         └────────┘
 //! └─────────┘
 //! ```
 //!
 //! A segment whose buckets overflow too often splits in two, and its bits' place in the directory with it. Overflow
-//! buckets, rather than places in neighbor buckets: entries never move, a version covers exactly the keys of one
-//! bucket, and keys whose hashes are equal need no special case. At the largest load (four entries in a bucket on
+//! buckets, rather than places in neighbor buckets: hardly an entry moves, a version covers exactly the keys of one
+//! bucket, and keys whose hashes are equal need no special case. At the largest load (five entries in a bucket on
 //! average) one lookup in ten reads a second line.
 //!
 //! # Why it is right
@@ -117,7 +117,7 @@ impl HashIndex {
     /// About how many records there are: the segments, each between just split and about to be.
     pub(crate) fn estimated_len(&self) -> u64 {
         let segments = self.structure.lock().segments as u64;
-        segments * hash_segment::ENTRIES_AT_EASE as u64
+        segments * hash_segment::ENTRIES_USUAL as u64
     }
 
     #[inline(always)]

@@ -207,6 +207,22 @@ fn colliding_keys_make_chains_and_not_a_huge_directory() {
 }
 
 #[test]
+fn seven_keys_fit_into_a_bucket_and_all_stay_when_the_eighth_displaces_one() {
+    let (owner, guard) = (Owner::new(), epoch::pin());
+    let empty = owner.index.bytes();
+    let keys: Vec<_> = colliding_keys(12).take(14).collect();
+    for (count, key) in (1..).zip(&keys[..8]) {
+        owner.insert(key, &guard);
+        assert!(keys[..count].iter().all(|key| owner.find(key, &guard).is_some()), "{count} keys");
+        assert_eq!(owner.index.bytes() - empty, if count <= 7 { 0 } else { 64 }, "{count} keys");
+    }
+    assert!(keys[..8].iter().all(|key| owner.remove(key, &guard)));
+    keys[1..].iter().for_each(|key| assert!(matches!(owner.insert(key, &guard), Insertion::Inserted { .. })));
+    assert_eq!(owner.index.bytes() - empty, 64, "the slots of both buckets are used again");
+    assert_eq!(owner.scan(&guard).0.len(), 13);
+}
+
+#[test]
 fn places_of_removed_entries_are_used_again() {
     let (owner, guard) = (Owner::new(), epoch::pin());
     for at in 0..5_000 {
