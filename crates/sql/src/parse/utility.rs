@@ -5,7 +5,7 @@ use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     Copy, CopyDirection, CopyOption, CopySource, CopyValue, DeclareCursor, ExplainOptions, Fetch,
-    FetchDirection, ObjectKind, SetScope, SetValue, Statement,
+    FetchDirection, ObjectKind, Reorganize, ReorganizeTarget, SetScope, SetValue, Statement,
 };
 
 impl Parser<'_> {
@@ -422,46 +422,64 @@ impl Parser<'_> {
     }
 
     fn reindex(&mut self) -> Result<Statement> {
-        self.maintenance_options()?;
-        let kind = match () {
-            () if self.accept("index") => Some(ObjectKind::Index),
-            () if self.accept("table") => Some(ObjectKind::Table),
-            () if self.is_one_of(&["schema", "database", "system"]) => {
-                self.advance();
-                None
-            }
-            () => return Err(self.unexpected()),
-        };
-        self.accept("concurrently");
-        let name = self.object_name()?;
-        Ok(Statement::Reorganize { tag: "REINDEX", relation: kind.map(|kind| (kind, name)) })
-    }
-
-    fn cluster(&mut self) -> Result<Statement> {
-        self.maintenance_options()?;
-        self.accept("verbose");
-        let relation = match self.is_end() || self.is_mark(0, ";") {
-            true => None,
-            false => Some((ObjectKind::Table, self.object_name()?)),
-        };
-        if relation.is_some() && self.accept("using") {
-            self.name()?;
+        let options = self.maintenance_options("REINDEX", &["verbose", "concurrently", "tablespace"])?;
+        if !self.is_one_of(&["index", "table", "schema", "database", "system"]) {
+            return Err(self.unexpected());
         }
-        Ok(Statement::Reorganize { tag: "CLUSTER", relation })
+        let target = self.label()?.text;
+        let concurrently = self.accept("concurrently") || options.iter().any(|name| name == "concurrently");
+        let target = match target.as_str() {
+            "index" => ReorganizeTarget::Relation(ObjectKind::Index, self.object_name()?),
+            "table" => ReorganizeTarget::Relation(ObjectKind::Table, self.object_name()?),
+            "schema" => ReorganizeTarget::Schema(self.name()?),
+            target => ReorganizeTarget::Database { name: self.name()?, is_system: target == "system" },
+        };
+        Ok(Statement::Reorganize(Reorganize { tag: "REINDEX", target, index: None, concurrently }))
     }
 
-    /// `(VERBOSE, …)` of REINDEX and CLUSTER, where they change nothing.
-    fn maintenance_options(&mut self) -> Result<()> {
+    /// CLUSTER, also as before PostgreSQL 8.3: `CLUSTER index ON table`.
+    fn cluster(&mut self) -> Result<Statement> {
+        self.maintenance_options("CLUSTER", &["verbose"])?;
+        self.accept("verbose");
+        let mut index = None;
+        let target = match self.is_end() || self.is_mark(0, ";") {
+            true => ReorganizeTarget::All,
+            false if self.is_word(1, "on") => {
+                index = Some(self.name()?);
+                self.expect("on")?;
+                ReorganizeTarget::Relation(ObjectKind::Table, self.object_name()?)
+            }
+            false => {
+                let table = self.object_name()?;
+                if self.accept("using") {
+                    index = Some(self.name()?);
+                }
+                ReorganizeTarget::Relation(ObjectKind::Table, table)
+            }
+        };
+        Ok(Statement::Reorganize(Reorganize { tag: "CLUSTER", target, index, concurrently: false }))
+    }
+
+    /// `(VERBOSE, …)` of REINDEX and CLUSTER: those that are on.
+    fn maintenance_options(&mut self, statement: &str, known: &[&str]) -> Result<Vec<String>> {
+        let mut options = Vec::new();
         if self.is_mark(0, "(") {
             self.in_parentheses(|parser| {
-                parser.label()?;
-                if !matches!(parser.peek(0), TokenKind::Mark(_)) {
-                    parser.one_set_value()?;
+                let at = parser.position();
+                let name = parser.label()?.text;
+                if !known.contains(&name.as_str()) {
+                    let message = format!("unrecognized {statement} option \"{name}\"");
+                    return Err(parser.error(at, SqlState::SYNTAX_ERROR, message));
                 }
+                let is_on = match parser.peek(0) {
+                    TokenKind::Mark(_) => true,
+                    _ => !matches!(parser.one_set_value()?.as_str(), "false" | "off" | "0"),
+                };
+                options.extend(is_on.then_some(name));
                 Ok(())
             })?;
         }
-        Ok(())
+        Ok(options)
     }
 
     /// LISTEN, NOTIFY, UNLISTEN.

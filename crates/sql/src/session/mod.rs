@@ -5,6 +5,7 @@
 //! transaction  BEGIN, COMMIT, savepoints            run           bound statements: planned once, run, retried
 //! prepared     prepared statements, portals         cursor        DECLARE, FETCH, MOVE, CLOSE
 //! copy         COPY in text, CSV and binary         explain       EXPLAIN
+//! reorganize   REINDEX, CLUSTER
 //! row_rules    rules of rows that closures and procedures write
 //! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
 //! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
@@ -35,6 +36,7 @@ mod pipeline;
 mod plan_cache;
 mod planner_settings;
 mod prepared;
+mod reorganize;
 pub(crate) mod report;
 mod result;
 mod row_rules;

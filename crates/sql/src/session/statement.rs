@@ -4,12 +4,11 @@ use crate::bind::plain_query;
 use crate::bind::tree::{
     BoundExpr, BoundSelect, BoundStatement, BoundTarget, Distinct, QueryBody, RelationId, StatementKind,
 };
-use crate::catalog::Relation;
 use crate::catalog::rights::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
 use crate::catalog::role::CHECKPOINTER;
 use crate::catalog::system;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{ObjectKind, ObjectName, SetScope, SetValue, Statement};
+use crate::parse::syntax::{ObjectName, SetScope, SetValue, Statement};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
 use crate::session::prepared::Given;
@@ -125,12 +124,7 @@ impl Connection {
                 }
                 "ANALYZE"
             }
-            Statement::Reorganize { tag, relation } => {
-                if let Some((kind, name)) = relation {
-                    self.check_reorganized(*kind, name)?;
-                }
-                tag
-            }
+            Statement::Reorganize(statement) => self.reorganize(statement)?,
             Statement::Checkpoint => {
                 if !self.environment.catalog.has_privileges_of(self.role(), CHECKPOINTER) {
                     let message = "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT";
@@ -238,25 +232,6 @@ impl Connection {
             self.environment.add_notice(Severity::Warning, SqlState::WARNING, message);
         }
         Ok(own)
-    }
-
-    /// REINDEX and CLUSTER name a table or index of the role's; those of the catalog have nothing to do.
-    fn check_reorganized(&self, kind: ObjectKind, name: &ObjectName) -> Result<()> {
-        let path = self.environment.path();
-        if system::find(&self.environment.catalog, name.schema(), name.last(), &path).is_some() {
-            return Ok(());
-        }
-        let relation = self.find_relation(name)?;
-        let fits = match kind {
-            ObjectKind::Index => matches!(relation, Relation::Index { .. }),
-            _ => matches!(relation, Relation::Table(_)),
-        };
-        if !fits {
-            let what = if kind == ObjectKind::Index { "an index" } else { "a table or materialized view" };
-            let message = format!("\"{}\" is not {what}", name.last());
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
-        }
-        self.check_relation_owner(&relation)
     }
 
     /// LOCK TABLE needs a privilege by which the table could be locked otherwise.

@@ -144,11 +144,7 @@ pub(crate) enum Statement {
         tables: Vec<ObjectName>,
     },
     Checkpoint,
-    /// REINDEX and CLUSTER, which have nothing to do: the table or index that they name has to be there.
-    Reorganize {
-        tag: &'static str,
-        relation: Option<(ObjectKind, ObjectName)>,
-    },
+    Reorganize(Reorganize),
     Listen(Name),
     Notify {
         channel: Name,
@@ -279,4 +275,28 @@ impl Statement {
             _ => None,
         }
     }
+}
+
+/// REINDEX and CLUSTER, which have nothing to do: what they name has to be there, and to be the role's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reorganize {
+    pub tag: &'static str,
+    pub target: ReorganizeTarget,
+    /// The index of CLUSTER.
+    pub index: Option<Name>,
+    pub concurrently: bool,
+}
+
+/// What REINDEX and CLUSTER name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ReorganizeTarget {
+    /// All tables that CLUSTER has been run for.
+    All,
+    Relation(ObjectKind, ObjectName),
+    Schema(Name),
+    Database {
+        name: Name,
+        /// Whether only its catalogs are named.
+        is_system: bool,
+    },
 }
