@@ -326,9 +326,9 @@ impl Binder<'_> {
             return Err(self.error(at, SqlState::SYNTAX_ERROR, "arguments beside * are not allowed"));
         }
         let mut named = self.columns_named_outside();
-        self.scope().in_direct_arguments = call.within_group;
+        let outer = std::mem::replace(&mut self.scope().in_direct_arguments, call.within_group);
         let args = self.call_args(call);
-        self.scope().in_direct_arguments = false;
+        self.scope().in_direct_arguments = outer;
         let (args, names) = args?;
         if call.within_group {
             named = self.columns_named_outside();

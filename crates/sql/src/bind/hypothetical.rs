@@ -84,9 +84,9 @@ impl Binder<'_> {
                 return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
             }
         }
-        self.scope().in_direct_arguments = true;
+        let outer = std::mem::replace(&mut self.scope().in_direct_arguments, true);
         let args = self.call_args(call);
-        self.scope().in_direct_arguments = false;
+        self.scope().in_direct_arguments = outer;
         let (mut direct, _) = args?;
         let named = self.columns_named_outside();
         let mut keys = self.sort_keys(&call.order_by, true)?;
