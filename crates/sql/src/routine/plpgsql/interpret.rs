@@ -252,8 +252,8 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
     }
 
-    /// COMMIT and ROLLBACK.
-    fn end_transaction(&mut self, name: &str) -> Result<()> {
+    /// COMMIT and ROLLBACK. With AND CHAIN the next transaction has the modes of this one.
+    fn end_transaction(&mut self, name: &str, chains: bool) -> Result<()> {
         let refused =
             |message: String| Err(SqlError::new(SqlState::INVALID_TRANSACTION_TERMINATION, message));
         let environment = &mut *self.execution.environment;
@@ -266,7 +266,12 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             return refused(format!("cannot {what} while a subtransaction is active"));
         }
         match &mut self.execution.door {
-            Door::Chain(connection) => connection.transaction.end_in_body(environment, commits),
+            Door::Chain(connection) => {
+                let modes = chains.then(|| environment.settings.transaction_modes());
+                connection.transaction.end_in_body(environment, commits)?;
+                let mut modes = modes.into_iter().flatten();
+                modes.try_for_each(|(name, value)| environment.settings.set(name, Some(&value), true, true))
+            }
             Door::Attempt(_) => {
                 environment.routines.wants_chain = true;
                 refused("the body is retried as a chain of transactions".to_string())
@@ -368,7 +373,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             Kind::Open { cursor, source, arguments } => self.open(*cursor, source.as_ref(), arguments),
             Kind::Fetch { cursor, direction, into } => self.fetch(*cursor, direction, into.as_ref()),
             Kind::Close(cursor) => self.close(*cursor),
-            Kind::EndTransaction(name) => self.end_transaction(name),
+            Kind::EndTransaction { name, chains } => self.end_transaction(name, *chains),
             _ => Ok(()),
         }
     }

@@ -592,11 +592,12 @@ impl Compiler<'_, '_> {
 
     fn end_transaction(&mut self, name: &'static str) -> Result<Kind> {
         self.parser.advance();
+        let mut chains = false;
         if self.parser.accept("and") {
-            self.parser.accept("no");
+            chains = !self.parser.accept("no");
             self.parser.expect("chain")?;
         }
-        Ok(Kind::EndTransaction(name))
+        Ok(Kind::EndTransaction { name, chains })
     }
 
     fn call(&mut self) -> Result<Kind> {

@@ -261,8 +261,11 @@ pub(crate) enum Kind {
     },
     Close(usize),
     Null,
-    /// COMMIT and ROLLBACK.
-    EndTransaction(&'static str),
+    /// COMMIT and ROLLBACK, also with AND CHAIN.
+    EndTransaction {
+        name: &'static str,
+        chains: bool,
+    },
 }
 
 /// FOR over integers.
@@ -383,7 +386,7 @@ impl Kind {
             Kind::Fetch { .. } => "FETCH",
             Kind::Close(_) => "CLOSE",
             Kind::Null => "NULL",
-            Kind::EndTransaction(name) => name,
+            Kind::EndTransaction { name, .. } => name,
         }
     }
 }
