@@ -137,15 +137,62 @@ fn merge(_: &mut super::FunctionContext<'_>, values: &[Value]) -> Result<Value> 
     Ok(Network { bits: left.bits.min(right.bits).min(common), ..left }.network().value())
 }
 
-/// Without the octets of IPv4 that the mask does not reach.
+/// Without what the mask does not reach: octets of IPv4, groups of IPv6.
 fn abbreviated(network: Network) -> String {
-    let text = network.host_text();
     if network.is_v6 {
-        return network.full_text();
+        return format!("{}/{}", abbreviated_v6(network), network.bits);
     }
+    let text = network.host_text();
     let octets: Vec<&str> = text.split('.').collect();
     let reached = usize::from(network.bits.div_ceil(8)).max(1);
     format!("{}/{}", octets[..reached.min(octets.len())].join("."), network.bits)
+}
+
+fn abbreviated_v6(network: Network) -> String {
+    let groups = std::net::Ipv6Addr::from(network.network().address).segments();
+    let shown = match usize::from(network.bits.div_ceil(16)) {
+        0 => return "::".to_string(),
+        // PostgreSQL shows two at least.
+        count => count.max(2),
+    };
+    let (start, length) = longest_zeros(&groups[..shown]);
+    let octets = groups.map(u16::to_be_bytes);
+    // PostgreSQL's conditions, as they are.
+    let is_mapped = length == 5 && groups[5] == 0xffff;
+    let is_v4 = length != shown
+        && start == 0
+        && (length == 6 || is_mapped || length == 7 && octets[7][0] != 0 && octets[7][1] != 1);
+    let mut text = String::new();
+    for (at, group) in groups[..shown].iter().enumerate() {
+        if (start..start + length).contains(&at) {
+            text += if at == start { ":" } else { "" };
+            text += if at + 1 == shown { ":" } else { "" };
+        } else if is_v4 && at > 5 {
+            text += if at == 6 { ":" } else { "." };
+            text += &octets[at][0].to_string();
+            if at != 7 || network.bits > 120 {
+                text += &format!(".{}", octets[at][1]);
+            }
+        } else {
+            text += if text.is_empty() { "" } else { ":" };
+            text += &format!("{group:x}");
+        }
+    }
+    text
+}
+
+/// Where the longest run of zeros begins, and how long it is. A run that is not longer than one before it is counted into
+/// the next one, as in PostgreSQL.
+fn longest_zeros(groups: &[u16]) -> (usize, usize) {
+    let (mut longest, mut run) = ((0, 0), (0, 0));
+    for (at, group) in groups.iter().enumerate() {
+        if *group == 0 {
+            run = if run.1 == 0 { (at, 1) } else { (run.0, run.1 + 1) };
+        } else if longest.1 < run.1 {
+            (longest, run.1) = (run, 0);
+        }
+    }
+    if longest.1 < run.1 { run } else { longest }
 }
 
 fn by_byte(values: &[Value], combine: fn(u8, u8) -> u8) -> Value {

@@ -17,6 +17,7 @@ pub mod environment;
 pub mod interval;
 pub mod jsonb;
 mod kind;
+pub mod mac_address;
 pub mod network;
 pub mod numeric;
 pub mod record;

@@ -12,7 +12,7 @@ use crate::types::datetime::parse;
 use crate::types::datetime::parse_interval::parse_interval;
 use crate::types::environment::ObjectKind;
 use crate::types::numeric::Numeric;
-use crate::types::{Environment, Modifier, Type, Value, network};
+use crate::types::{Environment, Modifier, Type, Value, mac_address, network};
 
 /// A text as a value of a type. The modifier matters to `interval` only: lengths and precisions are the business of
 /// [`crate::types::cast::apply_modifier`].
@@ -31,7 +31,7 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
         Type::Char => char_from_text(text),
         Type::Bytea => Value::bytes(parse_bytea(text)?),
         Type::Inet | Type::Cidr => network::network_from_text(text, kind == Type::Cidr)?,
-        Type::Macaddr => network::mac_from_text(text)?,
+        Type::Macaddr => mac_address::mac_from_text(text)?,
         Type::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(|| invalid_syntax("uuid", text))?),
         Type::Oid | Type::Xid => Value::Oid(parse_oid(text, &kind.display_name())?),
         Type::Date => {
