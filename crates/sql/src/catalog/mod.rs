@@ -66,6 +66,7 @@ pub(crate) struct Catalog {
     default_acls: Vec<DefaultAcl>,
     /// By table, in the order of their names, in which they fire.
     triggers: HashMap<u32, Vec<Arc<Trigger>>>,
+    owners: system::Owners,
 }
 
 /// What the catalog knows of the database itself.
@@ -223,6 +224,7 @@ impl Default for Catalog {
             database: DatabaseEntry::default(),
             default_acls: Vec::new(),
             triggers: HashMap::new(),
+            owners: Default::default(),
         };
         catalog.add_built_in_roles();
         catalog.add_schema(Schema {

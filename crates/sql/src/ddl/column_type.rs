@@ -12,6 +12,7 @@ use crate::bind::Clause;
 use crate::bind::tree::BoundExpr;
 use crate::bind::tree::walk::walk;
 use crate::catalog::environment::CatalogEnvironment;
+use crate::catalog::system::named_class;
 use crate::catalog::{Column, ColumnOrigin, Table, UserType};
 use crate::ddl::alter_column::check_identity_type;
 use crate::ddl::alter_table::without_column;
@@ -49,6 +50,10 @@ impl Connection {
             ..old.clone()
         };
         self.check_keys(table, position, &new)?;
+        let indexes = table.indexes.iter().flat_map(|index| &index.columns);
+        for class in indexes.filter(|key| key.column == position).filter_map(|key| key.class.as_deref()) {
+            named_class(class, new.ty)?;
+        }
         let is_key = table.key.contains(&position)
             || table
                 .indexes

@@ -398,7 +398,7 @@ pub(super) fn defaults(system: &SystemCatalog<'_>, out: &mut Output) {
             };
             row!(
                 out,
-                oid = derived_oid(table.oid, 'd', &column.name),
+                oid = super::owners::default_oid(table.oid, &column.name),
                 adrelid = table.oid,
                 adnum = at as i16 + 1,
                 adbin = default_text(system, column.ty, text),

@@ -121,17 +121,19 @@ pub(super) fn constraints(catalog: &Catalog) -> Vec<Constraint<'_>> {
         UserType::Domain(domain) => Some(domain),
         UserType::Enum(_) => None,
     });
-    let of_domains = domains.flat_map(|domain| {
-        domain.checks.iter().map(|check| Constraint {
-            oid: derived_oid(domain.oid, 'c', &check.name),
-            name: &check.name,
-            schema: &domain.schema,
-            owner: Owner::Domain(domain),
-            rule: Rule::Check(&check.condition),
-            comment: check.comment.as_deref(),
-        })
-    });
-    of_tables.chain(of_domains).collect()
+    of_tables.chain(domains.flat_map(|domain| domain_constraints(domain))).collect()
+}
+
+/// The constraints of a domain.
+pub(super) fn domain_constraints(domain: &Domain) -> impl Iterator<Item = Constraint<'_>> {
+    domain.checks.iter().map(move |check| Constraint {
+        oid: derived_oid(domain.oid, 'c', &check.name),
+        name: &check.name,
+        schema: &domain.schema,
+        owner: Owner::Domain(domain),
+        rule: Rule::Check(&check.condition),
+        comment: check.comment.as_deref(),
+    })
 }
 
 /// The key of a table that a foreign key refers to.

@@ -4,7 +4,8 @@
 
 use super::SystemCatalog;
 use super::classes::{IndexOf, index_by_oid, relation_name};
-use super::constraints::{Constraint, Owner, Rule, constraints};
+use super::constraints::{Constraint, Owner, Rule};
+use super::owners::constraint_by_oid;
 use crate::bind::names_of_query;
 use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
 use crate::ddl::text_key_name;
@@ -205,7 +206,7 @@ pub(super) fn index_definition(
 
 /// `PRIMARY KEY (id)`, `CHECK ((x > 0))`, `FOREIGN KEY …`; `pretty`: with as few parentheses as can be.
 pub(super) fn constraint_definition(system: &SystemCatalog<'_>, oid: u32, pretty: bool) -> Option<String> {
-    let constraint = constraints(system.objects()).into_iter().find(|it| it.oid == oid)?;
+    let constraint = constraint_by_oid(system.objects(), oid)?;
     Some(rule_text(system, &constraint, pretty))
 }
 

@@ -16,7 +16,12 @@ const PG_REWRITE: u32 = 2618;
 const PG_TYPE: u32 = 1247;
 
 /// The name of the rule that every view has.
-const RULE: &str = "_RETURN";
+pub(super) const RULE: &str = "_RETURN";
+
+/// The oid of the rule of a view.
+pub(super) fn rule_oid(view: u32) -> u32 {
+    derived_oid(view, 'r', RULE)
+}
 
 /// What is dropped with what: sequences with their columns, defaults with theirs, indexes with their constraints.
 pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
@@ -36,7 +41,7 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
         depend((PG_CLASS, table.oid), (PG_NAMESPACE, schema_oid(catalog, &table.schema), 0), 'n');
         for (at, column) in table.visible().iter().enumerate() {
             if matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)) {
-                let oid = derived_oid(table.oid, 'd', &column.name);
+                let oid = super::owners::default_oid(table.oid, &column.name);
                 depend((PG_ATTRDEF, oid), (PG_CLASS, table.oid, at as i32 + 1), 'a');
                 if let ColumnOrigin::Default(text) = &column.origin {
                     sequences_of(text)
@@ -78,7 +83,7 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
         depend((PG_CLASS, sequence.oid), (PG_CLASS, table, column as i32 + 1), kind);
     }
     for view in stored_queries(catalog) {
-        let rule = (PG_REWRITE, derived_oid(view.oid, 'r', RULE));
+        let rule = (PG_REWRITE, rule_oid(view.oid));
         if catalog.table_by_oid(view.oid).is_none() {
             depend((PG_CLASS, view.oid), (PG_NAMESPACE, schema_oid(catalog, &view.schema), 0), 'n');
         }
@@ -111,7 +116,7 @@ pub(super) fn rules(system: &SystemCatalog<'_>, out: &mut Output) {
     for view in stored_queries(system.objects()) {
         row!(
             out,
-            oid = derived_oid(view.oid, 'r', RULE),
+            oid = rule_oid(view.oid),
             rulename = RULE,
             ev_class = view.oid,
             ev_type = '1',

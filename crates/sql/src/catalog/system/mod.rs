@@ -35,6 +35,7 @@ mod listings;
 pub(crate) mod monitoring;
 mod names;
 mod objects;
+mod owners;
 pub(crate) mod privileges;
 mod procedures;
 mod routines;
@@ -50,6 +51,7 @@ use hashbrown::HashMap;
 
 pub(crate) use definitions::with_sequence_names;
 pub(crate) use names::{name_of, oid_by_name, oid_by_signature};
+pub(crate) use owners::Owners;
 pub(crate) use row::Output;
 pub(crate) use types::{declared_collation, named_class};
 

@@ -7,14 +7,17 @@
 
 use std::sync::Arc;
 
-use super::constraints::{Owner, constraints};
+use super::constraints::Owner;
 use super::definitions::shown_relation;
+use super::dependencies::RULE;
 use super::listings::{PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_PROC, PG_TRIGGER, PG_TYPE};
 use super::names::name_of;
+use super::owners::{constraint_by_oid, default_oid, owner_of};
 use super::procedures::function_by_oid;
 use super::types::PLPGSQL_EXTENSION;
 use super::types::type_name;
-use super::{PG_CATALOG, PG_CATALOG_OID, SystemCatalog, derived_oid, relation_by_oid};
+use super::{PG_CATALOG, PG_CATALOG_OID, SystemCatalog, relation_by_oid};
+use crate::catalog::role::BOOTSTRAP;
 use crate::catalog::{Catalog, Relation, UserType};
 use crate::functions::definition::FunctionContext;
 use crate::parse::quote_identifier;
@@ -24,6 +27,7 @@ use crate::types::{Modifier, Type, Value, format_type};
 
 const PG_AUTHID: u32 = 1260;
 const PG_ATTRDEF: u32 = 2604;
+const PG_REWRITE: u32 = 2618;
 const PG_EXTENSION: u32 = 3079;
 
 /// An object in words.
@@ -72,8 +76,9 @@ fn words(context: &mut FunctionContext<'_>, values: &[Value]) -> Option<Words> {
         PG_NAMESPACE => schema(&system, *object),
         PG_CONSTRAINT => constraint(&system, *object),
         PG_TRIGGER => trigger(&system, *object),
-        PG_AUTHID => Some(role(system.session.role_name(*object))),
+        PG_AUTHID => role(&system, *object),
         PG_ATTRDEF => default(&system, *object),
+        PG_REWRITE => rule(&system, *object),
         PG_EXTENSION => (*object == PLPGSQL_EXTENSION).then(|| plain("extension", None, "plpgsql")),
         _ => None,
     }
@@ -91,8 +96,21 @@ fn plain(kind: &str, schema: Option<&str>, name: &str) -> Words {
     }
 }
 
-fn role(name: String) -> Words {
-    plain("role", None, &name)
+fn role(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
+    let is_there = oid == BOOTSTRAP || system.objects().role_by_oid(oid).is_some();
+    is_there.then(|| plain("role", None, &system.session.role_name(oid)))
+}
+
+/// The rule of a view or a materialized view.
+fn rule(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
+    let on = relation(system, owner_of(system.objects(), oid)?, 0)?;
+    Some(Words {
+        kind: "rule".to_string(),
+        schema: None,
+        name: None,
+        identity: format!("{} on {}", quote_identifier(RULE), on.identity),
+        description: format!("rule {RULE} on {}", on.description),
+    })
 }
 
 fn schema(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
@@ -183,31 +201,33 @@ fn routine(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
     let mut words = plain(kind, Some(&schema), &name);
     words.identity = format!("{}({})", words.identity, types.join(","));
     let prefix = if is_visible { String::new() } else { format!("{}.", quote_identifier(&schema)) };
-    words.description = format!("{kind} {prefix}{signature}");
+    words.description = format!("function {prefix}{signature}");
     words.name = None;
     Some(words)
 }
 
 fn constraint(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
-    let all = constraints(system.objects());
-    let found = all.iter().find(|constraint| constraint.oid == oid)?;
+    let found = constraint_by_oid(system.objects(), oid)?;
     let (kind, on) = match found.owner {
         Owner::Table(table) => ("table constraint", relation(system, table.oid, 0)?),
         Owner::Domain(domain) => ("domain constraint", of_type(system, domain.oid)?),
     };
-    let on_what =
-        on.description.strip_prefix("type ").map_or(on.description.clone(), |name| format!("domain {name}"));
+    let on_what = match found.owner {
+        Owner::Table(_) => format!(" on {}", on.description),
+        Owner::Domain(_) => String::new(),
+    };
     Some(Words {
         kind: kind.to_string(),
         schema: Some(found.schema.to_string()),
         name: None,
         identity: format!("{} on {}", quote_identifier(found.name), on.identity),
-        description: format!("constraint {} on {on_what}", found.name),
+        description: format!("constraint {}{on_what}", found.name),
     })
 }
 
 fn trigger(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
-    let trigger = system.objects().triggers().find(|trigger| trigger.oid == oid)?;
+    let catalog = system.objects();
+    let trigger = catalog.triggers_of(owner_of(catalog, oid)?).iter().find(|trigger| trigger.oid == oid)?;
     let on = relation(system, trigger.table, 0)?;
     Some(Words {
         kind: "trigger".to_string(),
@@ -219,12 +239,10 @@ fn trigger(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
 }
 
 fn default(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
-    let tables = super::classes::tables(system.objects());
-    let (table, column) = tables.into_iter().find_map(|table| {
-        let column = table.visible().iter().position(|it| derived_oid(table.oid, 'd', &it.name) == oid)?;
-        Some((table.oid, column))
-    })?;
-    let on = relation(system, table, column as i32 + 1)?;
+    let catalog = system.objects();
+    let table = catalog.table_by_oid(owner_of(catalog, oid)?)?;
+    let column = table.visible().iter().position(|it| default_oid(table.oid, &it.name) == oid)?;
+    let on = relation(system, table.oid, column as i32 + 1)?;
     Some(Words {
         kind: "default value".to_string(),
         schema: None,

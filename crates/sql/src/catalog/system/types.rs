@@ -12,7 +12,7 @@ use super::{OWNER, PG_CATALOG_OID, SystemCatalog, derived_oid};
 use crate::catalog::Language;
 use crate::catalog::UserType;
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::{Modifier, Type, format_type};
+use crate::types::Type;
 
 /// A line of `types.txt`: the columns of `pg_type` for a type that PostgreSQL has.
 struct Line {
@@ -364,7 +364,7 @@ pub(crate) fn named_class(name: &str, ty: Type) -> Result<Option<&'static str>> 
     };
     let is_coercible = matches!(ty, Type::Text | Type::Varchar) && input == Type::Bpchar.oid();
     if oid != operator_class(ty, None) && input != class_input(ty).oid() && !is_coercible {
-        let ty = format_type(ty, Modifier::NONE, &|_| None);
+        let ty = ty.display_name();
         let message = format!("operator class \"{name}\" does not accept data type {ty}");
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
     }
