@@ -238,6 +238,7 @@ impl SessionEnvironment {
     /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
     pub fn begin_attempt(&mut self) {
         self.replayed = 0;
+        self.set_values.clear();
         self.notices.truncate(self.notices_before);
         self.pending.begin_attempt();
         self.exports.wanted.clear();
@@ -258,6 +259,12 @@ impl SessionEnvironment {
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.set_values.clear();
         self.shared.sequences.refill(&self.shared.database, &sequence)
+    }
+
+    /// What a `setval` of the statement has set a sequence to, which the statement's end stores.
+    fn value_set(&self, sequence: u32) -> Option<(i64, bool)> {
+        let set = self.set_values.iter().rfind(|(oid, ..)| *oid == sequence)?;
+        Some((set.1, set.2))
     }
 
     /// Carries out the `setval` calls of a statement that has succeeded.
@@ -449,12 +456,10 @@ impl Environment for SessionEnvironment {
         let value = match known {
             Some(value) => value,
             None => {
-                let value = match self.restarted.get_mut(&sequence.oid) {
-                    Some(standing) => {
-                        let value = following(&sequence, standing.0, standing.1)?;
-                        *standing = (value, true);
-                        value
-                    }
+                let standing =
+                    self.value_set(sequence.oid).or_else(|| self.restarted.get(&sequence.oid).copied());
+                let value = match standing {
+                    Some((last, is_called)) => following(&sequence, last, is_called)?,
                     None => self.sequences.next(&sequence).inspect_err(|error| {
                         if error.state() == SHORTAGE {
                             self.shortage = Some(sequence.oid);
@@ -467,6 +472,15 @@ impl Environment for SessionEnvironment {
             }
         };
         self.replayed += 1;
+        // Where the statement's own setval, or a restart, has left the sequence.
+        match self.set_values.iter_mut().rfind(|(oid, ..)| *oid == sequence.oid) {
+            Some(set) => (set.1, set.2) = (value, true),
+            None => {
+                if let Some(standing) = self.restarted.get_mut(&sequence.oid) {
+                    *standing = (value, true);
+                }
+            }
+        }
         self.current_values.insert(sequence.oid, value);
         self.last_sequence = Some(sequence.oid);
         Ok(value)
@@ -476,8 +490,9 @@ impl Environment for SessionEnvironment {
         self.refuse_in_rules("reading a sequence")?;
         let known = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&known, SELECT)?;
-        if let Some(standing) = self.restarted.get(&sequence) {
-            return Ok(*standing);
+        let standing = self.value_set(sequence).or_else(|| self.restarted.get(&sequence).copied());
+        if let Some(standing) = standing {
+            return Ok(standing);
         }
         self.sequences.state(sequence).inspect_err(|_| self.shortage = Some(sequence))
     }
