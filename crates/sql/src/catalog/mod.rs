@@ -6,7 +6,7 @@
 
 mod earlier_users;
 pub(crate) mod environment;
-mod relation;
+pub(crate) mod relation;
 pub(crate) mod rights;
 pub(crate) mod role;
 mod routine;

@@ -235,6 +235,9 @@ pub(crate) struct Check {
     pub comment: Option<String>,
 }
 
+/// The detail for a key with MATCH FULL of which only a part is NULL.
+pub(crate) const MIXED_KEY: &str = "MATCH FULL does not allow mixing of null and nonnull key values.";
+
 /// A foreign key.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ForeignKey {
@@ -246,6 +249,9 @@ pub(crate) struct ForeignKey {
     pub table: u32,
     /// Its columns: those of its primary key or of a unique index.
     pub references: Vec<usize>,
+    /// MATCH FULL: either all referencing columns are NULL or none is.
+    #[serde(default)]
+    pub is_full: bool,
     /// ON DELETE.
     pub on_delete: KeyAction,
     /// ON UPDATE.

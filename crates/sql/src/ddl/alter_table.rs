@@ -7,6 +7,7 @@ use std::sync::Arc;
 use heddledb::TableChange;
 
 use crate::bind::Checks;
+use crate::catalog::relation::MIXED_KEY;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, Persistence, Relation, Table};
@@ -89,6 +90,9 @@ impl Connection {
             AlterAction::RenameColumn { from, to } => self.rename_column(&table, from, to),
             AlterAction::RenameConstraint { from, to } => {
                 self.rename_constraint(&table, &from.text, &to.text)
+            }
+            AlterAction::AlterConstraint { name, timing } => {
+                self.alter_constraint(&table, &name.text, *timing)
             }
             AlterAction::SetPersistence(persistence) => {
                 let persistence = match persistence {
@@ -515,11 +519,11 @@ impl Connection {
     ) -> Result<()> {
         let other = self.current(key.table)?;
         let column = |table: &Table, position: usize| quote_identifier(&table.columns[position].name);
-        let given: Vec<String> = key
-            .columns
-            .iter()
-            .map(|&position| format!("a.{} is not null", column(table, position)))
-            .collect();
+        let is_given = |&position: &usize| format!("a.{} is not null", column(table, position));
+        let given: Vec<String> = key.columns.iter().map(is_given).collect();
+        let whole = given.join(" and ");
+        // With MATCH FULL, a row with one value refers to what is not there.
+        let given = given.join(if key.is_full { " or " } else { " and " });
         let equal: Vec<String> = key
             .columns
             .iter()
@@ -527,20 +531,21 @@ impl Connection {
             .map(|(&own, &theirs)| format!("b.{} = a.{}", column(&other, theirs), column(table, own)))
             .collect();
         let sql = format!(
-            "select 1 from {} a where {} and not exists (select 1 from {} b where {}) limit 1",
+            "select {whole} from {} a where ({given}) and not exists (select 1 from {} b where {}) limit 1",
             qualified(table),
-            given.join(" and "),
             qualified(&other),
             equal.join(" and ")
         );
-        if self.run_own(&sql, Checks::Nothing)?.is_empty() {
-            return Ok(());
-        }
+        let found = self.run_own(&sql, Checks::Nothing)?;
+        let Some(row) = found.first() else { return Ok(()) };
         let message = format!(
             "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
             table.name, key.name
         );
-        let detail = format!("A row refers to a key that is not present in table \"{}\".", other.name);
+        let detail = match row.first() {
+            Some(Value::Bool(false)) => MIXED_KEY.to_string(),
+            _ => format!("A row refers to a key that is not present in table \"{}\".", other.name),
+        };
         Err(SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
             .with_detail(detail)
             .with_table(table.schema.clone(), table.name.clone())

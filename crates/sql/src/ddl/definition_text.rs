@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::tree::BoundExpr;
 use crate::bind::{Binder, Clause};
 use crate::catalog::{ColumnOrigin, Table};
 use crate::ddl::create_table::TableDraft;
@@ -14,7 +15,7 @@ use crate::parse::syntax::ObjectName;
 use crate::parse::{Reference, qualified_name, with_names};
 use crate::routine::trigger::routines_of;
 use crate::session::Connection;
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 impl Connection {
     /// A text with the schemas of what it names. `bind` binds it, with positions in this text.
@@ -77,9 +78,17 @@ impl Connection {
             }
             column.origin = match &column.origin {
                 ColumnOrigin::Default(text) => {
-                    ColumnOrigin::Default(self.definition_text(text, |binder| {
-                        binder.default_value(&probe.columns[position]).map(|_| ())
-                    })?)
+                    let mut is_null = false;
+                    let text = self.definition_text(text, |binder| {
+                        let value = binder.default_value(&probe.columns[position])?;
+                        is_null = matches!(value, BoundExpr::Constant { value: Value::Null, .. });
+                        Ok(())
+                    })?;
+                    // NULL is no default; of a domain's column it takes the place of the domain's.
+                    match is_null && column.domain.is_none() {
+                        true => ColumnOrigin::Nothing,
+                        false => ColumnOrigin::Default(text),
+                    }
                 }
                 ColumnOrigin::Generated(text) => {
                     ColumnOrigin::Generated(self.row_text(probe, text, Clause::Generated)?)

@@ -82,6 +82,7 @@ impl Connection {
                 columns: columns.clone(),
                 table: oid,
                 references,
+                is_full: reference.is_full,
                 on_delete: action(reference.on_delete),
                 on_update: action(reference.on_update),
                 deferrable: reference.deferrable,
@@ -94,6 +95,36 @@ impl Connection {
 }
 
 impl Connection {
+    /// Makes a foreign key deferrable or not.
+    ///
+    /// # Errors
+    /// 42704, 42809.
+    pub(super) fn alter_constraint(
+        &mut self,
+        table: &Table,
+        name: &str,
+        (deferrable, deferred): (bool, bool),
+    ) -> Result<()> {
+        if table.foreign_keys.iter().any(|key| key.name == name) {
+            return self.redefine(table, |table| {
+                for key in table.foreign_keys.iter_mut().filter(|key| key.name == name) {
+                    (key.deferrable, key.deferred) = (deferrable, deferred);
+                }
+            });
+        }
+        let of = &table.name;
+        let is_other = table.checks.iter().any(|check| check.name == name)
+            || table.indexes.iter().any(|index| index.constraint && index.name == name)
+            || table.key_name.as_deref() == Some(name);
+        if is_other {
+            let message =
+                format!("constraint \"{name}\" of relation \"{of}\" is not a foreign key constraint");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let message = format!("constraint \"{name}\" of relation \"{of}\" does not exist");
+        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+    }
+
     /// Checks that a table may become logged or unlogged: a logged one refers to logged ones only.
     ///
     /// # Errors

@@ -288,10 +288,14 @@ impl Parser<'_> {
 
     /// DEFERRABLE and its kin: whether it may be deferred, and whether it is at first.
     fn constraint_attributes(&mut self) -> Result<(bool, bool)> {
-        let (mut deferrable, mut deferred) = (false, false);
+        let (mut deferrable, mut deferred, mut is_refused) = (false, false, false);
         loop {
+            if is_refused && deferred {
+                let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+                return Err(self.error(self.position(), SqlState::SYNTAX_ERROR, message));
+            }
             match () {
-                () if self.accept_words(&["not", "deferrable"]) => deferrable = false,
+                () if self.accept_words(&["not", "deferrable"]) => (deferrable, is_refused) = (false, true),
                 () if self.accept("deferrable") => deferrable = true,
                 () if self.accept_words(&["initially", "deferred"]) => (deferrable, deferred) = (true, true),
                 () if self.accept_words(&["initially", "immediate"]) => deferred = false,
@@ -307,6 +311,7 @@ impl Parser<'_> {
         let mut reference = Reference {
             table,
             columns,
+            is_full: false,
             on_delete: ReferenceAction::NoAction,
             on_update: ReferenceAction::NoAction,
             deferrable: false,
@@ -315,7 +320,8 @@ impl Parser<'_> {
         loop {
             match () {
                 () if self.accept("match") => {
-                    if !self.accept("simple") && !self.accept("full") {
+                    reference.is_full = self.accept("full");
+                    if !reference.is_full && !self.accept("simple") {
                         return Err(self.refused("MATCH PARTIAL is not supported"));
                     }
                 }
@@ -480,8 +486,11 @@ impl Parser<'_> {
     }
 
     fn alter_column(&mut self) -> Result<AlterAction> {
-        if self.is_word(0, "constraint") {
-            return Err(self.refused("ALTER CONSTRAINT is not supported"));
+        if self.accept("constraint") {
+            return Ok(AlterAction::AlterConstraint {
+                name: self.name()?,
+                timing: self.constraint_attributes()?,
+            });
         }
         self.accept("column");
         let column = self.name()?;

@@ -10,6 +10,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::catalog::relation::MIXED_KEY;
 use crate::catalog::{ForeignKey, Index, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
@@ -106,7 +107,15 @@ impl Connection {
             key.columns.iter().map(|&column| Some(child.columns[column].ty)).collect();
         let texts = [equal_rows(&parent, &key.references, &[], 1), equal_rows(&child, &key.columns, &[], 1)];
         for (values, side) in noted {
-            if !self.exists(&texts[0], &types, &values)? && self.exists(&texts[1], &types, &values)? {
+            // Values with a NULL are noted for MATCH FULL alone, which does not allow it.
+            let nulls: Vec<bool> = values.iter().map(Value::is_null).collect();
+            let is_wrong = match nulls.contains(&true) {
+                true => self.exists(&equal_rows(&child, &key.columns, &nulls, 1), &types, &values)?,
+                false => {
+                    !self.exists(&texts[0], &types, &values)? && self.exists(&texts[1], &types, &values)?
+                }
+            };
+            if is_wrong {
                 return Err(self.violation(&child, &parent, key, &values, side));
             }
         }
@@ -170,7 +179,16 @@ impl Connection {
                     "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
                     child.name, key.name
                 ),
-                format!("Key {} is not present in table \"{}\".", text(child, &key.columns), parent.name),
+                match values.iter().any(Value::is_null) {
+                    true => MIXED_KEY.to_string(),
+                    false => {
+                        format!(
+                            "Key {} is not present in table \"{}\".",
+                            text(child, &key.columns),
+                            parent.name
+                        )
+                    }
+                },
             ),
             KeySide::Referenced => (
                 format!(

@@ -190,7 +190,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             confrelid = foreign.map_or(0, |key| key.table),
             confupdtype = foreign.map_or(' ', |key| action(key.on_update)),
             confdeltype = foreign.map_or(' ', |key| action(key.on_delete)),
-            confmatchtype = if foreign.is_some() { 's' } else { ' ' },
+            confmatchtype = foreign.map_or(' ', |key| if key.is_full { 'f' } else { 's' }),
             conislocal = true,
             connoinherit = !matches!(constraint.rule, Rule::Check(_)),
             conkey = if columns.is_empty() { Value::Null } else { numbers(&columns) },

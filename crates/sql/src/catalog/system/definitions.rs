@@ -245,9 +245,10 @@ fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bo
             let referenced = system.objects().table_by_oid(key.table);
             let columns = referenced.map_or(String::new(), |it| names(it, &key.references));
             format!(
-                "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}",
+                "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}{}",
                 names(table, &key.columns),
                 shown_relation(system, key.table).unwrap_or_default(),
+                if key.is_full { " MATCH FULL" } else { "" },
                 action(" ON UPDATE ", key.on_update),
                 action(" ON DELETE ", key.on_delete),
                 timing((key.deferrable, key.deferred)),

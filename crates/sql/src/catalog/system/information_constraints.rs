@@ -159,7 +159,7 @@ pub(super) fn foreign_keys(system: &SystemCatalog<'_>, out: &mut Output) {
             unique_constraint_catalog = database,
             unique_constraint_schema = schema,
             unique_constraint_name = index.map(|index| index.name),
-            match_option = "NONE",
+            match_option = if key.is_full { "FULL" } else { "NONE" },
             update_rule = rule_word(key.on_update),
             delete_rule = rule_word(key.on_delete),
         );

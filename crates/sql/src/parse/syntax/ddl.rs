@@ -105,6 +105,8 @@ pub(crate) struct Timing {
 pub(crate) struct Reference {
     pub table: ObjectName,
     pub columns: Vec<Name>,
+    /// MATCH FULL.
+    pub is_full: bool,
     pub on_delete: ReferenceAction,
     pub on_update: ReferenceAction,
     pub deferrable: bool,
@@ -227,6 +229,11 @@ pub(crate) enum AlterAction {
     RenameConstraint {
         from: Name,
         to: Name,
+    },
+    /// Whether it is deferrable, and initially deferred.
+    AlterConstraint {
+        name: Name,
+        timing: (bool, bool),
     },
     SetSchema(Name),
     SetPersistence(PersistenceName),

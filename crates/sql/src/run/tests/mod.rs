@@ -158,6 +158,7 @@ impl Fixture {
             columns: columns.to_vec(),
             table: parent.oid,
             references: parent.key.clone(),
+            is_full: false,
             on_delete: action,
             on_update: action,
             deferrable: false,

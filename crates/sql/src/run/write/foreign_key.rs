@@ -1,7 +1,7 @@
 //! Foreign keys: rows that are stored must find what they refer to; of rows that go, what refers to them is dealt with.
 //!
 //! # Invariants
-//! - A key with a NULL in it refers to nothing.
+//! - A key with a NULL in it refers to nothing; with MATCH FULL, all of it is NULL or none.
 //! - Everything is looked at when the statement's rows have been written; what cascades is looked at in turn, until nothing
 //!   is left.
 //! - A row that an action changes meets the checks and triggers of its table, as a row of a statement does.
@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use crate::catalog::relation::MIXED_KEY;
 use crate::catalog::{Event as WriteEvent, ForeignKey, KeyAction, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::path::has_key_order;
@@ -309,22 +310,28 @@ fn waits(run: &mut Run<'_>, table: &Table, key: &ForeignKey, values: &[Value], s
 /// Checks that a row finds what it refers to.
 fn refers(run: &mut Run<'_>, table: &Table, key: &ForeignKey, parent: &Table, row: &[Value]) -> Result<()> {
     let values: Vec<Value> = key.columns.iter().map(|&column| row[column].clone()).collect();
-    if values.iter().any(Value::is_null)
-        || is_there(run, parent, &key.references, &values)?
-        || waits(run, table, key, &values, KeySide::Referencing)
-    {
+    let nulls = values.iter().filter(|value| value.is_null()).count();
+    let is_mixed = key.is_full && (1..values.len()).contains(&nulls);
+    let holds = match is_mixed {
+        true => false,
+        false => nulls > 0 || is_there(run, parent, &key.references, &values)?,
+    };
+    if holds || waits(run, table, key, &values, KeySide::Referencing) {
         return Ok(());
     }
     let message = format!(
         "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
         table.name, key.name
     );
+    let detail = match is_mixed {
+        true => MIXED_KEY.to_string(),
+        false => {
+            let shown = key_text(&*run.environment, table, &key.columns, row);
+            format!("Key {shown} is not present in table \"{}\".", parent.name)
+        }
+    };
     Err(SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
-        .with_detail(format!(
-            "Key {} is not present in table \"{}\".",
-            key_text(&*run.environment, table, &key.columns, row),
-            parent.name
-        ))
+        .with_detail(detail)
         .with_table(&table.schema, &table.name)
         .with_constraint(&key.name))
 }
