@@ -23,6 +23,22 @@ pub(crate) struct ResolvedCall {
     pub result: Type,
 }
 
+/// Refuses a call whose literals leave open what `anyelement` and its kin stand for.
+///
+/// # Errors
+/// 42804.
+fn refuse_undecided(function: &Function, args: &[BoundExpr]) -> Result<()> {
+    let is_deciding =
+        |kind: Type| matches!(kind, Type::AnyElement | Type::AnyArray | Type::AnyNonArray | Type::AnyEnum);
+    let deciding = function.arguments.iter().zip(args).filter(|(kind, _)| is_deciding(**kind));
+    let is_undecided = |arg: &BoundExpr| matches!(arg, BoundExpr::Constant { ty: Type::Unknown, .. });
+    if deciding.clone().next().is_none() || deciding.clone().any(|(_, arg)| !is_undecided(arg)) {
+        return Ok(());
+    }
+    let message = "could not determine polymorphic type because input has type unknown";
+    Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+}
+
 impl Binder<'_> {
     /// A call of a function of the tables, with arguments that are bound already.
     pub fn call_named(&mut self, name: &str, args: Vec<BoundExpr>, at: At) -> Result<BoundExpr> {
@@ -142,7 +158,12 @@ impl Binder<'_> {
         };
         let called = called.map_err(|error| self.at(error, at))?;
         match called {
-            Some(Called::Function(resolved)) => self.finish_call(resolved, args, variadic, at).map(Ok),
+            Some(Called::Function(resolved)) => {
+                if !variadic {
+                    refuse_undecided(resolved.function, &args)?;
+                }
+                self.finish_call(resolved, args, variadic, at).map(Ok)
+            }
             Some(Called::Cast(ty)) => {
                 let Some(arg) = args.into_iter().next() else {
                     return Err(self.at(no_function(name, &types), at));
