@@ -68,17 +68,18 @@ thread_local! {
     static WORD: Cell<*const AtomicU32> = const { Cell::new(ptr::null()) };
 }
 
-/// What a thread knew before.
-struct Before {
+/// What a thread knew before, which it knows again when this is dropped.
+#[must_use]
+pub(crate) struct Before<'s> {
     word: *const AtomicU32,
-    own: *const AtomicU32,
+    own: &'s Shown,
     shown: u32,
 }
 
-impl Drop for Before {
+impl Drop for Before<'_> {
     fn drop(&mut self) {
-        // Relaxed: as all stores here. SAFETY: `Shown::during` borrows it for as long as this lives.
-        unsafe { (*self.own).store(self.shown, Ordering::Relaxed) };
+        // Relaxed: as all stores here.
+        self.own.0.store(self.shown, Ordering::Relaxed);
         WORD.set(self.word);
     }
 }
@@ -97,16 +98,16 @@ impl Shown {
 
     /// Runs something on this thread, which shows here what it is at, if there is where to: this, to begin with.
     // One call of `run` for both: so it is compiled into its caller.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn during<T>(shown: Option<&Shown>, activity: Activity, run: impl FnOnce() -> T) -> T {
         let _before = shown.map(|shown| shown.begin(activity));
         run()
     }
 
-    /// Has this thread know the word, and show this.
+    /// Has this thread know the word, and show this, until what is returned is dropped: it must be, on this thread.
     #[cold]
-    fn begin(&self, activity: Activity) -> Before {
-        let before = Before { word: WORD.get(), own: &self.0, shown: self.0.load(Ordering::Relaxed) };
+    pub(crate) fn begin(&self, activity: Activity) -> Before<'_> {
+        let before = Before { word: WORD.get(), own: self, shown: self.0.load(Ordering::Relaxed) };
         WORD.set(&self.0);
         self.set(activity);
         before
@@ -140,7 +141,7 @@ fn exchange(number: u32) -> u32 {
     if word.is_null() {
         return 0;
     }
-    // SAFETY: this thread knows it, so `Shown::during` is running, and borrows it. Relaxed: as in `Shown::set`; only this
+    // SAFETY: this thread knows it, so a `Before` borrows it, which `Shown::during` and those that call `begin` drop. Relaxed: as in `Shown::set`; only this
     // thread stores there now, so that load and store need not be one.
     unsafe {
         let before = (*word).load(Ordering::Relaxed);

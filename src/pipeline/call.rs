@@ -135,7 +135,7 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// Forgets what an attempt has left that came to nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn clear(&mut self) {
         if !self.fresh.is_empty() || !self.rows.is_empty() {
             self.fresh.clear();

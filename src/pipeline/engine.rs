@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::diagnostics::activity::{Activity, Shown, at};
+use crate::diagnostics::activity::{Activity, Before, Shown, at};
 use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// Runs something for a worker context, whose thread shows what it is at if time is sampled: this, to begin with.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn show<T>(
         &self,
         worker_context: &WorkerContext,
@@ -176,6 +176,16 @@ impl Engine {
     ) -> T {
         let shown = self.sampler.is_some().then(|| worker_context.shown());
         Shown::during(shown, activity, run)
+    }
+
+    /// As [`show`](Self::show), until what it returns is dropped.
+    #[inline(always)]
+    pub(crate) fn begin_to_show<'w>(
+        &self,
+        worker_context: &'w WorkerContext,
+        activity: Activity,
+    ) -> Option<Before<'w>> {
+        self.sampler.is_some().then(|| worker_context.shown().begin(activity))
     }
 
     /// Where the stages' time goes.
@@ -263,7 +273,7 @@ impl Engine {
     ///
     /// # Errors
     /// The log has failed, or the disk is full.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn make_way(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
         if !self.store.is_logged() {
             return Ok(false);

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
-use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, Before, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
@@ -93,43 +93,57 @@ pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool
 }
 
 /// As [`execute_here`], compiled into its caller, to which the outcome is given in registers.
+// Without a closure, which two callers would call, as a function apart.
 #[inline(always)]
 pub(crate) fn execute_in_own_slot(engine: &Engine, body: &mut dyn Body, is_reader: bool) -> Outcome {
-    let executed = with_own_slot(engine, |slot_guard, held| {
-        let guard = crossbeam_epoch::pin();
-        let ended = match is_reader {
-            true => execute_reading(engine, slot_guard, held, &guard, body),
-            false => execute(engine, slot_guard, held, &guard, None, body),
-        };
-        if !ended.wrote && !engine.progress().is_released(ended.epoch) && body.is_whole() {
-            Counters::count(&slot_guard.worker_context().counters.readers_waited);
-        }
-        slot_guard.parts().1.free_unusual();
-        garbage::collect(&guard);
-        ended
-    });
-    executed.unwrap_or_else(|error| Outcome::refused(1, *error))
+    let (mut slot_guard, mut held, _shown) = match take_own_slot(engine) {
+        Ok(taken) => taken,
+        Err(error) => return Outcome::refused(1, *error),
+    };
+    let guard = crossbeam_epoch::pin();
+    let ended = match is_reader {
+        true => execute_reading(engine, &mut slot_guard, &mut held, &guard, body),
+        false => execute(engine, &mut slot_guard, &mut held, &guard, None, body),
+    };
+    if !ended.wrote && !engine.progress().is_released(ended.epoch) && body.is_whole() {
+        Counters::count(&slot_guard.worker_context().counters.readers_waited);
+    }
+    slot_guard.parts().1.free_unusual();
+    garbage::collect(&guard);
+    keep_held(held);
+    ended
 }
 
 /// Executes on the caller's thread, in a slot that it has for as long.
 ///
 /// # Errors
 /// [`Error::NoFreeSlot`], and nothing was executed.
-#[inline(always)]
 pub(crate) fn with_own_slot<T>(
     engine: &Engine,
     work: impl FnOnce(&mut SlotGuard<'_>, &mut Held) -> T,
 ) -> Result<T, Box<Error>> {
-    let mut slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
+    let (mut slot_guard, mut held, _shown) = take_own_slot(engine)?;
+    let given = work(&mut slot_guard, &mut held);
+    keep_held(held);
+    Ok(given)
+}
+
+/// A slot for the caller's thread, what the thread holds of the protocol's, and that it shows there what it is at.
+#[inline(always)]
+fn take_own_slot(engine: &Engine) -> Result<(SlotGuard<'_>, Box<Held>, Option<Before<'_>>), Box<Error>> {
+    let slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
     let worker_context = slot_guard.worker_context();
     worker_context.set_executing(true);
-    // Taken out and put back, not borrowed: so what `work` gives back goes through no other function.
-    let mut held = HELD.take().unwrap_or_default();
-    let given = engine.show(worker_context, Activity::Work, || work(&mut slot_guard, &mut held));
+    // Taken out and put back, not borrowed: so what is executed gives its outcome through no other function.
+    Ok((slot_guard, HELD.take().unwrap_or_default(), engine.begin_to_show(worker_context, Activity::Work)))
+}
+
+/// Keeps what the thread holds of the protocol's for its next transaction.
+#[inline(always)]
+fn keep_held(held: Box<Held>) {
     if let Some(another) = HELD.replace(Some(held)) {
         free(another);
     }
-    Ok(given)
 }
 
 thread_local! {
@@ -288,7 +302,7 @@ pub(super) fn wait_for_log_space(
 }
 
 #[allow(clippy::too_many_arguments)]
-#[inline]
+#[inline(always)]
 fn attempt<B: Body + ?Sized>(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
