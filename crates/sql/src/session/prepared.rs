@@ -3,24 +3,23 @@
 //! Invariants: a prepared statement is bound again when the schema has changed, and fails with 0A000 if its result would
 //! have other columns. A portal's rows are taken once: what a limit left over is kept.
 
+mod commands;
+mod portals;
+
 use std::sync::Arc;
 use std::time::Instant;
 
-use hashbrown::HashMap;
-
-use crate::bind::{BindContext, Binder};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
-use crate::parse::syntax::{Expr, Fetch, FetchDirection, Name, Statement, TypeName};
+use crate::parse::syntax::Statement;
 use crate::routine::footprint::call::declared_call;
-use crate::run::KeptRows;
 use crate::session::connection::Connection;
-use crate::session::cursor::no_cursor;
-use crate::session::result::{Field, Fields, ResultSink};
+use crate::session::result::{Field, Fields};
 use crate::session::run::Plan;
 use crate::session::statements::PreparedCounters;
-use crate::types::cast::CastContext;
-use crate::types::{Environment, Modifier, Type, Value};
+use crate::types::{Type, Value};
+
+pub(crate) use portals::{Portal, Portals};
 
 /// A prepared statement.
 pub(crate) struct Prepared {
@@ -64,68 +63,6 @@ impl Given<'_> {
 #[derive(Clone)]
 pub struct PreparedStatement(Arc<Prepared>);
 
-/// A statement with its parameters.
-#[derive(Clone)]
-pub(crate) struct Portal {
-    prepared: Arc<Prepared>,
-    parameters: Arc<[Value]>,
-    state: PortalState,
-}
-
-impl Portal {
-    /// None: its text was empty.
-    pub fn statement(&self) -> Option<&Statement> {
-        self.prepared.statement.as_ref()
-    }
-}
-
-/// Portals by their names; the one without a name costs no map entry.
-#[derive(Clone, Default)]
-pub(crate) struct Portals {
-    unnamed: Option<Portal>,
-    named: HashMap<String, Portal>,
-}
-
-impl Portals {
-    pub fn get(&self, name: &str) -> Option<&Portal> {
-        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
-    }
-
-    /// Removes one, with its name.
-    pub fn take(&mut self, name: &str) -> Option<(String, Portal)> {
-        match name {
-            "" => self.unnamed.take().map(|portal| (String::new(), portal)),
-            name => self.named.remove_entry(name),
-        }
-    }
-
-    pub fn put(&mut self, name: String, portal: Portal) {
-        if name.is_empty() {
-            self.unnamed = Some(portal);
-        } else {
-            self.named.insert(name, portal);
-        }
-    }
-
-    pub fn clear(&mut self) {
-        self.unnamed = None;
-        self.named.clear();
-    }
-}
-
-#[derive(Clone)]
-enum PortalState {
-    New,
-    /// What a limit left over, and how many rows were given.
-    Suspended {
-        /// All rows: a copy of the portal reads the same ones.
-        rows: Arc<parking_lot::Mutex<KeptRows>>,
-        plan: Arc<Plan>,
-        given: usize,
-    },
-    Done,
-}
-
 /// `prepared statement "s" does not exist` (26000).
 fn no_statement(name: &str) -> SqlError {
     let message = if name.is_empty() {
@@ -134,13 +71,6 @@ fn no_statement(name: &str) -> SqlError {
         format!("prepared statement \"{name}\" does not exist")
     };
     SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-}
-
-impl SqlError {
-    /// `portal "p" does not exist` (34000).
-    pub fn undefined_portal(name: &str) -> SqlError {
-        SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
-    }
 }
 
 impl Connection {
@@ -345,299 +275,15 @@ impl Connection {
         Ok(self.find_prepared(name)?.parameter_types())
     }
 
-    /// Makes a portal of a prepared statement and its parameters.
-    ///
-    /// # Errors
-    /// 26000; 08P01 for a wrong number of parameters; 42P03 if the name is taken.
-    pub fn bind(&mut self, portal: &str, statement: &str, parameters: Vec<Value>) -> Result<()> {
-        self.bind_portal(portal, statement, parameters).map_err(|error| self.failed(error))
-    }
-
-    fn bind_portal(&mut self, portal: &str, statement: &str, parameters: Vec<Value>) -> Result<()> {
-        let prepared = self.find_prepared(statement)?;
-        if prepared.statement.as_ref().is_some_and(|statement| !statement.ends_block()) {
-            self.check_not_failed()?;
-        }
-        let expected = prepared.parameter_types().len();
-        if parameters.len() != expected {
-            let message = format!(
-                "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {expected}",
-                parameters.len()
-            );
-            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
-        }
-        if !portal.is_empty() && self.portals.get(portal).is_some() {
-            let message = format!("cursor \"{portal}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
-        }
-        let bound = Portal { prepared, parameters: parameters.into(), state: PortalState::New };
-        self.portals.put(portal.to_string(), bound);
-        Ok(())
-    }
-
-    /// The columns of a portal's or a cursor's rows; none if it returns none.
-    ///
-    /// # Errors
-    /// 34000; what binding again says.
-    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Fields>> {
-        let Some(portal) = self.portals.get(name) else {
-            let cursor =
-                self.environment.cursors.get(name).ok_or_else(|| SqlError::undefined_portal(name))?;
-            return Ok(Some(cursor.fields()));
-        };
-        let prepared = portal.prepared.clone();
-        let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
-        Ok(self.fields_of(&prepared, plan.as_deref()))
-    }
-
-    /// Whether there is a portal of this name.
-    pub fn has_portal(&self, name: &str) -> bool {
-        self.portals.get(name).is_some()
-    }
-
-    /// Runs a portal, or goes on with it: at most `max_rows` rows, zero for all.
-    ///
-    /// # Errors
-    /// The statement's.
-    pub fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
-        let _entered = self.enter_statement();
-        self.enter_pipeline(name).map_err(|error| self.failed(error))?;
-        let Some((name, mut portal)) = self.portals.take(name) else {
-            return Err(self.failed(SqlError::undefined_portal(name)));
-        };
-        let text_bytes = portal.prepared.text.len();
-        self.activity.begin(&portal.prepared.text, self.environment.statement_start);
-        let started = Instant::now();
-        let done =
-            crate::stack::for_text(text_bytes, || self.run_taken(&mut portal, max_rows as usize, sink));
-        self.count_execution(started, &portal.prepared, done.is_ok());
-        if done.is_ok() {
-            self.statement_done();
-        }
-        let ended = self.transaction.is_idle()
-            && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
-        if !ended {
-            self.portals.put(name, portal);
-        }
-        done.map_err(|error| self.failed(error))
-    }
-
     fn count_execution(&mut self, started: Instant, prepared: &Prepared, succeeded: bool) {
         let counters = || self.shared.statements.counters(&self.environment.user, &prepared.text);
         let counters = succeeded.then(|| prepared.counters.get_or_init(counters).clone());
         self.count_statement(started, counters.as_deref());
     }
 
-    fn run_taken(&mut self, portal: &mut Portal, max_rows: usize, sink: &mut dyn ResultSink) -> Result<()> {
-        let Some(statement) = &portal.prepared.statement else {
-            sink.empty();
-            return Ok(());
-        };
-        if let PortalState::Suspended { rows, plan, given } = &mut portal.state {
-            sink.describe(&plan.fields)?;
-            let printing = self.environment.printing();
-            let mut rows = rows.lock();
-            let left = rows.len() - *given;
-            let count = if max_rows == 0 { left } else { max_rows.min(left) };
-            for number in *given..*given + count {
-                sink.row(rows.row(number)?, &*printing)?;
-            }
-            *given += count;
-            self.rows_of_statement += count as u64;
-            // A limit that is just reached suspends, as in PostgreSQL: whether there is more is asked with the next call.
-            if *given < rows.len() || (max_rows > 0 && count == max_rows) {
-                sink.suspended();
-                return Ok(());
-            }
-            drop(rows);
-            let tag = plan.tag(*given as u64);
-            portal.state = PortalState::Done;
-            return sink.complete(&tag);
-        }
-        if matches!(portal.state, PortalState::Done) && !statement.ends_block() {
-            let message = "portal cannot be run again";
-            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
-        }
-        let Some(plan) = self.current_plan(&portal.prepared.clone())? else {
-            let prepared = portal.prepared.clone();
-            portal.state = PortalState::Done;
-            return match &prepared.statement {
-                Some(statement) => {
-                    let given = Given { types: &prepared.inner_types, values: &portal.parameters };
-                    self.statement_with(statement, &prepared.text, given, sink)
-                }
-                None => Ok(()),
-            };
-        };
-        self.check_not_failed()?;
-        if max_rows == 0 || !plan.returns {
-            portal.state = PortalState::Done;
-            return self.run_to_sink(&plan, &portal.parameters, &mut true, sink);
-        }
-        self.keep_rows(portal, plan)?;
-        self.run_taken(portal, max_rows, sink)
-    }
-
-    /// Runs a portal's plan, and keeps its rows in the portal.
-    fn keep_rows(&mut self, portal: &mut Portal, plan: Arc<Plan>) -> Result<()> {
-        let mut rows = KeptRows::new(self.environment.memory()).packed();
-        self.run_plan(&plan, &portal.parameters, &mut |row| rows.push(row))?;
-        let rows = Arc::new(parking_lot::Mutex::new(rows));
-        portal.state = PortalState::Suspended { rows, plan, given: 0 };
-        Ok(())
-    }
-
-    /// FETCH and MOVE of a portal that the extended protocol made: forward only.
-    pub(super) fn fetch_from_portal(&mut self, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
-        let Some((name, mut portal)) = self.portals.take(&fetch.cursor.text) else {
-            return Err(no_cursor(&fetch.cursor.text));
-        };
-        let done = self.fetch_rows(&mut portal, fetch, sink);
-        self.portals.put(name, portal);
-        done
-    }
-
-    fn fetch_rows(&mut self, portal: &mut Portal, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
-        let FetchDirection::Forward(count @ 1..) = fetch.direction else {
-            let message = "cursor can only scan forward";
-            let hint = "Declare it with SCROLL option to enable backward scan.";
-            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(hint));
-        };
-        if matches!(portal.state, PortalState::New) {
-            let plan = self.current_plan(&portal.prepared.clone())?.filter(|plan| plan.returns);
-            let plan = plan.ok_or_else(|| no_cursor(&fetch.cursor.text))?;
-            self.keep_rows(portal, plan)?;
-        }
-        let what = if fetch.moves { "MOVE" } else { "FETCH" };
-        let PortalState::Suspended { rows, plan, given } = &mut portal.state else {
-            return sink.complete(&format!("{what} 0"));
-        };
-        let printing = self.environment.printing();
-        let mut rows = rows.lock();
-        let count = (rows.len() - *given).min(count.unsigned_abs() as usize);
-        if !fetch.moves {
-            sink.describe(&plan.fields)?;
-            for number in *given..*given + count {
-                sink.row(rows.row(number)?, &*printing)?;
-            }
-        }
-        *given += count;
-        sink.complete(&format!("{what} {count}"))
-    }
-
-    /// The columns of the rows that FETCH returns from a portal; none if there is no such portal.
-    pub(super) fn portal_fields(&self, name: &str) -> Option<Vec<Field>> {
-        let portal = self.portals.get(name)?;
-        let plan = portal.prepared.plan.lock().clone()?;
-        plan.returns.then(|| plan.fields.to_vec())
-    }
-
     /// Forgets a prepared statement; nothing happens if there is none.
     pub fn close_statement(&mut self, name: &str) {
         self.environment.prepared.remove(name);
-    }
-
-    /// Closes a portal or a cursor; nothing happens if there is none.
-    pub fn close_portal(&mut self, name: &str) {
-        if self.portals.take(name).is_none() {
-            self.environment.cursors.remove(name);
-        }
-    }
-
-    /// PREPARE, whose own text is `declared_by`.
-    pub(super) fn prepare_statement(
-        &mut self,
-        name: &Name,
-        types: &[TypeName],
-        (statement, text): (&Statement, &str),
-        declared_by: &str,
-    ) -> Result<()> {
-        let catalog = self.environment.catalog.clone();
-        let path = self.environment.path();
-        let context = BindContext { catalog: &catalog, path: &path, text };
-        let binder = Binder::new(context, &mut self.environment, &[]);
-        let mut declared = Vec::with_capacity(types.len());
-        for ty in types {
-            declared.push(Some(binder.named_type(ty)?.ty));
-        }
-        let plan = parking_lot::Mutex::new(None);
-        let (statement, text) = (Some(statement.clone()), text.to_string());
-        let counters = PreparedCounters::new();
-        let prepared = Prepared {
-            statement,
-            text,
-            prepared_at: self.environment.statement_start,
-            declared_by: Some(self.source.as_deref().unwrap_or(declared_by).to_string()),
-            types: declared,
-            inner_types: Arc::default(),
-            plan,
-            counters,
-        };
-        self.current_plan(&prepared)?;
-        self.keep_prepared(&name.text, Arc::new(prepared))
-    }
-
-    /// EXECUTE.
-    pub(super) fn execute_prepared(
-        &mut self,
-        name: &Name,
-        args: &[Expr],
-        sink: &mut dyn ResultSink,
-    ) -> Result<()> {
-        let prepared = self.find_prepared(&name.text)?;
-        let Some(plan) = self.current_plan(&prepared)? else {
-            let Some(statement) = prepared.statement.clone() else { return sink.complete("EXECUTE") };
-            return self.statement(&statement, &prepared.text, sink);
-        };
-        if args.len() != plan.parameters.len() {
-            let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
-            let detail = format!("Expected {} parameters but got {}.", plan.parameters.len(), args.len());
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
-        }
-        let mut values = Vec::with_capacity(args.len());
-        for (number, (arg, &ty)) in args.iter().zip(plan.parameters.iter()).enumerate() {
-            let value = self.constant(arg, ty).map_err(|error| match error.state() {
-                SqlState::CANNOT_COERCE => {
-                    let message = format!(
-                        "parameter ${} cannot be coerced to the expected type {}",
-                        number + 1,
-                        self.environment.catalog.type_display(ty)
-                    );
-                    SqlError::new(SqlState::DATATYPE_MISMATCH, message)
-                        .with_hint("You will need to rewrite or cast the expression.")
-                }
-                _ => error,
-            })?;
-            values.push(value);
-        }
-        self.run_to_sink(&plan, &values, &mut true, sink)
-    }
-
-    /// The value of an expression without columns, as a value of a type.
-    pub(super) fn constant(&mut self, expr: &Expr, ty: Type) -> Result<Value> {
-        let catalog = self.environment.catalog.clone();
-        let path = self.environment.path();
-        let context = BindContext { catalog: &catalog, path: &path, text: "" };
-        let mut binder = Binder::new(context, &mut self.environment, &[]);
-        binder.new_parameters = false;
-        binder.foreign_text = true;
-        binder.enter();
-        let bound = binder.expr(expr)?;
-        let bound = binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, expr.at)?;
-        binder.check_expressions()?;
-        self.evaluate(bound)
-    }
-
-    /// DEALLOCATE.
-    pub(super) fn deallocate(&mut self, name: Option<&Name>) -> Result<&'static str> {
-        match name {
-            None => {
-                self.environment.prepared.clear();
-                Ok("DEALLOCATE ALL")
-            }
-            Some(name) if self.environment.prepared.remove(&name.text) => Ok("DEALLOCATE"),
-            Some(name) => Err(no_statement(&name.text)),
-        }
     }
 }
 

@@ -4,111 +4,24 @@
 //! once. SET LOCAL lasts to the end of the transaction, and what a transaction sets is taken back when it is rolled
 //! back.
 
+mod known;
+mod values;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::planner_settings::PLANNER;
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::MEMORY_BYTES_DEFAULT;
 use crate::types::datetime::zone::{fixed, zone_by_name, zone_name};
-use crate::types::environment::{ByteaStyle, DateOrder, DateStyle, FormatSettings, IntervalStyle};
+use crate::types::environment::{ByteaStyle, FormatSettings, IntervalStyle};
 
-/// What may be set to what.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
-    Text,
-    Bool,
-    Integer(i64, i64),
-    Real(f64, f64),
-    /// Milliseconds, with units.
-    Duration,
-    /// Memory, with units.
-    Size,
-    /// Memory in pages of 8 kB, or with units.
-    Pages,
-    Words(&'static [&'static str]),
-    DateStyle,
-    TimeZone,
-    /// SET is an error.
-    Fixed,
-}
-
-/// The settings that there are: the name as SHOW ALL spells it, the default, what it may be, and whether changes are
-/// reported to clients.
-const SETTINGS: &[(&str, &str, Kind, bool)] = &[
-    ("application_name", "", Kind::Text, true),
-    ("bytea_output", "hex", Kind::Words(&["escape", "hex"]), false),
-    ("check_function_bodies", "on", Kind::Bool, false),
-    ("client_encoding", "UTF8", Kind::Words(&["utf8", "unicode"]), true),
-    (
-        "client_min_messages",
-        "notice",
-        Kind::Words(&[
-            "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error",
-        ]),
-        false,
-    ),
-    ("DateStyle", "ISO, MDY", Kind::DateStyle, true),
-    ("default_table_access_method", "heap", Kind::Text, false),
-    ("default_tablespace", "", Kind::Text, false),
-    ("default_transaction_deferrable", "off", Kind::Bool, false),
-    (
-        "default_transaction_isolation",
-        "serializable",
-        Kind::Words(&["serializable", "repeatable read", "read committed", "read uncommitted"]),
-        false,
-    ),
-    ("default_transaction_read_only", "off", Kind::Bool, false),
-    ("extra_float_digits", "1", Kind::Integer(-15, 3), false),
-    ("heddle.derive_footprints", "on", Kind::Bool, false),
-    ("idle_in_transaction_session_timeout", "0", Kind::Duration, false),
-    ("idle_session_timeout", "0", Kind::Duration, false),
-    ("integer_datetimes", "on", Kind::Fixed, true),
-    (
-        "IntervalStyle",
-        "postgres",
-        Kind::Words(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
-        true,
-    ),
-    ("is_superuser", "on", Kind::Fixed, true),
-    ("jit", "off", Kind::Bool, false),
-    ("lc_collate", "C.UTF-8", Kind::Fixed, false),
-    ("lc_ctype", "C.UTF-8", Kind::Fixed, false),
-    ("lc_messages", "C.UTF-8", Kind::Text, false),
-    ("lc_monetary", "C.UTF-8", Kind::Text, false),
-    ("lc_numeric", "C.UTF-8", Kind::Text, false),
-    ("lc_time", "C.UTF-8", Kind::Text, false),
-    ("lock_timeout", "0", Kind::Duration, false),
-    ("maintenance_work_mem", "64MB", Kind::Size, false),
-    ("max_connections", "100", Kind::Fixed, false),
-    ("max_identifier_length", "63", Kind::Fixed, false),
-    ("max_index_keys", "32", Kind::Fixed, false),
-    ("role", NO_ROLE, Kind::Fixed, false),
-    ("row_security", "on", Kind::Bool, false),
-    ("search_path", "\"$user\", public", Kind::Text, false),
-    ("seed", "unavailable", Kind::Text, false),
-    ("server_encoding", "UTF8", Kind::Fixed, true),
-    ("server_version", "15.8", Kind::Fixed, true),
-    ("server_version_num", "150008", Kind::Fixed, false),
-    ("session_authorization", "heddle", Kind::Fixed, true),
-    ("session_replication_role", "origin", Kind::Words(&["origin", "replica", "local"]), false),
-    ("standard_conforming_strings", "on", Kind::Words(&["on"]), true),
-    ("statement_timeout", "0", Kind::Duration, false),
-    ("synchronous_commit", "on", Kind::Words(&["on", "off", "local", "remote_write", "remote_apply"]), false),
-    ("synchronize_seqscans", "on", Kind::Bool, false),
-    ("temp_tablespaces", "", Kind::Text, false),
-    ("TimeZone", "UTC", Kind::TimeZone, true),
-    ("transaction_deferrable", "off", Kind::Bool, false),
-    (
-        "transaction_isolation",
-        "serializable",
-        Kind::Words(&["serializable", "repeatable read", "read committed", "read uncommitted"]),
-        false,
-    ),
-    ("transaction_read_only", "off", Kind::Bool, false),
-    ("work_mem", "256MB", Kind::Size, false),
-    ("xmloption", "content", Kind::Words(&["content", "document"]), false),
-];
+pub(super) use known::{Kind, known, own_name};
+pub(crate) use known::{NO_ROLE, is_role};
+use known::{SETTINGS, TRANSACTION_MODES, all_settings, unrecognized};
+use values::{
+    bounded, date_style_text, parse_bool, parse_date_style, show_duration, show_pages, show_size, split_names,
+};
+pub(super) use values::{parse_bytes, parse_duration, parse_size};
 
 /// The settings of a session.
 #[derive(Clone, Debug)]
@@ -146,40 +59,6 @@ pub(crate) struct Derived {
     pub derive_footprints: bool,
     /// Rises with every change.
     pub version: u64,
-}
-
-/// The settings of the transaction in progress; each has a default, which the next transaction gets.
-const TRANSACTION_MODES: [(&str, &str); 3] = [
-    ("transaction_deferrable", "default_transaction_deferrable"),
-    ("transaction_isolation", "default_transaction_isolation"),
-    ("transaction_read_only", "default_transaction_read_only"),
-];
-
-/// The value of `role` without SET ROLE.
-pub(crate) const NO_ROLE: &str = "none";
-
-/// Whether a setting is a role, which is set by `Connection::set_role` and its kin only.
-pub(crate) fn is_role(name: &str) -> bool {
-    name.eq_ignore_ascii_case("role") || name.eq_ignore_ascii_case("session_authorization")
-}
-
-pub(super) fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
-    all_settings().find(|(known, ..)| known.eq_ignore_ascii_case(name))
-}
-
-/// A setting's name as SHOW has it: `TimeZone` for `timezone`.
-pub(super) fn own_name(name: &str) -> &str {
-    known(name).map_or(name, |(own, ..)| own)
-}
-
-/// Those that have an effect, and those that are only kept.
-fn all_settings() -> impl Iterator<Item = &'static (&'static str, &'static str, Kind, bool)> {
-    SETTINGS.iter().chain(PLANNER)
-}
-
-fn unrecognized(name: &str) -> SqlError {
-    let message = format!("unrecognized configuration parameter \"{name}\"");
-    SqlError::new(SqlState::UNDEFINED_OBJECT, message)
 }
 
 impl Settings {
@@ -504,156 +383,6 @@ impl Settings {
         };
         Ok((name.to_lowercase(), kept))
     }
-}
-
-/// A number within bounds, as it is shown.
-fn bounded<N: std::str::FromStr + PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: &str,
-    least: N,
-    most: N,
-) -> Result<String> {
-    let refused = |message| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-    let number: N =
-        value.parse().map_err(|_| refused(format!("invalid value for parameter \"{name}\": \"{value}\"")))?;
-    if !(&least..=&most).contains(&&number) {
-        let message =
-            format!("{number} is outside the valid range for parameter \"{name}\" ({least} .. {most})");
-        return Err(refused(message));
-    }
-    Ok(number.to_string())
-}
-
-fn parse_bool(value: &str) -> Option<bool> {
-    match value.to_lowercase().as_str() {
-        "on" | "true" | "t" | "yes" | "y" | "1" => Some(true),
-        "off" | "false" | "f" | "no" | "n" | "0" => Some(false),
-        _ => None,
-    }
-}
-
-/// Milliseconds: a number with a unit, or without one.
-pub(super) fn parse_duration(value: &str) -> Option<u64> {
-    let value = value.trim();
-    let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
-    let number: u64 = value[..digits].parse().ok()?;
-    let factor = match value[digits..].trim() {
-        "" | "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(factor).filter(|&total| total <= i32::MAX as u64)
-}
-
-/// The largest unit in which it is a whole number.
-fn show_duration(milliseconds: u64) -> String {
-    for (unit, factor) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
-        if milliseconds > 0 && milliseconds.is_multiple_of(factor) {
-            return format!("{}{unit}", milliseconds / factor);
-        }
-    }
-    if milliseconds == 0 { "0".to_string() } else { format!("{milliseconds}ms") }
-}
-
-/// The least and the most that a setting of memory may be: PostgreSQL's bounds of `work_mem`.
-const WORK_MEM_BYTES_MIN: usize = 64 << 10;
-const WORK_MEM_BYTES_MAX: usize = (i32::MAX as usize) << 10;
-
-/// The units of memory, and their bytes.
-const SIZES: [(&str, usize); 4] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
-
-/// Bytes: a number with a unit, or of kilobytes.
-pub(super) fn parse_bytes(value: &str) -> Option<usize> {
-    let value = value.trim();
-    let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
-    let number: usize = value[..digits].parse().ok()?;
-    let bytes = match value[digits..].trim() {
-        "" => 1 << 10,
-        "B" => 1,
-        unit => SIZES.iter().find(|(name, _)| *name == unit)?.1,
-    };
-    number.checked_mul(bytes)
-}
-
-/// Bytes within the bounds of `work_mem`.
-pub(super) fn parse_size(value: &str) -> Option<usize> {
-    parse_bytes(value).filter(|bytes| (WORK_MEM_BYTES_MIN..=WORK_MEM_BYTES_MAX).contains(bytes))
-}
-
-/// A number of pages of 8 kB, or memory with a unit, as it is shown.
-fn show_pages(value: &str) -> Option<String> {
-    let value = value.trim();
-    let bytes = match value.parse::<usize>() {
-        Ok(0) => return Some("0".to_string()),
-        Ok(pages) => pages.checked_mul(8 << 10)?,
-        Err(_) => parse_bytes(value)?,
-    };
-    Some(show_size(bytes))
-}
-
-/// In the largest unit in which it is a whole number; less than a kilobyte does not count.
-fn show_size(bytes: usize) -> String {
-    let whole = SIZES.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size));
-    whole.map_or_else(|| format!("{}kB", bytes >> 10), |(unit, size)| format!("{}{unit}", bytes / size))
-}
-
-fn parse_date_style(value: &str, current: (DateStyle, DateOrder)) -> Result<(DateStyle, DateOrder)> {
-    let (mut style, mut order) = current;
-    for word in value.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty()) {
-        match word.to_lowercase().as_str() {
-            "iso" => style = DateStyle::Iso,
-            "sql" => style = DateStyle::Sql,
-            "postgres" => style = DateStyle::Postgres,
-            "german" => (style, order) = (DateStyle::German, DateOrder::Dmy),
-            "dmy" | "euro" | "european" => order = DateOrder::Dmy,
-            "mdy" | "us" | "noneuro" | "noneuropean" => order = DateOrder::Mdy,
-            "ymd" => order = DateOrder::Ymd,
-            "default" => (style, order) = (DateStyle::Iso, DateOrder::Mdy),
-            _ => {
-                let message = format!("invalid value for parameter \"DateStyle\": \"{value}\"");
-                let detail = format!("Unrecognized key word: \"{word}\".");
-                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).with_detail(detail));
-            }
-        }
-    }
-    Ok((style, order))
-}
-
-fn date_style_text((style, order): (DateStyle, DateOrder)) -> String {
-    let style = match style {
-        DateStyle::Iso => "ISO",
-        DateStyle::Sql => "SQL",
-        DateStyle::Postgres => "Postgres",
-        DateStyle::German => "German",
-    };
-    let order = match order {
-        DateOrder::Dmy => "DMY",
-        DateOrder::Mdy => "MDY",
-        DateOrder::Ymd => "YMD",
-    };
-    format!("{style}, {order}")
-}
-
-/// The names of a list such as `"$user", public`.
-fn split_names(list: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let (mut name, mut quoted, mut was_quoted) = (String::new(), false, false);
-    for character in list.chars().chain([',']) {
-        match character {
-            '"' => (quoted, was_quoted) = (!quoted, true),
-            ',' if !quoted => {
-                let text = name.trim();
-                names.push(if was_quoted { text.to_string() } else { text.to_lowercase() });
-                (name, was_quoted) = (String::new(), false);
-            }
-            _ => name.push(character),
-        }
-    }
-    names.retain(|name| !name.is_empty());
-    names
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@
 //! - A transaction that has changed the schema has a private catalog, which its commit publishes before it releases the
 //!   schema lock.
 
+mod commands;
+mod kinds;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +18,10 @@ use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
 
 use crate::catalog::Catalog;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{SetScope, Statement, TransactionModes};
+use crate::parse::syntax::Statement;
 use crate::session::connection::Connection;
 use crate::session::deferred::Modes;
-use crate::session::result::{Severity, TransactionStatus};
+use crate::session::result::TransactionStatus;
 use crate::session::sequences::Standing;
 use crate::session::{SessionEnvironment, Shared};
 
@@ -387,193 +390,5 @@ impl Connection {
         self.environment.exports.clear();
         self.portals.clear();
         self.environment.cursors.retain(|_, cursor| cursor.survives(committed));
-    }
-
-    pub(super) fn begin(&mut self, modes: TransactionModes) -> Result<()> {
-        match self.transaction.block {
-            Block::Explicit => {
-                let message = "there is already a transaction in progress";
-                self.environment.add_notice(Severity::Warning, SqlState::ACTIVE_SQL_TRANSACTION, message);
-            }
-            Block::Implicit => {
-                self.transaction.block = Block::Explicit;
-                self.pipeline.keep();
-            }
-            Block::None => self.transaction.begin(Block::Explicit)?,
-        }
-        self.set_modes(modes, false)?;
-        Ok(())
-    }
-
-    /// Sets ISOLATION LEVEL, READ ONLY and DEFERRABLE, for this transaction or as the session's default.
-    pub(super) fn set_modes(&mut self, modes: TransactionModes, session: bool) -> Result<()> {
-        let prefix = if session { "default_transaction" } else { "transaction" };
-        let scope = if session { SetScope::Session } else { SetScope::Local };
-        let mut set = |name: &str, value: &str| {
-            let in_block = !self.transaction.is_idle();
-            self.environment.settings.set(
-                &format!("{prefix}_{name}"),
-                Some(value),
-                scope == SetScope::Local,
-                in_block,
-            )
-        };
-        if let Some(isolation) = modes.isolation {
-            set("isolation", isolation.name())?;
-        }
-        let on = |value: bool| if value { "on" } else { "off" };
-        if let Some(read_only) = modes.read_only {
-            set("read_only", on(read_only))?;
-        }
-        if let Some(deferrable) = modes.deferrable {
-            set("deferrable", on(deferrable))?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn commit(&mut self, chain: bool) -> Result<&'static str> {
-        match self.transaction.block {
-            _ if chain && !self.transaction.is_explicit() => {
-                self.check_in_block("COMMIT AND CHAIN").map(|()| "")
-            }
-            Block::None => {
-                self.warn_no_transaction();
-                Ok("COMMIT")
-            }
-            _ if self.transaction.failed => self.rollback(chain),
-            _ => {
-                let modes = self.environment.settings.transaction_modes();
-                self.commit_block()?;
-                self.chain(chain, modes)?;
-                Ok("COMMIT")
-            }
-        }
-    }
-
-    pub(super) fn rollback(&mut self, chain: bool) -> Result<&'static str> {
-        if chain {
-            self.check_in_block("ROLLBACK AND CHAIN")?;
-        }
-        if self.transaction.is_idle() {
-            self.warn_no_transaction();
-            return Ok("ROLLBACK");
-        }
-        let modes = self.environment.settings.transaction_modes();
-        let rolled_back = self.transaction.rollback(&self.shared);
-        self.block_ended(false);
-        rolled_back?;
-        self.chain(chain, modes)?;
-        Ok("ROLLBACK")
-    }
-
-    /// AND CHAIN: begins a transaction with the modes of the one that has ended.
-    fn chain(&mut self, chain: bool, modes: [(&'static str, String); 3]) -> Result<()> {
-        if !chain {
-            return Ok(());
-        }
-        self.transaction.begin(Block::Explicit)?;
-        for (name, value) in modes {
-            self.environment.settings.set(name, Some(&value), true, true)?;
-        }
-        Ok(())
-    }
-
-    fn warn_no_transaction(&mut self) {
-        let message = "there is no transaction in progress";
-        self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
-    }
-
-    fn check_in_block(&self, what: &str) -> Result<()> {
-        if self.transaction.is_explicit() {
-            return Ok(());
-        }
-        let message = format!("{what} can only be used in transaction blocks");
-        Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
-    }
-
-    pub(super) fn savepoint(&mut self, name: &str) -> Result<&'static str> {
-        self.check_in_block("SAVEPOINT")?;
-        let engine = self.transaction.session.savepoint()?;
-        let changes = self.transaction.changes.clone();
-        let restarted = self.environment.restarted.clone();
-        let (name, deferral) = (name.to_string(), self.environment.deferred.modes.clone());
-        self.transaction.savepoints.push(Savepoint { name, engine, changes, restarted, deferral });
-        self.environment.pending.savepoint();
-        Ok("SAVEPOINT")
-    }
-
-    pub(super) fn rollback_to(&mut self, name: &str) -> Result<&'static str> {
-        self.check_in_block("ROLLBACK TO SAVEPOINT")?;
-        let place = self.transaction.savepoint(name)?;
-        let savepoint = &self.transaction.savepoints[place];
-        self.transaction.session.rollback_to(&savepoint.engine)?;
-        self.transaction.changes = savepoint.changes.clone();
-        self.environment.restarted = savepoint.restarted.clone();
-        self.environment.deferred.modes = savepoint.deferral.clone();
-        self.environment.catalog = self.current_catalog();
-        self.transaction.savepoints.truncate(place + 1);
-        self.environment.pending.rollback_to(place);
-        self.transaction.failed = false;
-        Ok("ROLLBACK")
-    }
-
-    pub(super) fn release(&mut self, name: &str) -> Result<&'static str> {
-        self.check_in_block("RELEASE SAVEPOINT")?;
-        let place = self.transaction.savepoint(name)?;
-        self.transaction.session.release(&self.transaction.savepoints[place].engine)?;
-        self.transaction.savepoints.truncate(place);
-        self.environment.pending.release(place);
-        Ok("RELEASE")
-    }
-}
-
-impl Statement {
-    /// Whether the statement runs inside the implicit block of a query string. Statements that open or end blocks, or
-    /// that only read or set session state, do not.
-    pub(super) fn runs_in_transactions(&self) -> bool {
-        matches!(
-            self,
-            Statement::Query(_)
-                | Statement::Insert(_)
-                | Statement::Update(_)
-                | Statement::Delete(_)
-                | Statement::Merge(_)
-                | Statement::Call(_)
-                | Statement::Do(_)
-                | Statement::Execute { .. }
-                | Statement::Copy(_)
-        ) || self.changes_schema()
-    }
-
-    /// Whether the statement changes the schema.
-    pub(crate) fn changes_schema(&self) -> bool {
-        match self {
-            Statement::CreateIndex(create) => !create.concurrently,
-            Statement::CreateTable(_)
-            | Statement::CreateTableAs(_)
-            | Statement::AlterTable(_)
-            | Statement::CreateView(_)
-            | Statement::CreateSequence(_)
-            | Statement::AlterSequence(_)
-            | Statement::CreateSchema { .. }
-            | Statement::CreateEnum { .. }
-            | Statement::AlterType { .. }
-            | Statement::CreateDomain(_)
-            | Statement::AlterDomain(_)
-            | Statement::SetSchema { .. }
-            | Statement::CreateRoutine(_)
-            | Statement::AlterRoutine(_)
-            | Statement::DropRoutines(_)
-            | Statement::CreateTrigger(_)
-            | Statement::ChangeTrigger(_)
-            | Statement::Drop(_)
-            | Statement::Rename { .. }
-            | Statement::Comment(_)
-            | Statement::Role(_)
-            | Statement::Privilege(_)
-            | Statement::Refresh(_)
-            | Statement::Truncate { .. } => true,
-            _ => false,
-        }
     }
 }

@@ -1,0 +1,338 @@
+//! What functions, casts and rules ask of a session while they are evaluated.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{SessionEnvironment, now, object_name};
+use crate::catalog::Relation;
+use crate::catalog::rights::{SELECT, UPDATE, USAGE};
+use crate::catalog::system::{self, SystemCatalog};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::quote_identifier;
+use crate::routine::call;
+use crate::routine::trigger::Firing;
+use crate::run::Access;
+use crate::run::memory::Memory;
+use crate::session::result::{Notice, Severity};
+use crate::session::sequences::{SHORTAGE, following, sequence_of};
+use crate::types::environment::{Acting, AdvisoryLock, FormatSettings, ObjectKind};
+use crate::types::{DeferrableKey, Environment, KeySide, Type, Value};
+
+impl Environment for SessionEnvironment {
+    fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
+        Some(SystemCatalog { session: self })
+    }
+
+    fn formats(&self) -> &FormatSettings {
+        &self.settings.formats
+    }
+
+    fn transaction_start(&self) -> i64 {
+        self.transaction_start
+    }
+
+    fn statement_start(&self) -> i64 {
+        self.statement_start
+    }
+
+    fn clock(&self) -> i64 {
+        now()
+    }
+
+    fn random_bits(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    fn set_seed(&mut self, seed: f64) {
+        self.random.0 = seed.to_bits();
+    }
+
+    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    }
+
+    fn type_name(&self, oid: u32) -> Option<String> {
+        self.catalog.enum_by_oid(oid).map(|ty| quote_identifier(&ty.name))
+    }
+
+    fn type_by_name(&self, name: &str) -> Option<Type> {
+        let parsed = crate::parse::parse_type(name).ok()?;
+        let built_in = Type::from_name(parsed.name.last());
+        let ty = built_in.or_else(|| {
+            let found = self.catalog.find_type(parsed.name.schema(), parsed.name.last(), &self.path())?;
+            match found {
+                crate::catalog::UserType::Enum(ty) => Some(Type::Enum(ty.oid)),
+                crate::catalog::UserType::Domain(domain) => Some(domain.ty),
+            }
+        })?;
+        if parsed.dimensions > 0 { ty.array() } else { Some(ty) }
+    }
+
+    fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
+        object_name(&self.catalog, &self.path(), &self.bootstrap_name(), kind, oid)
+    }
+
+    fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {
+        if kind == ObjectKind::FunctionSignature {
+            let path = self.path();
+            return system::oid_by_signature(&self.catalog, &path, name, |ty| self.type_by_name(ty));
+        }
+        if let Some(oid) =
+            system::oid_by_name(&self.catalog, &self.path(), &self.bootstrap_name(), kind, name)?
+        {
+            return Ok(Some(oid));
+        }
+        match kind {
+            ObjectKind::Relation => {
+                let parts = crate::parse::parse_name(name)?;
+                let found = self.catalog.find(parts.schema(), parts.last(), &self.path());
+                Ok(found.map(Relation::oid))
+            }
+            ObjectKind::Type => Ok(self.type_by_name(name).map(Type::oid)),
+            ObjectKind::Schema => {
+                let parts = crate::parse::parse_name(name)?;
+                Ok(self.catalog.schema(parts.last()).map(|schema| schema.oid))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn defer_check(&mut self, key: DeferrableKey<'_>, values: &[Value], side: KeySide) -> bool {
+        self.deferred.take(key, values, side)
+    }
+
+    fn next_value(&mut self, sequence: u32) -> Result<i64> {
+        self.refuse_in_rules("nextval")?;
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&sequence, USAGE | UPDATE)?;
+        let known =
+            self.given.get(self.replayed).filter(|(oid, _)| *oid == sequence.oid).map(|(_, value)| *value);
+        let value = match known {
+            Some(value) => value,
+            None => {
+                let standing =
+                    self.value_set(sequence.oid).or_else(|| self.restarted.get(&sequence.oid).copied());
+                let value = match standing {
+                    Some((last, is_called)) => following(&sequence, last, is_called)?,
+                    None => self.sequences.next(&sequence).inspect_err(|error| {
+                        if error.state() == SHORTAGE {
+                            self.shortage = Some(sequence.oid);
+                        }
+                    })?,
+                };
+                self.given.truncate(self.replayed);
+                self.given.push((sequence.oid, value));
+                value
+            }
+        };
+        self.replayed += 1;
+        // Where the statement's own setval, or a restart, has left the sequence.
+        match self.set_values.iter_mut().rfind(|(oid, ..)| *oid == sequence.oid) {
+            Some(set) => (set.1, set.2) = (value, true),
+            None => {
+                if let Some(standing) = self.restarted.get_mut(&sequence.oid) {
+                    *standing = (value, true);
+                }
+            }
+        }
+        self.current_values.insert(sequence.oid, value);
+        self.last_sequence = Some(sequence.oid);
+        Ok(value)
+    }
+
+    fn sequence_state(&mut self, sequence: u32) -> Result<(i64, bool)> {
+        self.refuse_in_rules("reading a sequence")?;
+        let known = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&known, SELECT)?;
+        let standing = self.value_set(sequence).or_else(|| self.restarted.get(&sequence).copied());
+        if let Some(standing) = standing {
+            return Ok(standing);
+        }
+        self.sequences.state(sequence).inspect_err(|_| self.shortage = Some(sequence))
+    }
+
+    fn current_value(&mut self, sequence: u32) -> Result<i64> {
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&sequence, USAGE | SELECT)?;
+        self.current_values.get(&sequence.oid).copied().ok_or_else(|| {
+            let message =
+                format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
+    }
+
+    fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
+        self.refuse_in_rules("an advisory lock")?;
+        let locks = self.advisory.clone();
+        let timeout = self.settings.milliseconds("lock_timeout").map(Duration::from_millis);
+        let give_up = timeout.map(|timeout| Instant::now() + timeout);
+        let locked = locks.acquire(self.number, lock, wait, &mut || {
+            self.check_interrupt()?;
+            if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
+                return Err(SqlError::lock_timeout());
+            }
+            Ok(())
+        })?;
+        if locked {
+            self.acquired.push(lock);
+        }
+        Ok(locked)
+    }
+
+    fn advisory_unlock(&mut self, lock: AdvisoryLock) -> Result<bool> {
+        self.refuse_in_rules("an advisory lock")?;
+        let held = self.advisory.release(self.number, lock);
+        if !held {
+            self.add_notice(Severity::Warning, SqlState::WARNING, "you don't own a lock of this key");
+        }
+        Ok(held)
+    }
+
+    fn advisory_unlock_all(&mut self) -> Result<()> {
+        self.refuse_in_rules("an advisory lock")?;
+        self.acquired.clear();
+        self.advisory.release_all(self.number, false);
+        Ok(())
+    }
+
+    fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        self.refuse_in_rules("NOTIFY")?;
+        self.pending.notify(channel, payload)
+    }
+
+    fn listening_channels(&self) -> Vec<Arc<str>> {
+        let own = self.sessions.by_process(self.process_id);
+        own.map_or_else(Vec::new, |activity| activity.channels())
+    }
+
+    fn signal_backend(&mut self, process_id: i32, terminate: bool) -> Result<bool> {
+        let Some(activity) = self.sessions.by_process(process_id) else {
+            let message = format!("PID {process_id} is not a PostgreSQL server process");
+            self.add_notice(Severity::Warning, SqlState::WARNING, message);
+            return Ok(false);
+        };
+        self.check_signal(&activity.user, terminate)?;
+        activity.signal(terminate);
+        Ok(true)
+    }
+
+    fn last_value(&mut self) -> Result<i64> {
+        if let Some(last) = self.last_sequence {
+            let sequence = sequence_of(&self.catalog, last)?;
+            self.check_sequence(&sequence, USAGE | SELECT)?;
+        }
+        let last = self.last_sequence.and_then(|sequence| self.current_values.get(&sequence).copied());
+        last.ok_or_else(|| {
+            let message = "lastval is not yet defined in this session";
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
+    }
+
+    fn export_snapshot(&mut self) -> Result<String> {
+        self.refuse_in_rules("pg_export_snapshot")?;
+        Ok(self.exports.next(self.process_id))
+    }
+
+    fn set_value(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
+        self.refuse_in_rules("setval")?;
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        self.check_sequence(&sequence, UPDATE)?;
+        crate::session::sequences::check_bounds(&sequence, value)?;
+        self.set_values.push((sequence.oid, value, is_called));
+        if is_called {
+            self.current_values.insert(sequence.oid, value);
+        }
+        Ok(value)
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.settings.get(name).map(str::to_string)
+    }
+
+    fn change_setting(&mut self, name: &str, value: &str, is_local: bool) -> Result<String> {
+        self.refuse_in_rules("set_config")?;
+        self.set_setting(name, Some(value), is_local, true)?;
+        Ok(self.settings.get(name).unwrap_or_default().to_string())
+    }
+
+    fn user(&self) -> &str {
+        match &self.acting_as {
+            Some((_, name)) => name,
+            None => &self.settings.derived.current_user,
+        }
+    }
+
+    fn session_user(&self) -> &str {
+        &self.settings.derived.session_user
+    }
+
+    fn role(&self) -> u32 {
+        self.role_oid()
+    }
+
+    fn act_as_role(&mut self, role: u32) -> Option<Acting> {
+        let name = self.role_name(role).into();
+        self.acting_as.replace((role, name))
+    }
+
+    fn act_as(&mut self, before: Option<Acting>) {
+        self.acting_as = before;
+    }
+
+    fn database(&self) -> &str {
+        &self.database
+    }
+
+    fn schemas(&self, with_implicit: bool) -> Vec<String> {
+        let mut schemas = if with_implicit { vec!["pg_catalog".to_string()] } else { Vec::new() };
+        let path = self.named_path();
+        schemas.extend(path.into_iter().filter(|schema| self.catalog.schema(schema).is_some()));
+        schemas
+    }
+
+    fn backend_pid(&self) -> i32 {
+        self.process_id
+    }
+
+    fn call_routine(&mut self, routine: u32, arguments: &[Value], access: Access<'_>) -> Result<Value> {
+        call::value(self, routine, arguments, access)
+    }
+
+    fn routine_rows(&mut self, routine: u32, arguments: &[Value], access: Access<'_>) -> Result<Vec<Value>> {
+        call::rows(self, routine, arguments, access)
+    }
+
+    fn fire_trigger(&mut self, firing: &Firing<'_>, access: Access<'_>) -> Result<Option<Vec<Value>>> {
+        crate::routine::trigger::fire(self, firing, access)
+    }
+
+    fn check_interrupt(&mut self) -> Result<()> {
+        self.interrupt.check()
+    }
+
+    fn note_value(&mut self, value: &Value) -> Result<()> {
+        self.large_values.note(value)
+    }
+
+    fn require_value(&mut self, bytes: usize) -> Result<()> {
+        self.large_values.require(bytes)
+    }
+
+    fn state_memory(&self) -> Memory {
+        Memory::of_session(usize::MAX, self.memory.clone())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::of_session(self.settings.derived.work_mem, self.memory.clone())
+    }
+
+    fn notice(&mut self, message: SqlError) {
+        self.notices.push(Notice {
+            severity: if message.state().class() == "01" { Severity::Warning } else { Severity::Notice },
+            state: message.state(),
+            message: message.message().to_string(),
+            detail: message.detail().map(str::to_string),
+            hint: message.hint().map(str::to_string),
+        });
+    }
+}

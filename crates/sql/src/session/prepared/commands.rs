@@ -1,0 +1,111 @@
+//! The statements PREPARE, EXECUTE and DEALLOCATE.
+
+use std::sync::Arc;
+
+use super::{Prepared, no_statement};
+use crate::bind::{BindContext, Binder};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Expr, Name, Statement, TypeName};
+use crate::session::connection::Connection;
+use crate::session::result::ResultSink;
+use crate::session::statements::PreparedCounters;
+use crate::types::cast::CastContext;
+use crate::types::{Modifier, Type, Value};
+
+impl Connection {
+    /// PREPARE, whose own text is `declared_by`.
+    pub(in crate::session) fn prepare_statement(
+        &mut self,
+        name: &Name,
+        types: &[TypeName],
+        (statement, text): (&Statement, &str),
+        declared_by: &str,
+    ) -> Result<()> {
+        let catalog = self.environment.catalog.clone();
+        let path = self.environment.path();
+        let context = BindContext { catalog: &catalog, path: &path, text };
+        let binder = Binder::new(context, &mut self.environment, &[]);
+        let mut declared = Vec::with_capacity(types.len());
+        for ty in types {
+            declared.push(Some(binder.named_type(ty)?.ty));
+        }
+        let plan = parking_lot::Mutex::new(None);
+        let (statement, text) = (Some(statement.clone()), text.to_string());
+        let counters = PreparedCounters::new();
+        let prepared = Prepared {
+            statement,
+            text,
+            prepared_at: self.environment.statement_start,
+            declared_by: Some(self.source.as_deref().unwrap_or(declared_by).to_string()),
+            types: declared,
+            inner_types: Arc::default(),
+            plan,
+            counters,
+        };
+        self.current_plan(&prepared)?;
+        self.keep_prepared(&name.text, Arc::new(prepared))
+    }
+
+    /// EXECUTE.
+    pub(in crate::session) fn execute_prepared(
+        &mut self,
+        name: &Name,
+        args: &[Expr],
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let prepared = self.find_prepared(&name.text)?;
+        let Some(plan) = self.current_plan(&prepared)? else {
+            let Some(statement) = prepared.statement.clone() else { return sink.complete("EXECUTE") };
+            return self.statement(&statement, &prepared.text, sink);
+        };
+        if args.len() != plan.parameters.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
+            let detail = format!("Expected {} parameters but got {}.", plan.parameters.len(), args.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
+        }
+        let mut values = Vec::with_capacity(args.len());
+        for (number, (arg, &ty)) in args.iter().zip(plan.parameters.iter()).enumerate() {
+            let value = self.constant(arg, ty).map_err(|error| match error.state() {
+                SqlState::CANNOT_COERCE => {
+                    let message = format!(
+                        "parameter ${} cannot be coerced to the expected type {}",
+                        number + 1,
+                        self.environment.catalog.type_display(ty)
+                    );
+                    SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                        .with_hint("You will need to rewrite or cast the expression.")
+                }
+                _ => error,
+            })?;
+            values.push(value);
+        }
+        self.run_to_sink(&plan, &values, &mut true, sink)
+    }
+
+    /// The value of an expression without columns, as a value of a type.
+    pub(in crate::session) fn constant(&mut self, expr: &Expr, ty: Type) -> Result<Value> {
+        let catalog = self.environment.catalog.clone();
+        let path = self.environment.path();
+        let context = BindContext { catalog: &catalog, path: &path, text: "" };
+        let mut binder = Binder::new(context, &mut self.environment, &[]);
+        binder.new_parameters = false;
+        binder.foreign_text = true;
+        binder.enter();
+        let bound = binder.expr(expr)?;
+        let bound = binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, expr.at)?;
+        binder.check_expressions()?;
+        self.evaluate(bound)
+    }
+
+    /// DEALLOCATE.
+    pub(in crate::session) fn deallocate(&mut self, name: Option<&Name>) -> Result<&'static str> {
+        match name {
+            None => {
+                self.environment.prepared.clear();
+                Ok("DEALLOCATE ALL")
+            }
+            Some(name) if self.environment.prepared.remove(&name.text) => Ok("DEALLOCATE"),
+            Some(name) => Err(no_statement(&name.text)),
+        }
+    }
+}
