@@ -1,0 +1,216 @@
+//! What a planned statement consists of: its subqueries, and what is done with the rows that are read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::bind::routines::is_call;
+use crate::bind::tree::{BoundCheck, BoundExpr, ConflictTarget, RelationId};
+use crate::catalog::{ForeignKey, Table, Trigger};
+use crate::compile::Procedure;
+use crate::plan::commute::Commuting;
+use crate::plan::expression::Expr;
+use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
+use crate::run::Sizes;
+
+/// A table's generated columns, those of its indexes included, and its checks, over the rows of the relation; and the
+/// defaults that its foreign keys set.
+pub(crate) struct BoundRowRules {
+    pub(crate) relation: RelationId,
+    pub(crate) generated: Vec<(usize, BoundExpr)>,
+    pub(crate) checks: Vec<BoundCheck>,
+    pub(crate) defaults: Vec<(usize, BoundExpr)>,
+}
+
+impl BoundRowRules {
+    /// Of a table without any.
+    pub(crate) fn none() -> BoundRowRules {
+        BoundRowRules {
+            relation: RelationId(0),
+            generated: Vec::new(),
+            checks: Vec::new(),
+            defaults: Vec::new(),
+        }
+    }
+}
+
+/// A statement that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// Common table expressions of the statement itself.
+    pub(crate) ctes: Vec<(usize, Plan)>,
+    /// Statements in WITH, each with the number under which its rows are kept.
+    pub(crate) first: Vec<(usize, Action)>,
+    pub(crate) action: Action,
+    pub(crate) sizes: Sizes,
+    /// Whether it writes.
+    pub(crate) writes: bool,
+    /// Whether it reads so much that a snapshot is worth taking: it waits for the log, but then meets no transaction.
+    pub(crate) is_report: bool,
+    /// Whether it reserves rows without writing them.
+    pub(crate) locks: bool,
+    /// Whether another plan may be better for the values of its parameters.
+    pub(crate) depends_on_values: bool,
+    /// Whether it calls routines that may write.
+    pub(crate) calls: bool,
+    /// The statement in compiled form, if it has one.
+    pub(crate) procedure: Option<Procedure>,
+}
+
+impl Planned {
+    /// Whether it writes nothing, reserves nothing, and calls nothing that may.
+    pub(crate) fn only_reads(&self) -> bool {
+        !self.writes && !self.locks && !self.calls
+    }
+
+    /// The call that CALL consists of; none for other statements.
+    pub(crate) fn procedure_call(&self) -> Option<&SetCall> {
+        let Action::Query(plan) = &self.action else { return None };
+        let mut plan = plan;
+        loop {
+            match &plan.node {
+                Node::Project { input, .. } => plan = input,
+                Node::Functions(node) => match &node.calls[..] {
+                    [FunctionItem::Set { call, .. }] if is_call(call.function) => return Some(call),
+                    _ => return None,
+                },
+                _ => return None,
+            }
+        }
+    }
+
+    /// The oid of the procedure that CALL calls.
+    pub(crate) fn called_procedure(&self) -> Option<u32> {
+        self.procedure_call()?.routine()
+    }
+
+    /// The expression that the statement computes, if it is one without a table.
+    pub(crate) fn lone_expression(&self) -> Option<&Expr> {
+        let Action::Query(plan) = &self.action else { return None };
+        match plan.lone_row()? {
+            [expression] if self.ctes.is_empty() && self.first.is_empty() => Some(expression),
+            _ => None,
+        }
+    }
+}
+
+/// What a statement does.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Query(Plan),
+    Insert(Box<InsertPlan>),
+    Update(Box<UpdatePlan>),
+    Delete(Box<DeletePlan>),
+    Merge(Box<MergePlan>),
+}
+
+/// What is checked of every row that is stored, and computed for it; over the row itself.
+#[derive(Debug)]
+pub(crate) struct RowRules {
+    pub(crate) table: Arc<Table>,
+    pub(crate) generated: Vec<(usize, Expr)>,
+    pub(crate) checks: Vec<(String, Expr)>,
+    /// The defaults of columns that a foreign key sets to them, in tables that another table's changes reach.
+    pub(crate) defaults: Vec<(usize, Expr)>,
+    pub(crate) keys: KeyGraph,
+    /// The table's triggers, in the order in which they fire.
+    pub(crate) triggers: Vec<Arc<Trigger>>,
+}
+
+/// The foreign keys of a table, and of all tables that its deletes and updates can reach.
+#[derive(Debug, Default)]
+pub(crate) struct KeyGraph {
+    pub(crate) tables: HashMap<u32, KeyedTable>,
+}
+
+/// A table's foreign keys, and those that refer to it.
+#[derive(Debug)]
+pub(crate) struct KeyedTable {
+    /// What other tables' changes of its rows meet; without the graph itself.
+    pub(crate) rules: RowRules,
+    /// Each with the table that it refers to.
+    pub(crate) foreign_keys: Vec<(ForeignKey, Arc<Table>)>,
+    /// Each with the table that it is of.
+    pub(crate) referencing: Vec<(ForeignKey, Arc<Table>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct InsertPlan {
+    pub(crate) rules: RowRules,
+    pub(crate) input: Plan,
+    /// The columns' values, over a row of the input.
+    pub(crate) values: Vec<Expr>,
+    pub(crate) conflict: Option<ConflictPlan>,
+    /// Over the new row, and behind it, with ON CONFLICT DO UPDATE, `xmax`.
+    pub(crate) returning: Vec<Expr>,
+    /// Whether the input reads tables, so that it has to end before the first row is stored.
+    pub(crate) reads: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ConflictPlan {
+    pub(crate) target: ConflictTarget,
+    pub(crate) update: Option<ConflictUpdate>,
+}
+
+/// Over the row that is there, and behind it the row that was to be inserted.
+#[derive(Debug)]
+pub(crate) struct ConflictUpdate {
+    pub(crate) sets: Vec<(usize, Expr)>,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) generated: Vec<(usize, Expr)>,
+    /// The same as operations, if it is that.
+    pub(crate) commuting: Option<Vec<Commuting>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct UpdatePlan {
+    pub(crate) rules: RowRules,
+    pub(crate) input: Plan,
+    /// Where in the input's rows the table's columns are, and its key.
+    pub(crate) row: Vec<usize>,
+    pub(crate) key: Vec<usize>,
+    /// Whether the input joins the table with others, so that a row may come several times.
+    pub(crate) is_joined: bool,
+    pub(crate) sets: Vec<(usize, Expr)>,
+    /// Over the new row, and behind it the input's row.
+    pub(crate) returning: Vec<Expr>,
+    /// The same as operations on the row that this key names, if it is that.
+    pub(crate) commuting: Option<(Vec<Expr>, Vec<Commuting>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DeletePlan {
+    pub(crate) rules: RowRules,
+    pub(crate) input: Plan,
+    pub(crate) row: Vec<usize>,
+    pub(crate) key: Vec<usize>,
+    /// As for an UPDATE.
+    pub(crate) is_joined: bool,
+    /// Over the deleted row, and behind it the input's row.
+    pub(crate) returning: Vec<Expr>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MergePlan {
+    pub(crate) rules: RowRules,
+    /// Rows of the source, each with the row of the table that it matches, if there is one.
+    pub(crate) input: Plan,
+    pub(crate) row: Vec<usize>,
+    pub(crate) key: Vec<usize>,
+    pub(crate) arms: Vec<MergeArmPlan>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MergeArmPlan {
+    pub(crate) matched: bool,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) action: MergeActionPlan,
+}
+
+#[derive(Debug)]
+pub(crate) enum MergeActionPlan {
+    Nothing,
+    Delete,
+    Update(Vec<(usize, Expr)>),
+    Insert(Vec<Expr>),
+}
