@@ -7,7 +7,7 @@
 //! - Every transaction reports exactly one outcome to its [`Sink`].
 //!
 //! # Concurrency
-//! A worker parks in [`GroupResults::wait`]; the executor that reports the last outcome unparks it. Batches travel in boxes
+//! A worker waits in [`GroupResults::wait`]; the executor that reports the last outcome unparks it. Batches travel in boxes
 //! and are used again, so a batch costs one queue operation and at most one wake-up each way, and no allocation.
 
 use std::mem::take;
@@ -16,7 +16,8 @@ use std::thread::{self, Thread};
 
 use parking_lot::Mutex;
 
-use crate::base::atomics::{AtomicUsize, Ordering};
+use super::runnable_threads::RunnableThreads;
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::execute::Outcome;
@@ -87,6 +88,9 @@ pub(crate) struct GroupResults {
     left: AtomicUsize,
     returned: Mutex<Returned>,
     waiter: Thread,
+    /// Whether the waiter is parked, or about to be: then it does not count as runnable.
+    parked: AtomicBool,
+    runnable: Arc<RunnableThreads>,
 }
 
 /// What has come back to a worker.
@@ -100,9 +104,9 @@ pub(super) struct Returned {
 
 impl GroupResults {
     /// For the calling thread; no transaction is expected yet.
-    pub(crate) fn new() -> Arc<GroupResults> {
-        let (left, returned) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(GroupResults { left, returned, waiter: thread::current() })
+    pub(crate) fn new(runnable: Arc<RunnableThreads>) -> Arc<GroupResults> {
+        let (left, returned, parked) = (AtomicUsize::new(0), Mutex::default(), AtomicBool::new(false));
+        Arc::new(GroupResults { left, returned, waiter: thread::current(), parked, runnable })
     }
 
     /// Expects the outcomes of this many more transactions, before they are admitted.
@@ -137,17 +141,31 @@ impl GroupResults {
     fn count_down(&self, transactions: usize) {
         // Release pairs with the acquire in `wait`; the mutex orders the outcomes as well.
         if self.left.fetch_sub(transactions, Ordering::Release) == transactions {
+            self.end_parking();
             self.waiter.unpark();
         }
     }
 
-    /// Parks until all expected outcomes are there.
+    /// The waiter counts as runnable again: either the thread that wakes it says so, or the waiter itself.
+    fn end_parking(&self) {
+        if self.parked.swap(false, Ordering::Relaxed) {
+            self.runnable.add();
+        }
+    }
+
+    /// Spins or parks until all expected outcomes are there.
     pub(super) fn wait(&self) -> Returned {
         // The executors show what happens to the transactions.
         let _elsewhere = at(Activity::Elsewhere);
-        // Acquire pairs with the release in `count_down`.
-        while self.left.load(Ordering::Acquire) > 0 {
-            thread::park();
+        let _wait = self.runnable.spin_until(|| self.left.load(Ordering::Relaxed) == 0);
+        // Acquire, and below: pairs with the release in `count_down`.
+        if self.left.load(Ordering::Acquire) > 0 {
+            self.runnable.remove();
+            self.parked.store(true, Ordering::Relaxed);
+            while self.left.load(Ordering::Acquire) > 0 {
+                thread::park();
+            }
+            self.end_parking();
         }
         take(&mut *self.returned.lock())
     }
@@ -184,6 +202,10 @@ mod tests {
         Outcome { epoch, attempts: 1, wrote: true, failure: None, stashed: false }
     }
 
+    fn results() -> Arc<GroupResults> {
+        GroupResults::new(Arc::new(RunnableThreads::new(1, 2)))
+    }
+
     fn epochs(returned: &Returned) -> Vec<u64> {
         let mut outcomes: Vec<(usize, u64)> =
             returned.outcomes.iter().map(|(position, outcome, _)| (*position, outcome.epoch)).collect();
@@ -194,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_worker_waits_for_every_outcome_of_its_group() {
-        let group = GroupResults::new();
+        let group = results();
         group.expect_outcomes(50);
         thread::scope(|scope| {
             for half in 0..2 {
@@ -210,12 +232,12 @@ mod tests {
             scope.spawn(|| group.report(7, outcome(107), Output::default()));
             assert_eq!(epochs(&group.wait()), [107]);
         });
-        assert!(GroupResults::new().wait().outcomes.is_empty());
+        assert!(results().wait().outcomes.is_empty());
     }
 
     #[test]
     fn a_batch_returns_at_once_and_keeps_its_memory() {
-        let group = GroupResults::new();
+        let group = results();
         group.expect_outcomes(3);
         let mut batch: Box<Batch> = Box::default();
         batch.group = Some(group.clone());
@@ -234,7 +256,7 @@ mod tests {
 
     #[test]
     fn transactions_that_were_not_admitted_are_not_waited_for() {
-        let group = GroupResults::new();
+        let group = results();
         group.expect_outcomes(2);
         group.cancel(2);
         assert!(group.wait().outcomes.is_empty());

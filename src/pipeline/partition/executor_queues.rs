@@ -12,18 +12,21 @@
 //!   a queue.
 //!
 //! # Concurrency
-//! One mutex and one condition variable for each executor. An executor without work parks; it never spins. A sender wakes
-//! an executor only if that is parked, so a busy executor costs its senders one mutex and no system call.
+//! One mutex and one condition variable for each executor. An executor without work parks, after it has spun for a while if there
+//! are processors for all threads ([`runnable_threads`](super::runnable_threads)). A sender wakes an executor only if that is
+//! parked, so a busy executor costs its senders one mutex and no system call.
 //!
 //! # Source
 //! DORA (VLDB 2010), sections 4.1.3 (incoming and completed queues) and 4.2.3 (atomic submission of a phase).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use super::runnable_threads::RunnableThreads;
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 
@@ -83,11 +86,14 @@ pub(crate) struct ExecutorQueues<W, N> {
     /// Transactions that have been admitted and have not ended.
     active: AtomicUsize,
     closed: AtomicBool,
+    runnable: Arc<RunnableThreads>,
 }
 
 struct Queue<W, N> {
     state: Mutex<State<W, N>>,
     filled: Condvar,
+    /// Whether something waits: a hint for an executor that spins.
+    is_filled: AtomicBool,
 }
 
 struct State<W, N> {
@@ -116,11 +122,21 @@ pub(crate) enum Refused<E> {
 }
 
 impl<W, N> State<W, N> {
-    /// Adds an entry that contains this many transactions. Whether the executor has to be woken.
-    fn put(&mut self, entry: W, transactions: usize) -> bool {
+    /// Adds an entry that contains this many transactions.
+    fn put(&mut self, entry: W, transactions: usize) {
         self.waiting.incoming.push(entry);
         self.waiting_transactions += transactions as u64;
-        std::mem::take(&mut self.parked)
+    }
+
+    /// Marks the executor as no longer parked, because something waits now. Whether it has to be woken.
+    fn wake(&mut self, queue: &Queue<W, N>, runnable: &RunnableThreads) -> bool {
+        // Relaxed: a hint; the mutex orders what waits.
+        queue.is_filled.store(true, Ordering::Relaxed);
+        let was_parked = std::mem::take(&mut self.parked);
+        if was_parked {
+            runnable.add();
+        }
+        was_parked
     }
 
     fn end_work(&mut self) {
@@ -141,18 +157,24 @@ impl<W, N> Queue<W, N> {
             busy_since: None,
             busy: Duration::ZERO,
         };
-        Queue { state: Mutex::new(state), filled: Condvar::new() }
+        Queue { state: Mutex::new(state), filled: Condvar::new(), is_filled: AtomicBool::new(false) }
     }
 }
 
 impl<W, N> ExecutorQueues<W, N> {
-    /// Queues for this many executors.
-    pub(crate) fn new(executors: usize) -> ExecutorQueues<W, N> {
+    /// Queues for this many executors, which spin only while there are processors for all threads.
+    pub(crate) fn new(executors: usize, processors: usize) -> ExecutorQueues<W, N> {
         ExecutorQueues {
+            runnable: Arc::new(RunnableThreads::new(executors, processors)),
             queues: (0..executors).map(|_| CachePadded::new(Queue::new())).collect(),
             active: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// The runnable threads, which workers count themselves among.
+    pub(crate) fn runnable(&self) -> &Arc<RunnableThreads> {
+        &self.runnable
     }
 
     /// The number of executors.
@@ -194,19 +216,21 @@ impl<W, N> ExecutorQueues<W, N> {
         batch: B,
         entry: impl FnOnce(B) -> W,
     ) -> Result<(), Refused<B>> {
-        let mut state = self.queues[executor].state.lock();
+        let queue = &self.queues[executor];
+        let mut state = queue.state.lock();
         if state.closed {
             return Err(Refused::Closed(batch));
         }
         if state.range_since > version {
             return Err(Refused::Misrouted(batch));
         }
-        let wake = state.put(entry(batch), transactions);
+        state.put(entry(batch), transactions);
+        let wake = state.wake(queue, &self.runnable);
         // Relaxed: as in `admit`.
         self.active.fetch_add(transactions, Ordering::Relaxed);
         drop(state);
         if wake {
-            self.queues[executor].filled.notify_one();
+            queue.filled.notify_one();
         }
         Ok(())
     }
@@ -234,7 +258,7 @@ impl<W, N> ExecutorQueues<W, N> {
         for (queue, state, entries) in &mut locked {
             state.waiting.incoming.append(&mut entries.entries);
             state.waiting_transactions += std::mem::take(&mut entries.transactions) as u64;
-            if std::mem::take(&mut state.parked) {
+            if state.wake(queue, &self.runnable) {
                 parked.push(*queue);
             }
         }
@@ -278,16 +302,18 @@ impl<W, N> ExecutorQueues<W, N> {
 
     /// Puts each entry into its queue, unlocks the queues and wakes the executors that are parked.
     fn put(&self, mut locked: LockedQueues<'_, W, N>, entries: Entries<W>, transactions: usize) {
-        let mut parked: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut parked: SmallVec<[_; 4]> = SmallVec::new();
         for (state, (executor, entry)) in locked.iter_mut().zip(entries) {
-            if state.put(entry, transactions) {
-                parked.push(executor);
+            let queue = &self.queues[executor];
+            state.put(entry, transactions);
+            if state.wake(queue, &self.runnable) {
+                parked.push(queue);
             }
         }
         drop(locked);
-        for executor in parked {
-            self.queues[executor].filled.notify_one();
-        }
+        parked.into_iter().for_each(|queue| {
+            queue.filled.notify_one();
+        });
     }
 
     /// Sends an executor a notice.
@@ -297,12 +323,13 @@ impl<W, N> ExecutorQueues<W, N> {
 
     /// Sends an executor notices, in order.
     pub(crate) fn notify_all(&self, executor: usize, notices: &mut Vec<N>) {
-        let mut state = self.queues[executor].state.lock();
+        let queue = &self.queues[executor];
+        let mut state = queue.state.lock();
         state.waiting.notices.append(notices);
-        let wake = std::mem::take(&mut state.parked);
+        let wake = state.wake(queue, &self.runnable);
         drop(state);
         if wake {
-            self.queues[executor].filled.notify_one();
+            queue.filled.notify_one();
         }
     }
 
@@ -329,7 +356,7 @@ impl<W, N> ExecutorQueues<W, N> {
 
     fn wake_all(&self) {
         for queue in &self.queues {
-            queue.state.lock().parked = false;
+            queue.state.lock().wake(queue, &self.runnable);
             queue.filled.notify_all();
         }
     }
@@ -339,17 +366,27 @@ impl<W, N> ExecutorQueues<W, N> {
         let queue = &self.queues[executor];
         let mut state = queue.state.lock();
         state.end_work();
+        let _wait;
+        if state.waiting.is_empty() {
+            drop(state);
+            let _idle = at(Activity::Idle);
+            // Relaxed: a hint, as in `wake`.
+            _wait = self.runnable.spin_until(|| queue.is_filled.load(Ordering::Relaxed));
+            state = queue.state.lock();
+        }
         while state.waiting.is_empty() {
             // SeqCst: pairs with `leave`. A transaction that was admitted here is counted, because that was done under this
             // mutex; one that has ended has entered before whatever it had to enter.
             if state.closed && self.active.load(Ordering::SeqCst) == 0 {
                 return false;
             }
-            state.parked = true;
+            if !std::mem::replace(&mut state.parked, true) {
+                self.runnable.remove();
+            }
             let _idle = at(Activity::Idle);
             queue.filled.wait(&mut state);
         }
-        state.parked = false;
+        queue.is_filled.store(false, Ordering::Relaxed);
         state.busy_since = Some(Instant::now());
         std::mem::swap(&mut state.waiting.incoming, &mut into.incoming);
         std::mem::swap(&mut state.waiting.notices, &mut into.notices);

@@ -36,9 +36,11 @@ mod rendezvous;
 mod repartitioning;
 mod resource_manager;
 mod row_counts;
+mod runnable_threads;
 pub(crate) mod worker_group;
 
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -94,7 +96,7 @@ impl Executors {
     ) -> Executors {
         Executors {
             engine: Arc::downgrade(engine),
-            queues: ExecutorQueues::new(executors),
+            queues: ExecutorQueues::new(executors, thread::available_parallelism().map_or(1, usize::from)),
             map: PartitionMap::new(executors),
             waits: LocalWaits::default(),
             start_timestamps: AtomicU64::new(0),

@@ -14,8 +14,8 @@
 //! - If the partition map has changed, all transactions that have not been admitted are routed again.
 //!
 //! # Concurrency
-//! The worker blocks only in [`GroupResults::wait`] and, before it has sent anything, for [`credits`](super::credits):
-//! parked, and without a pin.
+//! The worker blocks only in [`GroupResults::wait`] and, before it has sent anything, for [`credits`](super::credits),
+//! without a pin.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -177,6 +177,7 @@ impl Executors {
             is_idle: true,
             results: None,
         };
+        let _runnable = self.queues.runnable().enter();
         while !run.memory.unrouted.is_empty() {
             run.route_all();
         }
@@ -246,7 +247,8 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
     }
 
     fn results(&mut self) -> &Arc<GroupResults> {
-        self.results.get_or_insert_with(GroupResults::new)
+        let runnable = self.executors.queues.runnable();
+        self.results.get_or_insert_with(|| GroupResults::new(runnable.clone()))
     }
 
     /// Sends the round and waits for it.

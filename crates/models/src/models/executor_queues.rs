@@ -29,7 +29,7 @@ pub(super) const MODELS: &[Model] = &[
 type Queues = Arc<ExecutorQueues<u32, u32>>;
 
 fn queues() -> Queues {
-    Arc::new(ExecutorQueues::new(2))
+    Arc::new(ExecutorQueues::new(2, 0))
 }
 
 /// An executor that ends when it has taken `most` entries and notices, or when the queues end. Returns what it has taken.

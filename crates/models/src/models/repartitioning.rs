@@ -90,7 +90,7 @@ impl Job {
 impl Stand {
     fn new() -> Arc<Stand> {
         Arc::new(Stand {
-            queues: ExecutorQueues::new(2),
+            queues: ExecutorQueues::new(2, 0),
             map: PartitionMap::new(2),
             inside: [(); 3].map(|()| AtomicU64::new(0)),
             ended: [(); 4].map(|()| AtomicU64::new(0)),

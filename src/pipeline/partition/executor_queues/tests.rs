@@ -14,7 +14,7 @@ fn first_of(item: u64) -> usize {
 
 #[test]
 fn work_for_two_queues_is_in_the_same_order_in_both() {
-    let queues: ExecutorQueues<u64, ()> = ExecutorQueues::new(3);
+    let queues: ExecutorQueues<u64, ()> = ExecutorQueues::new(3, 0);
     const EACH: u64 = 2_000;
     let orders = thread::scope(|scope| {
         let readers: Vec<_> = (0..3)
@@ -61,7 +61,8 @@ fn work_for_two_queues_is_in_the_same_order_in_both() {
 
 #[test]
 fn active_transactions_end_after_the_close_and_then_the_executors_end() {
-    let (queues, served): (ExecutorQueues<u32, u32>, AtomicU32) = (ExecutorQueues::new(2), AtomicU32::new(0));
+    let (queues, served): (ExecutorQueues<u32, u32>, AtomicU32) =
+        (ExecutorQueues::new(2, 0), AtomicU32::new(0));
     thread::scope(|scope| {
         assert!(queues.admit(0, smallvec![(0, 3)]).is_ok());
         for number in 0..2 {
@@ -93,7 +94,7 @@ fn active_transactions_end_after_the_close_and_then_the_executors_end() {
 
 #[test]
 fn work_routed_by_an_outdated_map_enters_no_queue() {
-    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(3);
+    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(3, 0);
     assert!(queues.admit(0, smallvec![(0, 1), (1, 2)]).is_ok());
     assert!(queues.repartition(smallvec![(1, 3), (2, 4)], || 1));
     assert!(queues.enter(0, smallvec![(0, 5)]), "these ranges have not changed");
@@ -112,7 +113,7 @@ fn work_routed_by_an_outdated_map_enters_no_queue() {
 
 #[test]
 fn a_repartitioning_is_not_counted_as_a_transaction() {
-    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(2);
+    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(2, 0);
     assert!(queues.repartition(smallvec![(0, 1), (1, 1)], || 1));
     let mut taken = Taken::default();
     assert!(queues.take(0, &mut taken) && queues.take(1, &mut taken));
@@ -125,7 +126,7 @@ fn a_repartitioning_is_not_counted_as_a_transaction() {
 
 #[test]
 fn a_group_enters_all_its_queues_in_order_or_none() {
-    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(3);
+    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(3, 0);
     let group = |first: u32| {
         let mut entries: Vec<QueueEntries<u32>> = (0..3).map(|_| QueueEntries::default()).collect();
         (0..3).for_each(|number| entries[0].push(first + number, 1));
@@ -147,4 +148,35 @@ fn a_group_enters_all_its_queues_in_order_or_none() {
     assert_eq!(queues.batches(), (2, 10));
     queues.close();
     assert_eq!(queues.admit_group(5, 7, &mut group(40)), Err(Refused::Closed(())));
+}
+
+#[test]
+fn executors_count_as_runnable_unless_they_are_parked() {
+    let queues: ExecutorQueues<u32, ()> = ExecutorQueues::new(2, 2);
+    let becomes = |count: usize| {
+        let start = Instant::now();
+        while queues.runnable().count() != count {
+            assert!(start.elapsed() < Duration::from_secs(30), "{} are counted", queues.runnable().count());
+            thread::yield_now();
+        }
+    };
+    assert_eq!(queues.runnable().count(), 2);
+    thread::scope(|scope| {
+        for number in 0..2 {
+            let queues = &queues;
+            scope.spawn(move || {
+                let mut taken = Taken::default();
+                while queues.take(number, &mut taken) {
+                    queues.leave(taken.incoming.drain(..).count());
+                }
+            });
+        }
+        for round in 0..100 {
+            becomes(0);
+            assert!(queues.admit_batch(1, round % 2, 0, 7, |batch| batch).is_ok());
+        }
+        becomes(0);
+        queues.close();
+    });
+    assert_eq!(queues.runnable().count(), 2, "both were woken");
 }
