@@ -23,9 +23,9 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "src/protocol/attempt/scan.rs",
         "records on a scan's page are pinned; the row decoder reads their blocks",
     ),
-    ("src/protocol/attempt/foreign_keys.rs", "foreign keys read rows that the attempt has copied or pinned"),
+    ("src/protocol/attempt/foreign_keys", "foreign keys read rows that the attempt has copied or pinned"),
     ("src/protocol/attempt/constraints.rs", "checks read rows that the attempt has copied or pinned"),
-    ("src/protocol/attempt/session.rs", "keys of records that the attempt has written, and pinned"),
+    ("src/protocol/attempt/session/carry.rs", "keys of records that the attempt has written, and pinned"),
     ("src/protocol/attempt/write.rs", "the row decoder reads blocks of rows that the attempt has pinned"),
     (
         "src/protocol/phased/mod.rs",

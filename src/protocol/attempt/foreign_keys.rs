@@ -18,22 +18,19 @@
 //! ISO/IEC 9075-2, 4.18 and 11.8; the order of actions and checks is PostgreSQL's: refusals (RESTRICT) first, then actions
 //! that change rows, then checks.
 
-use std::ops::Bound;
+mod deferred;
+mod look_up;
 
 use smallvec::SmallVec;
 
 use super::write::show_key;
-use super::{Attempt, Claim, KeyRange, Target};
+use super::{Attempt, Claim, Target};
 use crate::error::{Error, Result};
 use crate::protocol::footprint::Mode;
 use crate::storage::definition::ReferentialAction;
-use crate::storage::foreign_keys::{Link, SchemaLinks, TableLinks, index_table};
-use crate::storage::record::Record;
+use crate::storage::foreign_keys::{Link, SchemaLinks, TableLinks};
 use crate::storage::table::TableCore;
-use crate::storage::word::ABSENT;
-use crate::storage::write_set::WriteView;
 use crate::types::ValueRef;
-use crate::types::key::prefix_end;
 
 /// The values of a foreign key, in its order.
 type KeyValues<'a> = SmallVec<[ValueRef<'a>; 4]>;
@@ -286,197 +283,6 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         Err(still_referenced(link, values))
-    }
-
-    /// Whether there is a row that has these values in the referenced columns.
-    fn is_there(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
-        let parent = self.hold(&link.parent)?;
-        let Some((index, key)) = link.parent_key(values)? else {
-            let mut rows = KeyRange::all_of(parent, Bound::Unbounded, Bound::Unbounded);
-            return Ok(self.next_with(&mut rows, (parent, &link.referenced), values)?.is_some());
-        };
-        let table = index_table(parent, index);
-        let hash = table.hash(&key);
-        let target = Target { table, key: &key, hash, found: None, declared: false };
-        #[cfg(test)]
-        if let Some(believed) = self.is_believed(&target) {
-            return Ok(believed);
-        }
-        self.is_present(&target)
-    }
-
-    /// The next row of a range of a table that has these values in these columns: for tables that lack an index of them.
-    fn next_with(
-        &self,
-        range: &mut KeyRange<'a>,
-        (table, columns): (&TableCore, &[usize]),
-        values: &KeyValues<'_>,
-    ) -> Result<Option<(&'a [u8], &'a [u64])>> {
-        while let Some((key, row)) = self.next_row(range)? {
-            if values_of(table, row, columns).is_some_and(|found| found[..] == values[..]) {
-                return Ok(Some((key, row)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// What a canary answers instead of looking.
-    #[cfg(test)]
-    fn is_believed(&self, target: &Target<'_, 'a>) -> Option<bool> {
-        use crate::storage::foreign_keys::Break;
-        use crate::storage::index::Lookup;
-        let enforcement = self.store.foreign_keys();
-        if enforcement.is_broken(Break::SkipsReferring) {
-            return Some(true);
-        }
-        let found = target.table.find(target.hash, target.key, self.guard);
-        match found {
-            Lookup::Found(record) if enforcement.is_broken(Break::ForgetsExistence) => {
-                // What the transaction has written is seen as always.
-                let is_own = self.workspace.borrow().writes.position(record.pointer()).is_some();
-                (!is_own).then(|| record.stable_word() & ABSENT == 0)
-            }
-            _ => None,
-        }
-    }
-
-    /// The rows whose foreign key has these values: a range of an index, or of the table, some of whose rows have others. And
-    /// whether it is of an index.
-    fn referring(
-        &self,
-        link: &Link,
-        child: &'a TableCore,
-        values: &KeyValues<'_>,
-    ) -> Result<(KeyRange<'a>, bool)> {
-        let Some((index, lower)) = link.child_prefix(values)? else {
-            return Ok((KeyRange::all_of(child, Bound::Unbounded, Bound::Unbounded), false));
-        };
-        let upper = prefix_end(&lower).map_or(Bound::Unbounded, Bound::Excluded);
-        Ok((KeyRange::all_of(index_table(child, index), Bound::Included(lower), upper), true))
-    }
-
-    /// The next of them.
-    fn next_referring(
-        &self,
-        link: &Link,
-        child: &TableCore,
-        (range, is_indexed): &mut (KeyRange<'a>, bool),
-        values: &KeyValues<'_>,
-    ) -> Result<Option<(&'a [u8], &'a [u64])>> {
-        if *is_indexed { self.next_row(range) } else { self.next_with(range, (child, &link.columns), values) }
-    }
-
-    fn is_referred_to(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
-        let child = self.hold(&link.child)?;
-        let mut referring = self.referring(link, child, values)?;
-        Ok(self.next_referring(link, child, &mut referring, values)?.is_some())
-    }
-
-    /// The primary keys of all rows whose foreign key has these values.
-    fn referring_keys(&self, link: &Link, values: &KeyValues<'_>) -> Result<Vec<&'a [u8]>> {
-        let child = self.hold(&link.child)?;
-        let mut referring = self.referring(link, child, values)?;
-        let mut keys = Vec::new();
-        while let Some((key, row)) = self.next_referring(link, child, &mut referring, values)? {
-            let index = referring.0.rows_of();
-            match value_of(index, row, 0) {
-                ValueRef::Bytes(primary_key) if index.is_internal() => keys.push(primary_key),
-                _ => keys.push(key),
-            }
-        }
-        Ok(keys)
-    }
-
-    fn row_of_key(&self, table: &'a TableCore, key: &[u8]) -> Result<Option<&'a [u64]>> {
-        self.row_of_target(&Target { table, key, hash: table.hash(key), found: None, declared: false })
-    }
-}
-
-/// The end of a transaction.
-impl<'a> Attempt<'a> {
-    /// Whether something was written whose foreign keys are checked at the end.
-    #[inline]
-    pub(crate) fn has_deferred(&self) -> bool {
-        self.has_deferred.get()
-    }
-
-    /// Has the end look for deferred checks, or not.
-    pub(crate) fn set_deferred(&self, has_deferred: bool) {
-        self.has_deferred.set(has_deferred);
-    }
-
-    /// Checks what is deferred, by all that the transaction has written.
-    ///
-    /// # Errors
-    /// [`Error::NoReferencedRow`], [`Error::StillReferenced`]; what the protocol answers a reader.
-    #[cold]
-    pub(crate) fn check_deferred(&self) -> Result<()> {
-        self.has_deferred.set(false);
-        let Some(schema) = self.schema_links() else { return Ok(()) };
-        let mut written: Vec<(&'a TableCore, Record<'a>, &TableLinks)> = Vec::new();
-        for touched in self.workspace.borrow().writes.touched() {
-            let table = self.hold(touched.table())?;
-            if let Some(links) =
-                schema.table(table.id()).filter(|links| links.are_deferred() && !table.is_internal())
-            {
-                // SAFETY: the attempt is pinned, so every record that it has touched is alive.
-                written.push((table, unsafe { touched.record.as_record() }, links));
-            }
-        }
-        written.into_iter().try_for_each(|(table, record, links)| self.check_written(table, record, links))
-    }
-
-    fn check_written(&self, table: &'a TableCore, record: Record<'a>, links: &TableLinks) -> Result<()> {
-        let row = self.arena.alloc_slice_fill_copy(table.layout().words(), 0);
-        let is_there = self.read_row(table.layout(), record, row)? & ABSENT == 0;
-        let before = is_there.then_some(&*row);
-        let after = self.row_of_key(table, record.key())?;
-        for link in links.incoming.iter().filter(|link| link.key.is_deferred) {
-            let is_unsettled = match after {
-                Some(_) => link.key.on_update == ReferentialAction::NoAction,
-                // A row that is gone may have moved to another key.
-                None => {
-                    link.key.on_delete == ReferentialAction::NoAction
-                        || link.key.on_update == ReferentialAction::NoAction && can_move(table, links)
-                }
-            };
-            let Some(values) = before.and_then(|row| values_of(table, row, &link.referenced)) else {
-                continue;
-            };
-            if is_unsettled {
-                self.check_referred(link, &values)?;
-            }
-        }
-        for link in links.outgoing.iter().filter(|link| link.key.is_deferred) {
-            // Also where the value is what it was: the row that it refers to may have gone in between.
-            if let Some(row) = after.filter(|_| self.has_written(record, &link.columns)) {
-                self.check_reference(link, table, record.key(), row)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether one of these columns was written, or the row came in.
-    fn has_written(&self, record: Record<'a>, columns: &[usize]) -> bool {
-        let writes = &self.workspace.borrow().writes;
-        let Some(position) = writes.position(record.pointer()) else { return false };
-        !writes.visit(position, |write| match write {
-            WriteView::Insert => false,
-            WriteView::Set { column } | WriteView::Operate { column, .. } => !columns.contains(&column),
-            WriteView::Delete => true,
-        })
-    }
-
-    /// Whether a row of these columns' values has its referenced row: for rows that were there before the foreign key.
-    ///
-    /// # Errors
-    /// [`Error::NoReferencedRow`]; what the protocol answers a reader.
-    pub(crate) fn check_row_refers(&self, link: &Link, key: &[u8], row: &[ValueRef<'_>]) -> Result<()> {
-        let values: KeyValues<'_> = link.columns.iter().map(|&column| row[column]).collect();
-        if values.iter().any(|value| value.is_null()) || self.is_there(link, &values)? {
-            return Ok(());
-        }
-        Err(no_referenced_row(link, &link.child, key, &values))
     }
 }
 

@@ -8,33 +8,31 @@
 //!
 //! Invariant: a key's earlier writes stand first among the attempt's writes to its record, `carried` of them.
 
+mod carry;
+mod notes;
+mod observe;
+
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
-
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 
 use super::load::Loading;
 use super::predicted::Prediction;
 use super::scan::as_slice;
 use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target, claim_traced};
-use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
-use crate::storage::index::Lookup;
 use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
-use crate::storage::record::{Record, RecordPointer};
+use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
-use crate::storage::session_buffer::{
-    AccessWrites, Key, Observed, RangeRead, SeenWrite, SessionBuffer, Writes,
-};
+use crate::storage::session_buffer::{Key, RangeRead, SessionBuffer};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::versions::Found;
-use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
-use crate::storage::write_set::{CarriedWrite, Effect, Mark, WriteSet};
-use crate::types::key::EncodedKey;
+use crate::storage::word::Stamp;
+use crate::storage::write_set::Mark;
+
+use notes::{NotedRange, Notes};
 
 /// What an attempt asks of the session that it runs for.
 pub(crate) trait SessionControl: Send + Sync {
@@ -88,59 +86,6 @@ pub(crate) struct SessionAccess {
     notes: Notes,
 }
 
-/// What one attempt notes.
-#[derive(Default)]
-struct Notes {
-    keys: Vec<NotedKey>,
-    bytes: Vec<u8>,
-    ranges: Vec<NotedRange>,
-    /// How many writes of the session's were carried in to a record.
-    carried: HashMap<RecordPointer, u32, FixedState>,
-    /// A key that another session has reserved.
-    wanted: Option<(u64, Key)>,
-    /// A key that is predicted to be written, and for which the session must wait or refresh its snapshot.
-    predicted: Option<(u64, Key)>,
-    need: Option<Need>,
-    /// Whether it has accessed a key or a range, also one that is left out of the notes.
-    has_accessed: bool,
-    /// Whether it has accessed a key to write or to reserve it.
-    is_writer: bool,
-    /// Whether what is read is left out.
-    is_paused: bool,
-}
-
-/// A key that was claimed: its place among the bytes noted.
-#[derive(Clone, Copy)]
-struct NotedKey {
-    table: u32,
-    length: u32,
-    start: usize,
-    part: Part,
-    is_insert: bool,
-}
-
-/// A range that was claimed.
-struct NotedRange {
-    table: u32,
-    range: RangeRead,
-    is_backward: bool,
-    /// Whether it has no order, so that what was seen of it is no part of it.
-    is_unordered: bool,
-    /// The last key that was met in it, if one was.
-    last: Option<Vec<u8>>,
-    /// Whether it was read to its end.
-    is_whole: bool,
-}
-
-/// A key that an attempt has accessed.
-pub(crate) struct Noted<'n> {
-    pub(crate) table: u32,
-    pub(crate) key: &'n [u8],
-    pub(crate) part: Part,
-    /// Whether it was to be inserted.
-    pub(crate) is_insert: bool,
-}
-
 impl SessionAccess {
     /// For a session that has done nothing yet.
     pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
@@ -167,27 +112,6 @@ impl SessionAccess {
                 .cores()
                 .all(|core| self.schema.is_own(core.id()) || store.shared_table(core).is_some())
                 && !self.buffer.misses_foreign_keys()
-    }
-
-    /// The keys that the attempt has accessed, in order.
-    pub(crate) fn noted(&self) -> impl Iterator<Item = Noted<'_>> {
-        self.notes.keys.iter().map(|key| {
-            let bytes = &self.notes.bytes[key.start..key.start + key.length as usize];
-            Noted { table: key.table, key: bytes, part: key.part, is_insert: key.is_insert }
-        })
-    }
-
-    /// The ranges that the attempt has read, as far as it has.
-    pub(crate) fn noted_ranges(&self) -> impl Iterator<Item = (u32, RangeRead)> {
-        self.notes.ranges.iter().map(|noted| {
-            let mut range = noted.range.clone();
-            let last = noted.last.as_ref().filter(|_| !noted.is_whole && !noted.is_unordered);
-            if let Some(last) = last {
-                let last = Bound::Included(last[..].into());
-                *(if noted.is_backward { &mut range.lower } else { &mut range.upper }) = last;
-            }
-            (noted.table, range)
-        })
     }
 
     /// The key that another session has reserved, if the attempt met one.
@@ -274,29 +198,6 @@ impl SessionAccess {
             return Err(Error::Conflict);
         }
         Ok(self.buffer.add_table(core, has_contended_keys))
-    }
-
-    fn clear_notes(&mut self) {
-        self.notes.keys.clear();
-        self.notes.bytes.clear();
-        self.notes.ranges.clear();
-        self.notes.carried.clear();
-        self.notes.wanted = None;
-        self.notes.predicted = None;
-        self.notes.need = None;
-        self.notes.has_accessed = false;
-        self.notes.is_writer = false;
-        self.notes.is_paused = false;
-    }
-}
-
-impl Notes {
-    fn note(&mut self, table: u32, key: &[u8], what: Claim) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        let part = if what == Claim::Read { Part::Row } else { Part::Existence };
-        let is_insert = what == Claim::Insert;
-        self.keys.push(NotedKey { table, length: key.len() as u32, start, part, is_insert });
     }
 }
 
@@ -407,40 +308,6 @@ impl<'a> Attempt<'a> {
         self.access.get().claim.map_or(Ok(()), |claim| claim(self, table, key, what))
     }
 
-    /// Buffers writes to a key that were made in an earlier attempt, unless they are there.
-    fn carry_in(
-        &self,
-        table: &'a TableCore,
-        key: &[u8],
-        writes: &Writes<'_>,
-        carried: &mut HashMap<RecordPointer, u32, FixedState>,
-    ) -> Result<()> {
-        let hash = table.hash(key);
-        let record = if matches!(writes.first(), Some(CarriedWrite::Insert(_))) {
-            self.find_or_place(table, hash, key)?.record
-        } else {
-            match table.find(hash, key, self.guard) {
-                Lookup::Found(record) => record,
-                // It has gone since it was written: what is read of the key tells.
-                Lookup::Missing(_) => return Ok(()),
-            }
-        };
-        if self.workspace.borrow().writes.position(record.pointer()).is_none() {
-            self.buffer_carried(table, record, writes)?;
-            carried.insert(record.pointer(), writes.len() as u32);
-        }
-        Ok(())
-    }
-
-    /// Buffers writes that were made in an earlier attempt to this record, of which there are none yet.
-    fn buffer_carried(&self, table: &TableCore, record: Record<'a>, writes: &Writes<'_>) -> Result<()> {
-        let buffered = &mut self.workspace.borrow_mut().writes;
-        let bytes = writes.iter().map(|write| write.bytes()).sum();
-        buffered.reserve(table.layout().words() * writes.len(), bytes)?;
-        buffered.carry_in(table, record.pointer(), writes.iter().copied());
-        Ok(())
-    }
-
     /// Notes that a range is read, and brings in what the session has written to its keys. The range's number, if the
     /// attempt is a session's.
     pub(super) fn begin_range_in_session(&self, key_range: &KeyRange<'a>) -> Result<Option<usize>> {
@@ -505,38 +372,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The epoch of the snapshot that it reads from; 0: none.
-    fn as_of(&self) -> u64 {
-        match self.held.borrow().session.as_ref().map(|session| session.mode) {
-            Some(SessionMode::Snapshot(epoch)) => epoch,
-            _ => 0,
-        }
-    }
-
-    /// What a key had in a snapshot of this epoch.
-    pub(crate) fn observe_as_of(
-        &self,
-        table: &TableCore,
-        key: &[u8],
-        part: Part,
-        epoch: u64,
-    ) -> Result<Observed> {
-        let table = self.hold(table)?;
-        let present = match table.find(table.hash(key), key, self.guard) {
-            Lookup::Missing(_) => false,
-            Lookup::Found(record) => {
-                matches!(self.store.versions().read(table.layout(), record, epoch, &mut []), Found::Row(_))
-            }
-        };
-        Ok(Observed { part, present, stamp: Stamp::new(epoch, 0), is_bound: true, phase: 0 })
-    }
-
-    /// Whether the session had written this record before the attempt began.
-    pub(super) fn is_carried(&self, record: Record<'a>) -> bool {
-        let held = self.held.borrow();
-        held.session.as_ref().is_some_and(|session| session.notes.carried.contains_key(&record.pointer()))
-    }
-
     /// Reserves a key for the session, if the attempt is a session's.
     ///
     /// # Errors
@@ -568,230 +403,5 @@ impl<'a> Attempt<'a> {
         if let Some(session) = &mut self.held.borrow_mut().session {
             session.notes.is_paused = is_paused;
         }
-    }
-
-    /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a
-    /// column that is split there is nothing to try.
-    ///
-    /// # Errors
-    /// What an operation refuses; then the row counts as read.
-    pub(super) fn try_operations(&self, target: &Target<'_, 'a>, record: Record<'a>) -> Result<()> {
-        let layout = target.table.layout();
-        let row = self.arena.alloc_slice_fill_copy(layout.words(), 0);
-        let word = record.read(layout, row);
-        if word & SPLIT != 0 {
-            return Ok(());
-        }
-        let tried = {
-            let writes = &self.workspace.borrow().writes;
-            let Some(position) = writes.position(record.pointer()) else { return Ok(()) };
-            writes.apply(position, layout, row, word & ABSENT == 0, self.arena)
-        };
-        match tried {
-            Ok(Effect::Gone) => Ok(()),
-            Ok(_) => self.check_tried(target, row),
-            // As a read, which is noted: it fails in the same way, or the row has changed meanwhile.
-            Err(_) => self.row_of_target(target).map(drop),
-        }
-    }
-
-    /// Looks a key up again and notes what is there.
-    ///
-    /// # Errors
-    /// What the protocol answers a reader.
-    pub(crate) fn observe(&self, table: &TableCore, key: &[u8], part: Part) -> Result<Observed> {
-        let table = self.hold(table)?;
-        self.claim_below_session(table, key, Claim::Read)?;
-        let hash = table.hash(key);
-        loop {
-            let record = match table.find(hash, key, self.guard) {
-                Lookup::Found(record) => record,
-                Lookup::Missing(version) => {
-                    (self.access.get().missed)(self, version)?;
-                    return Ok(Observed {
-                        part,
-                        present: false,
-                        stamp: Stamp::ZERO,
-                        is_bound: false,
-                        phase: 0,
-                    });
-                }
-            };
-            let word = record.stable_word();
-            self.reads.borrow_mut().note(record, word, part);
-            if word == DEAD {
-                continue;
-            }
-            self.note_seen(word);
-            let present = word & ABSENT == 0;
-            let is_split = present && part == Part::Row && word & SPLIT != 0;
-            let phase = self.phase_if(is_split);
-            return Ok(Observed { part, present, stamp: Stamp::of(word), is_bound: false, phase });
-        }
-    }
-
-    /// The number of the split phase, in which the attempt must end then.
-    fn phase_if(&self, is_split: bool) -> u64 {
-        if !is_split {
-            return 0;
-        }
-        let phase = self.store.splits().current(self.guard).map(|set| set.phase());
-        self.reads.borrow_mut().note_phase(phase);
-        phase.unwrap_or(0)
-    }
-
-    /// Whether a range has no row but those that are known; one that was read from a snapshot: whether nothing in it
-    /// is newer.
-    ///
-    /// # Errors
-    /// What the protocol answers a reader.
-    pub(crate) fn has_only(
-        &self,
-        table: &TableCore,
-        range: &RangeRead,
-        is_known: impl Fn(&[u8]) -> bool,
-    ) -> Result<bool> {
-        let table = self.hold(table)?;
-        let owned = |bound: &Bound<Key>| bound.as_ref().map(|key| EncodedKey::from(&key[..]));
-        let mut pages = KeyRange::all_of(table, owned(&range.lower), owned(&range.upper));
-        if let Some(claim) = self.access.get().range {
-            let (_, lower, upper) = pages.bounds();
-            claim(self, table, as_slice(lower), as_slice(upper))?;
-        }
-        while self.next_page(&mut pages)? {
-            for &record in pages.page() {
-                if range.as_of.is_some() {
-                    // The range stands for the rows in it, too: until the commit they must not change.
-                    self.claim_below_session(table, record.key(), Claim::Read)?;
-                }
-                let word = record.stable_word();
-                let part = if range.as_of.is_some() { Part::Row } else { Part::Existence };
-                self.reads.borrow_mut().note(record, word, part);
-                self.note_seen(word);
-                let is_unchanged = match range.as_of {
-                    _ if word == DEAD => true,
-                    None => word & ABSENT != 0 || is_known(record.key()),
-                    Some(_) if word & (SPLIT | ABSENT) == SPLIT => return Err(self.wait_for_joined_phase()),
-                    Some(epoch) => Stamp::of(word).epoch() <= epoch,
-                };
-                if !is_unchanged {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// What the attempt has written besides what the session had.
-    pub(crate) fn written(&self, session: &SessionAccess) -> AccessWrites {
-        let mut written = AccessWrites::default();
-        self.find_record(session, |writes, table, key, position, carried| {
-            written.push(table, key, writes.carry_out(position, carried));
-            None::<()>
-        });
-        written
-    }
-
-    /// Looks at what the attempt has written besides what the session had, until something is found.
-    pub(crate) fn find_written<R>(
-        &self,
-        session: &SessionAccess,
-        look: &mut dyn FnMut(SeenWrite<'_>) -> Option<R>,
-    ) -> Option<R> {
-        self.find_record(session, |writes, table, key, position, carried| {
-            let mut inserts = writes.inserts(position, carried).enumerate();
-            inserts.find_map(|(at, is_insert)| look(SeenWrite { table, key, is_insert, is_again: at > 0 }))
-        })
-    }
-
-    /// Looks at the written records until something is found: the table's number, the key, the position, and how many of the
-    /// writes the session had.
-    fn find_record<R>(
-        &self,
-        session: &SessionAccess,
-        mut look: impl FnMut(&WriteSet, u32, &[u8], usize, usize) -> Option<R>,
-    ) -> Option<R> {
-        let writes = &self.workspace.borrow().writes;
-        let mut table = None;
-        for (position, touched) in writes.touched().iter().enumerate() {
-            let core = touched.table();
-            let number = match table {
-                Some((known, number)) if std::ptr::eq::<TableCore>(known, core) => number,
-                _ => match session.buffer.table_number(core) {
-                    Some(number) => table.insert((core, number)).1,
-                    None => continue,
-                },
-            };
-            let carried = match session.notes.carried.is_empty() {
-                true => 0,
-                false => session.notes.carried.get(&touched.record).map_or(0, |&carried| carried as usize),
-            };
-            let found = look(writes, number, self.key_of(touched.record), position, carried);
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// The key of a record that the attempt has touched.
-    fn key_of(&self, record: RecordPointer) -> &'a [u8] {
-        // SAFETY: the attempt is pinned, so every record that it has touched is alive.
-        unsafe { record.as_record() }.key()
-    }
-
-    /// Brings in everything that the session has written, to be committed, but for what is written to tables that are
-    /// none any more. Whether the keys are free whose inserts imply it.
-    ///
-    /// # Errors
-    /// Updates are refused; what the protocol answers a writer.
-    pub(crate) fn carry_in_everything(
-        &self,
-        buffer: &SessionBuffer,
-        is_live: impl Fn(&TableCore) -> bool,
-    ) -> Result<bool> {
-        self.check_writable()?;
-        for (table, key, writes, implies_free) in buffer.writes().filter(|(table, ..)| is_live(table)) {
-            let table = self.hold(table)?;
-            let is_delete = |write: &&CarriedWrite| matches!(write, CarriedWrite::Delete);
-            let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
-            let what = match is_insert {
-                true => Claim::Insert,
-                false if writes.iter().any(is_delete) => Claim::Delete,
-                false => Claim::Write,
-            };
-            if table.is_linked() {
-                self.set_deferred(true);
-            }
-            self.claim_below_session(table, key, what)?;
-            let hash = table.hash(key);
-            let record = if is_insert {
-                let placed = self.find_or_place(table, hash, key)?;
-                if implies_free && !placed.is_new && self.presence(placed.record)? == Some(true) {
-                    return Ok(false);
-                }
-                placed.record
-            } else {
-                // What has gone since it was written: what is read of the key tells.
-                let Lookup::Found(record) = table.find(hash, key, self.guard) else { continue };
-                record
-            };
-            self.buffer_carried(table, record, &writes)?;
-            self.workspace.borrow().writes.check_size()?;
-        }
-        Ok(true)
-    }
-
-    /// Forgets what it has written: the session keeps it.
-    pub(crate) fn drop_writes(&self) {
-        self.workspace.borrow_mut().writes.clear();
-        self.set_deferred(false);
-    }
-
-    /// Has the attempt retried in the next joined phase.
-    pub(crate) fn wait_for_joined_phase(&self) -> Error {
-        // Relaxed: the protocol looks at it on this thread.
-        self.worker_context.met_hidden.store(true, Ordering::Relaxed);
-        Error::Conflict
     }
 }

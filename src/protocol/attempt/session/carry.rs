@@ -1,0 +1,187 @@
+//! A session's earlier writes enter the write set of its attempt, and what the attempt adds to them leaves it.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::SessionAccess;
+use crate::error::Result;
+use crate::protocol::attempt::{Attempt, Claim, Target};
+use crate::storage::index::Lookup;
+use crate::storage::record::{Record, RecordPointer};
+use crate::storage::session_buffer::{AccessWrites, SeenWrite, SessionBuffer, Writes};
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, SPLIT};
+use crate::storage::write_set::{CarriedWrite, Effect, WriteSet};
+
+impl<'a> Attempt<'a> {
+    /// Buffers writes to a key that were made in an earlier attempt, unless they are there.
+    pub(super) fn carry_in(
+        &self,
+        table: &'a TableCore,
+        key: &[u8],
+        writes: &Writes<'_>,
+        carried: &mut HashMap<RecordPointer, u32, FixedState>,
+    ) -> Result<()> {
+        let hash = table.hash(key);
+        let record = if matches!(writes.first(), Some(CarriedWrite::Insert(_))) {
+            self.find_or_place(table, hash, key)?.record
+        } else {
+            match table.find(hash, key, self.guard) {
+                Lookup::Found(record) => record,
+                // It has gone since it was written: what is read of the key tells.
+                Lookup::Missing(_) => return Ok(()),
+            }
+        };
+        if self.workspace.borrow().writes.position(record.pointer()).is_none() {
+            self.buffer_carried(table, record, writes)?;
+            carried.insert(record.pointer(), writes.len() as u32);
+        }
+        Ok(())
+    }
+
+    /// Buffers writes that were made in an earlier attempt to this record, of which there are none yet.
+    fn buffer_carried(&self, table: &TableCore, record: Record<'a>, writes: &Writes<'_>) -> Result<()> {
+        let buffered = &mut self.workspace.borrow_mut().writes;
+        let bytes = writes.iter().map(|write| write.bytes()).sum();
+        buffered.reserve(table.layout().words() * writes.len(), bytes)?;
+        buffered.carry_in(table, record.pointer(), writes.iter().copied());
+        Ok(())
+    }
+
+    /// Whether the session had written this record before the attempt began.
+    pub(in super::super) fn is_carried(&self, record: Record<'a>) -> bool {
+        let held = self.held.borrow();
+        held.session.as_ref().is_some_and(|session| session.notes.carried.contains_key(&record.pointer()))
+    }
+
+    /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a
+    /// column that is split there is nothing to try.
+    ///
+    /// # Errors
+    /// What an operation refuses; then the row counts as read.
+    pub(in super::super) fn try_operations(&self, target: &Target<'_, 'a>, record: Record<'a>) -> Result<()> {
+        let layout = target.table.layout();
+        let row = self.arena.alloc_slice_fill_copy(layout.words(), 0);
+        let word = record.read(layout, row);
+        if word & SPLIT != 0 {
+            return Ok(());
+        }
+        let tried = {
+            let writes = &self.workspace.borrow().writes;
+            let Some(position) = writes.position(record.pointer()) else { return Ok(()) };
+            writes.apply(position, layout, row, word & ABSENT == 0, self.arena)
+        };
+        match tried {
+            Ok(Effect::Gone) => Ok(()),
+            Ok(_) => self.check_tried(target, row),
+            // As a read, which is noted: it fails in the same way, or the row has changed meanwhile.
+            Err(_) => self.row_of_target(target).map(drop),
+        }
+    }
+
+    /// What the attempt has written besides what the session had.
+    pub(crate) fn written(&self, session: &SessionAccess) -> AccessWrites {
+        let mut written = AccessWrites::default();
+        self.find_record(session, |writes, table, key, position, carried| {
+            written.push(table, key, writes.carry_out(position, carried));
+            None::<()>
+        });
+        written
+    }
+
+    /// Looks at what the attempt has written besides what the session had, until something is found.
+    pub(crate) fn find_written<R>(
+        &self,
+        session: &SessionAccess,
+        look: &mut dyn FnMut(SeenWrite<'_>) -> Option<R>,
+    ) -> Option<R> {
+        self.find_record(session, |writes, table, key, position, carried| {
+            let mut inserts = writes.inserts(position, carried).enumerate();
+            inserts.find_map(|(at, is_insert)| look(SeenWrite { table, key, is_insert, is_again: at > 0 }))
+        })
+    }
+
+    /// Looks at the written records until something is found: the table's number, the key, the position, and how many of the
+    /// writes the session had.
+    fn find_record<R>(
+        &self,
+        session: &SessionAccess,
+        mut look: impl FnMut(&WriteSet, u32, &[u8], usize, usize) -> Option<R>,
+    ) -> Option<R> {
+        let writes = &self.workspace.borrow().writes;
+        let mut table = None;
+        for (position, touched) in writes.touched().iter().enumerate() {
+            let core = touched.table();
+            let number = match table {
+                Some((known, number)) if std::ptr::eq::<TableCore>(known, core) => number,
+                _ => match session.buffer.table_number(core) {
+                    Some(number) => table.insert((core, number)).1,
+                    None => continue,
+                },
+            };
+            let carried = match session.notes.carried.is_empty() {
+                true => 0,
+                false => session.notes.carried.get(&touched.record).map_or(0, |&carried| carried as usize),
+            };
+            let found = look(writes, number, self.key_of(touched.record), position, carried);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// The key of a record that the attempt has touched.
+    pub(super) fn key_of(&self, record: RecordPointer) -> &'a [u8] {
+        // SAFETY: the attempt is pinned, so every record that it has touched is alive.
+        unsafe { record.as_record() }.key()
+    }
+
+    /// Brings in everything that the session has written, to be committed, but for what is written to tables that are
+    /// none any more. Whether the keys are free whose inserts imply it.
+    ///
+    /// # Errors
+    /// Updates are refused; what the protocol answers a writer.
+    pub(crate) fn carry_in_everything(
+        &self,
+        buffer: &SessionBuffer,
+        is_live: impl Fn(&TableCore) -> bool,
+    ) -> Result<bool> {
+        self.check_writable()?;
+        for (table, key, writes, implies_free) in buffer.writes().filter(|(table, ..)| is_live(table)) {
+            let table = self.hold(table)?;
+            let is_delete = |write: &&CarriedWrite| matches!(write, CarriedWrite::Delete);
+            let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
+            let what = match is_insert {
+                true => Claim::Insert,
+                false if writes.iter().any(is_delete) => Claim::Delete,
+                false => Claim::Write,
+            };
+            if table.is_linked() {
+                self.set_deferred(true);
+            }
+            self.claim_below_session(table, key, what)?;
+            let hash = table.hash(key);
+            let record = if is_insert {
+                let placed = self.find_or_place(table, hash, key)?;
+                if implies_free && !placed.is_new && self.presence(placed.record)? == Some(true) {
+                    return Ok(false);
+                }
+                placed.record
+            } else {
+                // What has gone since it was written: what is read of the key tells.
+                let Lookup::Found(record) = table.find(hash, key, self.guard) else { continue };
+                record
+            };
+            self.buffer_carried(table, record, &writes)?;
+            self.workspace.borrow().writes.check_size()?;
+        }
+        Ok(true)
+    }
+
+    /// Forgets what it has written: the session keeps it.
+    pub(crate) fn drop_writes(&self) {
+        self.workspace.borrow_mut().writes.clear();
+        self.set_deferred(false);
+    }
+}
