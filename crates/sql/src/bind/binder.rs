@@ -2,6 +2,8 @@
 //!
 //! Invariants: the innermost scope is the last; a [`RelationId`] is given once; a parameter's type, once known, stays.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use crate::bind::privileges::Required;
@@ -11,7 +13,7 @@ use crate::bind::tree::{
     BoundAggregate, BoundColumn, BoundExpr, BoundRelation, BoundWindow, CteId, RelationId,
 };
 use crate::bind::variables::Variables;
-use crate::catalog::{Catalog, Relation, no_relation};
+use crate::catalog::{Catalog, Relation, Routine, no_relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::character_position;
 use crate::parse::syntax::{At, ObjectName};
@@ -48,8 +50,11 @@ pub(crate) struct Binder<'a> {
     pub views: Vec<u32>,
     /// Whether an object is being defined: the names in its texts mean what they mean to the session.
     pub defines: bool,
-    /// Where a definition calls routines by names without schemas, and the schemas that they are in, if that is asked.
-    pub called: Option<Vec<(At, String)>>,
+    /// Whether the text was stored with the schemas of users' functions: a name without one means a built-in function that
+    /// takes the arguments, whatever was created later.
+    pub settled: bool,
+    /// Where the text calls routines, and which, if that is asked.
+    pub called: Option<Vec<(At, Arc<Routine>)>>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
     pub foreign_text: bool,
     /// The variables of the routine whose body the statement stands in.
@@ -178,6 +183,7 @@ impl<'a> Binder<'a> {
             cte_references: HashMap::new(),
             views: Vec::new(),
             defines: false,
+            settled: false,
             called: None,
             foreign_text: false,
             variables: None,

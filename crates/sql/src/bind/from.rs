@@ -264,10 +264,12 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let foreign = std::mem::replace(&mut self.foreign_text, true);
         let path = std::mem::replace(&mut self.path, view.search_path.clone());
+        let settled = std::mem::replace(&mut self.settled, true);
+        let called = self.called.take();
         let checked_as = self.checked_as.replace(view.rights.owner);
         let bound = self.query(&query);
         self.checked_as = checked_as;
-        self.path = path;
+        (self.path, self.settled, self.called) = (path, settled, called);
         self.foreign_text = foreign;
         self.scopes = scopes;
         self.views.pop();

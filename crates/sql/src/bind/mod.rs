@@ -71,9 +71,11 @@ pub(crate) fn bind_inside(
     environment: &mut dyn Environment,
     statement: &Statement,
     names: &dyn Names,
+    settled: bool,
 ) -> Result<(BoundStatement, Vec<VariableRef>)> {
     let mut binder = Binder::new(context, environment, &[]);
     binder.new_parameters = false;
+    binder.settled = settled;
     binder.variables = Some(Variables { names, used: Vec::new() });
     let mut bound = binder.data_statement(statement)?;
     binder.check_statement(&bound)?;

@@ -7,21 +7,23 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::Binder;
+use crate::bind::binder::{BindContext, Binder};
 use crate::bind::from::plain_column;
 use crate::bind::query::{plain_query, plain_select};
+use crate::bind::scope::Clause;
 use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundStatement, BoundTarget, FunctionCall, QueryBody, RelationId, RelationKind,
     StatementKind,
 };
-use crate::catalog::{ArgumentMode, Catalog, Routine, Stability};
+use crate::bind::variables::{Names, Variables};
+use crate::catalog::{ArgumentMode, Catalog, CatalogEnvironment, Routine, Stability, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::{choose, choose_function, no_function};
 use crate::functions::{Function, Volatility, functions_named};
-use crate::parse::qualified_name;
 use crate::parse::syntax::{At, Call, ObjectName};
+use crate::parse::{parse_expression, qualified_name};
 use crate::types::cast::{CastContext, can_coerce};
-use crate::types::{Modifier, Type, Value};
+use crate::types::{Environment, Modifier, Type, Value};
 
 /// The entry that calls a routine whose result depends on its arguments and the database alone.
 pub(crate) const CALL_STABLE: &str = "heddle_call_stable";
@@ -140,6 +142,76 @@ pub(crate) fn is_call(function: &Function) -> bool {
     matches!(function.name, CALL_STABLE | CALL_VOLATILE | CALL_ROWS)
 }
 
+/// The calls of routines that an expression has: where they stand in its text, and the routines.
+///
+/// # Errors
+/// Class 42.
+pub(crate) fn calls_in_condition(
+    context: BindContext<'_>,
+    environment: &mut dyn Environment,
+    (text, names): (&str, &dyn Names),
+    settled: bool,
+) -> Result<Vec<(At, Arc<Routine>)>> {
+    let mut binder = Binder::new(context, environment, &[]);
+    binder.new_parameters = false;
+    binder.variables = Some(Variables { names, used: Vec::new() });
+    (binder.foreign_text, binder.settled, binder.called) = (true, settled, Some(Vec::new()));
+    binder.enter();
+    binder.expr(&parse_expression(text)?)?;
+    Ok(binder.called.unwrap_or_default())
+}
+
+/// What the names in a text of the catalog's may mean besides functions and types.
+#[derive(Clone, Copy)]
+pub(crate) enum TextOf<'t> {
+    /// The columns of a table's rows.
+    Row(&'t Arc<Table>),
+    /// VALUE, in a domain over this type.
+    Value(Type),
+    /// OLD and NEW.
+    Condition(&'t dyn Names),
+    Query,
+}
+
+/// The routines that a text of the catalog's calls.
+///
+/// # Errors
+/// Class 42: what it names has gone, or is not found along the path.
+pub(crate) fn routines_called(
+    catalog: &Catalog,
+    path: &[String],
+    text: &str,
+    of: TextOf<'_>,
+) -> Result<Vec<Arc<Routine>>> {
+    let mut environment = CatalogEnvironment::new(catalog);
+    let context = BindContext { catalog, path, text: "" };
+    if let TextOf::Condition(names) = of {
+        let called = calls_in_condition(context, &mut environment, (text, names), true)?;
+        return Ok(called.into_iter().map(|(_, routine)| routine).collect());
+    }
+    let mut binder = Binder::new(context, &mut environment, &[]);
+    (binder.defines, binder.settled, binder.called) = (true, true, Some(Vec::new()));
+    match of {
+        TextOf::Row(table) => {
+            let target = binder.new_relation();
+            binder.row_expression(table, target, text, Clause::Check)?;
+        }
+        TextOf::Value(ty) => {
+            let expr = parse_expression(text)?;
+            binder.detached(|binder| {
+                binder.add_value(ty);
+                binder.expr(&expr)
+            })?;
+        }
+        TextOf::Query | TextOf::Condition(_) => {
+            let query = crate::parse::parse_query(text)?;
+            binder.foreign_text = true;
+            binder.query(&query)?;
+        }
+    }
+    Ok(binder.called.unwrap_or_default().into_iter().map(|(_, routine)| routine).collect())
+}
+
 impl Binder<'_> {
     /// The call of a routine that a call means; none: it is one of a built-in function.
     pub fn routine_call(
@@ -163,7 +235,7 @@ impl Binder<'_> {
         if name.schema().is_none() && functions_named(name.last()).any(is_hidden) {
             return Ok(None);
         }
-        if name.schema().is_none() && exact.is_none() && names.is_empty() {
+        if name.schema().is_none() && (exact.is_none() || self.settled) && names.is_empty() {
             let built_in = choose_function(name.last(), &given, is_variadic, functions_named(name.last()));
             if functions_named(name.last()).next().is_some() && matches!(built_in, Ok(Some(_))) {
                 return Ok(None);
@@ -189,16 +261,12 @@ impl Binder<'_> {
         self.finish_routine_call(chosen, args, at).map(Some)
     }
 
-    /// Notes the schema of a routine that is called by a name without one, if that is asked.
-    fn note_routine(&mut self, name: &ObjectName, routine: &Routine) {
-        if name.schema().is_some() {
-            return;
-        }
-        let schema = || routine.schema.clone();
+    /// Notes a routine that is called, if that is asked.
+    fn note_routine(&mut self, name: &ObjectName, routine: &Arc<Routine>) {
         if let Some(called) = &mut self.called {
-            called.push((name.at(), schema()));
+            called.push((name.at(), routine.clone()));
         }
-        if let Some(stars) = self.stars.as_mut().filter(|_| !self.foreign_text)
+        if let Some(stars) = self.stars.as_mut().filter(|_| !self.foreign_text && name.schema().is_none())
             && !stars.names.iter().any(|(known, _)| *known == name.at())
         {
             stars.names.push((name.at(), qualified_name(&routine.schema, &routine.name)));
@@ -229,7 +297,7 @@ impl Binder<'_> {
 
     /// A default of the catalog's, as a value of a type.
     fn argument_default(&mut self, text: &str, ty: Type, at: At) -> Result<BoundExpr> {
-        let expr = crate::parse::parse_expression(text)?;
+        let expr = parse_expression(text)?;
         let bound = self.detached(|binder| binder.expr(&expr))?;
         self.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, at)
     }
@@ -266,7 +334,11 @@ impl Binder<'_> {
         if self.context.catalog.find_routines(name.schema(), name.last(), &self.path).is_empty() {
             return Ok(None);
         }
-        self.refuse_aggregate_syntax(call, at)?;
+        let is_aggregate = || functions_named(name.last()).any(Function::is_aggregate);
+        match self.refuse_aggregate_syntax(call, at) {
+            Err(_) if name.schema().is_none() && is_aggregate() => return Ok(None),
+            checked => checked?,
+        }
         let (args, names) = self.call_args(call)?;
         self.routine_call(name, &args, &names, call.variadic, at)
     }

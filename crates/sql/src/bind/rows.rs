@@ -105,12 +105,13 @@ impl Binder<'_> {
         let is_defined = self.defines && !foreign;
         let session = (!is_defined).then(|| {
             let path = definition_path(&self.path);
-            (std::mem::replace(&mut self.path, path), self.called.take())
+            let settled = std::mem::replace(&mut self.settled, true);
+            (std::mem::replace(&mut self.path, path), settled, self.called.take())
         });
         self.enter();
         let bound = bind(self);
-        if let Some((path, called)) = session {
-            (self.path, self.called) = (path, called);
+        if let Some(session) = session {
+            (self.path, self.settled, self.called) = session;
         }
         self.foreign_text = foreign;
         self.scopes = scopes;
@@ -275,11 +276,12 @@ impl Binder<'_> {
     }
 }
 
-/// The schemas in which names without one are looked up in texts of the catalog, whatever the session's path is. What is not
-/// built in has its schema there; definitions that were stored before that was so were made with the default path.
+/// The schemas in which names without one are looked up in texts of the catalog. What is not built in has its schema there;
+/// definitions that were stored before that was so were made with the default path or with the session's.
 pub(crate) fn definition_path(session: &[String]) -> Vec<String> {
     let temporary = session.first().filter(|schema| schema.starts_with(TEMPORARY));
-    temporary.cloned().into_iter().chain([PUBLIC.to_string()]).collect()
+    let named = session.iter().filter(|schema| !schema.starts_with(TEMPORARY) && *schema != PUBLIC);
+    temporary.cloned().into_iter().chain([PUBLIC.to_string()]).chain(named.cloned()).collect()
 }
 
 /// What the hidden column of a predicate stores.

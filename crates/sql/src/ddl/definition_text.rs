@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
+use crate::bind::routines::calls_in_condition;
 use crate::bind::tree::BoundExpr;
-use crate::bind::{Binder, Clause};
-use crate::catalog::{ColumnOrigin, Table};
+use crate::bind::{BindContext, Binder, Clause};
+use crate::catalog::{ColumnOrigin, Routine, Table};
 use crate::ddl::create_table::TableDraft;
 use crate::error::Result;
-use crate::parse::syntax::ObjectName;
-use crate::parse::{Reference, qualified_name, with_names};
-use crate::routine::trigger::routines_of;
+use crate::parse::syntax::At;
+use crate::parse::{Reference, parse_expression, qualified_name, with_names};
+use crate::routine::trigger::names_of_rows;
 use crate::session::Connection;
 use crate::types::{Type, Value};
 
@@ -32,8 +33,7 @@ impl Connection {
             bind(binder)?;
             Ok(binder.called.take().unwrap_or_default())
         })?;
-        let schema_of = |name: &ObjectName| called.iter().find(|(at, _)| *at == name.at());
-        Ok(self.with_schemas(text, |name| schema_of(name).map(|(_, schema)| schema.clone())))
+        self.with_schemas(text, &called)
     }
 
     /// The condition of a trigger with the schemas of what it names.
@@ -41,29 +41,34 @@ impl Connection {
     /// # Errors
     /// Class 42.
     pub(super) fn condition_text(&mut self, text: &str, table: &Table) -> Result<String> {
-        let called = routines_of(self.environment_mut(), text, table)?;
-        let catalog = self.current_catalog();
-        let called: Vec<_> = called.iter().filter_map(|oid| catalog.routine_by_oid(*oid)).collect();
-        let schema_of = |name: &ObjectName| called.iter().find(|routine| routine.name == name.last());
-        Ok(self.with_schemas(text, |name| schema_of(name).map(|routine| routine.schema.clone())))
+        let (catalog, path) = (self.environment().catalog.clone(), self.environment().path());
+        let context = BindContext { catalog: &catalog, path: &path, text: "" };
+        let names = names_of_rows(table);
+        let called = calls_in_condition(context, self.environment_mut(), (text, &names), false)?;
+        self.with_schemas(text, &called)
     }
 
-    /// A text whose names of types have their schemas, and those of functions what `schema_of` gives.
-    fn with_schemas(&self, text: &str, schema_of: impl Fn(&ObjectName) -> Option<String>) -> String {
+    /// A text whose names of types have their schemas, and those of the functions that are called.
+    ///
+    /// # Errors
+    /// 42601: the names cannot be written so there.
+    fn with_schemas(&self, text: &str, called: &[(At, Arc<Routine>)]) -> Result<String> {
         let (catalog, path) = (self.current_catalog(), self.environment().path());
-        with_names(text, |kind, name| {
+        let text = with_names(text, |kind, name| {
             if name.schema().is_some() {
                 return None;
             }
             let schema = match kind {
-                Reference::Function => schema_of(name)?,
+                Reference::Function => called.iter().find(|(at, _)| *at == name.at())?.1.schema.clone(),
                 Reference::Type if Type::from_name(name.last()).is_none() => {
                     catalog.find_type(None, name.last(), &path)?.schema().to_string()
                 }
                 _ => return None,
             };
             Some(qualified_name(&schema, name.last()))
-        })
+        });
+        parse_expression(&text)?;
+        Ok(text)
     }
 
     /// Gives the names in a draft's new expressions their schemas.

@@ -12,9 +12,9 @@ use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, Routine, Table, Trigger, UserType, View};
 use crate::ddl::alter_table::without_column;
-use crate::ddl::dropped_calls::{check_domains, without_calls};
+use crate::ddl::dropped_calls::{Gone, check_domains, without_calls};
 use crate::ddl::rename_schema::follow;
-use crate::ddl::routine::{calls, shown};
+use crate::ddl::routine::shown;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName, Statement};
 use crate::session::{Connection, SequenceChange};
@@ -43,6 +43,10 @@ impl Plan {
     fn is_empty(&self) -> bool {
         let relations = self.tables.len() + self.views.len() + self.sequences.len();
         relations + self.types.len() + self.schemas.len() + self.routines.len() == 0
+    }
+
+    fn gone<'g>(&'g self, catalog: &'g Catalog, cascade: bool) -> Gone<'g> {
+        Gone { catalog, routines: &self.routines, types: &self.types, cascade }
     }
 
     /// Whether a view goes, or a materialized one.
@@ -304,7 +308,7 @@ impl Connection {
     fn carry_out(&mut self, mut plan: Plan) -> Result<()> {
         self.drop_parts(&mut plan)?;
         let mut catalog = self.catalog_to_change();
-        let mut objects = without_calls(&mut catalog, &plan.routines);
+        let mut objects = without_calls(&mut catalog, &plan.routines, &plan.types, &plan.tables)?;
         for (oid, name) in &plan.foreign_keys {
             let Some(table) = catalog.table_by_oid(*oid).cloned() else { continue };
             let mut changed = table.as_ref().clone();
@@ -533,9 +537,7 @@ fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
         }
     }
     add_triggers(plan, catalog, cascade)?;
-    if !cascade {
-        check_domains(catalog, &plan.types, &plan.routines)?;
-    }
+    check_domains(plan.gone(catalog, cascade))?;
     check_columns(plan, catalog, cascade)
 }
 
@@ -622,7 +624,7 @@ fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
     Ok(())
 }
 
-/// Routines whose arguments and results are of what is dropped, and views that call dropped ones.
+/// Routines whose arguments, their defaults and results are of what is dropped, and views that name it.
 fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
     for routine in catalog.routines() {
         if plan.routines.iter().any(|dropped| dropped.oid == routine.oid) {
@@ -637,6 +639,10 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         let object = match table {
             Some(table) => format!("table {}", table.name),
             None if of_type => "type".to_string(),
+            None if plan.gone(catalog, cascade).is_in_arguments(routine)? => {
+                plan.routines.push(routine.clone());
+                continue;
+            }
             None => continue,
         };
         if !cascade {
@@ -645,11 +651,8 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         plan.routines.push(routine.clone());
     }
     for view in catalog.stored_queries() {
-        let Some(routine) = plan.routines.iter().find(|routine| calls(&view.query, routine)) else {
-            continue;
-        };
-        if !plan.drops_view(view.oid) {
-            plan.add_view(catalog, &view, &shown(catalog, routine), cascade)?;
+        if !plan.drops_view(view.oid) && plan.gone(catalog, cascade).is_in_view(&view)? {
+            plan.add_view(catalog, &view, "function", cascade)?;
         }
     }
     Ok(())
@@ -663,12 +666,14 @@ fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         }
         if plan.tables.iter().any(|table| table.oid == trigger.table) {
             plan.triggers.push(trigger.oid);
-        } else if let Some(routine) = plan.routines.iter().find(|it| {
-            it.oid == trigger.function || trigger.condition.as_deref().is_some_and(|text| calls(text, it))
-        }) {
+            continue;
+        }
+        let Some(table) = catalog.table_by_oid(trigger.table) else { continue };
+        if plan.gone(catalog, cascade).is_in_condition(trigger, table)? {
+            plan.triggers.push(trigger.oid);
+        } else if let Some(routine) = plan.routines.iter().find(|it| it.oid == trigger.function) {
             if !cascade {
-                let table = catalog.table_by_oid(trigger.table).map_or("", |table| table.name.as_str());
-                let by = format!("trigger {} on table {table}", trigger.name);
+                let by = format!("trigger {} on table {}", trigger.name, table.name);
                 return Err(depends(&shown(catalog, routine), &by));
             }
             plan.triggers.push(trigger.oid);
@@ -714,24 +719,32 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
         if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
             continue;
         }
-        for check in table.checks.iter().filter(|_| !cascade) {
-            if let Some(routine) = plan.routines.iter().find(|routine| calls(&check.condition, routine)) {
-                let by = format!("constraint {} on table {}", check.name, table.name);
-                return Err(depends(&shown(catalog, routine), &by));
-            }
+        for check in &table.checks {
+            let by = || format!("constraint {} on table {}", check.name, table.name);
+            plan.gone(catalog, cascade).is_in_row(&check.condition, table, by)?;
         }
         for (position, column) in table.columns.iter().enumerate() {
-            let text = column.origin.text().unwrap_or_default();
-            if let Some(routine) = plan.routines.iter().find(|routine| calls(text, routine)) {
-                let is_over = |index: &&Index| index.columns.iter().any(|key| key.column == position);
-                let index = column.indexed().and_then(|_| table.indexes.iter().find(is_over));
+            let element = column.ty.element().unwrap_or(column.ty);
+            let by = || format!("column {} of table {}", column.name, table.name);
+            let ty = match element {
+                crate::types::Type::Enum(oid) => Some(oid),
+                _ => column.domain,
+            };
+            if column.indexed().is_none() && ty.is_some_and(|ty| plan.types.contains(&ty)) {
                 if !cascade {
-                    let by = match index {
-                        Some(index) => format!("index {}", index.name),
-                        None => format!("default value for column {} of table {}", column.name, table.name),
-                    };
-                    return Err(depends(&shown(catalog, routine), &by));
+                    return Err(depends("type", &by()));
                 }
+                plan.columns.push((table.oid, column.name.clone()));
+                continue;
+            }
+            let text = column.origin.text().unwrap_or_default();
+            let is_over = |index: &&Index| index.columns.iter().any(|key| key.column == position);
+            let index = column.indexed().and_then(|_| table.indexes.iter().find(is_over));
+            let by_text = || match index {
+                Some(index) => format!("index {}", index.name),
+                None => format!("default value for {}", by()),
+            };
+            if plan.gone(catalog, cascade).is_in_row(text, table, by_text)? {
                 match (&column.origin, index) {
                     (_, Some(index)) => plan.indexes.push((table.oid, index.oid)),
                     (ColumnOrigin::Default(_), None) => {
@@ -739,19 +752,6 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
                     }
                     _ => plan.columns.push((table.oid, column.name.clone())),
                 }
-                continue;
-            }
-            let element = column.ty.element().unwrap_or(column.ty);
-            let by = || format!("column {} of table {}", column.name, table.name);
-            let ty = match element {
-                crate::types::Type::Enum(oid) => Some(oid),
-                _ => column.domain,
-            };
-            if ty.is_some_and(|ty| plan.types.contains(&ty)) {
-                if !cascade {
-                    return Err(depends("type", &by()));
-                }
-                plan.columns.push((table.oid, column.name.clone()));
                 continue;
             }
             let sequence = match &column.origin {

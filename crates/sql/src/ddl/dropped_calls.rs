@@ -1,56 +1,214 @@
-//! Checks and rules of domains that call routines which are dropped.
+//! Texts of the catalog that call routines or name types which are dropped.
+//!
+//! # Invariants
+//! - Nothing is dropped because of a name alone: CASCADE drops what calls a routine if the text, bound, calls that very one.
+//!   A text that may call it and no longer binds is refused.
 
 use std::sync::Arc;
 
-use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Routine, UserType};
+use crate::bind::definition_path;
+use crate::bind::routines::{TextOf, routines_called};
+use crate::catalog::store::{Object, TEMPORARY};
+use crate::catalog::{Catalog, Domain, Routine, Table, Trigger, UserType, View};
 use crate::ddl::drop::depends;
-use crate::ddl::routine::{calls, shown};
-use crate::error::Result;
+use crate::ddl::renamed_names::may_mean_routine;
+use crate::ddl::routine::shown;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::{Reference, references};
+use crate::routine::trigger::names_of_rows;
+use crate::types::Type;
 
-/// Rules of domains that call dropped routines. CASCADE drops them.
+/// What a DROP drops that texts may name.
+#[derive(Clone, Copy)]
+pub(super) struct Gone<'g> {
+    pub catalog: &'g Catalog,
+    pub routines: &'g [Arc<Routine>],
+    pub types: &'g [u32],
+    pub cascade: bool,
+}
+
+impl Gone<'_> {
+    /// Whether an expression of a table's names what is dropped, and goes with it. `by`: what the expression belongs to.
+    ///
+    /// # Errors
+    /// 2BP01: it does, and there is no CASCADE, or it may.
+    pub fn is_in_row(&self, text: &str, table: &Arc<Table>, by: impl Fn() -> String) -> Result<bool> {
+        self.is_in(text, &self.path(), || self.called(text, TextOf::Row(table)), by)
+    }
+
+    /// The same of a rule of a domain's.
+    ///
+    /// # Errors
+    /// 2BP01.
+    pub fn is_in_domain(&self, text: &str, domain: &Domain) -> Result<bool> {
+        let by = || format!("type {}", domain.name);
+        self.is_in(text, &self.path(), || self.called(text, TextOf::Value(domain.ty)), by)
+    }
+
+    /// The same of a default of an argument.
+    ///
+    /// # Errors
+    /// 2BP01.
+    pub fn is_in_arguments(&self, routine: &Routine) -> Result<bool> {
+        let mut texts = routine.arguments.iter().filter_map(|argument| argument.default.as_deref());
+        let called = |text: &str| self.called(text, TextOf::Value(Type::Unknown));
+        let by = || shown(self.catalog, routine);
+        texts.try_fold(false, |found, text| Ok(found || self.is_in(text, &self.path(), || called(text), by)?))
+    }
+
+    /// The same of a trigger's condition.
+    ///
+    /// # Errors
+    /// 2BP01.
+    pub fn is_in_condition(&self, trigger: &Trigger, table: &Table) -> Result<bool> {
+        let Some(text) = trigger.condition.as_deref() else { return Ok(false) };
+        let called = || self.called(text, TextOf::Condition(&names_of_rows(table)));
+        self.is_in(text, &self.path(), called, || format!("trigger {} on table {}", trigger.name, table.name))
+    }
+
+    /// The same of a view's query.
+    ///
+    /// # Errors
+    /// 2BP01.
+    pub fn is_in_view(&self, view: &View) -> Result<bool> {
+        let path = &view.search_path;
+        let called = || routines_called(self.catalog, path, &view.query, TextOf::Query);
+        let kind = self.catalog.table_by_oid(view.oid).map_or("view", |table| table.kind());
+        self.is_in(&view.query, path, called, || format!("{kind} {}", view.name))
+    }
+
+    /// The schemas in which the names of definitions are looked up, with that of temporary routines.
+    fn path(&self) -> Vec<String> {
+        let temporary = self.routines.iter().find(|routine| routine.schema.starts_with(TEMPORARY));
+        let temporary: Vec<String> = temporary.map(|routine| routine.schema.clone()).into_iter().collect();
+        definition_path(&temporary)
+    }
+
+    fn called(&self, text: &str, of: TextOf<'_>) -> Result<Vec<Arc<Routine>>> {
+        routines_called(self.catalog, &self.path(), text, of)
+    }
+
+    fn is_in(
+        &self,
+        text: &str,
+        path: &[String],
+        called: impl FnOnce() -> Result<Vec<Arc<Routine>>>,
+        by: impl Fn() -> String,
+    ) -> Result<bool> {
+        if self.types.is_empty() && self.routines.is_empty() {
+            return Ok(false);
+        }
+        let references = references(text);
+        let named =
+            |wanted| references.iter().filter(move |(kind, ..)| *kind == wanted).map(|(_, name, _)| name);
+        let is_type = named(Reference::Type).any(|name| {
+            let is_free = name.schema().is_some() || Type::from_name(name.last()).is_none();
+            let found = is_free.then(|| self.catalog.find_type(name.schema(), name.last(), path)).flatten();
+            found.is_some_and(|ty| self.types.contains(&ty.oid()))
+        });
+        if is_type {
+            return if self.cascade { Ok(true) } else { Err(depends("type", &by())) };
+        }
+        let may_call = |routine: &&Arc<Routine>| {
+            let is_temporary = routine.schema.starts_with(TEMPORARY);
+            named(Reference::Function).filter(|name| name.last() == routine.name).any(|name| {
+                match name.schema() {
+                    Some(schema) => schema == routine.schema || is_temporary && schema == "pg_temp",
+                    None => !is_temporary && may_mean_routine(name),
+                }
+            })
+        };
+        let Some(candidate) = self.routines.iter().find(may_call) else { return Ok(false) };
+        let Ok(called) = called() else {
+            let error = depends(&shown(self.catalog, candidate), &by());
+            return Err(if self.cascade { doubtful(&shown(self.catalog, candidate), &by()) } else { error });
+        };
+        let is_gone = |routine: &&Arc<Routine>| self.routines.iter().any(|gone| gone.oid == routine.oid);
+        match called.iter().find(is_gone) {
+            Some(routine) if !self.cascade => Err(depends(&shown(self.catalog, routine), &by())),
+            found => Ok(found.is_some()),
+        }
+    }
+}
+
+fn doubtful(object: &str, by: &str) -> SqlError {
+    let message = format!("cannot drop {object} because {by} may call it");
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .with_detail("It names what is not found, so what it calls is not known.")
+        .with_hint("Drop what calls it first, and create it again.")
+}
+
+/// Finds rules of domains that name what is dropped. CASCADE drops them.
 ///
 /// # Errors
 /// 2BP01.
-pub(super) fn check_domains(catalog: &Catalog, types: &[u32], routines: &[Arc<Routine>]) -> Result<()> {
-    for ty in catalog.types() {
+pub(super) fn check_domains(gone: Gone<'_>) -> Result<()> {
+    for ty in gone.catalog.types() {
         let UserType::Domain(domain) = ty else { continue };
-        if types.contains(&domain.oid) {
+        if gone.types.contains(&domain.oid) {
             continue;
         }
-        let texts = domain.checks.iter().map(|check| &check.condition).chain(&domain.default);
-        for text in texts {
-            if let Some(routine) = routines.iter().find(|routine| calls(text, routine)) {
-                return Err(depends(&shown(catalog, routine), &format!("type {}", domain.name)));
-            }
+        for text in domain.checks.iter().map(|check| &check.condition).chain(&domain.default) {
+            gone.is_in_domain(text, domain)?;
         }
     }
     Ok(())
 }
 
-/// Takes the checks and the rules of domains that call dropped routines out of a catalog. What is changed by it.
-pub(super) fn without_calls(catalog: &mut Catalog, routines: &[Arc<Routine>]) -> Vec<Object> {
-    let is_gone = |text: &str| routines.iter().any(|routine| calls(text, routine));
+/// Takes the checks and the rules of domains that name what is dropped out of a catalog. What is changed by it.
+///
+/// # Errors
+/// 2BP01.
+pub(super) fn without_calls(
+    catalog: &mut Catalog,
+    routines: &[Arc<Routine>],
+    types: &[u32],
+    tables: &[Arc<Table>],
+) -> Result<Vec<Object>> {
+    if routines.is_empty() && types.is_empty() {
+        return Ok(Vec::new());
+    }
+    let before = catalog.clone();
+    let gone = Gone { catalog: &before, routines, types, cascade: true };
     let mut changed = Vec::new();
-    for table in catalog.tables().cloned().collect::<Vec<_>>() {
-        if table.checks.iter().any(|check| is_gone(&check.condition)) {
-            let mut table = table.as_ref().clone();
-            table.checks.retain(|check| !is_gone(&check.condition));
+    for known in before.tables().filter(|table| tables.iter().all(|dropped| dropped.oid != table.oid)) {
+        let mut table = known.as_ref().clone();
+        let by = |name: &str| format!("constraint {name} on table {}", known.name);
+        let mut kept = Vec::new();
+        for check in table.checks.drain(..) {
+            if !gone.is_in_row(&check.condition, known, || by(&check.name))? {
+                kept.push(check);
+            }
+        }
+        table.checks = kept;
+        if table.checks.len() < known.checks.len() {
             let table = Arc::new(table);
             catalog.put_table(table.clone());
             changed.push(Object::table(&table));
         }
     }
-    for ty in catalog.types().cloned().collect::<Vec<_>>() {
-        let UserType::Domain(domain) = ty else { continue };
-        let mut domain = domain.as_ref().clone();
-        let rules = domain.checks.len() + usize::from(domain.default.is_some());
-        domain.checks.retain(|check| !is_gone(&check.condition));
-        domain.default = domain.default.filter(|text| !is_gone(text));
-        if domain.checks.len() + usize::from(domain.default.is_some()) < rules {
+    for ty in before.types() {
+        let UserType::Domain(known) = ty else { continue };
+        if types.contains(&known.oid) {
+            continue;
+        }
+        let mut domain = known.as_ref().clone();
+        let mut kept = Vec::new();
+        for check in domain.checks.drain(..) {
+            if !gone.is_in_domain(&check.condition, known)? {
+                kept.push(check);
+            }
+        }
+        domain.checks = kept;
+        if let Some(text) = &known.default
+            && gone.is_in_domain(text, known)?
+        {
+            domain.default = None;
+        }
+        if (domain.checks.len(), &domain.default) != (known.checks.len(), &known.default) {
             catalog.put_type(UserType::Domain(Arc::new(domain.clone())));
             changed.push(Object::Domain(domain));
         }
     }
-    changed
+    Ok(changed)
 }

@@ -9,6 +9,7 @@ use crate::bind::definition_path;
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Domain, Relation, Routine, Table, Trigger, UserType, View};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::functions_named;
 use crate::parse::syntax::ObjectName;
 use crate::parse::{Reference, qualified_name, with_names};
 
@@ -28,6 +29,12 @@ pub(super) fn renaming_of_type<'r>(
     }
 }
 
+/// Whether a name in a text of the catalog's may mean a user's routine: without a schema it means a built-in function of the
+/// name, if there is one.
+pub(super) fn may_mean_routine(name: &ObjectName) -> bool {
+    name.schema().is_some() || functions_named(name.last()).next().is_none()
+}
+
 /// The renaming of a routine.
 ///
 /// # Errors
@@ -38,6 +45,7 @@ pub(super) fn rename_routine(catalog: &mut Catalog, known: &Routine, to: &Routin
         let found = || before.find_routines(name.schema(), name.last(), path);
         kind == Reference::Function
             && name.last() == known.name
+            && may_mean_routine(name)
             && found().first().is_some_and(|it| it.schema == known.schema)
     };
     let renamed = rename_in_texts(catalog, &|kind, name, path| {

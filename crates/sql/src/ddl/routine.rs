@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::catalog::rights::{CREATE, Rights, RightsKind};
-use crate::catalog::store::{Object, TEMPORARY};
+use crate::catalog::store::Object;
 use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Relation, Routine, Stability, no_schema};
 use crate::ddl::renamed_names::rename_routine;
 use crate::error::{Result, SqlError, SqlState};
@@ -446,13 +446,4 @@ pub(crate) fn resolve_type(
 /// The name of a routine as DROP and messages show it: `schema.name(integer, text)`.
 pub(crate) fn shown(catalog: &Catalog, routine: &Routine) -> String {
     format!("function {}", routine.signature(|ty| catalog.type_display(ty)))
-}
-
-/// Whether a text calls a routine: any of its overloads. A temporary one is called under its schema's name only.
-pub(crate) fn calls(text: &str, routine: &Routine) -> bool {
-    let is_temporary = routine.schema.starts_with(TEMPORARY);
-    let is_meant = |schema: &str| schema == "pg_temp" || schema == routine.schema;
-    crate::parse::called_functions(text)
-        .iter()
-        .any(|(schema, name)| *name == routine.name && schema.as_deref().map_or(!is_temporary, is_meant))
 }

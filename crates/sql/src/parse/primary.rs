@@ -108,7 +108,10 @@ impl Parser<'_> {
     }
 
     fn word_expression(&mut self, at: At) -> Result<Expr> {
-        let TokenKind::Word(word) = self.peek(0) else { return self.column_or_call(at) };
+        let TokenKind::Word(word) = self.peek(0) else {
+            let literal = if self.may_be_typed_literal() { self.typed_literal(at)? } else { None };
+            return literal.map_or_else(|| self.column_or_call(at), Ok);
+        };
         let call_follows = self.is_mark(1, "(");
         let simple = match word.as_ref() {
             "null" => ExprKind::Null,
@@ -219,6 +222,7 @@ impl Parser<'_> {
     /// Whether a type with a string behind it may stand here.
     fn may_be_typed_literal(&self) -> bool {
         matches!(self.peek(1), TokenKind::Text(_))
+            || (self.is_mark(1, ".") && matches!(self.peek(3), TokenKind::Text(_)))
             || (self.is_mark(1, "(") && matches!(self.peek(4), TokenKind::Text(_)))
             || self.is_one_of(&[
                 "double",
@@ -233,7 +237,7 @@ impl Parser<'_> {
             ])
     }
 
-    /// `type 'text'`: `date '2020-01-01'`, `double precision '1'`, `numeric(10,2) '1.5'`.
+    /// `type 'text'`: `date '2020-01-01'`, `schema.mood 'ok'`, `double precision '1'`, `numeric(10,2) '1.5'`.
     fn typed_literal(&mut self, at: At) -> Result<Option<Expr>> {
         let mark = self.mark();
         if let Ok(ty) = self.type_name()

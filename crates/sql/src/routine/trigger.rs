@@ -107,18 +107,9 @@ pub(super) fn row_of(fields: &Arc<[RecordField]>, row: Option<&[Value]>) -> Valu
     row.map_or(Value::Null, |row| record(fields, row[..fields.len()].to_vec()))
 }
 
-/// The routines that a condition calls, by their names as the session finds them.
-///
-/// # Errors
-/// Class 42.
-pub(crate) fn routines_of(
-    environment: &mut SessionEnvironment,
-    condition: &str,
-    table: &Table,
-) -> Result<Vec<u32>> {
-    let mut query = condition_of(condition)?;
-    query.is_definition = false;
-    Ok(query.plan(environment, &rows_of(table, None, None))?.routines.clone())
+/// OLD and NEW of a table, as a condition names them.
+pub(crate) fn names_of_rows(table: &Table) -> impl Names + use<> {
+    rows_of(table, None, None)
 }
 
 /// Checks a trigger that is created: its condition binds, and names no rows that there are not.

@@ -41,8 +41,8 @@ pub(super) fn make_plan(
         path = definition_path(&path);
     }
     let context = BindContext { catalog: &catalog, path: &path, text: "" };
-    let (mut bound, variables) =
-        bind_inside(context, environment, statement, frame).map_err(SqlError::without_position)?;
+    let (mut bound, variables) = bind_inside(context, environment, statement, frame, query.is_definition)
+        .map_err(SqlError::without_position)?;
     fold_statement(&mut bound)?;
     let shared = environment.shared.clone();
     let now = KnownNow { shared: &shared, catalog: &catalog, path: &path, has_consequences: true };
