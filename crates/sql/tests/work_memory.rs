@@ -181,6 +181,14 @@ fn a_text_of_very_many_tokens_counts_among_all_statements_memory() {
     connection.query(looped).expect("each of them fits");
     connection.query("select 1").expect("it is small");
     assert_free(&sql, looped);
+    // Names that are values.
+    for call in ["to_regclass(v)", "to_regtype(v)", "v::regclass", "has_table_privilege(v, 'select')"] {
+        let query = format!("select {call} from (select repeat('a.', 2000000) || 'a' as v) n");
+        let error = connection.query(&query).expect_err(call);
+        assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{call}: {}", error.state().as_str());
+        connection.query("select 1").expect("it is small");
+        assert_free(&sql, call);
+    }
 }
 
 /// Definitions of many tokens, which a client's text may not have beside the memory that others take.

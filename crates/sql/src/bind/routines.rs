@@ -110,19 +110,32 @@ pub(crate) fn routine_of<'c>(catalog: &'c Catalog, expr: &BoundExpr) -> Option<&
     }
 }
 
-/// Whether a cast depends on the session's time zone or formats, or on labels of an enum, which may be renamed.
+/// Whether a cast depends on the session's time zone or formats, on names, or on labels of an enum, which may be renamed.
 fn depends_on_session(from: Type, to: Type) -> bool {
-    let is_text = |ty: Type| matches!(ty, Type::Text | Type::Varchar | Type::Bpchar);
+    let is_text = |ty: Type| matches!(ty, Type::Text | Type::Varchar | Type::Bpchar | Type::Name);
     let is_day = |ty: Type| matches!(ty, Type::Date | Type::Timestamp);
     match (from, to) {
+        (Type::Array(_), Type::Array(_)) => match (from.element(), to.element()) {
+            (Some(from), Some(to)) => depends_on_session(from, to),
+            _ => true,
+        },
         (Type::Timestamptz, to) => to != Type::Timestamptz,
-        (from, Type::Timestamptz) if is_day(from) => true,
+        (from, Type::Timestamptz) => is_day(from) || is_text(from),
         (Type::Time, Type::Timetz) => true,
-        (Type::Enum(_), to) | (to, Type::Enum(_)) if is_text(to) => true,
-        (from, to) if is_day(from) => is_text(to),
-        (from, Type::Interval | Type::Time | Type::Timetz) => is_text(from),
-        (from, to) => is_text(from) && is_day(to),
+        (from, Type::Time | Type::Timetz) if is_text(from) => true,
+        (from, to) if is_text(from) => is_shown_by_session(to),
+        (from, to) => is_text(to) && is_shown_by_session(from),
     }
+}
+
+/// Whether a type's text depends on the session's formats, on names or labels, or on what types of elements do.
+fn is_shown_by_session(ty: Type) -> bool {
+    use Type::{
+        Array, Date, Enum, Interval, Record, Regclass, Regcollation, Regnamespace, Regoper, Regoperator,
+        Regproc, Regprocedure, Regrole, Regtype, Timestamp,
+    };
+    matches!(ty, Array(_) | Date | Enum(_) | Interval | Record | Regclass | Regcollation | Regnamespace)
+        || matches!(ty, Regoper | Regoperator | Regproc | Regprocedure | Regrole | Regtype | Timestamp)
 }
 
 /// Whether an expression's result depends on its operands alone: a built-in function, a cast, a routine that is IMMUTABLE.
@@ -133,6 +146,13 @@ pub(crate) fn is_immutable(catalog: &Catalog, call: &BoundExpr) -> bool {
             function.volatility == Volatility::Immutable
         }
         (None, BoundExpr::Cast { operand, ty, .. }) => !depends_on_session(operand.ty(), *ty),
+        (
+            None,
+            BoundExpr::IsDistinct { equals: operator, .. }
+            | BoundExpr::NullIf { equals: operator, .. }
+            | BoundExpr::InList { equals: operator, .. }
+            | BoundExpr::Quantified { operator, .. },
+        ) => operator.volatility == Volatility::Immutable,
         _ => true,
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn parse_query(text: &str) -> Result<Query> {
 /// # Errors
 /// As [`parse`].
 pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
-    let mut parser = Parser::new(text)?;
+    let mut parser = Parser::counted(text)?;
     let name = parser.object_name()?;
     parser.end_of_text()?;
     Ok(name)
@@ -95,7 +95,7 @@ pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
 /// # Errors
 /// As [`parse`].
 pub(crate) fn parse_name_of_labels(text: &str) -> Result<syntax::ObjectName> {
-    let mut parser = Parser::new(text)?;
+    let mut parser = Parser::counted(text)?;
     let mut parts = vec![parser.label()?];
     while parser.accept_mark(".") {
         parts.push(parser.label()?);
@@ -187,7 +187,7 @@ pub(crate) fn with_columns(
 /// # Errors
 /// As [`parse`].
 pub(crate) fn parse_type(text: &str) -> Result<TypeName> {
-    let mut parser = Parser::new(text)?;
+    let mut parser = Parser::counted(text)?;
     let ty = parser.type_name()?;
     parser.end_of_text()?;
     Ok(ty)
