@@ -2,7 +2,7 @@
 //!
 //! Commits append their redo to a buffer in memory inside their commit sections, where they may not block. So each worker
 //! context reserves log space beforehand, enough for several transactions at a time, and the space is returned when the
-//! group has been written.
+//! group has been written. A large commit that finds too little reserves the rest itself, if that needs no wait.
 //!
 //! Invariants:
 //! - Reserved and unwritten bytes together are bounded.

@@ -122,6 +122,9 @@ pub(crate) trait Parts: Send + Sync {
     ) -> Result<()>;
 }
 
+/// How many entries a failed call's memory is kept for.
+const KEPT: usize = 1_024;
+
 /// What a running call has gathered; kept from call to call.
 #[derive(Default)]
 pub(crate) struct Gathered {
@@ -139,7 +142,9 @@ impl Gathered {
     pub(crate) fn clear(&mut self) {
         if !self.fresh.is_empty() || !self.rows.is_empty() {
             self.fresh.clear();
+            self.fresh.shrink_to(KEPT);
             self.rows.clear();
+            self.rows.shrink_to(KEPT);
         }
     }
 }

@@ -1,15 +1,16 @@
-//! How long a caller's worker has executed: timed for each group that is long, and for one in sixteen that are short.
+//! How long a caller's worker has executed: each group is timed while they are long, and one in sixteen while they are short.
 //!
 //! Two looks at the clock, and an addition to a counter that all threads share, cost as much as half of a short call.
 //!
 //! Invariants: a group that is timed counts for those before it that were not, and never for more than the time that has
-//! passed since the last one. So the sum is right on average, and never more than the time of all workers.
+//! passed since the last one. So the sum is never more than the time of all workers, and right where the groups of one worker
+//! are alike; up to fifteen groups behind a short one are not seen whatever they take.
 
 use std::time::{Duration, Instant};
 
 use crate::pipeline::statistics::{Stage, StageClocks};
 
-/// A group that takes less is short: so what is counted late is less than sixteen of these.
+/// A timed group that takes less is short, and so those after it are taken to be.
 const SHORT: Duration = Duration::from_millis(1);
 /// How many groups a timed one counts for where groups are short.
 const EVERY: u32 = 16;

@@ -116,7 +116,7 @@ pub struct Statistics {
     pub output_batches: (u64, u64),
     /// Time that the stages' threads have worked, not waited: input.
     pub input_busy: Duration,
-    /// Execute. Of a [`Worker`](crate::Worker)'s groups that take less than 1 ms, one in sixteen is timed, and counts for all.
+    /// Execute. While the groups of a [`Worker`](crate::Worker) take less than 1 ms, one in sixteen is timed, and counts for all.
     pub execute_busy: Duration,
     /// Log: waiting for the disk counts as work.
     pub log_busy: Duration,

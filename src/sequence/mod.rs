@@ -47,8 +47,8 @@ impl Sequence {
     ///
     /// # Errors
     /// [`Error::SequenceExhausted`]; [`Error::UnknownSequence`] if it was dropped; [`Error::Closed`]; why no more
-    /// values can be reserved. In a transaction's body [`Error::Conflict`]: pass it on, the body is retried (but a submitted call
-    /// under the partitioned protocol ends in it).
+    /// values can be reserved. In a transaction's body [`Error::Conflict`]: pass it on, the body is retried (but a submitted call,
+    /// or one of a [`Worker`](crate::Worker), under the partitioned protocol ends in it).
     // It is no iterator: it fails, and is shared.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<i64> {

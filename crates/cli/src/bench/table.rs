@@ -259,7 +259,7 @@ fn transactions(report: &Report) -> Option<Table> {
             transaction.name.to_owned(),
             grouped(transaction.committed),
             grouped(transaction.failed),
-            nanoseconds(transaction.mean_microseconds * 1e3),
+            transaction.mean_microseconds.map_or("-".to_owned(), |mean| nanoseconds(mean * 1e3)),
             reasons.join("\n"),
         ];
         table.add_row(&cells[..columns]);

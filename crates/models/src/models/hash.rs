@@ -21,7 +21,7 @@ pub(super) const MODELS: &[Model] = &[
 ];
 
 /// Enough keys for splits, where a segment has few buckets.
-const MANY: u64 = 24;
+const MANY: u64 = 28;
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()

@@ -105,6 +105,6 @@ fn make(
         line.push('\n');
         acknowledgements.write(&line)?;
     }
-    let latency = Some(at.saturating_duration_since(arrival));
+    let latency = Some((at.saturating_duration_since(arrival), 1));
     Ok(Release { procedure, marks, outcome, retries, at, latency })
 }

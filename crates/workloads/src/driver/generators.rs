@@ -157,7 +157,7 @@ impl Loop<'_> {
         }
         let retries = call.submitted.aborted();
         let UnderWay { procedure, marks, arrival, .. } = call;
-        let latency = Some(at.saturating_duration_since(arrival));
+        let latency = Some((at.saturating_duration_since(arrival), 1));
         let release = Release { procedure, marks, outcome, retries, at, latency };
         self.recorder.record(&self.context.interval, release);
         self.context.interval.count_released(1);

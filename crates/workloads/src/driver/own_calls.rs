@@ -6,7 +6,7 @@
 //! [`waiting`](super::waiting) tracks them.
 //!
 //! Small groups of calls that take less than a microsecond each are executed in rounds: several in a row, counted together. Of a
-//! round whose results are released as soon as they are executed, the first group is timed, and the others are not.
+//! round whose results are released as soon as they are executed, the first group is timed, and stands for the others.
 //!
 //! # Invariants
 //! - A round of calls costs one or two readings of the clock, and a call that simply commits costs a few additions. The engine
@@ -153,7 +153,8 @@ impl<'a> Loop<'a> {
             let arrival = Instant::now();
             self.worker.execute_group(procedures, first, &mut self.results);
             if self.results.iter().all(Executed::is_released) {
-                timing = Some(Timing { arrival, released: Some(Instant::now()) });
+                let weight = self.calls.made().len().div_ceil(self.in_flight) as u64;
+                timing = Some(Timing { arrival, released: Some(Instant::now()), weight });
             }
         }
         for group in groups {
@@ -226,7 +227,7 @@ impl<'a> Loop<'a> {
                 continue;
             }
             if let Some(arrival) = self.arrivals.get(place) {
-                let timing = Timing { arrival: *arrival, released: None };
+                let timing = Timing { arrival: *arrival, released: None, weight: 1 };
                 group.tally.time(timing, call.procedure, call.marks);
             }
             group.lines.push_str(&self.line(place));
@@ -261,9 +262,11 @@ impl<'a> Loop<'a> {
             let Some(call) = self.calls.get(place) else { continue };
             let timing = match first {
                 Some(timing) => (place < self.in_flight).then_some(timing),
-                None => {
-                    Some(Timing { arrival: self.arrivals.get(place).copied().unwrap_or(now), released: None })
-                }
+                None => Some(Timing {
+                    arrival: self.arrivals.get(place).copied().unwrap_or(now),
+                    released: None,
+                    weight: 1,
+                }),
             };
             let (procedure, marks, line) = (call.procedure, call.marks, self.line(place));
             let call = Single { executed, procedure, marks, timing, line };

@@ -29,8 +29,8 @@ pub(super) struct Release {
     /// How often the call was retried; 0 where unknown.
     pub retries: u32,
     pub at: Instant,
-    /// Time from arrival to release, where it was sampled.
-    pub latency: Option<Duration>,
+    /// Time from arrival to release, where it was sampled, and for how many calls it stands.
+    pub latency: Option<(Duration, u64)>,
 }
 
 /// Counts of one procedure, within the measured interval.
@@ -104,8 +104,8 @@ impl Recorder {
                 *counts.failed_by_reason.entry(reason).or_default() += 1;
             }
         }
-        if let Some(latency) = release.latency {
-            self.sample(release.procedure, release.marks == 0, latency, 1);
+        if let Some((latency, calls)) = release.latency {
+            self.sample(release.procedure, release.marks == 0, latency, calls);
         }
     }
 
@@ -134,7 +134,7 @@ impl Recorder {
         if let Some(offset) = measured {
             self.count_in_slot(offset, all);
             for timed in &tally.timed {
-                self.sample(timed.procedure, timed.read_only, timed.timing.latency(at), 1);
+                self.sample(timed.procedure, timed.read_only, timed.timing.latency(at), timed.timing.weight);
             }
         }
         tally.timed.clear();
@@ -194,6 +194,8 @@ pub(super) struct Timing {
     pub arrival: Instant,
     /// When its result was released, if that was before it is recorded.
     pub released: Option<Instant>,
+    /// How many calls it stands for.
+    pub weight: u64,
 }
 
 impl Timing {
@@ -259,7 +261,7 @@ mod tests {
             outcome,
             retries: 1,
             at: interval.measured_from() + Duration::from_secs_f64(seconds),
-            latency: Some(Duration::from_micros(100)),
+            latency: Some((Duration::from_micros(100), 1)),
         }
     }
 
@@ -346,7 +348,7 @@ mod tests {
         for milliseconds in [1, 2, 30] {
             tally.add(0, 1, 0);
             let arrival = at - Duration::from_millis(milliseconds);
-            tally.time(Timing { arrival, released: None }, 0, 1);
+            tally.time(Timing { arrival, released: None, weight: 1 }, 0, 1);
         }
         recorder.record_tally(&interval, at, &mut tally);
         assert_eq!((recorder.by_procedure[0].committed, recorder.write_latency.len()), (3, 3));
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_were_released_earlier_have_their_own_latency_and_the_others_none() {
+    fn a_call_that_was_released_earlier_stands_for_those_of_its_round() {
         let interval = Interval::start(&Settings::default(), false);
         let mut recorder = Recorder::new(1);
         let mut tally = Tally::new(1);
@@ -363,11 +365,11 @@ mod tests {
         (0..32).for_each(|_| tally.add(0, 1, 0));
         let arrival = at - Duration::from_micros(320);
         let released = Some(arrival + Duration::from_micros(10));
-        tally.time(Timing { arrival, released }, 0, 1);
+        tally.time(Timing { arrival, released, weight: 32 }, 0, 1);
         recorder.record_tally(&interval, at, &mut tally);
         let counts = &recorder.by_procedure[0];
-        assert_eq!((counts.committed, counts.latency_samples), (32, 1));
-        assert_eq!(counts.latency_sum, Duration::from_micros(10));
+        assert_eq!((counts.committed, counts.latency_samples), (32, 32));
+        assert_eq!(counts.latency_sum, Duration::from_micros(320));
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub struct TransactionReport {
     pub failed: u64,
     /// Why they failed, and how many.
     pub failed_by_reason: BTreeMap<Cow<'static, str>, u64>,
-    /// Mean latency in microseconds; 0 where none was sampled.
-    pub mean_microseconds: f64,
+    /// Mean latency in microseconds; none where none was sampled.
+    pub mean_microseconds: Option<f64>,
 }
 
 /// The figures of a run.
@@ -132,14 +132,14 @@ impl Report {
 }
 
 fn transaction(name: &'static str, counts: &Counts, aborted: Option<u64>) -> TransactionReport {
-    let samples = counts.latency_samples.max(1) as f64;
+    let samples = counts.latency_samples;
     TransactionReport {
         name,
         committed: counts.committed,
         aborted,
         failed: counts.failed,
         failed_by_reason: counts.failed_by_reason.clone(),
-        mean_microseconds: counts.latency_sum.as_secs_f64() * 1e6 / samples,
+        mean_microseconds: (samples > 0).then(|| counts.latency_sum.as_secs_f64() * 1e6 / samples as f64),
     }
 }
 

@@ -40,15 +40,14 @@ fn clients(clients: usize) -> Settings {
 
 #[test]
 fn workers_run_their_own_calls() {
-    // Of short calls one at a time, one in 32 is timed.
-    for (in_flight, most_calls_for_a_sample) in [(1, 32), (32, 1)] {
+    for in_flight in [1, 32] {
         let report = run_on(&open(&BANK), &BANK, &own_calls(in_flight));
         assert!(report.committed > 100, "{}", report.committed);
         assert!(report.marks >= report.committed);
         assert_eq!(report.seconds, 0.3);
         assert_eq!(report.throughput_over_time.len(), 3);
-        let least = report.committed / most_calls_for_a_sample;
-        assert!((least..=report.committed).contains(&report.latency.len()));
+        // Of short calls one at a time, one in 32 is timed, and stands for all.
+        assert_eq!(report.latency.len(), report.committed);
         assert_eq!(report.read_latency.len(), 0);
     }
 }
@@ -58,7 +57,7 @@ fn every_call_of_a_client_is_timed() {
     let report = run_on(&open(&BANK), &BANK, &clients(4));
     assert!(report.committed > 20);
     assert_eq!(report.latency.len(), report.committed);
-    assert!(report.by_transaction[0].mean_microseconds > 0.0);
+    assert!(report.by_transaction[0].mean_microseconds.is_some_and(|mean| mean > 0.0));
     assert!(report.share_under_a_second() > 0.9);
 }
 

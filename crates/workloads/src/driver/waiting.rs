@@ -214,7 +214,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
             self.acknowledge(&line)?;
         }
         self.released += 1;
-        let latency = timing.map(|timing| timing.latency(at));
+        let latency = timing.map(|timing| (timing.latency(at), timing.weight));
         let release = Release { procedure, marks, outcome, retries, at, latency };
         recorder.record(&self.context.interval, release);
         Ok(())

@@ -75,7 +75,7 @@ impl Rig {
 }
 
 fn single(executed: Fake, line: &str) -> Single<Fake> {
-    let timing = Some(Timing { arrival: Instant::now(), released: None });
+    let timing = Some(Timing { arrival: Instant::now(), released: None, weight: 1 });
     Single { executed, procedure: 0, marks: 1, timing, line: line.to_owned() }
 }
 
