@@ -200,6 +200,17 @@ impl Binder<'_> {
         Ok(expressions)
     }
 
+    /// The condition of a check over a table's row.
+    pub fn check_condition(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+        text: &str,
+    ) -> Result<BoundExpr> {
+        let expr = crate::parse::parse_expression(text)?;
+        self.over_row(table, target, |binder| binder.clause_condition(&expr, Clause::Check))
+    }
+
     /// The table's checks and those of its columns' domains; of those that depend on `changed`, if given.
     pub fn checks(
         &mut self,
@@ -212,9 +223,7 @@ impl Binder<'_> {
         let mut own: Vec<_> = table.checks.iter().collect();
         own.sort_by(|left, right| left.name.cmp(&right.name));
         for check in own {
-            let expr = crate::parse::parse_expression(&check.condition)?;
-            let condition =
-                self.over_row(table, target, |binder| binder.clause_condition(&expr, Clause::Check))?;
+            let condition = self.check_condition(table, target, &check.condition)?;
             checks.push(BoundCheck { name: check.name.clone(), condition, domain: None });
         }
         for (position, column) in table.columns.iter().enumerate() {

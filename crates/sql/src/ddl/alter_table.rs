@@ -17,10 +17,10 @@ use crate::ddl::drop::names_relation;
 use crate::ddl::keys::{UniqueRules, refuse_second_key};
 use crate::ddl::materialized::check_materialized;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::quote_identifier;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnDefinition, Name, PersistenceName, TableConstraint, TableConstraintKind,
 };
+use crate::parse::{quote_identifier, with_renamed_table};
 use crate::session::{Connection, Severity};
 use crate::types::Value;
 
@@ -607,7 +607,12 @@ impl Connection {
             Relation::Table(table) => {
                 let engine_name = self.engine_name(&schema, to);
                 self.change_engine(table, TableChange::new().rename(engine_name), to)?;
-                self.redefine(table, |table| table.name = to.to_string())
+                self.redefine(table, |table| {
+                    table.name = to.to_string();
+                    let renamed = |text: &mut String| *text = with_renamed_table(text, &from, to);
+                    table.checks.iter_mut().for_each(|check| renamed(&mut check.condition));
+                    table.columns.iter_mut().filter_map(|column| column.origin.text_mut()).for_each(renamed);
+                })
             }
             Relation::View(view) => {
                 let mut changed = view.as_ref().clone();

@@ -68,7 +68,9 @@ impl Connection {
         let catalog = self.current_catalog();
         let mut users = ColumnUsers::default();
         for view in catalog.stored_queries().filter(|view| names_relation(view, &table.schema, &table.name)) {
-            if self.columns_of_view(&view, table.oid)?.contains(&position) {
+            let read = self.columns_of_view(&view, table.oid);
+            // One that no longer binds reads what it names.
+            if read.map_or_else(|_| names_column(&view.query, name), |read| read.contains(&position)) {
                 users.views.push(view);
             }
         }
@@ -91,7 +93,7 @@ impl Connection {
         let query = Statement::Query(Box::new(crate::parse::parse_query(&view.query)?));
         self.with_binder("", |binder| {
             binder.path.clone_from(&view.search_path);
-            binder.foreign_text = true;
+            (binder.foreign_text, binder.settled) = (true, true);
             let bound = binder.data_statement(&query)?;
             let required = std::mem::take(&mut binder.required);
             Ok(columns_read(&bound, &required, table))

@@ -18,6 +18,7 @@ use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, Deferral, ForeignKey, Index, IndexColumn, Persistence, Relation,
     Sequence, Table,
 };
+use crate::ddl::definition_text::{has_check, has_origin};
 use crate::ddl::index_expressions::text_key_name;
 use crate::ddl::keys::refuse_second_key;
 use crate::error::{Result, SqlError, SqlState};
@@ -662,27 +663,51 @@ impl Connection {
         Ok(())
     }
 
-    /// Binds defaults, generated columns and checks, to find what is wrong with them now.
+    /// Binds the defaults, generated columns and checks that a draft adds, to find what is wrong with them now; and what the
+    /// table had, if a column gets another type, as it was stored.
     pub(crate) fn check_draft(&mut self, draft: &mut TableDraft, text: &str) -> Result<()> {
         let columns: Vec<Column> = draft.columns.clone();
         let probe = self.probe(draft);
+        let known = self.current_catalog().table_by_oid(draft.oid).cloned();
+        let known = known.as_deref();
+        let is_retyped = known.is_some_and(|known| {
+            known.columns.iter().zip(&columns).any(|(old, new)| (old.ty, old.domain) != (new.ty, new.domain))
+        });
         self.with_binder(text, |binder| {
             let target = binder.new_relation();
             for column in &columns {
+                binder.defines = !has_origin(known, column);
+                if !binder.defines && !is_retyped {
+                    continue;
+                }
                 match &column.origin {
                     ColumnOrigin::Default(_) => {
-                        refuse_subquery(&binder.default_value(column)?, "DEFAULT expression")?;
+                        let value = binder.default_value(column)?;
+                        if binder.defines {
+                            refuse_subquery(&value, "DEFAULT expression")?;
+                        }
                     }
                     ColumnOrigin::Generated(expr) => {
                         let value = binder.row_expression(&probe, target, expr, Clause::Generated)?;
                         let value = binder.assigned(value, column.ty, column.modifier, &column.name, 0)?;
-                        check_generated(binder.context.catalog, &value, target, &columns)?;
+                        if binder.defines {
+                            check_generated(binder.context.catalog, &value, target, &columns)?;
+                        }
                     }
                     _ => {}
                 }
             }
-            let checks = binder.checks(&probe, target, None)?;
-            checks.iter().try_for_each(|check| refuse_subquery(&check.condition, "check constraint"))
+            for check in &probe.checks {
+                binder.defines = !has_check(known, check);
+                if !binder.defines && !is_retyped {
+                    continue;
+                }
+                let condition = binder.check_condition(&probe, target, &check.condition)?;
+                if binder.defines {
+                    refuse_subquery(&condition, "check constraint")?;
+                }
+            }
+            Ok(())
         })?;
         self.qualify_draft(draft, &probe)
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bind::routines::calls_in_condition;
 use crate::bind::tree::BoundExpr;
 use crate::bind::{BindContext, Binder, Clause};
-use crate::catalog::{ColumnOrigin, Routine, Table};
+use crate::catalog::{Check, Column, ColumnOrigin, Routine, Table};
 use crate::ddl::create_table::TableDraft;
 use crate::error::Result;
 use crate::parse::syntax::At;
@@ -17,6 +17,17 @@ use crate::parse::{Reference, parse_expression, qualified_name, with_names};
 use crate::routine::trigger::names_of_rows;
 use crate::session::Connection;
 use crate::types::{Type, Value};
+
+/// Whether a draft's column is given its values as one of the table's, as far as it is known, was before.
+pub(super) fn has_origin(known: Option<&Table>, column: &Column) -> bool {
+    let is_same = |other: &Column| other.name == column.name && other.origin == column.origin;
+    known.is_some_and(|known| known.columns.iter().any(is_same))
+}
+
+/// Whether a table had a check before.
+pub(super) fn has_check(known: Option<&Table>, check: &Check) -> bool {
+    known.is_some_and(|known| known.checks.contains(check))
+}
 
 impl Connection {
     /// A text with the schemas of what it names. `bind` binds it, with positions in this text.
@@ -75,10 +86,7 @@ impl Connection {
     pub(super) fn qualify_draft(&mut self, draft: &mut TableDraft, probe: &Arc<Table>) -> Result<()> {
         let known = self.current_catalog().table_by_oid(draft.oid).cloned();
         for (position, column) in draft.columns.iter_mut().enumerate() {
-            let is_known = known
-                .as_ref()
-                .is_some_and(|known| known.columns.iter().any(|other| other.origin == column.origin));
-            if is_known {
+            if has_origin(known.as_deref(), column) {
                 continue;
             }
             column.origin = match &column.origin {
@@ -102,8 +110,7 @@ impl Connection {
             };
         }
         for check in &mut draft.checks {
-            let is_known = known.as_ref().is_some_and(|known| known.checks.contains(check));
-            if !is_known {
+            if !has_check(known.as_deref(), check) {
                 check.condition = self.row_text(probe, &check.condition, Clause::Check)?;
             }
         }

@@ -109,6 +109,17 @@ pub(crate) fn with_renamed(text: &str, from: &str, to: &str) -> String {
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_renamed(from, &quote_identifier(to)))
 }
 
+/// A text of a table's with the table's name, where it qualifies columns, replaced by another.
+pub(crate) fn with_renamed_table(text: &str, from: &str, to: &str) -> String {
+    Parser::new(text)
+        .map_or(text.to_string(), |parser| parser.with_renamed_table(from, &quote_identifier(to)))
+}
+
+/// Whether a trigger's condition names a row, `old` or `new`.
+pub(crate) fn names_row(text: &str, row: &str) -> bool {
+    Parser::new(text).is_ok_and(|parser| parser.names_row(row))
+}
+
 /// Whether a text of the catalog's names a column.
 pub(crate) fn names_column(text: &str, name: &str) -> bool {
     with_renamed(text, name, "#") != text

@@ -144,9 +144,7 @@ impl<'t> Parser<'t> {
         let is_field = before(1) == Some(&TokenKind::Mark("(")) && word(2) == "extract";
         let is_type = |from: usize| before(from) == Some(&TokenKind::Mark("::")) || word(from) == "as";
         let is_type = is_type(1) || before(1) == Some(&TokenKind::Mark(".")) && is_type(3);
-        let last = self.tokens.get(position + 3).map(|token| &token.kind);
-        let is_schema =
-            *next == TokenKind::Mark(".") && matches!(last, Some(TokenKind::Mark("(") | TokenKind::Text(_)));
+        let is_qualifier = *next == TokenKind::Mark(".");
         let is_literals_type = matches!(next, TokenKind::Text(_));
         let is_rest_of_type = matches!(
             (word(1), name),
@@ -155,7 +153,7 @@ impl<'t> Parser<'t> {
                 | ("at" | "with" | "without", "time")
                 | ("time", "zone")
         );
-        (!is_called && !is_schema && !is_field && !is_type && !is_literals_type && !is_rest_of_type)
+        (!is_called && !is_qualifier && !is_field && !is_type && !is_literals_type && !is_rest_of_type)
             .then_some(name)
     }
 
@@ -171,6 +169,48 @@ impl<'t> Parser<'t> {
             }
         }
         text + &self.text[end..]
+    }
+
+    /// The text with the name of its table, before points, replaced by another.
+    pub fn with_renamed_table(&self, from: &str, to: &str) -> String {
+        let (mut text, mut end) = (String::new(), 0);
+        for position in (0..self.tokens.len()).filter(|&at| self.is_table_qualifier(at, from)) {
+            let token = &self.tokens[position];
+            text += &self.text[end..token.start as usize];
+            text += to;
+            end = token.end as usize;
+        }
+        text + &self.text[end..]
+    }
+
+    /// Whether a token is this name before a column's: not before a function's, a type's or a table's.
+    fn is_table_qualifier(&self, position: usize, name: &str) -> bool {
+        let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
+        let before = position.checked_sub(1).and_then(kind);
+        let is_type = match before {
+            Some(TokenKind::Mark(mark)) => *mark == "::",
+            Some(TokenKind::Word(word)) => word == "as",
+            _ => false,
+        };
+        self.is_named(position, name)
+            && !is_type
+            && kind(position + 1) == Some(&TokenKind::Mark("."))
+            && !matches!(kind(position + 3), Some(TokenKind::Mark("(" | ".") | TokenKind::Text(_)))
+    }
+
+    fn is_named(&self, position: usize, name: &str) -> bool {
+        match &self.tokens[position].kind {
+            TokenKind::Word(word) => word == name,
+            TokenKind::Quoted(quoted) => quoted == name,
+            _ => false,
+        }
+    }
+
+    /// Whether a trigger's condition names one of its rows: `old`, but not `new.old`.
+    pub fn names_row(&self, row: &str) -> bool {
+        let is_mark = |at: usize, mark| self.tokens[at].kind == TokenKind::Mark(mark);
+        (0..self.tokens.len())
+            .any(|at| self.is_named(at, row) && (at == 0 || !is_mark(at - 1, ".")) && !is_mark(at + 1, "("))
     }
 
     /// The text of a query with the items that begin at these positions, which end with a star or are `TABLE name`, and the

@@ -119,7 +119,7 @@ pub(crate) fn names_of_rows(table: &Table) -> impl Names + use<> {
 pub(crate) fn check(environment: &mut SessionEnvironment, trigger: &Trigger, table: &Table) -> Result<()> {
     let Some(text) = &trigger.condition else { return Ok(()) };
     condition_of(text)?.plan(environment, &rows_of(table, None, None))?;
-    let names = |row: &str| crate::parse::names_column(text, row);
+    let names = |row: &str| crate::parse::names_row(text, row);
     let wrong = match () {
         () if !trigger.for_each_row && (names("old") || names("new")) => {
             "statement trigger's WHEN condition cannot reference column values"
