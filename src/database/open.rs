@@ -168,9 +168,8 @@ impl Shared {
         };
         let preparation = log.as_ref().map(|(_, preparation)| preparation);
         let segments = preparation.map(|preparation| preparation.segments().clone());
-        let space = Arc::new(LogSpace::new(options.log.buffer_bytes, segments));
+        let space = LogSpace::new(options.log.buffer_bytes, segments);
         space.set_refused(preparation.and_then(|preparation| preparation.begin()));
-        store.set_log_room(space.clone());
         let engine = Engine::new(
             store,
             protocol,

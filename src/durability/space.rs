@@ -2,7 +2,7 @@
 //!
 //! Commits append their redo to a buffer in memory inside their commit sections, where they may not block. So each worker
 //! context reserves log space beforehand, enough for several transactions at a time, and the space is returned when the
-//! group has been written. A large commit that finds too little reserves the rest itself, if that needs no wait.
+//! group has been written.
 //!
 //! Invariants:
 //! - Reserved and unwritten bytes together are bounded.
@@ -17,7 +17,6 @@ use parking_lot::{Condvar, Mutex};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::{Segments, group_bytes_max};
 use crate::error::{Error, Result};
-use crate::storage::log_room::LogRoom;
 
 /// How often a waiter for log space checks whether the log has failed.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -119,15 +118,11 @@ impl LogSpace {
         }
     }
 
-    /// The bytes of segments that must be prepared for a transaction that is larger than the space that is always kept prepared.
-    fn prepared_bytes(&self, bytes: usize) -> u64 {
-        group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64)
-    }
-
-    /// Prepares them.
+    /// Prepares segments for a transaction that is larger than the space that is always kept prepared.
     fn prepare_for(&self, bytes: usize) -> Result<()> {
         let Some(segments) = &self.segments else { return Ok(()) };
-        while segments.remaining_bytes() < self.prepared_bytes(bytes) {
+        let needed = group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64);
+        while segments.remaining_bytes() < needed {
             segments.prepare_next().map_err(|error| refusal(&error))?;
         }
         Ok(())
@@ -166,18 +161,6 @@ impl LogSpace {
     }
 }
 
-impl LogRoom for LogSpace {
-    fn try_reserve(&self, bytes: usize) -> bool {
-        let is_prepared = |segments: &Arc<Segments>| segments.remaining_bytes() >= self.prepared_bytes(bytes);
-        let is_large = bytes as i64 > self.capacity / 2;
-        (!is_large || self.segments.as_ref().is_none_or(is_prepared)) && self.try_take(bytes) == Ok(true)
-    }
-
-    fn give_back(&self, bytes: usize) {
-        LogSpace::give_back(self, bytes);
-    }
-}
-
 /// Whether the error says that the disk is full, which may change later.
 pub(crate) fn is_full(error: &Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -208,19 +191,6 @@ mod tests {
             space.give_back(400);
             assert_eq!(waiting.join().expect("no panic"), Ok(()));
         });
-    }
-
-    #[test]
-    fn a_commit_reserves_what_there_is_and_never_waits() {
-        let space = LogSpace::new(1_000, None);
-        let room: &dyn LogRoom = &space;
-        assert!(room.try_reserve(400) && room.try_reserve(400));
-        assert!(!room.try_reserve(400));
-        assert!(room.try_reserve(600), "more than half of the capacity is granted while any is left");
-        assert!(!room.try_reserve(1) && !room.try_reserve(5_000));
-        room.give_back(1_400);
-        space.set_refused(Some(Error::NoLogSpace { reason: "full".to_string() }));
-        assert!(!room.try_reserve(1), "the transaction is retried, and told");
     }
 
     #[test]

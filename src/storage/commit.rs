@@ -235,7 +235,7 @@ fn commit_any<T: WriteLocking>(
     let published = worker_context.published();
     let closes = enter(store, published, alone, workspace);
     let mut made = ArenaVec::new_in(arena);
-    let (mut staged, more_room) = (Staged::new(arena), Cell::new(0));
+    let mut staged = Staged::new(arena);
     let context = (store, worker_context, guard, arena);
     let locked = lock_writes(locking, context, (&workspace.writes, order), pending, &mut staged);
     let stamp = locked.and_then(|highest| {
@@ -248,13 +248,12 @@ fn commit_any<T: WriteLocking>(
         };
         let locked = LockedWrites::Several(&workspace.writes, pending, Cell::new(0));
         let validate = || validate(&locked) && store.epochs().generation() == generation;
-        stamp::<T>((store, worker_context, &more_room), workspace, (floor, seen), computed, validate, charge)
+        stamp::<T>((store, worker_context), workspace, (floor, seen), computed, validate, charge)
             .inspect_err(|_| unlock(pending))
     });
     let mut is_noted = false;
     match stamp {
         Ok((stamp, charged)) => {
-            workspace.log_credit += more_room.get();
             if store.is_logged() && is_logged_apart::<T>(workspace) {
                 append(worker_context, workspace, stamp);
             }
@@ -274,7 +273,6 @@ fn commit_any<T: WriteLocking>(
             if T::SPLITS {
                 staged.put_back(worker_context);
             }
-            give_back(store, more_room.get());
             published.leave();
             for block in made {
                 // SAFETY: made for this commit, which did not happen.
@@ -388,7 +386,7 @@ fn prepare_schema(
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.
 fn stamp<T: WriteLocking>(
-    (store, worker_context, more_room): (&Store, &WorkerContext, &Cell<usize>),
+    (store, worker_context): (&Store, &WorkerContext),
     workspace: &Workspace,
     (floor, seen): (Stamp, &Cell<Stamp>),
     computed: Result<(), Unfeasible>,
@@ -419,12 +417,8 @@ fn stamp<T: WriteLocking>(
     if store.is_logged() {
         charged = charge(&workspace.writes, epoch);
         let bytes = if is_logged_apart::<T>(workspace) { redo_bytes(workspace) + charged } else { charged };
-        if let Some(missing) = bytes.checked_sub(workspace.log_credit).filter(|&missing| missing > 0) {
-            // A large transaction is not to be executed twice because it has not said before how large it is.
-            if !store.log_room().is_some_and(|room| room.try_reserve(missing)) {
-                return Err(CommitFailure::NeedsLogSpace(bytes));
-            }
-            more_room.set(missing);
+        if bytes > workspace.log_credit {
+            return Err(CommitFailure::NeedsLogSpace(bytes));
         }
         // The stamp is of this epoch: from it on nothing may fail.
         let buffer = &mut worker_context.redo(epoch).bytes;
@@ -451,14 +445,6 @@ const MAX_COPIED_REDO_BYTES: usize = 1 << 20;
 /// stays empty until then: only this worker context appends to it.
 fn becomes_buffer(redo: &[u8], buffer: &[u8]) -> bool {
     redo.len() > MAX_COPIED_REDO_BYTES && buffer.is_empty()
-}
-
-/// Returns room in the log that was reserved for a commit which then did not happen.
-#[inline]
-fn give_back(store: &Store, bytes: usize) {
-    if let Some(room) = store.log_room().filter(|_| bytes > 0) {
-        room.give_back(bytes);
-    }
 }
 
 fn append(worker_context: &WorkerContext, workspace: &mut Workspace, stamp: Stamp) {

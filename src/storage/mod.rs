@@ -12,7 +12,6 @@ pub(crate) mod garbage;
 pub(crate) mod identity;
 pub(crate) mod index;
 pub(crate) mod index_build;
-pub(crate) mod log_room;
 pub(crate) mod private_schema;
 pub(crate) mod read_set;
 pub(crate) mod reclaim;

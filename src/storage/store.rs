@@ -15,7 +15,6 @@ use crate::storage::definition::{AddedColumns, TableDefinition};
 use crate::storage::epoch::Epochs;
 use crate::storage::foreign_keys::{Resolution, SchemaLinks, TableLinks, TableView};
 use crate::storage::identity::IdentityValues;
-use crate::storage::log_room::LogRoom;
 use crate::storage::redo::TemporaryFiles;
 use crate::storage::retired_tables::RetiredTables;
 use crate::storage::slab::Slabs;
@@ -48,8 +47,6 @@ pub(crate) struct Store {
     /// The highest number that was given to a table of this process.
     last_table: Mutex<TableId>,
     logged: bool,
-    /// Where commits reserve what they have not reserved before; none: they fail.
-    log_room: Option<Arc<dyn LogRoom>>,
     /// Where it makes temporary files; none: it writes no log.
     temporary_files: Option<Arc<TemporaryFiles>>,
     /// If accesses are traced.
@@ -80,7 +77,6 @@ impl Store {
             retired: RetiredTables::default(),
             last_table: Mutex::default(),
             logged,
-            log_room: None,
             temporary_files: None,
             trace: None,
         }
@@ -100,16 +96,6 @@ impl Store {
     /// From here on an epoch has at most this many transactions: set once, before there are any.
     pub(crate) fn limit_epochs(&mut self, transactions: usize) {
         self.epochs.set_limit(transactions);
-    }
-
-    /// Says where commits reserve room in the log: set once, before there are any.
-    pub(crate) fn set_log_room(&mut self, room: Arc<dyn LogRoom>) {
-        self.log_room = Some(room);
-    }
-
-    /// Where commits reserve room in the log, if anywhere.
-    pub(crate) fn log_room(&self) -> Option<&dyn LogRoom> {
-        self.log_room.as_deref()
     }
 
     /// Says where temporary files are made: set once, before there are commits.
