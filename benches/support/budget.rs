@@ -30,7 +30,7 @@ pub const PARTS: [(&str, &[&str]); 11] = [
     ),
     ("key, hash", &["src/types/", "src/storage/routing.rs", "src/storage/index/hash/key.rs", "foldhash"]),
     ("index", &["src/storage/index/"]),
-    ("access", &["src/protocol/attempt/", "src/transaction.rs", "src/storage/read_set.rs"]),
+    ("access", &["src/protocol/attempt/", "src/transaction", "src/storage/read_set.rs"]),
     ("protocol", &["src/protocol/", "src/lock/"]),
     (
         "table, row",

@@ -1,0 +1,92 @@
+//! Scans of a transaction: the rows of a range of a table or of an index, one after the other.
+
+use std::marker::PhantomData;
+
+use super::Tx;
+use crate::error::{Error, Result};
+use crate::protocol::attempt::{Attempt, KeyRange};
+use crate::range::Range;
+use crate::row::Row;
+use crate::storage::table::TableCore;
+use crate::table::Table;
+use crate::typed::TableHandle;
+
+impl<'t, 'a> Tx<'t, 'a> {
+    /// Reads a range of a table, in the order of its primary key. It shows what the transaction has written, but not
+    /// the rows that it inserts once the first row was asked for.
+    ///
+    /// # Errors
+    /// [`Error::NoOrderedIndex`], unless it is [`Range::all`].
+    pub fn scan<T: TableHandle>(&self, table: &T, range: impl Into<Range>) -> Result<Scan<'t, 'a, T>> {
+        let (core, range) = (self.attempt.hold(table.as_table().core())?, range.into());
+        let (prefix, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
+        self.attempt.check_range(core, &prefix, false)?;
+        let key_range = KeyRange::primary(core, lower, upper, range.is_backward())?;
+        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit(), rows: PhantomData })
+    }
+
+    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
+    /// that the transaction moves within the index meanwhile is not shown again.
+    ///
+    /// In a procedure the scan finds rows of the action's table and key only; a row outside of them is an error of the
+    /// scan ([`Error::OutsideFootprint`]). An action without a key finds all rows.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`].
+    pub fn scan_index<T: TableHandle>(
+        &self,
+        table: &T,
+        index: &str,
+        range: impl Into<Range>,
+    ) -> Result<Scan<'t, 'a, T>> {
+        let (core, range) = (self.attempt.hold(table.as_table().core())?, range.into());
+        let number = index_position(core, index)?;
+        let (prefix, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
+        self.attempt.check_range(core, &prefix, true)?;
+        let key_range = KeyRange::secondary(core, number, lower, upper, range.is_backward());
+        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit(), rows: PhantomData })
+    }
+}
+
+pub(crate) fn index_position(table: &TableCore, index: &str) -> Result<usize> {
+    let indexes = table.definition().indexes();
+    indexes.iter().position(|candidate| candidate.name == index).ok_or_else(|| Error::UnknownIndex {
+        table: table.definition().name().to_string(),
+        index: index.to_string(),
+        known: indexes.iter().map(|index| index.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The rows of a range, one after the other.
+///
+/// An error ends the scan, and the transaction with it: it is raised again when the transaction would commit, so that a
+/// body which ignores it (`scan.count()` counts it, `scan.flatten()` skips it) commits nothing.
+#[must_use = "a scan reads rows as they are asked for, and does nothing by itself"]
+pub struct Scan<'t, 'a, T = Table> {
+    attempt: &'t Attempt<'a>,
+    key_range: KeyRange<'a>,
+    left: usize,
+    rows: PhantomData<fn() -> T>,
+}
+
+impl<'a, T: TableHandle> Iterator for Scan<'_, 'a, T> {
+    type Item = Result<T::Row<'a>>;
+
+    fn next(&mut self) -> Option<Result<T::Row<'a>>> {
+        if self.left == 0 {
+            return None;
+        }
+        match self.attempt.next_row(&mut self.key_range) {
+            Ok(Some((_, row))) => {
+                self.left -= 1;
+                Some(T::row(Row::new(self.key_range.rows_of(), row)))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.left = 0;
+                self.attempt.keep_fault(&error);
+                Some(Err(error))
+            }
+        }
+    }
+}
