@@ -15,67 +15,30 @@
 //! The commit writes the catalog's rows, what comes of the tables and all rows as one transaction behind the closed gate
 //! ([`crate::storage::schema`]). So a crash leaves all of it or nothing.
 
-use std::collections::HashSet;
-use std::future::poll_fn;
+mod commit_changes;
+mod lock;
+mod row_check;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Session;
-use super::control::{Control, Sessions};
-use super::reservations::ReservedKey;
-use super::waiting::block_on;
+use crate::database::Database;
 use crate::database::foreign_keys::{Followers, check_definition, check_own, check_unreferenced};
-use crate::database::schema::{check_name, check_rows, is_unproven, newly_not_null};
-use crate::database::{Database, catalog_rows};
+use crate::database::schema::{check_name, is_unproven};
 use crate::error::{Error, Result};
-use crate::pipeline::hold_off::HoldOff;
-use crate::pipeline::nesting;
-use crate::protocol::attempt::{Attempt, SessionAccess, decode_primary_key};
+use crate::protocol::attempt::SessionAccess;
 use crate::range::Range;
-use crate::row::Row;
 use crate::storage::definition::{AddedColumns, ForeignKey, TableDefinition};
 use crate::storage::foreign_keys::TableView;
-use crate::storage::index_build::{Builds, IndexBuild};
-use crate::storage::private_schema::{PrivateDefinition, PrivateSchema, PrivateTable};
-use crate::storage::schema::SchemaChange;
+use crate::storage::private_schema::{PrivateDefinition, PrivateTable};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::table::Table;
 use crate::table_change::{Changed, TableChange};
-use crate::transaction::Tx;
-use crate::types::{Value, ValueRef};
+use crate::types::ValueRef;
 
-/// The lock of schema changes among reservations: no table has this number.
-fn schema_key() -> ReservedKey {
-    (0, [][..].into())
-}
-
-/// The lock of schema changes, held by a change that is a transaction by itself.
-pub(crate) struct SchemaLock {
-    control: Arc<Control>,
-}
-
-impl SchemaLock {
-    /// Acquires it once no session holds it, and no other change.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub(crate) fn acquire(sessions: &Arc<Sessions>) -> Result<SchemaLock> {
-        let control = Control::new(sessions);
-        control.begin(None);
-        let lock = SchemaLock { control };
-        if !lock.control.reserve(schema_key())? {
-            block_on(poll_fn(|context| lock.control.poll_reserved(context)))?;
-        }
-        Ok(lock)
-    }
-}
-
-impl Drop for SchemaLock {
-    fn drop(&mut self) {
-        self.control.end();
-    }
-}
+pub(super) use commit_changes::{Redefined, check_changes, redefine_tables, write_changes};
+pub(crate) use lock::SchemaLock;
 
 /// # Schema changes in a transaction
 ///
@@ -102,46 +65,6 @@ impl Drop for SchemaLock {
 /// # Ok::<(), heddledb::Error>(())
 /// ```
 impl Session {
-    /// Acquires the lock of schema changes for the rest of the transaction, or of its savepoint. Every change does so; asking
-    /// early keeps what the transaction knows of the schema from being changed.
-    ///
-    /// # Errors
-    /// [`Error::NoTransaction`]; [`Error::Conflict`]: a table that the transaction has used was changed meanwhile;
-    /// [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]; [`Error::Nested`] inside a transaction's body.
-    pub fn lock_schema(&mut self) -> Result<()> {
-        nesting::check("a schema change")?;
-        self.shared.check_open()?;
-        self.check_transaction()?;
-        if self.control.reserve(schema_key())? {
-            return self.check_tables();
-        }
-        block_on(self.wait_until_reserved())?;
-        self.check_tables()
-    }
-
-    /// As [`lock_schema`](Self::lock_schema), and has all that other threads run wait until the transaction has ended, or for this
-    /// long at most. It is for the retry of a change that conflicts again and again, because others write the table
-    /// that it copies. The transaction must go on in this thread.
-    ///
-    /// Queries from snapshots go on. So do procedures under the partitioned protocol.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn lock_schema_alone(&mut self, time: Duration) -> Result<()> {
-        self.lock_schema()?;
-        // An earlier one ends first: it would end this one.
-        self.hold_off = None;
-        self.hold_off = Some(HoldOff::begin(self.shared.shared_engine(), time));
-        Ok(())
-    }
-
-    fn check_tables(&mut self) -> Result<()> {
-        let shared = self.shared.clone();
-        let store = shared.engine().store();
-        let is_current = self.access.as_ref().is_none_or(|access| access.is_of_current_schema(store));
-        if is_current { Ok(()) } else { Err(self.abort(Error::Conflict)) }
-    }
-
     /// As `Database::create_table`, in the transaction.
     ///
     /// # Errors
@@ -408,130 +331,6 @@ impl Session {
         access.schema.put(Some(old), Some(copy));
         Ok(core)
     }
-
-    /// Refuses a definition that the rows do not fit now; the commit looks again.
-    fn check_rows_of(
-        &mut self,
-        old: &PrivateDefinition,
-        base: &Arc<TableCore>,
-        definition: &TableDefinition,
-    ) -> Result<()> {
-        let (full, empty) = old.core.redefined(definition.clone());
-        let mut check = RowCheck::new(&full, &empty, &old.definition);
-        if check.is_trivial() {
-            return Ok(());
-        }
-        if !self.access()?.buffer.writes_table(base.id()) {
-            return self.check_rows_beside(&mut check, base, HashSet::new());
-        }
-        if self.check_own_and_others(&mut check, &old.core, base).is_ok() {
-            return Ok(());
-        }
-        // What it is refused for must be what the transaction sees.
-        let table = Table::new(old.core.clone());
-        self.run(|tx| {
-            let mut check = RowCheck::new(&full, &empty, &old.definition);
-            tx.scan(&table, Range::all())?.try_for_each(|row| check.row(&row?))
-        })
-    }
-
-    /// Checks the rows that the transaction writes as it leaves them, and all others as they are in a snapshot: so writers of
-    /// the others go on, and do not conflict with the transaction.
-    fn check_own_and_others(
-        &mut self,
-        check: &mut RowCheck<'_>,
-        core: &Arc<TableCore>,
-        base: &Arc<TableCore>,
-    ) -> Result<()> {
-        let own: HashSet<Box<[u8]>> = self.access()?.buffer.written_keys(base.id()).map(Box::from).collect();
-        let table = Table::new(core.clone());
-        let rows = self.run(|tx| {
-            let row = |key: &[u8]| {
-                let key = decode_primary_key(core, key)?;
-                let row = tx.get(&table, key.iter().map(ValueRef::from).collect::<Vec<_>>())?;
-                Ok(row.map(|row| row.to_values()))
-            };
-            tx.search(|| own.iter().map(|key| row(key)).collect::<Result<Vec<_>>>())
-        })?;
-        rows.into_iter().flatten().try_for_each(|row| check.values(row))?;
-        self.check_rows_beside(check, base, own)
-    }
-
-    /// Checks rows as they are in a snapshot, but those with these primary keys.
-    fn check_rows_beside(
-        &self,
-        check: &mut RowCheck<'_>,
-        base: &Arc<TableCore>,
-        without: HashSet<Box<[u8]>>,
-    ) -> Result<()> {
-        let snapshot = Database::of(self.shared.clone()).snapshot()?;
-        let key = base.definition().key();
-        snapshot.scan(&Table::new(base.clone()), Range::all())?.try_for_each(|row| {
-            let row = row?;
-            let is_left_out = !without.is_empty() && {
-                let key: Vec<_> = key.iter().map(|&column| row.row().value(column)).collect();
-                without.contains(&base.encode_key(&key, true)?[..])
-            };
-            if is_left_out { Ok(()) } else { check.row(&row.row()) }
-        })
-    }
-}
-
-/// Looks at a table's rows before it gets another definition.
-struct RowCheck<'c> {
-    table: &'c TableCore,
-    not_null: Vec<usize>,
-    unique: Vec<(usize, HashSet<Box<[u8]>>)>,
-}
-
-impl<'c> RowCheck<'c> {
-    fn new(table: &'c TableCore, empty: &[usize], before: &TableDefinition) -> RowCheck<'c> {
-        let definition = table.definition();
-        let unique = empty.iter().filter(|&&at| definition.indexes[at].unique);
-        RowCheck {
-            table,
-            not_null: undecided_not_null(before, definition),
-            unique: unique.map(|&at| (at, HashSet::new())).collect(),
-        }
-    }
-
-    fn is_trivial(&self) -> bool {
-        self.not_null.is_empty() && self.unique.is_empty()
-    }
-
-    fn row(&mut self, row: &Row<'_>) -> Result<()> {
-        self.values(row.to_values())
-    }
-
-    fn values(&mut self, mut values: Vec<Value>) -> Result<()> {
-        let definition = self.table.definition();
-        let past = definition.added.values();
-        let missing = definition.columns.len() - values.len();
-        values.extend_from_slice(&past[past.len() - missing..]);
-        if let Some(&at) = self.not_null.iter().find(|&&at| values[at].is_null()) {
-            let what = format!("{}.{}", definition.name(), definition.columns[at].name);
-            return Err(Error::NullValue { what });
-        }
-        for (at, seen) in &mut self.unique {
-            let index = &definition.indexes[*at];
-            if index.columns.iter().any(|&column| values[column].is_null()) {
-                continue;
-            }
-            let key = self.table.index_key(*at, &[], |column| Ok(ValueRef::from(&values[column])))?;
-            if !seen.insert(key[..].into()) {
-                let table = definition.name().to_string();
-                return Err(Error::NotUnique { table, index: index.name.clone() });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The columns that refuse NULL now, and did not before, but for added ones that are not NULL in the rows that there were.
-fn undecided_not_null(before: &TableDefinition, now: &TableDefinition) -> Vec<usize> {
-    let first = now.columns.len() - now.added.values().len();
-    let is_decided = |at: usize| at >= before.columns.len() && !now.added.values()[at - first].is_null();
-    newly_not_null(before, now).into_iter().filter(|&at| !is_decided(at)).collect()
 }
 
 impl SessionAccess {
@@ -555,123 +354,4 @@ impl SessionAccess {
         }
         self.schema.resolve_foreign_keys(store)
     }
-}
-
-/// The next definition of a table that keeps its records, and its indexes that are being built.
-pub(super) type Redefined = (Arc<TableCore>, Option<Arc<IndexBuild>>);
-
-/// Makes the next definitions of tables that keep their records, and builds their indexes beside other transactions, before the
-/// commit is tried.
-///
-/// # Errors
-/// Rows violate an index that the transaction adds.
-pub(super) fn redefine_tables(
-    access: &SessionAccess,
-    builds: &mut Builds<'_>,
-) -> Result<Vec<Option<Redefined>>> {
-    let redefine = |table: &PrivateTable| -> Result<Option<Redefined>> {
-        let Some(now) = table.now.as_ref().filter(|_| table.keeps_records()) else { return Ok(None) };
-        let (core, empty) = now.core.redefined(now.definition.clone());
-        let core = Arc::new(core);
-        let build = builds.add(&core, empty, access.buffer.written_rows(core.id()))?;
-        Ok(Some((core, build)))
-    };
-    access.schema.tables().iter().map(redefine).collect()
-}
-
-/// Writes what the transaction has changed of the schema, as the first part of its commit. What becomes of each table.
-///
-/// # Errors
-/// What the protocol answers a writer.
-pub(super) fn write_changes(
-    attempt: &Attempt<'_>,
-    access: &mut SessionAccess,
-    redefined: &[Option<Redefined>],
-) -> Result<Vec<Option<Arc<TableCore>>>> {
-    if access.schema.is_empty() {
-        return Ok(Vec::new());
-    }
-    attempt.let_private_in(&access.schema);
-    // What is deferred is checked by the foreign keys that it has made.
-    attempt.set_deferred(!access.schema.links().is_empty());
-    let (store, tx) = (attempt.store(), Tx::new(attempt));
-    let SessionAccess { buffer, schema, .. } = access;
-    let tables = schema.tables().iter().zip(redefined);
-    tables
-        .map(|(table, redefined)| {
-            let published = write_change(store, &tx, table, redefined.as_ref())?;
-            if let Some(core) = published.as_ref().filter(|_| table.keeps_records()) {
-                buffer.redefine(core);
-            }
-            Ok(published)
-        })
-        .collect()
-}
-
-fn write_change(
-    store: &Store,
-    tx: &Tx<'_, '_>,
-    table: &PrivateTable,
-    redefined: Option<&Redefined>,
-) -> Result<Option<Arc<TableCore>>> {
-    if let (Some(base), Some((core, build))) = (&table.base, redefined) {
-        catalog_rows::rewrite(store, tx, base, core.definition())?;
-        let (old, new, build) = (base.clone(), core.clone(), build.clone());
-        tx.change_schema(SchemaChange::Replace { old, new, build });
-        return Ok(Some(core.clone()));
-    }
-    if let Some(now) = &table.now {
-        catalog_rows::write(store, tx, now.core.id(), &now.definition)?;
-    }
-    match (&table.base, &table.now) {
-        (Some(base), Some(now)) => catalog_rows::mark_replaced(store, tx, base.id(), now.core.id())?,
-        (Some(base), None) => catalog_rows::mark_dropped(store, tx, base.id())?,
-        (None, _) => {}
-    }
-    let now = table.now.as_ref().map(|now| now.core.clone());
-    match (table.base.clone(), now.clone()) {
-        (Some(old), Some(new)) => {
-            tx.change_schema(SchemaChange::Replace { old, new, build: None });
-        }
-        (Some(old), None) => tx.change_schema(SchemaChange::Drop(old)),
-        (None, Some(new)) => tx.change_schema(SchemaChange::Add(new)),
-        (None, None) => {}
-    }
-    Ok(now)
-}
-
-/// Checks the rows of tables that keep their records, with what the transaction has written to them, and rows by foreign keys
-/// that it has added.
-///
-/// # Errors
-/// NULL in a column that refuses it; a row that does not pass a check, or whose referenced row is not there.
-pub(super) fn check_changes(
-    attempt: &Attempt<'_>,
-    schema: &PrivateSchema,
-    published: &[Option<Arc<TableCore>>],
-) -> Result<()> {
-    let tx = Tx::new(attempt);
-    let tables = schema.tables();
-    for (table, published) in tables.iter().zip(published).filter(|(table, _)| table.keeps_records()) {
-        let (Some(base), Some(core)) = (&table.base, published) else { continue };
-        let refuses_null = undecided_not_null(base.definition(), core.definition());
-        let checks = core.checks().filter(|_| core.definition().checks != base.definition().checks);
-        if !refuses_null.is_empty() || checks.is_some() {
-            check_rows(&tx, (core, core.definition()), &[], &refuses_null, checks)?;
-        }
-    }
-    let mut views = None;
-    for (table, now) in tables.iter().filter_map(|table| Some((table, table.now.as_ref()?))) {
-        // Without it in between, the transaction's own writes may have violated it.
-        let is_new = |key: &ForeignKey| {
-            let mut before = table.base.iter().chain(&table.earlier);
-            before.any(|core| is_unproven(core.definition(), &now.definition, key))
-        };
-        if now.definition.foreign_keys().iter().any(is_new) {
-            let views = views.get_or_insert_with(|| schema.views(attempt.store()));
-            let view = TableView::pending(now.core.clone(), now.definition.clone());
-            check_own(views, &tx, &view, is_new)?;
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,125 @@
+//! The commit of a session's transaction: new indexes are built beside others, then its reads are validated and its writes
+//! installed as one transaction of the engine's.
+
+use std::future::poll_fn;
+
+use super::load::encode_loaded;
+use super::schema::redefine_tables;
+use super::statement::{Commit, Stop};
+use super::waiting::{Stashed, block_on};
+use super::{Running, Session, SessionState};
+use crate::error::{Error, Result, Timeout};
+use crate::pipeline::execute::execute_here;
+use crate::pipeline::nesting;
+use crate::protocol::attempt::SessionAccess;
+use crate::storage::index_build::Builds;
+
+impl Session {
+    /// Commits the transaction; it has ended then, whatever is returned. It returns when everything that the transaction
+    /// wrote and read is durable.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: something that it has read was changed; it was rolled back. The reason for which it was
+    /// marked for abort.
+    /// [`Error::LogFailed`]: whether it is durable is unknown. [`Error::NoTransaction`].
+    pub fn commit(&mut self) -> Result<()> {
+        block_on(self.commit_async())
+    }
+
+    /// As [`commit`](Self::commit). Once the commit has succeeded, `publish` runs before the lock of schema changes is
+    /// released, and before the log is waited for: for what is kept beside the database, and must change in the same order.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn commit_and(&mut self, publish: impl FnOnce()) -> Result<()> {
+        block_on(self.commit_publishing(publish))
+    }
+
+    /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
+    /// done, the transaction has committed or can only be rolled back.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn commit_async(&mut self) -> Result<()> {
+        self.commit_publishing(|| ()).await
+    }
+
+    async fn commit_publishing(&mut self, publish: impl FnOnce()) -> Result<()> {
+        nesting::check("the commit of a session")?;
+        if self.state() == SessionState::Idle {
+            return Err(Error::NoTransaction);
+        }
+        self.control.go_on_within(None, Timeout::Idle);
+        let mut running = Running::new(&self.control, false);
+        let committed = self.commit_to_end().await;
+        running.is_done = true;
+        if let Err(why) = &committed
+            && why.is_retryable()
+        {
+            self.again = Some(self.transaction);
+        }
+        if committed.is_ok() {
+            publish();
+        }
+        self.end();
+        let epoch = committed?;
+        self.wait_until_durable(epoch, epoch > 0).await
+    }
+
+    /// Commits. The epoch that must be durable then; 0: nothing was written.
+    async fn commit_to_end(&mut self) -> Result<u64> {
+        if let Some(why) = self.control.aborted() {
+            return Err(why);
+        }
+        self.shared.check_open()?;
+        self.control.begin_commit()?;
+        let changes =
+            |access: &mut Box<SessionAccess>| !access.buffer.is_unwritten() || !access.schema.is_empty();
+        let Some(access) = self.access.take_if(changes) else { return Ok(0) };
+        let shared = self.shared.clone();
+        let mut stashed = Stashed::new(shared.engine().stash());
+        let mut builds = Builds::new(shared.engine().store());
+        // The loaded rows first: while an index is built, what others write is collected.
+        let prepared = encode_loaded(&access, shared.engine().store())
+            .and_then(|loaded| Ok((loaded, redefine_tables(&access, &mut builds)?)));
+        let (loaded, redefined) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.access = Some(access);
+                return Err(error);
+            }
+        };
+        let mut commit = Commit { access, stop: None, redefined, published: Vec::new(), loaded };
+        let outcome = loop {
+            let mut outcome = execute_here(shared.engine(), &mut commit, false);
+            if outcome.failure.is_some() && builds.take_behind() {
+                match builds.catch_up() {
+                    Ok(()) => continue,
+                    Err(error) => outcome.failure = Some(Box::new(error)),
+                }
+            }
+            if stashed.has_run(outcome.stashed).is_none() {
+                break outcome;
+            }
+            poll_fn(|context| shared.engine().stash().poll_ended(context)).await;
+        };
+        if commit.stop.is_none() && outcome.failure.is_none() {
+            commit.access.schema.end(&commit.published);
+        }
+        let keeps_schema = commit.access.schema.is_empty();
+        self.access = Some(commit.access);
+        match (commit.stop, outcome.failure) {
+            (Some(stop), _) => {
+                if let Stop::Conflict(row) = stop {
+                    self.control.note_conflict(row);
+                }
+                Err(Error::Conflict)
+            }
+            // An operation fitted when it was made, and does not any more. The retry meets the error in its place. A
+            // check that the session adds is another matter: rows that violate it do so the next time, too.
+            (None, Some(error)) if error.is_of_values_met() && keeps_schema => Err(Error::Conflict),
+            (None, Some(error)) => Err(*error),
+            (None, None) => Ok(outcome.epoch),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! How a session reserves keys, waits for them and releases them, and what an attempt asks of its session.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use super::{Control, Sessions, Shared, wake};
+use crate::base::atomics::Ordering;
+use crate::error::{Error, Result};
+use crate::protocol::attempt::{Prediction, SessionControl};
+use crate::session::predictions::Predicted;
+use crate::session::reservations::{Answer, ReservedKey, TransactionId};
+
+impl Sessions {
+    /// Whether any key is reserved; it may be an answer of a moment ago.
+    pub(crate) fn has_reservations(&self) -> bool {
+        // Relaxed: the number carries no data; a transaction that misses a reservation conflicts with it.
+        self.reserved.load(Ordering::Relaxed) > 0
+    }
+
+    /// What is reserved, and by the numbers of which sessions: the holder's, and the waiters' in order. A session that has
+    /// just ended has none.
+    pub(crate) fn locks(&self) -> Vec<(ReservedKey, Option<u64>, Vec<u64>)> {
+        let shared = self.shared.lock();
+        let number = |transaction: TransactionId| {
+            let control = shared.open.get(&transaction)?.upgrade()?;
+            (control.number > 0).then_some(control.number)
+        };
+        let lock = |(key, holder, waiting): (&ReservedKey, TransactionId, &VecDeque<TransactionId>)| {
+            (key.clone(), number(holder), waiting.iter().copied().filter_map(number).collect())
+        };
+        shared.reservations.all().map(lock).collect()
+    }
+
+    /// The rows that are predicted to be written once they were read.
+    pub(crate) fn predicted(&self) -> Vec<Predicted> {
+        self.shared.lock().predictions.all().collect()
+    }
+
+    /// Shows how many keys are reserved and predicted, by a thread that holds the lock.
+    pub(super) fn show_reserved(&self, shared: &Shared) {
+        // Relaxed: as in `has_reservations`.
+        self.reserved.store(shared.reservations.len(), Ordering::Relaxed);
+        self.predicted.store(shared.predictions.len(), Ordering::Relaxed);
+    }
+}
+
+impl Control {
+    /// How many keys the transaction has reserved.
+    pub(in super::super) fn reserved(&self) -> usize {
+        let shared = self.sessions.shared.lock();
+        self.state.lock().transaction.map_or(0, |transaction| shared.reservations.count(transaction))
+    }
+
+    /// Releases all reservations except the first ones, of this number.
+    pub(in super::super) fn release(&self, kept: usize) {
+        let mut shared = self.sessions.shared.lock();
+        let Some(transaction) = self.state.lock().transaction else { return };
+        let granted = shared.reservations.release(transaction, kept);
+        self.sessions.show_reserved(&shared);
+        let wakers = shared.grant(granted);
+        drop(shared);
+        wake(wakers);
+    }
+
+    /// Reserves a key, or joins the queue for it; breaks deadlocks. Whether it is reserved already.
+    pub(in super::super) fn reserve(&self, key: ReservedKey) -> Result<bool> {
+        let mut shared = self.sessions.shared.lock();
+        let state = self.state.lock();
+        let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else {
+            return Err(state.aborted.clone().unwrap_or(Error::NoTransaction));
+        };
+        drop(state);
+        self.state.lock().is_granted = false;
+        let mut answer = shared.reservations.reserve(transaction, key);
+        let mut wakers = Vec::new();
+        while let Answer::Deadlock(victim) = answer {
+            let Some(control) = shared.open.get(&victim).and_then(Weak::upgrade) else { break };
+            wakers.extend(self.sessions.abort(&mut shared, &control, victim, Error::Deadlock));
+            if victim == transaction {
+                break;
+            }
+            answer = shared.reservations.victim(transaction).map_or(Answer::Queued, Answer::Deadlock);
+        }
+        self.sessions.show_reserved(&shared);
+        drop(shared);
+        wake(wakers);
+        Ok(answer == Answer::Reserved)
+    }
+
+    /// Whether any row is predicted to be written once it was read.
+    pub(in super::super) fn has_predictions(&self) -> bool {
+        // Relaxed: the number carries no data; a transaction that misses a prediction may conflict.
+        self.sessions.predicted.load(Ordering::Relaxed) > 0
+    }
+
+    /// The transaction fails because of this row, if one is given.
+    pub(in super::super) fn note_conflict(&self, row: Option<ReservedKey>) {
+        let Some(row) = row else { return };
+        let mut shared = self.sessions.shared.lock();
+        shared.predictions.note_conflict(row);
+        self.sessions.show_reserved(&shared);
+    }
+
+    /// Joins the queue for a row that another session is predicted to write, until then at most, or for half of the time that
+    /// the transaction has. Whether there is something to wait for.
+    pub(in super::super) fn wait_for_predicted(
+        self: &Arc<Control>,
+        row: ReservedKey,
+        until: Instant,
+    ) -> bool {
+        let mut shared = self.sessions.shared.lock();
+        let mut state = self.state.lock();
+        let transaction = state.transaction.filter(|_| state.aborted.is_none());
+        let Some(transaction) = transaction.filter(|&own| shared.reservations.count(own) == 0) else {
+            return false;
+        };
+        if !shared.predictions.wait(transaction, row) {
+            return false;
+        }
+        let now = Instant::now();
+        let half = state.whole.map(|at| now + at.saturating_duration_since(now) / 2);
+        (state.is_granted, state.predicted) = (false, half.into_iter().chain([until]).min());
+        drop((state, shared));
+        self.set_timer();
+        true
+    }
+
+    /// Whether the key that was asked for is reserved now.
+    pub(in super::super) fn poll_reserved(&self, context: &Context<'_>) -> Poll<Result<()>> {
+        let mut state = self.state.lock();
+        if let Some(why) = &state.aborted {
+            return Poll::Ready(Err(why.clone()));
+        }
+        if std::mem::take(&mut state.is_granted) {
+            return Poll::Ready(Ok(()));
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// With this many keys reserved a transaction reserves no more of those that it writes: it would take more memory than
+/// its rows. It still waits for the reservations of others.
+const MAX_AUTOMATIC_RESERVATIONS: usize = 10_000;
+
+impl Control {
+    /// Reserves a key, or only looks whether another session has it, as the number of those that the transaction has says.
+    /// Whether no other session has it.
+    fn try_reserve_if(&self, table: u64, key: &[u8], reserves: impl FnOnce(usize) -> bool) -> bool {
+        let mut shared = self.sessions.shared.lock();
+        let state = self.state.lock();
+        let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else { return true };
+        drop(state);
+        if !reserves(shared.reservations.count(transaction)) {
+            return shared.reservations.is_free_for(transaction, table, key);
+        }
+        shared.predictions.note_write(transaction, table, key);
+        let is_reserved = shared.reservations.try_reserve(transaction, table, key);
+        self.sessions.show_reserved(&shared);
+        is_reserved
+    }
+}
+
+impl SessionControl for Control {
+    fn is_stopped(&self) -> bool {
+        // Acquire pairs with the release in `Sessions::abort`.
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    fn try_reserve(&self, table: u64, key: &[u8]) -> bool {
+        self.try_reserve_if(table, key, |_| true)
+    }
+
+    fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction {
+        let mut shared = self.sessions.shared.lock();
+        let state = self.state.lock();
+        let transaction = state.transaction.filter(|_| state.aborted.is_none());
+        let Some(transaction) = transaction else { return Prediction::None };
+        drop(state);
+        let holds_others = shared.reservations.count(transaction) > 0;
+        shared.predictions.try_reserve(transaction, table, key, holds_others)
+    }
+
+    fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool {
+        self.try_reserve_if(table, key, |reserved| reserved < MAX_AUTOMATIC_RESERVATIONS)
+    }
+}
