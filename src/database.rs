@@ -1,8 +1,10 @@
 //! A database: opening, closing, and the three ways to run transactions in it.
 
 mod backup;
+mod calls;
 pub(crate) mod catalog_rows;
 mod checkpoint;
+mod closures;
 mod contention;
 mod follower;
 pub(crate) mod foreign_keys;
@@ -18,29 +20,20 @@ mod transaction_builder;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::check::{CheckReport, check_snapshot};
 use crate::diagnostics::access_trace::AccessTrace;
 use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
-use crate::error::{Error, OwnError, Result};
+use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
-use crate::pipeline::call::{Answer, Output, Routine, Submitted};
-use crate::pipeline::caller_run;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Body, Outcome, execute_here, execute_in_own_slot};
-use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
-use crate::procedure::Procedure;
-use crate::procedure::one_body::OneBody;
-use crate::protocol::attempt::{Attempt, show_key};
+use crate::protocol::attempt::show_key;
 use crate::schedule::ScheduleReport;
 use crate::session::Session;
 use crate::storage::table::TableCore;
-use crate::transaction::Tx;
-use crate::types::Args;
 use crate::worker::Worker;
 
 pub use contention::{HotRecord, SessionLock};
@@ -122,306 +115,6 @@ impl Database {
         self.shared.check_open()
     }
 
-    /// Runs a closure as a transaction, on this thread. It is retried when it met a concurrent change; it returns
-    /// when everything that it wrote and read is durable.
-    ///
-    /// ```
-    /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory()?;
-    /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
-    /// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
-    /// db.run(|tx| tx.insert(&accounts, row![7, 100]))?;
-    /// let balance = db.run(|tx| tx.get(&accounts, key![7])?.map(|row| row.int("balance")).transpose())?;
-    /// assert_eq!(balance, Some(100));
-    /// # Ok::<(), heddledb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The closure's own; [`Error::Panicked`] if it panicked; [`Error::Nested`] inside another transaction;
-    /// [`Error::NoFreeSlot`] if all worker contexts are kept by workers.
-    pub fn run<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
-        let mut closure = Closure { body, value: None };
-        self.run_body(&mut closure, None).map_err(|error| *error)?;
-        closure.into_value()
-    }
-
-    /// As [`run`](Self::run); `log_wait` becomes how long it has waited for the log.
-    fn run_measuring<T>(
-        &self,
-        log_wait: &mut Duration,
-        body: impl FnMut(&Tx<'_, '_>) -> Result<T>,
-    ) -> Result<T> {
-        let mut closure = Closure { body, value: None };
-        self.run_body(&mut closure, Some(log_wait)).map_err(|error| *error)?;
-        closure.into_value()
-    }
-
-    /// As [`run`](Self::run), for bodies with an error type of the application's own, which arrives as it is. The engine's errors
-    /// become one of it by `From`, also inside of the body, by `?`.
-    ///
-    /// ```
-    /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
-    /// # let db = Database::in_memory()?;
-    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
-    /// #     .column("stock", DataType::Int64).primary_key(["id"]))?;
-    /// #[derive(Debug, PartialEq, thiserror::Error)]
-    /// enum Shop {
-    ///     #[error("sold out")]
-    ///     SoldOut,
-    ///     #[error(transparent)]
-    ///     Database(#[from] heddledb::Error),
-    /// }
-    ///
-    /// # db.run(|tx| tx.insert(&items, row![7, 1]))?;
-    /// let buy = || {
-    ///     db.try_run(|tx| {
-    ///         let Some(item) = tx.get(&items, 7)? else { return Err(Shop::SoldOut) };
-    ///         if item.int("stock")? == 0 {
-    ///             return Err(Shop::SoldOut); // leaves no trace
-    ///         }
-    ///         tx.add(&items, 7, "stock", -1)?;
-    ///         Ok(())
-    ///     })
-    /// };
-    /// assert_eq!(buy(), Ok(()));
-    /// assert_eq!(buy(), Err(Shop::SoldOut));
-    /// # Ok::<(), heddledb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The closure's own; those of [`run`](Self::run).
-    pub fn try_run<T, E: From<Error>>(
-        &self,
-        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut own = OwnError::none();
-        let result = self.run(|tx| own.keep(body(tx)));
-        own.or_kept(result)
-    }
-
-    /// Runs a body until it has ended and its result may be released; `log_wait` becomes how long it has waited for the log.
-    ///
-    /// # Errors
-    /// That which it has ended in; [`Error::Nested`], [`Error::Closed`]: it has not run.
-    fn run_body(&self, body: &mut dyn Body, log_wait: Option<&mut Duration>) -> Result<(), Box<Error>> {
-        nesting::check("a transaction").and_then(|()| self.shared.check_open())?;
-        let mut outcome = execute_in_own_slot(self.engine(), body, false);
-        if outcome.stashed {
-            outcome = self.run_again_when_joined(body);
-        }
-        let executed = log_wait.is_some().then(Instant::now);
-        let released = self.release(outcome);
-        if let (Some(log_wait), Some(executed)) = (log_wait, executed) {
-            *log_wait = executed.elapsed();
-        }
-        released
-    }
-
-    /// Waits until an outcome may be told, and tells it.
-    #[inline]
-    fn release(&self, outcome: Outcome) -> Result<(), Box<Error>> {
-        let engine = self.engine();
-        if outcome.wrote {
-            engine.notify_log();
-        }
-        engine.progress().wait(outcome.epoch)?;
-        outcome.failure.map_or(Ok(()), Err)
-    }
-
-    /// Runs a body that is stashed, after the split phase.
-    #[cold]
-    fn run_again_when_joined(&self, body: &mut dyn Body) -> Outcome {
-        let stash = self.engine().stash();
-        let mut stashed = None;
-        loop {
-            // Its slot has gone back: it waits here with nothing in its hands.
-            let since = stash.wait(stashed);
-            let outcome = execute_here(self.engine(), body, false);
-            stash.has_ended(since, outcome.stashed);
-            if !outcome.stashed {
-                return outcome;
-            }
-            stashed = Some(since);
-        }
-    }
-
-    /// Calls a procedure through the pipeline, and waits for its result. Where a worker is idle, this thread runs the call in
-    /// its place.
-    ///
-    /// # Errors
-    /// The call's own; [`Error::Nested`] inside a transaction.
-    pub fn call(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Output> {
-        self.call_counting(procedure, args.into()).0
-    }
-
-    /// As [`call`](Self::call), and says how many attempts of the call have aborted.
-    pub fn call_counting(&self, procedure: &Procedure, args: Args) -> (Result<Output>, u32) {
-        if let Err(error) = nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure)) {
-            return (Err(error), 0);
-        }
-        self.call_again(procedure.routine(), args, false)
-    }
-
-    /// Makes a call, and makes it again where an executor could not wait for a sequence's values.
-    fn call_again(&self, routine: Arc<dyn Routine>, args: Args, is_callers: bool) -> (Result<Output>, u32) {
-        let engine = self.engine();
-        if engine.protocol().external_locks().is_none() {
-            return self.call_routine(routine, args, is_callers);
-        }
-        let mut aborted = 0;
-        loop {
-            let (result, more) = self.call_routine(routine.clone(), args.clone(), is_callers);
-            aborted += more;
-            if !matches!(result, Err(Error::Conflict)) {
-                return (result, aborted);
-            }
-            aborted += 1;
-            engine.retry().pause(aborted);
-        }
-    }
-
-    fn call_routine(&self, routine: Arc<dyn Routine>, args: Args, is_callers: bool) -> (Result<Output>, u32) {
-        let engine = self.engine();
-        engine.in_flight().enter();
-        let answer = Answer::new();
-        let arrived = Arrived { routine, args, answer: answer.clone() };
-        match self.shared.input().execute_or_submit(engine, arrived, is_callers) {
-            // The thread that releases the result counts the call as ended.
-            Ok(None) => Submitted::new(answer).wait_counting(),
-            Ok(Some((outcome, output))) => {
-                let aborted = outcome.attempts.saturating_sub(1);
-                let result = caller_run::release(engine, outcome, output);
-                engine.in_flight().leave();
-                (result, aborted)
-            }
-            Err(error) => {
-                engine.in_flight().leave();
-                (Err(error), 0)
-            }
-        }
-    }
-
-    /// Whether a footprint changes where a call runs, or what it locks before it runs: by the protocol, or by a schedule that
-    /// chooses queues. If not, [`run`](Self::run) does the same as [`run_declared`](Self::run_declared), and costs less.
-    pub fn uses_footprints(&self) -> bool {
-        self.engine().protocol().uses_footprints() || self.shared.input().uses_footprints()
-    }
-
-    /// Runs a closure as a transaction within the footprint of a procedure: routed, scheduled and locked as a call of it with
-    /// these arguments, on whichever thread that leads to. The procedure's own bodies do not run; the closure reaches what any
-    /// of its actions declares, in their modes.
-    ///
-    /// ```
-    /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition, args, row};
-    /// # let db = Database::in_memory()?;
-    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64).column("n", DataType::Int64)
-    /// #     .primary_key(["id"]))?;
-    /// # db.run(|tx| tx.insert(&items, row![7, 1]))?;
-    /// let one = Action::write(&items).key(|args, key| key.push(args.int(0)?)).body(|_| Ok(()));
-    /// let one = db.register(ProcedureDefinition::new("one item").parameter("id", DataType::Int64).phase([one]))?;
-    /// let n = db.run_declared(&one, args![7], |tx| tx.get(&items, 7)?.map(|item| item.int("n")).transpose())?;
-    /// assert_eq!(n, Some(1));
-    /// assert!(db.run_declared(&one, args![7], |tx| tx.get(&items, 8).map(|_| ())).is_err()); // outside of the footprint
-    /// # Ok::<(), heddledb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The closure's own; [`Error::OutsideFootprint`]; those of [`call`](Self::call).
-    pub fn run_declared<T: Send>(
-        &self,
-        procedure: &Procedure,
-        args: Args,
-        mut body: impl FnMut(&Tx<'_, '_>) -> Result<T> + Send,
-    ) -> Result<T> {
-        nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure))?;
-        let mut value = None;
-        let mut run = |tx: &Tx<'_, '_>| {
-            value = None;
-            value = Some(body(tx)?);
-            Ok(())
-        };
-        let lent = OneBody::lend(procedure.shared().clone(), &mut run);
-        let (result, _) = self.call_again(lent.routine(), args, true);
-        drop(lent);
-        result.and_then(|_| value.ok_or(Error::Closed))
-    }
-
-    /// As [`call`](Self::call), for procedures whose bodies fail with an error of the application's own
-    /// ([`Error::application`]): it arrives as it is.
-    ///
-    /// ```
-    /// # use heddledb::{Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, TableDefinition, args, row};
-    /// # let db = Database::in_memory()?;
-    /// # let items = db.create_table(TableDefinition::new("item").column("id", DataType::Int64)
-    /// #     .column("stock", DataType::Int64).primary_key(["id"]))?;
-    /// # #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-    /// # enum Shop {
-    /// #     #[error("sold out")]
-    /// #     SoldOut,
-    /// #     #[error(transparent)]
-    /// #     Database(#[from] heddledb::Error),
-    /// # }
-    /// let buy = Action::write(&items).key(|args, key| key.push(args.int(0)?)).body(|action| {
-    ///     match action.get()?.map(|item| item.int("stock")).transpose()? {
-    ///         None | Some(0) => Err(Error::application(Shop::SoldOut)),
-    ///         Some(_) => action.add("stock", -1),
-    ///     }
-    /// });
-    /// let buy = db.register(ProcedureDefinition::new("buy").parameter("id", DataType::Int64).phase([buy]))?;
-    /// assert_eq!(db.try_call(&buy, args![7]).err(), Some(Shop::SoldOut));
-    /// # Ok::<(), heddledb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The body's own; those of [`call`](Self::call).
-    pub fn try_call<E: From<Error> + Clone + 'static>(
-        &self,
-        procedure: &Procedure,
-        args: impl Into<Args>,
-    ) -> Result<Output, E> {
-        self.call(procedure, args).map_err(|error| match error.application_error::<E>() {
-            Some(own) => own.clone(),
-            None => E::from(error),
-        })
-    }
-
-    /// Sends a call into the pipeline; waits only where too many are under way.
-    ///
-    /// # Errors
-    /// The arguments don't fit; [`Error::Nested`] inside a transaction.
-    pub fn submit(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Submitted> {
-        let args = args.into();
-        nesting::check("a call")?;
-        self.shared.check_procedure(procedure)?;
-        self.engine().in_flight().enter();
-        self.send(procedure, args, true)
-    }
-
-    /// Sends a call into the pipeline, if there is room.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; as [`submit`](Self::submit).
-    pub fn try_submit(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Submitted> {
-        let args = args.into();
-        nesting::check("a call")?;
-        self.shared.check_procedure(procedure)?;
-        self.engine().in_flight().try_enter()?;
-        self.send(procedure, args, false)
-    }
-
-    /// `waits`: whether the caller waits where the queue that the call is for is full.
-    fn send(&self, procedure: &Procedure, args: Args, waits: bool) -> Result<Submitted> {
-        let answer = Answer::new();
-        let arrived = Arrived { routine: procedure.routine(), args, answer: answer.clone() };
-        match self.shared.input().submit(arrived, waits) {
-            Ok(()) => Ok(Submitted::new(answer)),
-            Err(error) => {
-                self.engine().in_flight().leave();
-                Err(error)
-            }
-        }
-    }
-
     /// A session: transactions whose accesses are calls of their own, any time apart and from any thread.
     ///
     /// # Errors
@@ -438,7 +131,7 @@ impl Database {
         self.engine().store().slabs().budget().left()
     }
 
-    /// Whether any session has reserved a row ([`Tx::get_for_update`]): then what writes outside of transactions should run
+    /// Whether any session has reserved a row ([`Tx::get_for_update`](crate::Tx::get_for_update)): then what writes outside of transactions should run
     /// in a session, too ([`Session::run`]), to queue behind it. It may be an answer of a moment ago.
     pub fn has_reservations(&self) -> bool {
         self.shared.sessions().has_reservations()
@@ -584,35 +277,5 @@ impl fmt::Debug for Database {
             .field("log", &self.shared.log_path())
             .field("tables", &names)
             .finish()
-    }
-}
-
-/// A closure, as a body.
-struct Closure<F, T> {
-    body: F,
-    value: Option<T>,
-}
-
-impl<F, T> Closure<F, T> {
-    /// What it has given back.
-    #[inline]
-    fn into_value(self) -> Result<T> {
-        // A match: `ok_or` would make and drop an error each time.
-        match self.value {
-            Some(value) => Ok(value),
-            None => Err(Error::Closed),
-        }
-    }
-}
-
-impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
-    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
-        self.value = Some((self.body)(&Tx::new(attempt))?);
-        Ok(())
-    }
-
-    fn code(&self) -> usize {
-        // Each closure has a type of its own, and so each has a function of its own here.
-        <Self as Body>::run as *const () as usize
     }
 }
