@@ -12,8 +12,13 @@
 //! - A key whose first write is an insert, and of which nothing was noted, was free: its observation is implied by that write, and
 //!   noted when the write is undone. So a row that comes in takes no more than its key, its write and sixteen bytes.
 
+mod access_writes;
 mod key_order;
 mod merge;
+mod observed;
+mod range_read;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,73 +26,18 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::key_order::KeyOrder;
+use self::range_read::is_empty_range;
 use crate::error::Result;
 use crate::storage::read_set::Part;
 use crate::storage::table::{TableCore, TableId};
-use crate::storage::word::Stamp;
 use crate::storage::write_set::{CarriedWrite, check_bytes};
+
+pub(crate) use access_writes::{AccessWrites, SeenWrite};
+pub(crate) use observed::{Comparison, Observed};
+pub(crate) use range_read::RangeRead;
 
 /// An encoded key that is shared between the places which name it.
 pub(crate) type Key = Arc<[u8]>;
-
-/// What was found where a key was looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Observed {
-    /// What of the record was read.
-    pub(crate) part: Part,
-    /// Whether there was a row.
-    pub(crate) present: bool,
-    /// The stamp of the record's last writer; zero: no record, or an insert's placeholder.
-    pub(crate) stamp: Stamp,
-    /// Whether that is only known to be of the stamp's epoch or an earlier one: it was read from a snapshot.
-    pub(crate) is_bound: bool,
-    /// The split phase in which columns of the row were hidden; 0: none were.
-    pub(crate) phase: u64,
-}
-
-/// How an observation compares with an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
-    /// What was read is unchanged.
-    Same,
-    /// It has changed.
-    Changed,
-    /// The row's columns are split now, and were not when it was read, or others were: the joined phase tells.
-    HiddenNow,
-}
-
-impl Observed {
-    /// That there was no row, and no trace of one.
-    const FREE: Observed =
-        Observed { part: Part::Existence, present: false, stamp: Stamp::ZERO, is_bound: false, phase: 0 };
-
-    /// Whether what was read then is still what there is now.
-    pub(crate) fn compare(&self, now: &Observed) -> Comparison {
-        if self.present != now.present {
-            return Comparison::Changed;
-        }
-        if !self.present || self.part == Part::Existence {
-            return Comparison::Same;
-        }
-        let is_same = match self.is_bound {
-            true => now.stamp.epoch() <= self.stamp.epoch(),
-            false => now.stamp == self.stamp,
-        };
-        if !is_same {
-            return Comparison::Changed;
-        }
-        if now.phase != 0 && now.phase != self.phase {
-            return Comparison::HiddenNow;
-        }
-        Comparison::Same
-    }
-
-    /// Whether it is sure that all of this was so when the global epoch was `epoch`: its writer's epoch was sealed by
-    /// then, and so everything of it installed.
-    pub(crate) fn is_as_old_as(&self, epoch: u64) -> bool {
-        self.stamp != Stamp::ZERO && self.stamp.epoch() + 2 <= epoch
-    }
-}
 
 /// No observation, or no write.
 const NONE: u32 = u32::MAX;
@@ -114,83 +64,6 @@ struct LoggedWrite {
 
 /// The writes to a key, in order.
 pub(crate) type Writes<'b> = SmallVec<[&'b CarriedWrite; 4]>;
-
-/// What an access has written to a key, for a look at it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SeenWrite<'w> {
-    /// The table's number.
-    pub(crate) table: u32,
-    pub(crate) key: &'w [u8],
-    /// Whether a row comes in.
-    pub(crate) is_insert: bool,
-    /// Whether the key was written by the write before, too.
-    pub(crate) is_again: bool,
-}
-
-/// What an access has written, on its way into the buffer.
-#[derive(Default)]
-pub(crate) struct AccessWrites {
-    keys: Vec<u8>,
-    /// Each write with the number of its table, and where its key ends.
-    writes: Vec<(CarriedWrite, u32, usize)>,
-}
-
-impl AccessWrites {
-    /// Adds the writes to a key.
-    pub(crate) fn push(&mut self, table: u32, key: &[u8], writes: impl Iterator<Item = CarriedWrite>) {
-        for write in writes {
-            self.keys.extend_from_slice(key);
-            self.writes.push((write, table, self.keys.len()));
-        }
-    }
-
-    /// Looks at each write until something is found.
-    pub(crate) fn find<R>(&self, look: &mut dyn FnMut(SeenWrite<'_>) -> Option<R>) -> Option<R> {
-        let (mut start, mut last) = (0, None);
-        self.writes.iter().find_map(|(write, table, end)| {
-            let key = &self.keys[std::mem::replace(&mut start, *end)..*end];
-            let is_again = last.replace((*table, key)) == Some((*table, key));
-            look(SeenWrite {
-                table: *table,
-                key,
-                is_insert: matches!(write, CarriedWrite::Insert(_)),
-                is_again,
-            })
-        })
-    }
-}
-
-/// A range that was read, of a table's or an index's keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RangeRead {
-    pub(crate) lower: Bound<Key>,
-    pub(crate) upper: Bound<Key>,
-    /// The epoch of the snapshot in which it was read, if it was: its keys are not noted one by one then.
-    pub(crate) as_of: Option<u64>,
-}
-
-impl RangeRead {
-    /// Whether everything in the other range is in this one.
-    fn covers(&self, other: &RangeRead) -> bool {
-        let begins = match (&self.lower, &other.lower) {
-            (Bound::Unbounded, _) => true,
-            (_, Bound::Unbounded) => false,
-            (Bound::Included(own) | Bound::Excluded(own), Bound::Included(key)) => {
-                own < key || own == key && matches!(self.lower, Bound::Included(_))
-            }
-            (Bound::Included(own) | Bound::Excluded(own), Bound::Excluded(key)) => own <= key,
-        };
-        let ends = match (&self.upper, &other.upper) {
-            (Bound::Unbounded, _) => true,
-            (_, Bound::Unbounded) => false,
-            (Bound::Included(own) | Bound::Excluded(own), Bound::Included(key)) => {
-                own > key || own == key && matches!(self.upper, Bound::Included(_))
-            }
-            (Bound::Included(own) | Bound::Excluded(own), Bound::Excluded(key)) => own >= key,
-        };
-        begins && ends && self.as_of == other.as_of
-    }
-}
 
 /// What is kept of one table, or of the inside of one secondary index.
 struct TableBuffer {
@@ -527,202 +400,5 @@ impl SessionBuffer {
     pub(crate) fn clear(&mut self) {
         self.tables.clear();
         (self.log, self.value_bytes) = (Vec::new(), 0);
-    }
-}
-
-/// Whether nothing can be in a range; `BTreeMap::range` panics at such ones.
-fn is_empty_range(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
-    match (lower, upper) {
-        (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
-        (Bound::Included(lower) | Bound::Excluded(lower), Bound::Excluded(upper))
-        | (Bound::Excluded(lower), Bound::Included(upper)) => lower >= upper,
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::definition::TableDefinition;
-    use crate::storage::rig::Rig;
-    use crate::types::{DataType, Value};
-
-    fn observed(part: Part, sequence: u64) -> Observed {
-        Observed { part, present: true, stamp: Stamp::new(5, sequence), is_bound: false, phase: 0 }
-    }
-
-    fn buffer() -> SessionBuffer {
-        let rig = Rig::new(TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]));
-        let mut buffer = SessionBuffer::default();
-        assert_eq!(buffer.add_table(rig.table.clone(), true), 0);
-        buffer
-    }
-
-    fn set(value: i64) -> CarriedWrite {
-        CarriedWrite::Set { column: 1, value: Box::new(Value::Int(value)) }
-    }
-
-    fn append(buffer: &mut SessionBuffer, key: &[u8], write: CarriedWrite) {
-        let mut writes = AccessWrites::default();
-        writes.push(0, key, [write].into_iter());
-        buffer.append(writes, usize::MAX);
-    }
-
-    #[test]
-    fn a_row_is_compared_by_its_stamp_and_existence_by_presence() {
-        let row = observed(Part::Row, 1);
-        assert_eq!(row.compare(&row), Comparison::Same);
-        assert_eq!(row.compare(&observed(Part::Row, 2)), Comparison::Changed);
-        assert_eq!(observed(Part::Existence, 1).compare(&observed(Part::Row, 2)), Comparison::Same);
-        let gone = Observed { present: false, ..row };
-        assert_eq!(row.compare(&gone), Comparison::Changed);
-        assert_eq!(observed(Part::Existence, 1).compare(&gone), Comparison::Changed);
-        let later = Observed { stamp: Stamp::new(6, 1), ..gone };
-        assert_eq!(gone.compare(&later), Comparison::Same, "it came and went: it is absent");
-    }
-
-    #[test]
-    fn a_row_that_is_split_now_tells_only_in_the_phase_in_which_it_was_read() {
-        let (joined, split) = (observed(Part::Row, 1), Observed { phase: 7, ..observed(Part::Row, 1) });
-        assert_eq!(joined.compare(&split), Comparison::HiddenNow);
-        assert_eq!(split.compare(&split), Comparison::Same);
-        assert_eq!(split.compare(&joined), Comparison::Same, "nothing was merged into it");
-        assert_eq!(split.compare(&Observed { phase: 8, ..split }), Comparison::HiddenNow);
-        assert_eq!(split.compare(&observed(Part::Row, 2)), Comparison::Changed);
-    }
-
-    #[test]
-    fn a_row_of_a_snapshot_is_the_same_while_nobody_has_written_it_in_a_later_epoch() {
-        let read = Observed { is_bound: true, ..observed(Part::Row, 0) };
-        assert_eq!(read.compare(&observed(Part::Row, 7)), Comparison::Same);
-        let later = Observed { stamp: Stamp::new(6, 1), ..observed(Part::Row, 1) };
-        assert_eq!(read.compare(&later), Comparison::Changed);
-        assert_eq!(read.compare(&Observed { phase: 3, ..observed(Part::Row, 7) }), Comparison::HiddenNow);
-    }
-
-    #[test]
-    fn an_observation_is_old_once_its_epoch_was_sealed() {
-        let old = observed(Part::Row, 1);
-        assert!(!old.is_as_old_as(5) && !old.is_as_old_as(6) && old.is_as_old_as(7));
-        assert!(!Observed { stamp: Stamp::ZERO, ..old }.is_as_old_as(100), "it may have gone a moment ago");
-    }
-
-    #[test]
-    fn a_savepoint_takes_back_writes_and_keeps_reads() {
-        let mut buffer = buffer();
-        buffer.note_read(0, b"a", observed(Part::Existence, 1));
-        append(&mut buffer, b"a", set(1));
-        let mark = buffer.mark();
-        append(&mut buffer, b"a", set(2));
-        append(&mut buffer, b"b", set(3));
-        buffer.note_read(0, b"b", observed(Part::Row, 1));
-        let range = |from: &'static [u8], to: &'static [u8]| (Bound::Included(from), Bound::Excluded(to));
-        assert_eq!(buffer.writes_within(0, range(b"a", b"c")).count(), 2);
-        assert_eq!(buffer.writes_within(0, range(b"b", b"a")).count(), 0);
-        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1), &set(2)][..]));
-        buffer.truncate(mark);
-        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1)][..]));
-        assert_eq!((buffer.writes_to(0, b"b"), buffer.writes().count()), (None, 1));
-        assert_eq!(buffer.reads(true).count(), 2);
-        buffer.truncate(0);
-        assert!(buffer.is_unwritten());
-        assert_eq!(buffer.writes_within(0, (Bound::Unbounded, Bound::Unbounded)).count(), 0);
-    }
-
-    #[test]
-    fn an_insert_implies_that_its_key_was_free_and_an_undone_one_has_noted_it() {
-        let mut buffer = buffer();
-        let insert = || CarriedWrite::Insert(Box::default());
-        append(&mut buffer, b"a", insert());
-        append(&mut buffer, b"a", CarriedWrite::Delete);
-        buffer.note_read(0, b"b", observed(Part::Existence, 1));
-        append(&mut buffer, b"b", CarriedWrite::Delete);
-        append(&mut buffer, b"b", insert());
-        assert_eq!(buffer.observed(0, b"a"), Some(Observed::FREE));
-        assert_eq!(buffer.observed(0, b"b"), Some(observed(Part::Existence, 1)));
-        let implied: Vec<bool> = buffer.writes().map(|(.., implies)| implies).collect();
-        assert_eq!(implied, [true, false]);
-        assert_eq!((buffer.reads(true).count(), buffer.reads(false).count()), (2, 1));
-        buffer.truncate(1);
-        assert_eq!(buffer.observed(0, b"a"), Some(Observed::FREE));
-        assert_eq!(buffer.reads(false).count(), 1);
-        buffer.truncate(0);
-        assert_eq!(buffer.observed(0, b"a"), Some(Observed::FREE));
-        assert_eq!(buffer.reads(false).count(), 2, "the client has seen that it was free");
-    }
-
-    #[test]
-    fn a_table_that_is_forgotten_leaves_the_others_and_the_marks() {
-        let mut buffer = buffer();
-        let other = TableDefinition::new("u").column("id", DataType::Int64).primary_key(["id"]);
-        let other = Arc::new(TableCore::new(1, &Arc::default(), 77, other));
-        assert_eq!(buffer.add_table(other.clone(), true), 1);
-        append(&mut buffer, b"a", set(1));
-        let mut writes = AccessWrites::default();
-        writes.push(1, b"a", [set(2), set(3)].into_iter());
-        let mut found = Vec::new();
-        let look = &mut |write: SeenWrite<'_>| {
-            found.push((write.table, write.key.to_vec(), write.is_insert, write.is_again));
-            None::<()>
-        };
-        assert!(writes.find(look).is_none());
-        assert_eq!(found, [(1, b"a".to_vec(), false, false), (1, b"a".to_vec(), false, true)]);
-        buffer.append(writes, usize::MAX);
-        append(&mut buffer, b"a", set(4));
-        assert!(buffer.writes_table(other.id()));
-        buffer.forget_table(other.id());
-        assert!(!buffer.writes_table(other.id()) && buffer.writes_to(1, b"a").is_none());
-        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1), &set(4)][..]));
-        buffer.truncate(1);
-        assert_eq!(buffer.writes_to(0, b"a").as_deref(), Some(&[&set(1)][..]));
-        buffer.truncate(0);
-        assert!(buffer.is_unwritten());
-    }
-
-    #[test]
-    fn a_read_of_the_row_replaces_one_of_its_existence_and_not_the_other_way() {
-        let mut buffer = buffer();
-        for (part, sequence, kept) in [
-            (Part::Existence, 1, observed(Part::Existence, 1)),
-            (Part::Existence, 2, observed(Part::Existence, 1)),
-            (Part::Row, 3, observed(Part::Row, 3)),
-            (Part::Existence, 4, observed(Part::Row, 3)),
-            (Part::Row, 3, observed(Part::Row, 3)),
-        ] {
-            buffer.note_read(0, b"a", observed(part, sequence));
-            // An existence may be replaced by a later one: they compare alike.
-            let found = buffer.observed(0, b"a").expect("noted");
-            assert_eq!(found.part, kept.part);
-            if kept.part == Part::Row {
-                assert_eq!(found, kept);
-            }
-        }
-    }
-
-    #[test]
-    fn a_range_inside_one_that_was_read_is_not_kept_again() {
-        let mut buffer = buffer();
-        let (included, excluded) =
-            (|key: &[u8]| Bound::Included(key.into()), |key: &[u8]| Bound::Excluded(key.into()));
-        let inside = [
-            RangeRead { lower: included(b"b"), upper: excluded(b"d"), as_of: None },
-            RangeRead { lower: excluded(b"b"), upper: excluded(b"d"), as_of: None },
-            RangeRead { lower: included(b"b"), upper: included(b"c"), as_of: None },
-        ];
-        let outside = [
-            RangeRead { lower: included(b"b"), upper: included(b"d"), as_of: None },
-            RangeRead { lower: included(b"a"), upper: excluded(b"c"), as_of: None },
-            RangeRead { lower: Bound::Unbounded, upper: excluded(b"c"), as_of: None },
-            RangeRead { lower: included(b"c"), upper: Bound::Unbounded, as_of: None },
-        ];
-        buffer.note_range(0, inside[0].clone());
-        inside.iter().for_each(|range| buffer.note_range(0, range.clone()));
-        assert_eq!(buffer.ranges().count(), 1);
-        outside.iter().for_each(|range| buffer.note_range(0, range.clone()));
-        assert_eq!(buffer.ranges().count(), 5);
-        let everything = RangeRead { lower: Bound::Unbounded, upper: Bound::Unbounded, as_of: None };
-        buffer.note_range(0, everything);
-        outside.iter().for_each(|range| buffer.note_range(0, range.clone()));
-        assert_eq!(buffer.ranges().count(), 6);
     }
 }

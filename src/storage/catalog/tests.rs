@@ -4,6 +4,7 @@ use bumpalo::Bump;
 use crossbeam_epoch::pin;
 
 use super::*;
+use crate::storage::definition::{PrimaryIndex, TableDefinition};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::types::{TupleType, Value, ValueRef};

@@ -1,0 +1,63 @@
+//! What a session has observed of a key, and how that compares with what is there now.
+
+use crate::storage::read_set::Part;
+use crate::storage::word::Stamp;
+
+/// What was found where a key was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Observed {
+    /// What of the record was read.
+    pub(crate) part: Part,
+    /// Whether there was a row.
+    pub(crate) present: bool,
+    /// The stamp of the record's last writer; zero: no record, or an insert's placeholder.
+    pub(crate) stamp: Stamp,
+    /// Whether that is only known to be of the stamp's epoch or an earlier one: it was read from a snapshot.
+    pub(crate) is_bound: bool,
+    /// The split phase in which columns of the row were hidden; 0: none were.
+    pub(crate) phase: u64,
+}
+
+/// How an observation compares with an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// What was read is unchanged.
+    Same,
+    /// It has changed.
+    Changed,
+    /// The row's columns are split now, and were not when it was read, or others were: the joined phase tells.
+    HiddenNow,
+}
+
+impl Observed {
+    /// That there was no row, and no trace of one.
+    pub(super) const FREE: Observed =
+        Observed { part: Part::Existence, present: false, stamp: Stamp::ZERO, is_bound: false, phase: 0 };
+
+    /// Whether what was read then is still what there is now.
+    pub(crate) fn compare(&self, now: &Observed) -> Comparison {
+        if self.present != now.present {
+            return Comparison::Changed;
+        }
+        if !self.present || self.part == Part::Existence {
+            return Comparison::Same;
+        }
+        let is_same = match self.is_bound {
+            true => now.stamp.epoch() <= self.stamp.epoch(),
+            false => now.stamp == self.stamp,
+        };
+        if !is_same {
+            return Comparison::Changed;
+        }
+        if now.phase != 0 && now.phase != self.phase {
+            return Comparison::HiddenNow;
+        }
+        Comparison::Same
+    }
+
+    /// Whether it is sure that all of this was so when the global epoch was `epoch`: its writer's epoch was sealed by
+    /// then, and so everything of it installed.
+    pub(crate) fn is_as_old_as(&self, epoch: u64) -> bool {
+        self.stamp != Stamp::ZERO && self.stamp.epoch() + 2 <= epoch
+    }
+}
