@@ -12,25 +12,29 @@
 //! call (a lock, room, the log), the log goes on without it: a thread that waits notifies, and the log's thread looks
 //! unprompted ten times a second.
 
+mod close_epoch;
+mod own_log;
+mod preparation;
+
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use self::close_epoch::{change_within_epoch, close_epoch};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::groups_in_flight::Unsynced;
-use crate::durability::space::{is_full, refusal};
-use crate::durability::{LogWriter, Segments, group_bytes_max};
-use crate::error::{Error, Result};
+use crate::durability::{LogWriter, group_bytes_max};
+use crate::error::Error;
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::event_count::EventCount;
-use crate::pipeline::snapshots::Registered;
 use crate::pipeline::statistics::Stage;
-use crate::protocol::Phase;
 use crate::storage::redo::RedoPart;
 use crate::storage::worker_context::WorkerContext;
+
+pub(crate) use own_log::OwnLog;
+pub(crate) use preparation::Preparation;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
 const TICK: Duration = Duration::from_millis(10);
@@ -41,13 +45,6 @@ const IDLE: Duration = Duration::from_secs(10);
 const SLOW_SYNC: Duration = Duration::from_micros(500);
 /// While a group's time runs, how often its other bounds are checked.
 const SLICE: Duration = Duration::from_millis(1);
-/// How long a busy worker that logs itself lets a group grow, unless a time is given.
-const OWN_GROUP_TIME: Duration = Duration::from_millis(10);
-/// How long the log waits before it tries again to get room on a full disk.
-const RETRY: Duration = Duration::from_millis(50);
-
-/// How many times in a row a segment may fail to be made, for another reason than a full disk, before the log has failed.
-const FAILURES_MAX: u32 = 10;
 
 /// What the log stage works on.
 pub(crate) struct LogStage {
@@ -79,16 +76,6 @@ struct Written {
     reserved: usize,
 }
 
-/// What a worker knows that logs what it has executed.
-pub(crate) struct OwnLog {
-    stage: Arc<LogStage>,
-    /// How long a group may grow, from the first call that wrote to it; none: until the worker is idle, and for
-    /// [`OWN_GROUP_TIME`].
-    time: Option<Duration>,
-    /// When that call had been executed, and the epoch then, if it is not written yet.
-    first: Option<(Instant, u64)>,
-}
-
 /// What the log's thread does when it has waited.
 enum Work {
     /// The present epoch, whichever it is.
@@ -97,19 +84,6 @@ enum Work {
     Close(u64),
     /// The present epoch if nothing was appended to it, so that epochs go on.
     CloseEmpty,
-}
-
-/// Segments made ahead, by a thread of their own.
-pub(crate) struct Preparation {
-    segments: Arc<Segments>,
-    event_count: EventCount,
-    /// Room that must be prepared; with less, updates wait or are refused.
-    least_bytes: u64,
-    /// Asked for a checkpoint where the disk is full: it frees the log before it.
-    checkpointer: Arc<Checkpointer>,
-    /// Why the last attempt to make a segment failed, if it did.
-    failure: Mutex<Option<Error>>,
-    stop: AtomicBool,
 }
 
 impl LogStage {
@@ -363,257 +337,3 @@ impl LogStage {
 
 /// How much memory for redo a worker context keeps from one group to the next.
 const MAX_KEPT_REDO_BYTES: usize = 16 << 20;
-
-impl OwnLog {
-    pub(crate) fn new(stage: Arc<LogStage>, time: Option<Duration>) -> OwnLog {
-        OwnLog { stage, time, first: None }
-    }
-
-    /// After a group of calls, of which some `wrote`: logs and releases, if there is nothing else to do, or it is time.
-    pub(crate) fn after_group(&mut self, engine: &Engine, wrote: bool, is_idle: bool) {
-        let epoch = engine.store().epochs().current();
-        if wrote {
-            self.first.get_or_insert_with(|| (Instant::now(), epoch));
-        }
-        let Some((first, begun)) = self.first else { return };
-        if self.time.is_some() && begun != epoch {
-            // The log's own thread has ended that group, and what this one has added to the next notifies it.
-            self.first = None;
-            return engine.notify_log();
-        }
-        let is_over = first.elapsed() >= self.time.unwrap_or(OWN_GROUP_TIME);
-        if is_over || engine.group_is_full() || is_idle && self.time.is_none() {
-            self.first = None;
-            let work = if self.time.is_some() { Work::Close(epoch) } else { Work::CloseAny };
-            if !self.stage.try_write_and_release(work) {
-                engine.notify_log();
-            }
-        } else if is_idle {
-            // The log's own thread ends the group while this one waits for calls.
-            self.first = None;
-            engine.notify_log();
-        }
-    }
-}
-
-/// Raises the global epoch, and waits until no thread adds to the one before. Where a change of phases is wanted, it
-/// is made in between, while no thread is in a commit section: so the change is at the end of an epoch. A snapshot
-/// that is wanted is opened at the end of the epoch, too; what is split is merged into its records for that, and split
-/// again.
-fn close_epoch(engine: &Arc<Engine>) -> u64 {
-    let epochs = engine.store().epochs();
-    let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
-    if change.is_none() && (asked.is_none() || !is_split(engine)) {
-        let opening = Opening::begin(engine, asked);
-        let epoch = seal_next(engine);
-        opening.finish();
-        return epoch;
-    }
-    if !epochs.try_close_gate() {
-        // The thread that runs alone has the gate: the change is made with another epoch, a little later.
-        std::thread::sleep(Duration::from_micros(100));
-        return seal_next(engine);
-    }
-    epochs.wait_for_all(engine.store().worker_contexts().all().map(WorkerContext::published));
-    let opening = Opening::begin(engine, asked);
-    // No thread is inside: all commits of this phase are of this epoch or an earlier one, and it is sealed.
-    let epoch = epochs.advance();
-    let (between, guard) = ((epoch, epoch + 1), crossbeam_epoch::pin());
-    match (change, engine.protocol().phases()) {
-        (Some(phase), _) => engine.phase_change().perform(engine, phase, between, &guard),
-        (None, Some(phases)) => phases.merge(engine.store(), between, &guard),
-        (None, None) => {}
-    }
-    // SAFETY: closed above.
-    unsafe { epochs.open_gate() };
-    opening.finish();
-    epoch
-}
-
-/// A snapshot of the global epoch that is registered, and not sealed yet; or none, if none is wanted.
-#[must_use]
-struct Opening<'e> {
-    engine: &'e Arc<Engine>,
-    snapshot: Option<(u64, Arc<Registered>)>,
-}
-
-impl<'e> Opening<'e> {
-    /// Before the global epoch rises.
-    fn begin(engine: &'e Arc<Engine>, asked: Option<u64>) -> Opening<'e> {
-        let open = || engine.store().versions().open(engine.store().epochs().current());
-        Opening { engine, snapshot: asked.map(|asked| (asked, Registered::new(engine, open()))) }
-    }
-
-    /// Once the epoch is sealed.
-    fn finish(self) {
-        if let Some((asked, snapshot)) = self.snapshot {
-            self.engine.snapshots().answer(asked, snapshot);
-        }
-    }
-}
-
-/// Whether any column is split now; only the log stage changes that.
-fn is_split(engine: &Engine) -> bool {
-    #[cfg(test)]
-    if engine.store().versions().is_broken(crate::storage::versions::Break::LeavesSlices) {
-        return false;
-    }
-    engine.store().splits().current(&crossbeam_epoch::pin()).is_some()
-}
-
-fn seal_next(engine: &Engine) -> u64 {
-    let epochs = engine.store().epochs();
-    let epoch = epochs.advance();
-    epochs.seal(epoch, engine.store().worker_contexts().all().map(WorkerContext::published));
-    epoch
-}
-
-/// Does what is wanted at the end of an epoch although its epoch cannot end, because the log cannot be written: so
-/// that reads go on. A split phase ends; any other change of phases is refused. A snapshot is opened; commits go on
-/// with the next epoch, which is not before the log is written again.
-fn change_within_epoch(engine: &Arc<Engine>) {
-    let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
-    if matches!(change, Some(Phase::Split | Phase::SplitAgain)) {
-        engine.phase_change().refuse();
-    }
-    let joins = change == Some(Phase::Joined);
-    if !joins && asked.is_none() {
-        return;
-    }
-    let epochs = engine.store().epochs();
-    epochs.close_gate();
-    epochs.wait_for_all(engine.store().worker_contexts().all().map(WorkerContext::published));
-    let epoch = epochs.current();
-    if asked.is_some() {
-        epochs.end_commits_of(epoch);
-    }
-    let opening = Opening::begin(engine, asked);
-    let guard = crossbeam_epoch::pin();
-    if joins {
-        engine.phase_change().perform(engine, Phase::Joined, (epoch, epoch), &guard);
-    } else if let Some(phases) = engine.protocol().phases() {
-        // Not split again: an epoch has one merge.
-        phases.change(engine.store(), Phase::Joined, (epoch, epoch), &guard);
-    }
-    // SAFETY: closed above.
-    unsafe { epochs.open_gate() };
-    opening.finish();
-}
-
-impl Preparation {
-    /// Room of `least_bytes` is kept prepared.
-    pub(crate) fn new(
-        segments: Arc<Segments>,
-        checkpointer: Arc<Checkpointer>,
-        least_bytes: u64,
-    ) -> Arc<Preparation> {
-        let (event_count, failure, stop) = (EventCount::default(), Mutex::new(None), AtomicBool::new(false));
-        Arc::new(Preparation { segments, event_count, least_bytes, checkpointer, failure, stop })
-    }
-
-    /// Prepares the next segment; a full disk requests a checkpoint.
-    fn prepare_next(&self) -> Result<()> {
-        let prepared = self.segments.prepare_next();
-        self.checkpointer.log_cannot_grow(prepared.as_ref().is_err_and(is_full));
-        prepared
-    }
-
-    /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
-    /// lost, and nothing is released.
-    ///
-    /// # Errors
-    /// [`Error::LogFailed`]: it fails in another way for long.
-    fn ensure_room(&self, engine: &Arc<Engine>, bytes: u64, stop: &AtomicBool) -> Result<()> {
-        let mut failures = 0;
-        while self.segments.remaining_bytes() < bytes {
-            if let Err(error) = self.prepare_next() {
-                engine.space().set_refused(Some(refusal(&error)));
-                failures += u32::from(!is_full(&error));
-                if failures > FAILURES_MAX {
-                    return Err(Error::LogFailed { reason: error.cause() });
-                }
-                if stop.load(Ordering::SeqCst) {
-                    return Ok(());
-                }
-                change_within_epoch(engine);
-                let wanted = || stop.load(Ordering::SeqCst) || engine.snapshots().is_wanted();
-                engine.log_event_count().sleep(RETRY, wanted);
-            }
-        }
-        Ok(())
-    }
-
-    /// Where segments are made.
-    pub(crate) fn segments(&self) -> &Arc<Segments> {
-        &self.segments
-    }
-
-    /// A first attempt to have enough room, before the first call comes: why updates must be refused, if so.
-    pub(crate) fn begin(&self) -> Option<Error> {
-        if self.segments.remaining_bytes() >= self.least_bytes {
-            return None;
-        }
-        self.prepare_next().err().map(|error| refusal(&error))
-    }
-
-    fn has_enough(&self) -> bool {
-        self.has_room() && self.segments.prepared() > 0
-    }
-
-    /// Whether there is room for any group that can be under way.
-    fn has_room(&self) -> bool {
-        self.segments.remaining_bytes() >= self.least_bytes
-    }
-
-    /// After a group: prepares a segment if there is too little room and it is not known that none can be made, and refuses
-    /// updates if so. Otherwise the groups until the next attempt could use up the room that is kept for transactions
-    /// which have been admitted; the log would wait for room then, and the checkpoint that frees some for the log.
-    fn secure_room(&self, engine: &Engine) {
-        if self.has_room() {
-            return;
-        }
-        if self.failure.lock().is_none() {
-            let prepared = self.prepare_next();
-            *self.failure.lock() = prepared.err();
-        }
-        self.refuse_if_low(engine);
-    }
-
-    /// Refuses updates if there is too little room and no segment could be made.
-    fn refuse_if_low(&self, engine: &Engine) {
-        // Held while it refuses: a thread that makes a segment after all finds the refusal, and ends it.
-        let failure = self.failure.lock();
-        if let Some(error) = &*failure
-            && self.segments.remaining_bytes() < self.least_bytes
-        {
-            engine.space().set_refused(Some(refusal(error)));
-        }
-    }
-
-    /// The life of the thread that prepares segments.
-    pub(crate) fn run(&self, engine: &Engine) {
-        while !self.stop.load(Ordering::SeqCst) {
-            if self.has_enough() {
-                if engine.space().refused().is_some() {
-                    engine.space().set_refused(None);
-                }
-                self.event_count
-                    .sleep(Duration::from_secs(1), || self.stop.load(Ordering::SeqCst) || !self.has_enough());
-                continue;
-            }
-            if let Err(error) = self.prepare_next() {
-                *self.failure.lock() = Some(error);
-                self.refuse_if_low(engine);
-                self.event_count.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
-            } else {
-                *self.failure.lock() = None;
-            }
-        }
-    }
-
-    /// Ends that thread.
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
-        self.event_count.notify();
-    }
-}

@@ -32,7 +32,7 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "keys of records that a commit has met are reported while they are pinned",
     ),
     (
-        "src/pipeline/log.rs",
+        "src/pipeline/log",
         "the log stage empties slices of sealed epochs, and opens the gate that it has closed",
     ),
     (
