@@ -5,13 +5,17 @@
 //! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
 //! memory, spill        limits, and rows on disk           parameters  where the parameters' values are
 //! large_values         values that count in the memory by themselves
+//! execute, alone       a planned statement, an expression by itself     access   what of the database either may reach
 //! ```
 //!
 //! # Invariants
 //! - A run belongs to one attempt of one transaction: all of its results are discarded when the attempt aborts.
 
+mod access;
+mod alone;
 pub(crate) mod batch;
 mod evaluate;
+mod execute;
 pub(crate) mod large_values;
 pub(crate) mod memory;
 pub(crate) mod operator;
@@ -31,21 +35,21 @@ use hashbrown::HashMap;
 
 use crate::access::{RowScan, Rows, RunsIn, Writes};
 use crate::error::{Result, SqlError};
-use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
-use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
-use crate::run::large_values::LARGE_BYTES;
 use crate::run::memory::{Held, Memory};
 use crate::run::operator::Build;
 use crate::run::order::Hashing;
 use crate::run::parameters::Parameters;
 use crate::run::subquery::Cached;
-use crate::run::write::{Postponed, Written};
-use crate::types::{Environment, PlainEnvironment, Value};
+use crate::types::{Environment, Value};
 
 pub(crate) use spill::KeptRows;
 pub(crate) use write::{commute, next_row_number};
+
+pub use access::Access;
+pub(crate) use alone::{constant_value, evaluate_alone, evaluate_rows, value_alone};
+pub(crate) use execute::{RunOptions, execute, execute_compiled, execute_with};
 
 /// The execution state of one statement (PostgreSQL's `EState`).
 pub(crate) struct Run<'e> {
@@ -260,242 +264,4 @@ impl<'e> Run<'e> {
 #[inline]
 fn filled<T>(count: usize, each: impl FnMut() -> T) -> Vec<T> {
     if count == 0 { Vec::new() } else { std::iter::repeat_with(each).take(count).collect() }
-}
-
-/// The interfaces through which a statement reads and writes.
-#[derive(Clone, Copy)]
-pub struct Access<'e> {
-    rows: &'e dyn Rows,
-    writes: Option<&'e dyn Writes>,
-    runs_in: RunsIn,
-}
-
-impl<'e> Access<'e> {
-    /// Access for read-only statements.
-    pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
-        Access { rows, writes: None, runs_in: RunsIn::Engine }
-    }
-
-    /// A point to which what was written can be taken back; none where nothing can be written.
-    pub(crate) fn savepoint(&self) -> Option<heddledb::Savepoint> {
-        self.writes.map(Writes::savepoint)
-    }
-
-    /// Takes back what was written since the savepoint.
-    pub(crate) fn rollback_to(&self, savepoint: Option<&heddledb::Savepoint>) {
-        if let (Some(writes), Some(savepoint)) = (self.writes, savepoint) {
-            writes.rollback_to(savepoint);
-        }
-    }
-
-    /// The interface for reads.
-    pub(crate) fn rows(&self) -> &'e dyn Rows {
-        self.rows
-    }
-
-    /// Access for all statements; `rows` and `writes` must belong to the same transaction.
-    pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, runs_in: RunsIn) -> Access<'e> {
-        Access { rows, writes: Some(writes), runs_in }
-    }
-}
-
-/// Runs a statement, passes the rows that it returns to `sink`, and returns the number of rows returned or written. A statement
-/// that was interrupted never succeeds: the last poll is behind its last row.
-///
-/// # Errors
-/// Those of the statement and of the sink.
-pub(crate) fn execute<'p>(
-    planned: &Planned,
-    access: Access<'_>,
-    parameters: impl Into<Parameters<'p>>,
-    environment: &mut dyn Environment,
-    sink: &mut dyn FnMut(Batch) -> Result<()>,
-) -> Result<u64> {
-    let options = RunOptions { memory: environment.memory(), counts: false };
-    execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
-}
-
-/// Runs a compiled statement, appends the row that it returns, if any, to `row`, and returns the number of rows returned
-/// or written. `None`: nothing was done, and the caller must use [`execute`] instead.
-///
-/// # Errors
-/// The statement's.
-pub(crate) fn execute_compiled<'p>(
-    planned: &Planned,
-    access: Access<'_>,
-    parameters: impl Into<Parameters<'p>>,
-    environment: &mut dyn Environment,
-    row: &mut Vec<Value>,
-) -> Result<Option<u64>> {
-    let Some(procedure) = &planned.procedure else { return Ok(None) };
-    // It reads and writes a few rows.
-    let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
-    run.runs_in = access.runs_in;
-    let count = procedure.run(&mut run, row)?;
-    run.environment.check_interrupt()?;
-    Ok(count)
-}
-
-/// The value of a statement's one expression.
-///
-/// # Errors
-/// The expression's.
-pub(crate) fn evaluate_alone<'p>(
-    expression: &Expr,
-    planned: &Planned,
-    access: Access<'_>,
-    parameters: impl Into<Parameters<'p>>,
-    environment: &mut dyn Environment,
-) -> Result<Value> {
-    let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
-    run.runs_in = access.runs_in;
-    run.evaluate(expression, &[])
-}
-
-/// How a statement runs.
-#[derive(Debug)]
-pub(crate) struct RunOptions {
-    /// The memory that the statement may use.
-    pub(crate) memory: Memory,
-    /// Whether to count the rows that each node returns.
-    pub(crate) counts: bool,
-}
-
-/// As [`execute`]; also returns the number of rows that each node has returned, if they were counted.
-///
-/// # Errors
-/// As [`execute`].
-pub(crate) fn execute_with<'p>(
-    planned: &Planned,
-    access: Access<'_>,
-    parameters: impl Into<Parameters<'p>>,
-    environment: &mut dyn Environment,
-    options: RunOptions,
-    sink: &mut dyn FnMut(Batch) -> Result<()>,
-) -> Result<(u64, Vec<u64>)> {
-    let postponed = access.writes.filter(|_| !planned.first.is_empty()).map(Postponed::new);
-    let (rows, writes) = match &postponed {
-        Some(postponed) => (postponed as &dyn Rows, Some(postponed as &dyn Writes)),
-        None => (access.rows, access.writes),
-    };
-    let mut run = Run::new(rows, writes, environment, parameters.into(), planned.sizes, options.memory);
-    run.runs_in = access.runs_in;
-    run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
-    planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
-    for (number, action) in &planned.first {
-        let written = run.act(action)?;
-        run.set_work_table(*number, written.returned);
-        postponed.iter().for_each(Postponed::take_back);
-    }
-    let count = match &planned.action {
-        Action::Query(plan) => {
-            let mut rows = operator::operator(plan, &mut run)?;
-            let mut count = 0;
-            while let Some(batch) = rows.next(&mut run)? {
-                count += batch.len() as u64;
-                sink(batch)?;
-            }
-            count
-        }
-        action => {
-            let Written { count, mut returned } = run.act(action)?;
-            let mut given = 0;
-            while let Some(batch) = returned.rows_from(given)? {
-                given += batch.len();
-                sink(batch)?;
-            }
-            count
-        }
-    };
-    postponed.iter().try_for_each(Postponed::do_again)?;
-    run.environment.check_interrupt()?;
-    Ok((count, run.counts.take().unwrap_or_default()))
-}
-
-impl<'e> Run<'e> {
-    fn act(&mut self, action: &'e Action) -> Result<Written> {
-        match action {
-            Action::Query(plan) => {
-                let returned = self.collect(plan)?;
-                Ok(Written { count: returned.len() as u64, returned })
-            }
-            Action::Insert(plan) => write::insert(self, plan),
-            Action::Update(plan) => write::update(self, plan),
-            Action::Delete(plan) => write::delete(self, plan),
-            Action::Merge(plan) => write::merge(self, plan),
-        }
-    }
-}
-
-/// What expressions see that the planner evaluates: large values are computed by each execution, which counts them.
-fn planning_environment() -> PlainEnvironment {
-    let mut environment = PlainEnvironment::new(0);
-    environment.value_limit = LARGE_BYTES;
-    environment
-}
-
-/// Evaluates a constant expression.
-pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
-    let mut environment = planning_environment();
-    let mut run =
-        Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
-    run.evaluate(expr, &[])
-}
-
-/// Evaluates an expression without subqueries and parameters for rows that the planner has at hand.
-///
-/// # Errors
-/// The expression's.
-pub(crate) fn evaluate_rows<'r>(
-    expr: &Expr,
-    rows: impl Iterator<Item = &'r [Value]>,
-    each: &mut dyn FnMut(usize, Value),
-) -> Result<()> {
-    let mut environment = planning_environment();
-    let mut run =
-        Run::new(&NoRows, None, &mut environment, Parameters::Values(&[]), Sizes::default(), Memory::new(0));
-    for (at, row) in rows.enumerate() {
-        each(at, run.evaluate(expr, row)?);
-    }
-    Ok(())
-}
-
-/// Evaluates an expression that reads no table, where statements run.
-///
-/// # Errors
-/// The expression's.
-pub(crate) fn value_alone(expr: &Expr, environment: &mut dyn Environment) -> Result<Value> {
-    let limit = Memory::new(memory::MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(&NoRows, None, environment, Parameters::Values(&[]), Sizes::default(), limit);
-    run.evaluate(expr, &[])
-}
-
-/// The reads of a constant expression: there are no tables.
-struct NoRows;
-
-impl Rows for NoRows {
-    fn get(
-        &self,
-        _table: &heddledb::Table,
-        _key: &[heddledb::ValueRef<'_>],
-        _each: &mut dyn FnMut(&heddledb::Row<'_>) -> Result<()>,
-    ) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn exists(&self, _table: &heddledb::Table, _key: &[heddledb::ValueRef<'_>]) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn scan<'s>(
-        &'s self,
-        _table: &heddledb::Table,
-        _index: Option<&str>,
-        _range: heddledb::Range,
-        _columns: Option<&[heddledb::Column]>,
-    ) -> Result<Box<dyn crate::access::RowScan + 's>> {
-        Err(SqlError::internal("constants read no tables"))
-    }
 }

@@ -1,0 +1,126 @@
+//! The execution of a planned statement, compiled or not: its writes, and the rows that it returns.
+
+use super::Run;
+use super::access::Access;
+use crate::access::{Rows, Writes};
+use crate::error::Result;
+use crate::plan::statement::{Action, Planned};
+use crate::run::batch::Batch;
+use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
+use crate::run::operator::operator;
+use crate::run::parameters::Parameters;
+use crate::run::write::{self, Postponed, Written};
+use crate::types::{Environment, Value};
+
+/// Runs a statement, passes the rows that it returns to `sink`, and returns the number of rows returned or written. A statement
+/// that was interrupted never succeeds: the last poll is behind its last row.
+///
+/// # Errors
+/// Those of the statement and of the sink.
+pub(crate) fn execute<'p>(
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: impl Into<Parameters<'p>>,
+    environment: &mut dyn Environment,
+    sink: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<u64> {
+    let options = RunOptions { memory: environment.memory(), counts: false };
+    execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
+}
+
+/// Runs a compiled statement, appends the row that it returns, if any, to `row`, and returns the number of rows returned
+/// or written. `None`: nothing was done, and the caller must use [`execute`] instead.
+///
+/// # Errors
+/// The statement's.
+pub(crate) fn execute_compiled<'p>(
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: impl Into<Parameters<'p>>,
+    environment: &mut dyn Environment,
+    row: &mut Vec<Value>,
+) -> Result<Option<u64>> {
+    let Some(procedure) = &planned.procedure else { return Ok(None) };
+    // It reads and writes a few rows.
+    let limit = Memory::new(MEMORY_BYTES_DEFAULT);
+    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
+    run.runs_in = access.runs_in;
+    let count = procedure.run(&mut run, row)?;
+    run.environment.check_interrupt()?;
+    Ok(count)
+}
+
+/// How a statement runs.
+#[derive(Debug)]
+pub(crate) struct RunOptions {
+    /// The memory that the statement may use.
+    pub(crate) memory: Memory,
+    /// Whether to count the rows that each node returns.
+    pub(crate) counts: bool,
+}
+
+/// As [`execute`]; also returns the number of rows that each node has returned, if they were counted.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn execute_with<'p>(
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: impl Into<Parameters<'p>>,
+    environment: &mut dyn Environment,
+    options: RunOptions,
+    sink: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<(u64, Vec<u64>)> {
+    let postponed = access.writes.filter(|_| !planned.first.is_empty()).map(Postponed::new);
+    let (rows, writes) = match &postponed {
+        Some(postponed) => (postponed as &dyn Rows, Some(postponed as &dyn Writes)),
+        None => (access.rows, access.writes),
+    };
+    let mut run = Run::new(rows, writes, environment, parameters.into(), planned.sizes, options.memory);
+    run.runs_in = access.runs_in;
+    run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
+    planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
+    for (number, action) in &planned.first {
+        let written = run.act(action)?;
+        run.set_work_table(*number, written.returned);
+        postponed.iter().for_each(Postponed::take_back);
+    }
+    let count = match &planned.action {
+        Action::Query(plan) => {
+            let mut rows = operator(plan, &mut run)?;
+            let mut count = 0;
+            while let Some(batch) = rows.next(&mut run)? {
+                count += batch.len() as u64;
+                sink(batch)?;
+            }
+            count
+        }
+        action => {
+            let Written { count, mut returned } = run.act(action)?;
+            let mut given = 0;
+            while let Some(batch) = returned.rows_from(given)? {
+                given += batch.len();
+                sink(batch)?;
+            }
+            count
+        }
+    };
+    postponed.iter().try_for_each(Postponed::do_again)?;
+    run.environment.check_interrupt()?;
+    Ok((count, run.counts.take().unwrap_or_default()))
+}
+
+impl<'e> Run<'e> {
+    fn act(&mut self, action: &'e Action) -> Result<Written> {
+        match action {
+            Action::Query(plan) => {
+                let returned = self.collect(plan)?;
+                Ok(Written { count: returned.len() as u64, returned })
+            }
+            Action::Insert(plan) => write::insert(self, plan),
+            Action::Update(plan) => write::update(self, plan),
+            Action::Delete(plan) => write::delete(self, plan),
+            Action::Merge(plan) => write::merge(self, plan),
+        }
+    }
+}
