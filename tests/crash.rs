@@ -3,6 +3,10 @@
 //! What must hold: every acknowledged transaction is there, none is half there, and those whose outcome is unknown are
 //! there as a whole or not at all.
 
+#[path = "crash/boundaries.rs"]
+mod boundaries;
+#[path = "crash/log_tail.rs"]
+mod log_tail;
 #[path = "support/logged.rs"]
 mod logged;
 
@@ -13,9 +17,8 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
-    ProcedureDefinition, ProtocolKind, ProtocolOptions, Range, Result, Table, TableDefinition, Value,
-    ValueRef, args, key, row,
+    Action, DataType, Database, Durability, Options, PartitionedOptions, Procedure, ProcedureDefinition,
+    ProtocolKind, ProtocolOptions, Range, Result, Table, TableDefinition, Value, ValueRef, args, key, row,
 };
 use logged::*;
 
@@ -245,125 +248,6 @@ fn four_threads_lose_nothing_acknowledged_in_any_crash() {
     }
 }
 
-/// What the test at every boundary does: creates a database, tables, makes transfers that fill segments, closes.
-/// Gives back how many transfers were acknowledged, none if not even the database was.
-fn a_short_life(options: Options) -> Option<i64> {
-    let ledger = Ledger::create(options).ok()?;
-    let mut acknowledged = 0;
-    let mut refused = None;
-    for number in 0..30 {
-        refused = ledger.transfer(0, number).err();
-        if refused.is_some() {
-            break;
-        }
-        acknowledged = number + 1;
-    }
-    let closed = ledger.db.close();
-    match refused {
-        None => {}
-        // It was a segment that could not be made: what was refused was not committed, and all else is durable.
-        Some(Error::NoLogSpace { .. } | Error::LogNotExtended { .. }) => assert_eq!(closed, Ok(())),
-        Some(error) => {
-            assert!(matches!(error, Error::LogFailed { .. }), "{error}");
-            assert!(closed.is_err(), "closed well, and yet only {acknowledged} transfers");
-        }
-    }
-    Some(acknowledged)
-}
-
-/// Opens what a crash has left, twice, and works on: both times everything that was acknowledged must be there.
-fn survives(options: &Options, acknowledged: Option<i64>, what: &str) {
-    let ledger = match Ledger::open(options.clone()) {
-        Ok(ledger) => ledger,
-        // Before the ledger was made nothing was acknowledged. It may be made now.
-        Err(Error::UnknownTable { .. }) if acknowledged.is_none() => return,
-        Err(error) => panic!("{what}: {error}"),
-    };
-    let accounts =
-        ledger.db.run(|tx| Ok(tx.scan(&ledger.accounts, Range::all())?.count())).expect("readable");
-    if accounts == 0 && acknowledged.is_none() {
-        return;
-    }
-    ledger.check(&[acknowledged.unwrap_or(0)], what);
-    let next = ledger.transfers_of(0);
-    ledger.transfer(0, next).unwrap_or_else(|error| panic!("{what}: {error}"));
-    ledger.db.close().unwrap_or_else(|error| panic!("{what}: {error}"));
-    Ledger::open(options.clone()).expect("again").check(&[next + 1], what);
-}
-
-/// The operations of a life depend a little on what the threads do when; so the boundaries go on until a whole life
-/// fits before the crash. Segments need many operations that are alike: they are sampled.
-#[test]
-fn a_crash_at_every_boundary_from_creation_to_closing() {
-    in_time("every boundary", || crash_at_boundaries(ProtocolKind::default(), 1));
-}
-
-/// A protocol is nothing to the log, but for what is appended, by which thread, and when: so some boundaries are enough.
-#[test]
-fn a_crash_at_some_boundaries_under_every_protocol() {
-    for &protocol in ProtocolKind::ALL {
-        in_time("some boundaries", move || crash_at_boundaries(protocol, 7));
-    }
-}
-
-fn crash_at_boundaries(protocol: ProtocolKind, stride: u64) {
-    let mut boundary = 0;
-    loop {
-        let disk = SimulatedDisk::new();
-        disk.crash_after(boundary);
-        let acknowledged = a_short_life(tiny_under(protocol, &disk));
-        let whole = disk.operations() <= boundary;
-        for seed in [0, 1, boundary + 2] {
-            let what = format!("{protocol}, boundary {boundary}, seed {seed}");
-            survives(&tiny_under(protocol, &disk.crash_image(seed)), acknowledged, &what);
-        }
-        if whole {
-            assert_eq!(acknowledged, Some(30));
-            break;
-        }
-        boundary += stride;
-    }
-    assert!(boundary > 60, "only {boundary} operations: is anything synced?");
-}
-
-/// The power goes again while the database recovers, at every boundary of that.
-#[test]
-fn a_crash_at_every_boundary_of_recovery() {
-    in_time("recovery", || {
-        let disk = SimulatedDisk::new();
-        let ledger = Ledger::create(tiny(&disk)).expect("new");
-        for number in 0..12 {
-            ledger.transfer(0, number).expect("committed");
-        }
-        // A group that was written and not synced, so that there is something to cut or to make durable.
-        disk.wait_for_quiet();
-        let held = HeldSyncs::of(&disk);
-        let pending = {
-            let ledger = Ledger { db: ledger.db.clone(), ..ledger.handles() };
-            thread::spawn(move || ledger.transfer(0, 12))
-        };
-        disk.wait_for_held_syncs(1);
-        for seed in 0..6 {
-            let image = disk.crash_image(seed);
-            for boundary in 0.. {
-                let again = image.crash_image(1);
-                again.crash_after(boundary);
-                let opened = Ledger::open(tiny(&again)).is_ok();
-                let whole = again.operations() <= boundary;
-                for second in [0, 1, boundary + 2] {
-                    let what = format!("seed {seed}, boundary {boundary}, then {second}");
-                    survives(&tiny(&again.crash_image(second)), Some(12), &what);
-                }
-                if whole || opened && boundary > 40 {
-                    break;
-                }
-            }
-        }
-        held.release();
-        pending.join().expect("no panic").expect("committed");
-    });
-}
-
 impl Ledger {
     fn handles(&self) -> Ledger {
         Ledger {
@@ -387,122 +271,6 @@ impl Quiet for SimulatedDisk {
             thread::sleep(std::time::Duration::from_millis(20));
             if self.operations() == before {
                 return;
-            }
-        }
-    }
-}
-
-/// A group that was written and not synced is torn by the crash; it is cut off, said, and its place is used again.
-/// Then the same once more.
-#[test]
-fn torn_groups_are_cut_and_said_and_written_over_again_and_again() {
-    in_time("torn groups", || {
-        for seed in 2..12 {
-            let mut disk = SimulatedDisk::new();
-            drop(Ledger::create(tiny(&disk)).expect("new"));
-            let mut made = 0;
-            let mut cuts = 0;
-            for round in 0..4 {
-                let ledger = Ledger::open(tiny(&disk)).expect("opens");
-                cuts += u32::from(ledger.db.recovery().cut.is_some());
-                if let Some(cut) = &ledger.db.recovery().cut {
-                    assert!(cut.contains("00000001.log") && cut.contains("bytes"), "{cut}");
-                }
-                let found = ledger.transfers_of(0);
-                assert!(found == made || found == made + 1, "{made} {found}");
-                made = found;
-                ledger.check(&[made], &format!("seed {seed}, round {round}"));
-                for _ in 0..3 {
-                    ledger.transfer(0, made).expect("committed");
-                    made += 1;
-                }
-                disk.wait_for_quiet();
-                let held = HeldSyncs::of(&disk);
-                let pending = {
-                    let ledger = ledger.handles();
-                    thread::spawn(move || ledger.transfer(0, made))
-                };
-                disk.wait_for_held_syncs(1);
-                let image = disk.crash_image(seed + round);
-                held.release();
-                pending.join().expect("no panic").expect("committed");
-                disk = image;
-            }
-            let _ = cuts;
-        }
-    });
-}
-
-/// The unsynced group is torn by hand, in its payload: then it must be cut, and how much is said.
-#[test]
-fn a_torn_tail_is_said_with_file_and_offset() {
-    let disk = SimulatedDisk::new();
-    let ledger = Ledger::create(tiny(&disk)).expect("new");
-    ledger.transfer(0, 0).expect("committed");
-    ledger.transfer(0, 1).expect("committed");
-    drop(ledger);
-    let mut log = disk.bytes(&segment(1)).expect("there");
-    let last = (0..log.len() / 4_096).rev().find(|page| log[page * 4_096..][..4] != [0; 4]).expect("a block");
-    log[last * 4_096 + 60] ^= 1;
-    disk.put_bytes(&segment(1), log).expect("there");
-    let ledger = Ledger::open(tiny(&disk)).expect("opens");
-    let cut = ledger.db.recovery().cut.clone().expect("it was cut");
-    assert!(cut.contains("00000001.log") && cut.contains(&(last * 4_096).to_string()), "{cut}");
-    ledger.check(&[1], "without the torn group");
-    ledger.transfer(0, 1).expect("committed again");
-    drop(ledger);
-    let ledger = Ledger::open(tiny(&disk.crash_image(0))).expect("opens");
-    assert_eq!(ledger.db.recovery().cut, None, "it was cut for good");
-    ledger.check(&[2], "after the cut");
-}
-
-#[test]
-fn damage_before_the_tail_is_refused_with_file_and_offset_and_nothing_is_changed() {
-    let disk = SimulatedDisk::new();
-    let ledger = Ledger::create(tiny(&disk)).expect("new");
-    for number in 0..6 {
-        ledger.transfer(0, number).expect("committed");
-    }
-    drop(ledger);
-    let log = disk.bytes(&segment(1)).expect("there");
-    let blocks: Vec<usize> =
-        (1..log.len() / 4_096).filter(|page| log[page * 4_096..][..4] != [0; 4]).collect();
-    for &page in &blocks[..blocks.len() - 1] {
-        for at in [0, 5, 20, 50] {
-            let mut damaged = log.clone();
-            damaged[page * 4_096 + at] ^= 0x10;
-            disk.put_bytes(&segment(1), damaged.clone()).expect("there");
-            let error = Ledger::open(tiny(&disk)).err().expect("damage");
-            let Error::Damaged { path, offset, .. } = &error else { panic!("{error}") };
-            assert!(path.ends_with("00000001.log"), "{error}");
-            assert_eq!(*offset, page as u64 * 4_096, "{error}");
-            assert_eq!(disk.bytes(&segment(1)).expect("there"), damaged, "it was changed");
-        }
-    }
-    disk.put_bytes(&segment(1), log).expect("there");
-    Ledger::open(tiny(&disk)).expect("whole again").check(&[6], "whole again");
-}
-
-#[test]
-fn a_missing_segment_is_refused_by_its_name() {
-    let disk = SimulatedDisk::new();
-    let ledger = Ledger::create(tiny(&disk)).expect("new");
-    for number in 0..60 {
-        ledger.transfer(0, number).expect("committed");
-    }
-    drop(ledger);
-    for missing in 1..=3 {
-        let copy = disk.crash_image(1);
-        heddledb::testing::Disk::remove(&copy, &segment(missing)).expect("it was there");
-        match Ledger::open(tiny(&copy)) {
-            Err(Error::MissingFile { path, .. }) => {
-                assert!(path.ends_with(&format!("{missing:08}.log")), "{path}");
-            }
-            Err(error) => panic!("{error}"),
-            // The last one may be prepared and unused.
-            Ok(ledger) => {
-                assert!(disk.bytes(&segment(missing + 1)).is_err(), "segment {missing} is missing");
-                ledger.check(&[60], "without an unused segment");
             }
         }
     }

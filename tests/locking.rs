@@ -1,16 +1,20 @@
 //! Two-phase locking, seen from outside: which transaction waits for which, which one aborts, what is counted.
 
+#[path = "locking/deadlocks.rs"]
+mod deadlocks;
+#[path = "locking/ranges.rs"]
+mod ranges;
 #[path = "support/concurrent.rs"]
 mod support;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heddledb::{
-    Action, DataType, Database, Error, LockConflict, LockingOptions, Options, PrimaryIndex,
-    ProcedureDefinition, ProtocolKind, Range, Result, Table, TableDefinition, Tx, args, fail, key, row,
+    Action, DataType, Database, Error, LockConflict, LockingOptions, Options, ProcedureDefinition,
+    ProtocolKind, Range, Result, Table, Tx, args, fail, key, row,
 };
 use support::{accounts, audit, balance, deposit, in_memory, total, transfer, watched};
 
@@ -102,48 +106,16 @@ fn count(tx: &Tx<'_, '_>, table: &Table, range: Range) -> Result<usize> {
     tx.scan(table, range)?.try_fold(0, |count, row| row.map(|_| count + 1))
 }
 
-#[test]
-fn a_deadlock_of_two_transfers_ends_with_both_committed_and_the_older_one_undisturbed() {
-    watched(|| {
-        let db = database();
-        let table = accounts(&db, 2);
-        let attempts = [AtomicU32::new(0), AtomicU32::new(0)];
-        thread::scope(|scope| {
-            let (first_has, second_may) = channel();
-            let (second_has, first_may) = channel();
-            let (db, table, attempts) = (&db, &table, &attempts);
-            let run = |own: usize, has: Sender<()>, may: Receiver<()>, is_older: bool| {
-                move || {
-                    db.run(|tx| {
-                        let first = attempts[own].fetch_add(1, Ordering::SeqCst) == 0;
-                        if first && !is_older {
-                            may.recv().expect("the older one has begun");
-                        }
-                        add(tx, table, own as i64, -10)?;
-                        if first {
-                            let _ = has.send(());
-                        }
-                        if first && is_older {
-                            may.recv().expect("the younger one has its first lock");
-                        }
-                        add(tx, table, 1 - own as i64, 10)
-                    })
-                    .expect("a transfer");
-                }
-            };
-            // The older one is born first: it has its lock before the younger one's first attempt goes on.
-            scope.spawn(run(0, first_has, first_may, true));
-            let wait = Instant::now();
-            while attempts[0].load(Ordering::SeqCst) == 0 && wait.elapsed() < Duration::from_secs(10) {
-                thread::yield_now();
-            }
-            scope.spawn(run(1, second_has, second_may, false));
-        });
-        assert_eq!((balance(&db, &table, 0), balance(&db, &table, 1)), (Some(100), Some(100)));
-        assert_eq!(attempts[0].load(Ordering::SeqCst), 1, "the oldest is never a victim");
-        assert_eq!(attempts[1].load(Ordering::SeqCst), 2);
-        assert_eq!(db.statistics().aborted, 1);
-    });
+/// A procedure that reads a row and then writes it.
+fn raise(db: &Database, table: &Table) -> heddledb::Procedure {
+    let definition =
+        ProcedureDefinition::new("raise").parameter("id", DataType::Int64).phase([Action::write(table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| {
+                let before = action.get()?.ok_or_else(|| fail("no account"))?.int("balance")?;
+                action.update(&[("balance", (before + 1).into())])
+            })]);
+    db.register(definition).expect("a procedure")
 }
 
 #[test]
@@ -182,114 +154,6 @@ fn readers_of_one_record_do_not_wait_for_each_other() {
             holder.finish();
             writer.result();
         });
-    });
-}
-
-#[test]
-fn a_key_that_was_not_there_does_not_come_while_its_reader_runs() {
-    watched(|| {
-        let db = database();
-        let table = accounts(&db, 1);
-        thread::scope(|scope| {
-            let holder = Holder::start(scope, &db, |tx| {
-                assert!(!tx.exists(&table, key![7])?);
-                Ok(())
-            });
-            let insert = Blocked::start(scope, &db, |tx| tx.insert(&table, row![7, 1]));
-            holder.finish();
-            insert.result();
-        });
-        assert_eq!(balance(&db, &table, 7), Some(1));
-    });
-}
-
-#[test]
-fn a_range_keeps_phantoms_out_and_nothing_else() {
-    watched(|| {
-        let db = database();
-        let table = accounts(&db, 10);
-        let range = || Range::from(key![2]).to(key![20]);
-        thread::scope(|scope| {
-            let (table, db) = (&table, &db);
-            let holder = Holder::start(scope, db, move |tx| {
-                assert_eq!(count(tx, table, range())?, 8);
-                Ok(())
-            });
-            let inside = Blocked::start(scope, db, |tx| tx.insert(table, row![15, 100]));
-            let leaving = Blocked::start(scope, db, |tx| tx.delete(table, key![9]));
-            // Outside of it, and beside it, there is nothing to wait for.
-            db.run(|tx| tx.insert(table, row![20, 100])).expect("the range ends before it");
-            assert!(db.run(|tx| tx.delete(table, key![1])).expect("the range begins after it"));
-            // (Not up to 15: a thread that waits comes before a newer range.)
-            assert_eq!(db.run(|tx| count(tx, table, Range::from(key![3]).to(key![9]))).expect("a scan"), 6);
-            assert!(inside.is_blocked() && leaving.is_blocked());
-            holder.finish();
-            inside.result();
-            assert!(leaving.result());
-        });
-        assert_eq!(db.run(|tx| count(tx, &table, range())).expect("a scan"), 8);
-        db.check().expect("consistent");
-    });
-}
-
-#[test]
-fn a_range_waits_for_an_insert_in_it_and_for_no_other() {
-    watched(|| {
-        let db = database();
-        let table = accounts(&db, 3);
-        thread::scope(|scope| {
-            let (table, db) = (&table, &db);
-            let holder = Holder::start(scope, db, |tx| tx.insert(table, row![7, 100]));
-            let scan = Blocked::start(scope, db, |tx| count(tx, table, Range::from(key![5]).to(key![9])));
-            assert_eq!(db.run(|tx| count(tx, table, Range::all().to(key![7]))).expect("a scan"), 3);
-            holder.finish();
-            assert_eq!(scan.result(), 1);
-        });
-    });
-}
-
-/// A table without an ordered index, and one with secondary indexes.
-#[test]
-fn ranges_of_hash_tables_and_of_secondary_indexes_keep_phantoms_out_too() {
-    watched(|| {
-        let db = database();
-        let table = db
-            .create_table(
-                TableDefinition::new("person")
-                    .column("id", DataType::Int64)
-                    .column("age", DataType::Int64)
-                    .primary_key(["id"])
-                    .primary_index(PrimaryIndex::Hash)
-                    .index("by_age", ["age"]),
-            )
-            .expect("a table");
-        db.run(|tx| (0..10).try_for_each(|id| tx.insert(&table, row![id, id * 10]))).expect("rows");
-        let ages = |tx: &Tx<'_, '_>, range| {
-            tx.scan_index(&table, "by_age", range)?.try_fold(0, |n, row| row.map(|_| n + 1))
-        };
-        thread::scope(|scope| {
-            let (table, db) = (&table, &db);
-            let holder = Holder::start(scope, db, move |tx| {
-                assert_eq!(ages(tx, Range::from(key![20]).to(key![50]))?, 3);
-                Ok(())
-            });
-            let comes = Blocked::start(scope, db, |tx| tx.insert(table, row![50, 33]));
-            let moves = Blocked::start(scope, db, |tx| tx.update(table, key![8], &[("age", 25.into())]));
-            db.run(|tx| tx.update(table, key![7], &[("age", 90.into())])).expect("it moves outside");
-            db.run(|tx| tx.insert(table, row![51, 50])).expect("it comes in outside");
-            holder.finish();
-            comes.result();
-            moves.result();
-            let all = Holder::start(scope, db, move |tx| {
-                assert_eq!(count(tx, table, Range::all())?, 12);
-                Ok(())
-            });
-            let comes = Blocked::start(scope, db, |tx| tx.insert(table, row![60, 1000]));
-            all.finish();
-            comes.result();
-        });
-        assert_eq!(db.run(|tx| ages(tx, Range::from(key![20]).to(key![50]))).expect("a scan"), 5);
-        db.check().expect("consistent");
     });
 }
 
@@ -395,42 +259,6 @@ fn a_savepoint_takes_back_writes_and_no_locks() {
             writer.result();
         });
         assert_eq!(balance(&db, &table, 0), Some(110));
-    });
-}
-
-/// A procedure that reads a row and then writes it.
-fn raise(db: &Database, table: &Table) -> heddledb::Procedure {
-    let definition =
-        ProcedureDefinition::new("raise").parameter("id", DataType::Int64).phase([Action::write(table)
-            .key(|args, key| key.push(args.int(0)?))
-            .body(|action| {
-                let before = action.get()?.ok_or_else(|| fail("no account"))?.int("balance")?;
-                action.update(&[("balance", (before + 1).into())])
-            })]);
-    db.register(definition).expect("a procedure")
-}
-
-#[test]
-fn declared_writes_of_rows_that_are_read_first_meet_no_deadlock() {
-    watched(|| {
-        let db = database();
-        let table = accounts(&db, 1);
-        let raise = raise(&db, &table);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    let mut worker = db.worker().expect("a free context");
-                    for _ in 0..10 {
-                        let calls: Vec<_> = (0..10).map(|_| (0, args![0])).collect();
-                        let mut done = Vec::new();
-                        worker.execute_group(std::slice::from_ref(&raise), &calls, &mut done);
-                        assert!(done.iter().all(|one| one.attempts() == 1));
-                        done.into_iter().for_each(|one| drop(one.wait().expect("it commits")));
-                    }
-                });
-            }
-        });
-        assert_eq!((balance(&db, &table, 0), db.statistics().aborted), (Some(500), 0));
     });
 }
 
@@ -581,77 +409,4 @@ fn a_thread_may_call_several_databases_in_turn() {
             assert_eq!(balance(db, table, 1), Some(105));
         }
     });
-}
-
-/// Transfers in every direction, read-then-write closures, inserts and deletes, and scans of everything: deadlocks of
-/// every kind, nothing lost, no thread hangs.
-#[test]
-fn deadlocks_of_every_kind_are_broken_and_nothing_is_lost() {
-    watched(|| {
-        for conflict in [LockConflict::Wait, LockConflict::NoWait] {
-            let db = in_memory(options().protocol(LockingOptions::default().conflict(conflict)));
-            let table = accounts(&db, 6);
-            let transfer = transfer(&db, &table);
-            let stop = AtomicBool::new(false);
-            thread::scope(|scope| {
-                let workers: Vec<_> = (0..6_u64)
-                    .map(|thread| {
-                        let (db, table, transfer) = (&db, &table, &transfer);
-                        scope.spawn(move || work(db, table, transfer, thread))
-                    })
-                    .collect();
-                scope.spawn(|| {
-                    while !stop.load(Ordering::SeqCst) {
-                        assert_eq!(total(&db, &table), 600);
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                });
-                workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
-                stop.store(true, Ordering::SeqCst);
-            });
-            assert_eq!(total(&db, &table), 600);
-            db.check().expect("consistent");
-        }
-    });
-}
-
-fn work(db: &Database, table: &Table, transfer: &heddledb::Procedure, seed: u64) {
-    let mut random = fastrand::Rng::with_seed(seed);
-    for _ in 0..60 {
-        let (from, to) = (random.i64(0..6), random.i64(0..6));
-        match random.u32(0..3) {
-            0 => match db.call(transfer, args![from, to, 3]) {
-                Err(Error::Failed { .. }) | Ok(_) => {}
-                Err(error) => panic!("{error}"),
-            },
-            1 => db
-                .run(|tx| {
-                    let moved = read(tx, table, from)?.unwrap_or(0).min(2);
-                    let there = read(tx, table, to)?;
-                    if from == to || there.is_none() {
-                        return Ok(());
-                    }
-                    add(tx, table, to, moved)?;
-                    add(tx, table, from, -moved)
-                })
-                .expect("a transfer"),
-            // All of it moves to a row that comes in beside the others, and back.
-            _ => {
-                let own = 100 + seed as i64;
-                let all = |tx: &Tx<'_, '_>| Ok(read(tx, table, from)?.unwrap_or(0));
-                db.run(|tx| {
-                    let all = all(tx)?;
-                    tx.insert(table, row![own, all])?;
-                    add(tx, table, from, -all)
-                })
-                .expect("it comes in");
-                db.run(|tx| {
-                    let back = read(tx, table, own)?.unwrap_or(0);
-                    assert!(tx.delete(table, key![own])?);
-                    add(tx, table, from, back)
-                })
-                .expect("it goes");
-            }
-        }
-    }
 }
