@@ -1,12 +1,14 @@
 //! Whole benchmark runs, small: their JSON, their table, their input.
 
 mod common;
+#[path = "bench/flights.rs"]
+mod flights;
+#[path = "bench/split_by_hand.rs"]
+mod split_by_hand;
 
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::Stdio;
 
-use common::{command, data, heddle, json, json_once, succeed, text};
+use common::{heddle, json, json_once, succeed};
 use heddledb::ProtocolKind;
 use serde_json::Value;
 
@@ -223,62 +225,6 @@ fn probe_tells_readers_from_updaters() {
     }
 }
 
-#[test]
-fn flights_fail_by_known_reasons_before_and_after_recovery() {
-    let file = data("flights-bad.csv");
-    for clients in ["--clients=0", "--clients=3"] {
-        let base = ["bench", "flights", "--input", text(&file), "--verify-recovery", "--json", clients];
-        let object = json(&base);
-        assert_eq!(
-            (&object["check"], &object["committed"], &object["failed"]),
-            (&"ok".into(), &26.into(), &19.into())
-        );
-        let reasons = &object["by_transaction"]["flight"]["failed_by_reason"];
-        assert_eq!(*reasons, serde_json::json!({"duplicate-key": 5, "unknown-carrier": 4, "unparsable": 10}));
-        let unparsable = &object["rejected"]["unparsable"];
-        assert_eq!(
-            (&unparsable["rows"], unparsable["first_lines"].as_array().unwrap().len()),
-            (&10.into(), 10)
-        );
-    }
-}
-
-#[test]
-fn lines_that_are_no_flights_are_named_and_a_byte_order_mark_is_no_part_of_them() {
-    let text = std::fs::read_to_string(data("flights-bad.csv")).unwrap();
-    let mut lines: Vec<&str> = text.lines().collect();
-    // A quote that nothing closes, in the first flight's line.
-    let spoiled = lines[1].replacen(",UA,", ",\"UA,", 1);
-    assert_ne!(spoiled, lines[1]);
-    lines[1] = &spoiled;
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("flights.csv");
-    std::fs::write(&file, format!("\u{feff}{}\n", lines.join("\n"))).unwrap();
-    let reference = data("airlines.csv");
-    let reference = reference.parent().unwrap();
-    let base = ["bench", "flights", "--input", common::text(&file), "--reference", common::text(reference)];
-    let object = json(&with(&base, &["--json"]));
-    assert_eq!(object["check"], "ok");
-    assert_eq!(object["rejected"]["unparsable"]["first_lines"][0], 2);
-    assert_eq!(object["committed"].as_u64().zip(object["failed"].as_u64()).map(|(a, b)| a + b), Some(45));
-    assert!(succeed(&base).contains("rejected as unparsable: 11 rows, lines 2, "));
-}
-
-#[test]
-fn flights_are_read_from_standard_input() {
-    let file = data("flights-bad.csv");
-    let reference = file.parent().unwrap();
-    let arguments =
-        ["bench", "flights", "--input", "-", "--reference", text(reference), "--verify-recovery", "--json"];
-    let mut child = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let bytes = std::fs::read(&file).unwrap();
-    child.stdin.take().unwrap().write_all(&bytes).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&object["check"], &object["committed"]), (&"ok".into(), &26.into()));
-}
-
 /// Small runs of the workloads whose calls touch single records.
 const SINGLE_RECORDS: [&[&str]; 12] = [
     &["incr1", "--keys=200", "--hot-percent=50", "--rmw"],
@@ -428,60 +374,6 @@ fn small_workloads_recover() {
         assert_eq!(object["check"], "ok", "{workload:?}");
         assert_eq!(object["params"]["retry"], "backoff");
     }
-}
-
-/// Columns of the hot row and their operations; most are NULL at first, and equal orders occur.
-const OPERATIONS: [(&str, &str, &str); 6] = [
-    ("add", "value", "add"),
-    ("max", "highest", "max"),
-    ("min", "lowest", "min"),
-    ("multiply", "sign", "multiply"),
-    ("ordered-put", "newest", "ordered-put"),
-    ("top-k", "best", "top-k-insert"),
-];
-
-/// Whether all of these columns were split in a run.
-fn has_split(object: &Value, columns: &[&str]) -> bool {
-    let split = object["phased"]["split"].as_array().unwrap();
-    let was_split = |one: &Value| one["phases"].as_u64() > Some(0);
-    columns.iter().all(|column| split.iter().any(|one| one["column"] == **column && was_split(one)))
-}
-
-#[test]
-fn every_operation_is_split_by_hand() {
-    let run = ["bench", "incr1", "--keys=20", "--hot-percent=90", "--threads=3", "--durability=none"];
-    for (operation, column, label) in OPERATIONS {
-        let operation = format!("--operation={operation}");
-        let split = format!("--split=incr1_operations.{column}:1:{label}");
-        let phased = ["--protocol=phased", "--phase-ms=2", &operation, &split];
-        let object = json_once(&with(&run, &phased), |object| has_split(object, &[column]));
-        assert_eq!(object["check"], "ok", "{operation}");
-    }
-    let labels = OPERATIONS.map(|(_, column, label)| format!("--split=incr1_operations.{column}:1:{label}"));
-    let phased = ["--protocol=phased", "--phase-ms=2", "--rotate-operation", "--rotate-seconds=0.02"];
-    let phased = [&phased[..], &labels.each_ref().map(String::as_str)].concat();
-    let columns = OPERATIONS.map(|(_, column, _)| column);
-    let object = json_once(&with(&run, &phased), |object| has_split(object, &columns));
-    assert_eq!(object["check"], "ok");
-}
-
-/// The columns of carriers and origins are NULL until the first flight of theirs.
-#[test]
-fn flights_are_split_by_hand_on_columns_that_start_as_null() {
-    let file = data("flights-bad.csv");
-    let labels = [
-        "arr_delay_max:UA:max",
-        "dep_delay_min:UA:min",
-        "latest:UA:ordered-put",
-        "longest:UA:top-k-insert",
-        "flights:UA:add",
-        "late_sign:UA:multiply",
-    ];
-    let splits = labels.map(|label| format!("--split=carrier.{label}"));
-    let run =
-        ["bench", "flights", "--input", text(&file), "--protocol=phased", "--phase-ms=2", "--clients=3"];
-    let run = [&run[..], &["--verify-recovery", "--json"], &splits.each_ref().map(String::as_str)].concat();
-    assert_eq!(json(&run)["check"], "ok");
 }
 
 #[test]

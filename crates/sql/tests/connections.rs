@@ -1,6 +1,13 @@
 //! Tests of connections through the public interface: what survives a restart, prepared statements and portals, COPY,
 //! transactions of several connections, cancellation.
 
+#[path = "connections/copy.rs"]
+mod copy;
+#[path = "connections/exported_snapshots.rs"]
+mod exported_snapshots;
+#[path = "connections/temporary_objects.rs"]
+mod temporary_objects;
+
 use heddle_sql::{
     Connection, Environment, ResultSink, Sql, SqlError, SqlState, TransactionStatus, Type, Value,
 };
@@ -246,92 +253,6 @@ fn a_hot_counter_loses_nothing() {
 }
 
 #[test]
-fn copy_goes_in_and_out() {
-    let sql = in_memory();
-    let mut connection = connect(&sql);
-    connection.query("create table t (id int primary key, v text, d date)").expect("a table");
-    let text = b"1\ta\\tb\t2020-01-31\n2\t\\N\t\\N\n3\tback\\\\slash\t1999-12-31\n\\.\n";
-    let results = connection.copy_from("copy t from stdin", text).expect("three lines");
-    assert_eq!(results[0].tag, "COPY 3");
-    let results = connection.query("copy t to stdout").expect("three lines");
-    assert_eq!(String::from_utf8_lossy(&results[0].data), String::from_utf8_lossy(&text[..text.len() - 3]));
-    let csv = b"id,v,d\n4,\"two\nlines, \"\"quoted\"\"\",\n5,\"\",2001-01-01\n";
-    connection.copy_from("copy t from stdin (format csv, header)", csv).expect("two lines");
-    let results = connection
-        .query("copy (select * from t where id > 3 order by id) to stdout csv header")
-        .expect("two lines");
-    assert_eq!(String::from_utf8_lossy(&results[0].data), String::from_utf8_lossy(csv));
-    let error =
-        connection.copy_from("copy t from stdin", b"6\tx\t2020-01-01\nbad\ty\t\\N\n").expect_err("no number");
-    assert_eq!(error.state(), SqlState::INVALID_TEXT_REPRESENTATION);
-    assert!(error.detail().is_some_and(|detail| detail.contains("line 2")), "{error}");
-    let error = connection.copy_from("copy t from stdin", b"6\tx\n").expect_err("a column is missing");
-    assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT);
-    assert_eq!(rows(&mut connection, "select count(*) from t"), ["5"]);
-}
-
-#[test]
-fn a_row_of_a_copy_that_violates_a_constraint_is_named_by_its_line() {
-    let sql = in_memory();
-    let mut connection = connect(&sql);
-    connection.query("create table t (id int primary key, n int check (n > 0))").expect("a table");
-    let lines: String =
-        (1..=30_000).map(|id| format!("{id}\t{}\n", if id == 29_000 { -1 } else { 1 })).collect();
-    let in_a_loaded_table = "begin; truncate t; copy t from stdin; commit";
-    for copy in ["copy t from stdin", in_a_loaded_table, "begin; copy t from stdin; commit"] {
-        let error = connection.copy_from(copy, lines.as_bytes()).expect_err("a check");
-        assert_eq!(error.state(), SqlState::CHECK_VIOLATION, "{copy}");
-        assert_eq!(error.context(), Some("COPY t, line 29000"), "{copy}");
-        connection.query("rollback").expect("a rollback");
-        assert_eq!(rows(&mut connection, "select count(*) from t"), ["0"], "{copy}");
-    }
-    let csv = lines.replace("-1", "1").replace('\t', ",") + "7,1\n";
-    let copy = "copy t from stdin (format csv, header)";
-    let error = connection.copy_from(copy, format!("id,n\n{csv}").as_bytes()).expect_err("a duplicate");
-    assert_eq!(error.state(), SqlState::UNIQUE_VIOLATION);
-    assert_eq!(error.context(), Some("COPY t, line 30002"));
-}
-
-#[test]
-fn copy_in_binary_gives_what_it_takes() {
-    let sql = in_memory();
-    let mut connection = connect(&sql);
-    connection
-        .query("create table t (id int primary key, v text, n numeric(6, 2), a int[])")
-        .expect("a table");
-    connection
-        .query(
-            "insert into t values (1, 'one', 1.5, '{1,NULL}'), (2, NULL, NULL, NULL), (3, '', -0.25, '{}')",
-        )
-        .expect("three rows");
-    let out = "copy (select * from t order by id) to stdout (format binary)";
-    let results = connection.query(out).expect("three rows");
-    let data = results[0].data.clone();
-    assert_eq!((results[0].tag.as_str(), &data[..11]), ("COPY 3", &b"PGCOPY\n\xff\r\n\0"[..]));
-    connection.query("truncate t").expect("emptied");
-    let into = "copy t from stdin (format binary)";
-    assert_eq!(connection.copy_from(into, &data).expect("three rows")[0].tag, "COPY 3");
-    assert_eq!(connection.query(out).expect("three rows")[0].data, data);
-    connection.query("truncate t").expect("emptied");
-    for end in 0..data.len() - 2 {
-        // What ends between two rows is complete even without the end mark, as in PostgreSQL.
-        if let Err(error) = connection.copy_from(into, &data[..end]) {
-            assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT, "{end}");
-        } else {
-            connection.query("truncate t").expect("emptied");
-        }
-    }
-    for at in 0..data.len() {
-        let mut damaged = data.clone();
-        damaged[at] ^= 0x80;
-        // An error, or another value: never a panic.
-        if connection.copy_from(into, &damaged).is_ok() {
-            connection.query("truncate t").expect("emptied");
-        }
-    }
-}
-
-#[test]
 fn statements_can_be_canceled_and_time_out() {
     let sql = in_memory();
     let mut connection = connect(&sql);
@@ -377,18 +298,6 @@ fn deep_statements_end_in_errors() {
 }
 
 #[test]
-fn temporary_tables_end_with_their_connection() {
-    let sql = in_memory();
-    let mut one = connect(&sql);
-    one.query("create temp table t (x int); insert into t values (1)").expect("a table");
-    assert_eq!(rows(&mut one, "select * from t"), ["1"]);
-    assert_eq!(state(&mut connect(&sql), "select * from t"), SqlState::UNDEFINED_TABLE);
-    let tables = sql.database().tables().len();
-    drop(one);
-    assert_eq!(sql.database().tables().len(), tables - 1);
-}
-
-#[test]
 fn a_transaction_that_waited_for_an_advisory_lock_sees_what_its_holder_committed() {
     for first in ["select 1", "select pg_try_advisory_xact_lock(9)", "select count(*) from pg_class"] {
         let sql = in_memory();
@@ -419,24 +328,6 @@ fn advisory_locks_are_held_by_sessions_and_transactions() {
     drop(two);
     assert_eq!(rows(&mut one, "select pg_try_advisory_lock(8)"), ["t"]);
     one.query("select pg_advisory_unlock_all()").expect("it always works");
-}
-
-#[test]
-fn a_copy_beyond_the_memory_limit_ends_in_an_error_and_leaves_nothing() {
-    let options = Options::default().durability(Durability::None).memory(|memory| memory.limit(4 << 20));
-    let sql = Sql::new(&Database::in_memory_with(options).expect("a database in memory")).expect("SQL");
-    let mut connection = connect(&sql);
-    connection.query("create table t (id int primary key, v text)").expect("a new table");
-    let line = |id: usize| format!("{id}\t{}\n", "x".repeat(1_000));
-    let data: String = (0..20_000).map(line).collect();
-    let error = connection.copy_from("copy t from stdin", data.as_bytes()).expect_err("it does not fit");
-    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
-    assert_eq!(rows(&mut connection, "select count(*) from t"), ["0"]);
-    let data: String = (0..100).map(line).collect();
-    assert_eq!(
-        connection.copy_from("copy t from stdin", data.as_bytes()).expect("it fits")[0].tag,
-        "COPY 100"
-    );
 }
 
 #[test]
@@ -495,145 +386,6 @@ fn comparisons_of_long_arrays_end_with_the_statement_timeout() {
 }
 
 #[test]
-fn an_exported_snapshot_is_read_by_other_transactions_as_long_as_its_own_is_open() {
-    let sql = in_memory();
-    let [mut first, mut second, mut writer] = [connect(&sql), connect(&sql), connect(&sql)];
-    writer.query("create table t (a int primary key); insert into t values (1)").expect("made");
-    first.query("begin isolation level repeatable read, read only").expect("begun");
-    let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
-    writer.query("insert into t values (2)").expect("written");
-    let import = format!("set transaction snapshot '{id}'");
-    second.query("begin isolation level repeatable read").expect("begun");
-    second.query(&import).expect("it is there");
-    assert_eq!(rows(&mut second, "select a from t"), ["1"]);
-    assert_eq!(rows(&mut first, "select a from t"), ["1"]);
-    assert_eq!(state(&mut second, &import), SqlState::ACTIVE_SQL_TRANSACTION);
-    second.query("rollback; begin isolation level repeatable read").expect("begun");
-    second.query(&import).expect("it is there");
-    first.query("commit").expect("committed");
-    assert_eq!(rows(&mut second, "select a from t"), ["1"], "the importer keeps it");
-    second.query("rollback; begin isolation level repeatable read").expect("begun");
-    assert_eq!(state(&mut second, &import), SqlState::INVALID_PARAMETER_VALUE);
-    second.query("rollback; begin isolation level read committed").expect("begun");
-    assert_eq!(state(&mut second, &import), SqlState::FEATURE_NOT_SUPPORTED);
-    second.query("rollback").expect("rolled back");
-}
-
-#[test]
-fn a_serializable_importer_needs_an_exporter_of_its_modes() {
-    let sql = in_memory();
-    let [mut first, mut second] = [connect(&sql), connect(&sql)];
-    let mut imported = |exporter: &str, importer: &str| {
-        first.query(&format!("begin isolation level {exporter}")).expect("begun");
-        let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
-        second.query(&format!("begin isolation level {importer}")).expect("begun");
-        let done = second.query(&format!("set transaction snapshot '{id}'"));
-        let done = done.map(drop).map_err(|error| error.state());
-        first.query("rollback").expect("rolled back");
-        second.query("rollback").expect("rolled back");
-        done
-    };
-    let refused = Err(SqlState::FEATURE_NOT_SUPPORTED);
-    assert_eq!(imported("repeatable read", "serializable"), refused);
-    assert_eq!(imported("serializable read only", "serializable read write"), refused);
-    assert_eq!(imported("serializable read only", "serializable read only"), Ok(()));
-    assert_eq!(imported("serializable", "serializable"), Ok(()));
-    assert_eq!(imported("repeatable read read only", "repeatable read"), Ok(()));
-    second.query("create table t (a int); begin; select a from t").expect("read");
-    assert_eq!(state(&mut second, "set transaction snapshot 'none'"), SqlState::ACTIVE_SQL_TRANSACTION);
-}
-
-#[test]
-fn snapshots_are_neither_exported_nor_imported_within_savepoints() {
-    let sql = in_memory();
-    let [mut first, mut second] = [connect(&sql), connect(&sql)];
-    first.query("begin isolation level repeatable read").expect("begun");
-    let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
-    let import = format!("set transaction snapshot '{id}'");
-    second.query("begin isolation level repeatable read; savepoint s").expect("begun");
-    assert_eq!(state(&mut second, &import), SqlState::ACTIVE_SQL_TRANSACTION);
-    second.query("rollback to s; release s").expect("it is there");
-    second.query(&import).expect("no savepoint is open");
-    first.query("savepoint s").expect("set");
-    assert_eq!(state(&mut first, "select pg_export_snapshot()"), SqlState::ACTIVE_SQL_TRANSACTION);
-    first.query("rollback to s; release s").expect("it is there");
-    first.query("select pg_export_snapshot()").expect("no savepoint is open");
-}
-
-#[test]
-fn snapshots_are_not_exported_beyond_their_transaction_or_after_a_write() {
-    let sql = in_memory();
-    let [mut first, mut second] = [connect(&sql), connect(&sql)];
-    first.query("create table t (a int primary key)").expect("made");
-    let alone = rows(&mut first, "select pg_export_snapshot()").remove(0);
-    let import = |id: &str| format!("begin isolation level serializable; set transaction snapshot '{id}'");
-    assert_eq!(state(&mut second, &import(&alone)), SqlState::INVALID_PARAMETER_VALUE, "it has ended");
-    second.query("rollback").expect("rolled back");
-    first.query("begin; insert into t values (1)").expect("written");
-    assert_eq!(state(&mut first, "select pg_export_snapshot()"), SqlState::FEATURE_NOT_SUPPORTED);
-    first.query("rollback; begin").expect("begun");
-    let id = rows(&mut first, "select pg_export_snapshot()").remove(0);
-    drop(first);
-    assert_eq!(
-        state(&mut second, &import(&id)),
-        SqlState::INVALID_PARAMETER_VALUE,
-        "its connection has ended"
-    );
-}
-
-#[test]
-fn temporary_functions_end_with_their_connection() {
-    let sql = in_memory();
-    let [mut first, mut second] = [connect(&sql), connect(&sql)];
-    let create = "create function pg_temp.one() returns int language sql as 'select 1'";
-    first.query(create).expect("made");
-    second.query(create).expect("another one");
-    assert_eq!(rows(&mut first, "select pg_temp.one()"), ["1"]);
-    let count = "select count(*) from pg_proc where proname = 'one'";
-    assert_eq!(rows(&mut first, count), ["2"]);
-    drop(second);
-    assert_eq!(rows(&mut first, count), ["1"]);
-    first.query("discard temp").expect("dropped");
-    assert_eq!(rows(&mut first, count), ["0"]);
-}
-
-#[test]
-fn what_outlives_a_session_does_not_call_its_temporary_functions() {
-    let sql = in_memory();
-    let [mut first, mut second] = [connect(&sql), connect(&sql)];
-    let create = "create function pg_temp.same(x int) returns int immutable language sql as 'select x';
-        create function pg_temp.act() returns trigger language plpgsql as 'begin return new; end';
-        create table t (a int); insert into t values (1)";
-    first.query(create).expect("made");
-    for permanent in [
-        "create table u (a int check (pg_temp.same(a) > 0))",
-        "create table u (a int default pg_temp.same(1))",
-        "alter table t add check (\"pg_temp\" . same (a) > 0)",
-        "create domain d as int check (pg_temp.same(value) > 0)",
-        "create view v as select pg_temp.same(a) from t",
-        "create materialized view v as select pg_temp.same(a) from t",
-        "create function f(x int default pg_temp.same(1)) returns int language sql as 'select x'",
-        "create trigger g before insert on t for each row execute function pg_temp.act()",
-    ] {
-        assert_eq!(state(&mut first, permanent), SqlState::FEATURE_NOT_SUPPORTED, "{permanent}");
-    }
-    let temporary = "create temp table x (a int check (pg_temp.same(a) > 0), b int default pg_temp.same(2));
-        create temp view y as select pg_temp.same(a) from x;
-        create trigger g before insert on x for each row execute function pg_temp.act();
-        insert into x values (1)";
-    first.query(temporary).expect("temporary objects may");
-    // A temporary function's name alone does not mean it.
-    let other = "create function same(x int) returns int immutable language sql as 'select x';
-        create table w (a int check (same(a) > 0))";
-    second.query(other).expect("made");
-    first.query("discard all").expect("everything temporary is dropped");
-    assert_eq!(
-        rows(&mut second, "insert into w values (1); select count(*) from pg_class where relname = 'x'"),
-        ["0"]
-    );
-}
-
-#[test]
 fn a_key_is_kept_for_views_in_schemas_that_the_owner_cannot_use() {
     let sql = in_memory();
     let mut connection = connect(&sql);
@@ -647,23 +399,6 @@ fn a_key_is_kept_for_views_in_schemas_that_the_owner_cannot_use() {
     assert_eq!(state(&mut connection, drop), SqlState::DEPENDENT_OBJECTS_STILL_EXIST);
     connection.query("reset role; drop view hidden.grouped; set role holder").expect("dropped");
     connection.query(drop).expect("nothing needs it");
-}
-
-#[test]
-fn temporary_schemas_of_others_are_listed_but_closed() {
-    let sql = in_memory();
-    let [mut first, mut second] = [connect(&sql), connect(&sql)];
-    first.query("create function pg_temp.one() returns int language sql as 'select 1'").expect("made");
-    let joined =
-        "select n.nspname from pg_proc p join pg_namespace n on n.oid = pronamespace where proname = 'one'";
-    let [own, others] = [rows(&mut first, joined), rows(&mut second, joined)];
-    assert_eq!(own, others);
-    let schema = &own[0];
-    assert!(schema.starts_with("pg_temp_"), "{schema}");
-    first.query("create temp table x (a int)").expect("made");
-    let alter = format!("alter table {schema}.x add b int");
-    assert_eq!(state(&mut second, &alter), SqlState::INSUFFICIENT_PRIVILEGE);
-    first.query(&alter).expect("its own");
 }
 
 #[test]
