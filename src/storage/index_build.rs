@@ -26,6 +26,8 @@
 //! Index construction with a side file: Mohan and Narang, "Algorithms for creating indexes for very large tables without
 //! quiescing updates", SIGMOD 1992, section 3.
 
+mod builds;
+
 use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
@@ -50,6 +52,8 @@ use crate::storage::versions::{IndexKey, Note, Watch};
 use crate::storage::word::{ABSENT, Stamp};
 use crate::types::ValueRef;
 use crate::types::memory::Refused;
+
+pub(crate) use builds::Builds;
 
 /// The most notes that are worked off while the gate is closed: a few milliseconds, at one or two microseconds each.
 pub(crate) const FEW: usize = if cfg!(test) { 8 } else { 2048 };
@@ -448,59 +452,4 @@ fn find_entry<'g>(
 fn open_commits(store: &Store) {
     // SAFETY: the caller has closed the gate.
     unsafe { store.epochs().open_gate() };
-}
-
-/// Builds that end with this, whatever becomes of them.
-pub(crate) struct Builds<'s> {
-    store: &'s Store,
-    builds: Vec<Arc<IndexBuild>>,
-}
-
-impl<'s> Builds<'s> {
-    /// None yet.
-    pub(crate) fn new(store: &'s Store) -> Builds<'s> {
-        Builds { store, builds: Vec::new() }
-    }
-
-    /// Builds these indexes of a table's next definition, unless there are none. `own_writes`: as for [`IndexBuild::begin`].
-    ///
-    /// # Errors
-    /// As [`IndexBuild::catch_up`].
-    pub(crate) fn add(
-        &mut self,
-        table: &Arc<TableCore>,
-        positions: Vec<usize>,
-        own_writes: usize,
-    ) -> Result<Option<Arc<IndexBuild>>> {
-        if positions.is_empty() {
-            return Ok(None);
-        }
-        let build = IndexBuild::begin(self.store, table.clone(), positions, own_writes);
-        self.builds.push(build.clone());
-        build.fill(self.store)?;
-        Ok(Some(build))
-    }
-
-    /// Works off what has gathered.
-    ///
-    /// # Errors
-    /// As [`IndexBuild::catch_up`].
-    pub(crate) fn catch_up(&self) -> Result<()> {
-        self.builds.iter().try_for_each(|build| build.catch_up(self.store))
-    }
-
-    /// Whether the last commit was refused because of one of them, which has too many notes: after it has caught up, the
-    /// commit can be tried again.
-    pub(crate) fn take_behind(&self) -> bool {
-        self.builds.iter().fold(false, |behind, build| behind | build.take_behind())
-    }
-}
-
-impl Drop for Builds<'_> {
-    fn drop(&mut self) {
-        for build in &self.builds {
-            self.store.versions().unwatch(build);
-            self.store.slabs().give_back(&mut build.state.lock().cutter);
-        }
-    }
 }

@@ -24,6 +24,10 @@
 //! # Source
 //! DORA (VLDB 2010), sections 4.1.2 (transaction flow graphs), 4.2.4 (aborted transactions) and 5.4 (serial plans).
 
+mod countdown;
+mod results;
+mod steps;
+
 use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,69 +37,27 @@ use parking_lot::Mutex;
 use super::batch::Incoming;
 use super::executor::Work;
 use super::executor_queues::Entries;
-use super::fragment::Fragment;
-use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
-use crate::error::{Error, Result};
-use crate::pipeline::call::Gathered;
+use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::pipeline::execute::keep_panics_in;
 use crate::protocol::MAX_OPTIMISTIC_ATTEMPTS;
-use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::footprint::Footprint;
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::local_lock::{LocalLock, is_index_read, partition_hash_of};
 use crate::protocol::local::partition_map::{PartitionMap, Route};
-use crate::protocol::local::wait_edges::Entry;
 use crate::storage::foreign_keys::Reach;
 use crate::types::Value;
 use crate::types::values::Values;
+
+pub(super) use countdown::Countdown;
+pub(super) use results::Failure;
+use results::PhaseResults;
+use steps::{Step, accesses_table_of, last_step, shares_an_index, steps, writes_indexes};
 
 /// A transaction over several executors.
 pub(super) struct Flow {
     pub(super) incoming: Incoming,
     /// When it was first attempted: of two in a deadlock the younger is the victim.
     pub(super) start_timestamp: u64,
-}
-
-/// Counts down the executors that have not reported.
-pub(super) struct Countdown {
-    left: AtomicUsize,
-    /// Whether the attempt was the victim of a deadlock.
-    marked_for_abort: AtomicBool,
-    parked: AtomicBool,
-}
-
-impl Countdown {
-    pub(super) fn new(executors: usize) -> Countdown {
-        Countdown {
-            left: AtomicUsize::new(executors),
-            marked_for_abort: AtomicBool::new(false),
-            parked: AtomicBool::new(false),
-        }
-    }
-
-    /// An executor has done its part. Whether it was the last.
-    pub(super) fn report(&self) -> bool {
-        // AcqRel: what the other executors have done is before what the last one does next.
-        self.left.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// Marks the attempt as the victim of a deadlock. Relaxed, as in all these: `report` orders it.
-    pub(super) fn mark_for_abort(&self) {
-        self.marked_for_abort.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_marked_for_abort(&self) -> bool {
-        self.marked_for_abort.load(Ordering::Relaxed)
-    }
-
-    /// Notes that it is parked at one of these executors, which it has entered for the first time.
-    pub(super) fn note_parked(&self, route: &Route) -> Entry {
-        self.parked.store(true, Ordering::Relaxed);
-        if route.len() == 1 { Entry::Alone } else { Entry::First }
-    }
-
-    pub(super) fn was_parked(&self) -> bool {
-        self.parked.load(Ordering::Relaxed)
-    }
 }
 
 /// The locks with which an attempt enters.
@@ -144,12 +106,6 @@ pub(super) enum Requests {
     Nothing,
 }
 
-/// A step of a serial phase: consecutive actions of one executor.
-struct Step {
-    executor: usize,
-    actions: Range<usize>,
-}
-
 /// One phase of one attempt.
 pub(super) struct Phase {
     pub(super) flow: Arc<Flow>,
@@ -186,34 +142,6 @@ pub(super) struct Phase {
     /// The first action that has failed.
     failed_at: AtomicUsize,
     results: Mutex<PhaseResults>,
-}
-
-/// What the actions of a phase bring to its rendezvous point.
-#[derive(Default)]
-struct PhaseResults {
-    /// The fragment of each executor; a joined one has no executor.
-    fragments: Vec<(Option<usize>, Fragment)>,
-    /// Rows and values of each action.
-    gathered: Vec<(usize, Gathered)>,
-    /// Rows of earlier phases.
-    rows: Vec<Vec<Value>>,
-    /// The first action that has failed.
-    failure: Option<(usize, Failure)>,
-    /// Why the transaction was not executed, if so.
-    refused: Option<Box<Error>>,
-}
-
-/// Why an action has failed.
-pub(super) struct Failure {
-    pub(super) error: Box<Error>,
-    /// Whether it needs something that only another transaction can bring about.
-    pub(super) needs_another: bool,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure { error: Box::new(error), needs_another: false }
-    }
 }
 
 /// What follows a phase.
@@ -477,49 +405,6 @@ impl Phase {
         (!self.is_aborted_before(step.actions.start)).then(|| (step.executor, step.actions.clone()))
     }
 
-    /// The fragment that earlier phases have left at this executor; `None`: the joined one.
-    pub(super) fn take_fragment(&self, executor: Option<usize>) -> Fragment {
-        let mut results = self.results.lock();
-        if executor.is_none() {
-            let (fragment, fits) = Fragment::join(results.fragments.drain(..).map(|(_, one)| one));
-            if let Err(error) = fits {
-                results.fail(self.range.start, error.into());
-                self.failed_at.fetch_min(self.range.start, Ordering::Relaxed);
-            }
-            return fragment;
-        }
-        let at = results.fragments.iter().position(|(owner, _)| *owner == executor);
-        at.map_or_else(Fragment::default, |at| results.fragments.swap_remove(at).1)
-    }
-
-    /// Whether an action before this one has failed. Relaxed: an executor that sees it late has worked unnecessarily.
-    pub(super) fn is_aborted_before(&self, action: usize) -> bool {
-        self.failed_at.load(Ordering::Relaxed) < action
-    }
-
-    /// Records what actions have left and gathered, and which of them has failed.
-    pub(super) fn record(
-        &self,
-        executor: Option<usize>,
-        fragment: Fragment,
-        mut gathered: Vec<(usize, Gathered)>,
-        failure: Option<(usize, Failure)>,
-    ) {
-        let mut results = self.results.lock();
-        results.fragments.push((executor, fragment));
-        results.gathered.append(&mut gathered);
-        if let Some((action, failure)) = failure {
-            self.failed_at.fetch_min(action, Ordering::Relaxed);
-            results.fail(action, failure);
-        }
-    }
-
-    /// Records that the transaction may not be executed now.
-    pub(super) fn refuse(&self, error: Error) {
-        self.results.lock().refused = Some(Box::new(error));
-        self.failed_at.store(0, Ordering::Relaxed);
-    }
-
     /// Whether the attempt was ever parked.
     pub(super) fn was_parked(&self) -> bool {
         self.was_parked || self.countdown.was_parked()
@@ -533,60 +418,5 @@ impl Phase {
             return AfterPhase::Conclude(Some(failure), Vec::new());
         }
         self.enter(self.number + 1, &mut results, map)
-    }
-
-    /// Joins all fragments of the attempt.
-    pub(super) fn join_fragments(&self) -> (Fragment, Result<()>) {
-        Fragment::join(self.results.lock().fragments.drain(..).map(|(_, fragment)| fragment))
-    }
-
-    /// Why the transaction was refused.
-    pub(super) fn take_refusal(&self) -> Option<Box<Error>> {
-        self.results.lock().refused.take()
-    }
-}
-
-/// Consecutive actions of one owner. `any`: an executor for actions without one owner.
-fn steps(first: usize, owners: &[Option<usize>], any: usize) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    for (number, owner) in (first..).zip(owners) {
-        let executor = owner.unwrap_or(any);
-        match steps.last_mut().filter(|step| step.executor == executor) {
-            Some(step) => step.actions.end = number + 1,
-            None => steps.push(Step { executor, actions: number..number + 1 }),
-        }
-    }
-    steps
-}
-
-/// The last action, which does all of the work.
-fn last_step(range: Range<usize>, owners: &[Option<usize>], any: usize) -> Vec<Step> {
-    let executor = owners.last().copied().flatten().unwrap_or(any);
-    vec![Step { executor, actions: range.end - 1..range.end }]
-}
-
-/// Whether an action may write records of secondary indexes.
-fn writes_indexes(one: &Reference) -> bool {
-    one.has_secondary_indexes && one.mode != Mode::Read
-}
-
-fn accesses_table_of(references: &[Reference], one: &Reference) -> bool {
-    references.iter().any(|other| other.table == one.table)
-}
-
-/// Whether one executor may write records of a table's indexes while another one accesses the table.
-fn shares_an_index(references: &[Reference], owners: &[Option<usize>]) -> bool {
-    let all = || references.iter().zip(owners);
-    all().filter(|(one, _)| writes_indexes(one)).any(|(written, owner)| {
-        all().any(|(other, its_owner)| other.table == written.table && its_owner != owner)
-    })
-}
-
-impl PhaseResults {
-    /// Records why an action has failed; the first action's failure is kept.
-    fn fail(&mut self, action: usize, failure: Failure) {
-        if self.failure.as_ref().is_none_or(|(first, _)| action < *first) {
-            self.failure = Some((action, failure));
-        }
     }
 }
