@@ -1,0 +1,70 @@
+//! The errors of calls that no function or operator fits.
+
+use crate::error::{SqlError, SqlState};
+use crate::types::Type;
+
+fn type_list(kinds: &[Type]) -> String {
+    kinds.iter().map(|kind| kind.display_name()).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn call_text(name: &str, arguments: &[Type]) -> String {
+    format!("{name}({})", type_list(arguments))
+}
+
+pub(super) fn operator_text(symbol: &str, operands: &[Type]) -> String {
+    match operands {
+        [operand] => format!("{symbol} {}", operand.display_name()),
+        [left, right] => format!("{} {symbol} {}", left.display_name(), right.display_name()),
+        _ => symbol.to_string(),
+    }
+}
+
+/// What a jsonpath is not needed for.
+const INSTEAD_OF_JSONPATH: &str =
+    "Use subscripts, the operators ->, ->>, #> and @>, jsonb_array_elements and jsonb_each.";
+
+/// The functions of PostgreSQL that evaluate a jsonpath; some have a form that ends in `_tz`.
+fn takes_jsonpath(name: &str) -> bool {
+    let names = ["exists", "match", "query", "query_array", "query_first"];
+    let rest = name.strip_prefix("jsonb_path_").map(|rest| rest.strip_suffix("_tz").unwrap_or(rest));
+    rest.is_some_and(|rest| names.contains(&rest))
+}
+
+/// The functions of PostgreSQL that read and write large objects.
+fn is_of_large_objects(name: &str) -> bool {
+    name.starts_with("lo_") || matches!(name, "loread" | "lowrite")
+}
+
+/// `function f(integer) does not exist` (42883); 0A000 for one that PostgreSQL has, and that is refused.
+pub fn no_function(name: &str, arguments: &[Type]) -> SqlError {
+    if takes_jsonpath(name) {
+        return SqlError::unsupported(format!("function {name} is not supported"))
+            .with_hint(INSTEAD_OF_JSONPATH);
+    }
+    if is_of_large_objects(name) {
+        return SqlError::unsupported("large objects are not supported")
+            .with_hint("Use a column of type bytea.");
+    }
+    let message = format!("function {} does not exist", call_text(name, arguments));
+    let hint =
+        "No function matches the given name and argument types. You might need to add explicit type casts.";
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).with_hint(hint)
+}
+
+/// `operator does not exist: integer + boolean` (42883); 0A000 for one that evaluates a jsonpath.
+pub fn no_operator(symbol: &str, operands: &[Type]) -> SqlError {
+    if matches!((symbol, operands), ("@?" | "@@", [Type::Jsonb, _])) {
+        let message = format!("operator {} is not supported", operator_text(symbol, operands));
+        return SqlError::unsupported(message).with_hint(INSTEAD_OF_JSONPATH);
+    }
+    let message = format!("operator does not exist: {}", operator_text(symbol, operands));
+    let hint = match operands.len() {
+        1 => {
+            "No operator matches the given name and argument type. You might need to add an explicit type cast."
+        }
+        _ => {
+            "No operator matches the given name and argument types. You might need to add explicit type casts."
+        }
+    };
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).with_hint(hint)
+}
