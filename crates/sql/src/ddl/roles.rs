@@ -5,13 +5,16 @@
 //!
 //! Source: PostgreSQL 15, `user.c`.
 
+mod alter;
+mod memberships;
+
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::catalog::role::{DATABASE_OWNER, Membership, Role, no_role};
+use crate::catalog::role::{Role, no_role};
 use crate::catalog::store::Object;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{GrantRole, Name, RoleName, RoleOption, RoleStatement};
+use crate::parse::syntax::{Name, RoleName, RoleOption, RoleStatement};
 use crate::password::Verifier;
 use crate::session::{Connection, Severity};
 use crate::types::text::from_text;
@@ -203,114 +206,6 @@ impl Connection {
         }
     }
 
-    fn alter_role(&mut self, name: &RoleName, options: &[RoleOption]) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let oid = self.role_named(name)?;
-        let mut role = self.role_entry(oid)?.as_ref().clone();
-        if !self.is_superuser() {
-            self.check_altered_role(&role, options)?;
-        }
-        let had_passwords = has_passwords(&catalog);
-        self.apply_role_options(&mut role, options)?;
-        catalog.put_role(role);
-        self.warn_of_passwords(had_passwords, &catalog);
-        self.publish_roles(&[oid], catalog)?;
-        Ok("ALTER ROLE")
-    }
-
-    fn check_altered_role(&self, role: &Role, options: &[RoleOption]) -> Result<()> {
-        let says = |wanted: fn(&RoleOption) -> bool| options.iter().any(wanted);
-        if role.superuser || says(|it| matches!(it, RoleOption::Superuser(_))) {
-            let message = "must be superuser to alter superuser roles or change superuser attribute";
-            return Err(denied(message));
-        }
-        if role.replication || says(|it| matches!(it, RoleOption::Replication(_))) {
-            let message = "must be superuser to alter replication roles or change replication attribute";
-            return Err(denied(message));
-        }
-        if says(|it| matches!(it, RoleOption::BypassRls(_))) {
-            return Err(denied("must be superuser to change bypassrls attribute"));
-        }
-        let own_password = role.oid == self.role() && matches!(options, [RoleOption::Password(_)]);
-        if own_password || self.may_create_roles() { Ok(()) } else { Err(denied("permission denied")) }
-    }
-
-    fn check_superuser_role(&self, role: &Role, what: &str) -> Result<()> {
-        if role.superuser && !self.is_superuser() {
-            return Err(denied(format!("must be superuser to {what} superusers")));
-        }
-        Ok(())
-    }
-
-    fn alter_role_setting(
-        &mut self,
-        name: &RoleName,
-        setting: Option<&str>,
-        value: Option<&str>,
-    ) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let oid = self.role_named(name)?;
-        let mut role = self.role_entry(oid)?.as_ref().clone();
-        self.check_superuser_role(&role, "alter")?;
-        if oid != self.role() && !self.may_create_roles() {
-            return Err(denied("permission denied"));
-        }
-        match (setting, value) {
-            (None, _) => role.settings.clear(),
-            (Some(setting), None) => role.settings.retain(|(known, _)| known != setting),
-            (Some(setting), Some(value)) => {
-                self.environment().settings.clone().set_default(setting, value)?;
-                role.settings.retain(|(known, _)| known != setting);
-                role.settings.push((setting.to_string(), value.to_string()));
-            }
-        }
-        catalog.put_role(role);
-        self.publish_roles(&[oid], catalog)?;
-        Ok("ALTER ROLE")
-    }
-
-    fn rename_role(&mut self, name: &RoleName, to: &Name) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let oid = self.role_named(name)?;
-        let mut role = self.role_entry(oid)?.as_ref().clone();
-        let refused = |message| Err(SqlError::unsupported(message));
-        if oid == self.environment().session_role_oid() {
-            return refused("session user cannot be renamed");
-        }
-        if oid == self.role() {
-            return refused("current user cannot be renamed");
-        }
-        if role.is_built_in() {
-            let message = format!("role name \"{}\" is reserved", role.name);
-            return Err(SqlError::new(SqlState::RESERVED_NAME, message));
-        }
-        let new = self.new_role_name(to, &catalog)?;
-        self.check_superuser_role(&role, "rename")?;
-        if !self.may_create_roles() {
-            return Err(denied("permission denied to rename role"));
-        }
-        role.name = new;
-        catalog.put_role(role);
-        self.publish_roles(&[oid], catalog)?;
-        Ok("ALTER ROLE")
-    }
-
-    fn comment_role(&mut self, name: &RoleName, text: Option<&str>) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let oid = self.role_named(name)?;
-        let mut role = self.role_entry(oid)?.as_ref().clone();
-        if role.superuser && !self.is_superuser() {
-            return Err(denied("must be superuser"));
-        }
-        if !self.may_create_roles() {
-            return Err(denied("must have CREATEROLE privilege"));
-        }
-        role.comment = text.map(str::to_string);
-        catalog.put_role(role);
-        self.publish_roles(&[oid], catalog)?;
-        Ok("COMMENT")
-    }
-
     fn drop_roles(&mut self, names: &[RoleName], if_exists: bool) -> Result<&'static str> {
         if !self.may_create_roles() {
             return Err(denied("permission denied to drop role"));
@@ -373,94 +268,6 @@ impl Connection {
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
         }
         Ok(())
-    }
-
-    fn grant_roles(&mut self, grant: &GrantRole) -> Result<&'static str> {
-        let mut catalog = self.catalog_to_change();
-        let mut changed = Vec::new();
-        for name in &grant.roles {
-            let role = self.environment().oid_of(&name.text).ok_or_else(|| no_role(&name.text))?;
-            self.check_admin(role)?;
-            for member in &grant.members {
-                let member = self.role_named(member)?;
-                let has_changed = if grant.grants {
-                    self.add_membership(&mut catalog, role, member, grant.admin)?
-                } else {
-                    self.remove_membership(&mut catalog, role, member, grant.admin)?
-                };
-                if has_changed {
-                    changed.push(member);
-                }
-            }
-        }
-        self.publish_roles(&changed, catalog)?;
-        Ok(if grant.grants { "GRANT ROLE" } else { "REVOKE ROLE" })
-    }
-
-    fn check_admin(&self, role: u32) -> Result<()> {
-        let entry = self.role_entry(role)?;
-        if role == DATABASE_OWNER {
-            let message = format!("role \"{}\" cannot have explicit members", entry.name);
-            return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
-        }
-        self.check_superuser_role(&entry, "alter")?;
-        if self.may_create_roles() || self.environment().catalog.is_admin_of(self.role(), role) {
-            return Ok(());
-        }
-        Err(denied(format!("must have admin option on role \"{}\"", entry.name)))
-    }
-
-    /// Makes a role a member of another. Whether that changes anything.
-    fn add_membership(&mut self, catalog: &mut Catalog, role: u32, member: u32, admin: bool) -> Result<bool> {
-        let missing = || SqlError::internal("a role is not in the catalog");
-        let (of, mut entry) = match (catalog.role_by_oid(role), catalog.role_by_oid(member)) {
-            (Some(of), Some(member)) => (of.clone(), member.as_ref().clone()),
-            _ => return Err(missing()),
-        };
-        if catalog.is_member_of_strictly(role, member) {
-            let (of, member) = (&of.name, &entry.name);
-            let message = format!("role \"{of}\" is a member of role \"{member}\"");
-            return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
-        }
-        let grantor = self.role();
-        match entry.memberships.iter_mut().find(|it| it.role == role) {
-            Some(known) if known.admin || !admin => {
-                let message = format!("role \"{}\" is already a member of role \"{}\"", entry.name, of.name);
-                let state = SqlState::SUCCESSFUL_COMPLETION;
-                self.environment_mut().add_notice(Severity::Notice, state, message);
-                return Ok(false);
-            }
-            Some(known) => *known = Membership { role, admin, grantor },
-            None => entry.memberships.push(Membership { role, admin, grantor }),
-        }
-        catalog.put_role(entry);
-        Ok(true)
-    }
-
-    /// Ends a membership, or its admin option only. Whether that changes anything.
-    fn remove_membership(
-        &mut self,
-        catalog: &mut Catalog,
-        role: u32,
-        member: u32,
-        option_only: bool,
-    ) -> Result<bool> {
-        let Some(mut entry) = catalog.role_by_oid(member).map(|member| member.as_ref().clone()) else {
-            return Ok(false);
-        };
-        let Some(position) = entry.memberships.iter().position(|it| it.role == role) else {
-            let of = self.environment().role_name(role);
-            let message = format!("role \"{}\" is not a member of role \"{of}\"", entry.name);
-            self.environment_mut().add_notice(Severity::Warning, SqlState::WARNING, message);
-            return Ok(false);
-        };
-        if option_only {
-            entry.memberships[position].admin = false;
-        } else {
-            entry.memberships.remove(position);
-        }
-        catalog.put_role(entry);
-        Ok(true)
     }
 
     fn publish_roles(&mut self, roles: &[u32], catalog: Catalog) -> Result<()> {

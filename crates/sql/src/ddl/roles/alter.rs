@@ -1,0 +1,117 @@
+//! ALTER ROLE: options, settings, names and comments of roles.
+
+use super::{denied, has_passwords};
+use crate::catalog::role::Role;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Name, RoleName, RoleOption};
+use crate::session::Connection;
+
+impl Connection {
+    pub(super) fn alter_role(&mut self, name: &RoleName, options: &[RoleOption]) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let oid = self.role_named(name)?;
+        let mut role = self.role_entry(oid)?.as_ref().clone();
+        if !self.is_superuser() {
+            self.check_altered_role(&role, options)?;
+        }
+        let had_passwords = has_passwords(&catalog);
+        self.apply_role_options(&mut role, options)?;
+        catalog.put_role(role);
+        self.warn_of_passwords(had_passwords, &catalog);
+        self.publish_roles(&[oid], catalog)?;
+        Ok("ALTER ROLE")
+    }
+
+    fn check_altered_role(&self, role: &Role, options: &[RoleOption]) -> Result<()> {
+        let says = |wanted: fn(&RoleOption) -> bool| options.iter().any(wanted);
+        if role.superuser || says(|it| matches!(it, RoleOption::Superuser(_))) {
+            let message = "must be superuser to alter superuser roles or change superuser attribute";
+            return Err(denied(message));
+        }
+        if role.replication || says(|it| matches!(it, RoleOption::Replication(_))) {
+            let message = "must be superuser to alter replication roles or change replication attribute";
+            return Err(denied(message));
+        }
+        if says(|it| matches!(it, RoleOption::BypassRls(_))) {
+            return Err(denied("must be superuser to change bypassrls attribute"));
+        }
+        let own_password = role.oid == self.role() && matches!(options, [RoleOption::Password(_)]);
+        if own_password || self.may_create_roles() { Ok(()) } else { Err(denied("permission denied")) }
+    }
+
+    pub(super) fn check_superuser_role(&self, role: &Role, what: &str) -> Result<()> {
+        if role.superuser && !self.is_superuser() {
+            return Err(denied(format!("must be superuser to {what} superusers")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn alter_role_setting(
+        &mut self,
+        name: &RoleName,
+        setting: Option<&str>,
+        value: Option<&str>,
+    ) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let oid = self.role_named(name)?;
+        let mut role = self.role_entry(oid)?.as_ref().clone();
+        self.check_superuser_role(&role, "alter")?;
+        if oid != self.role() && !self.may_create_roles() {
+            return Err(denied("permission denied"));
+        }
+        match (setting, value) {
+            (None, _) => role.settings.clear(),
+            (Some(setting), None) => role.settings.retain(|(known, _)| known != setting),
+            (Some(setting), Some(value)) => {
+                self.environment().settings.clone().set_default(setting, value)?;
+                role.settings.retain(|(known, _)| known != setting);
+                role.settings.push((setting.to_string(), value.to_string()));
+            }
+        }
+        catalog.put_role(role);
+        self.publish_roles(&[oid], catalog)?;
+        Ok("ALTER ROLE")
+    }
+
+    pub(super) fn rename_role(&mut self, name: &RoleName, to: &Name) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let oid = self.role_named(name)?;
+        let mut role = self.role_entry(oid)?.as_ref().clone();
+        let refused = |message| Err(SqlError::unsupported(message));
+        if oid == self.environment().session_role_oid() {
+            return refused("session user cannot be renamed");
+        }
+        if oid == self.role() {
+            return refused("current user cannot be renamed");
+        }
+        if role.is_built_in() {
+            let message = format!("role name \"{}\" is reserved", role.name);
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message));
+        }
+        let new = self.new_role_name(to, &catalog)?;
+        self.check_superuser_role(&role, "rename")?;
+        if !self.may_create_roles() {
+            return Err(denied("permission denied to rename role"));
+        }
+        role.name = new;
+        catalog.put_role(role);
+        self.publish_roles(&[oid], catalog)?;
+        Ok("ALTER ROLE")
+    }
+
+    pub(super) fn comment_role(&mut self, name: &RoleName, text: Option<&str>) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let oid = self.role_named(name)?;
+        let mut role = self.role_entry(oid)?.as_ref().clone();
+        if role.superuser && !self.is_superuser() {
+            return Err(denied("must be superuser"));
+        }
+        if !self.may_create_roles() {
+            return Err(denied("must have CREATEROLE privilege"));
+        }
+        role.comment = text.map(str::to_string);
+        catalog.put_role(role);
+        self.publish_roles(&[oid], catalog)?;
+        Ok("COMMENT")
+    }
+}
