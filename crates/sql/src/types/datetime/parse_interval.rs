@@ -2,6 +2,9 @@
 //!
 //! Source: PostgreSQL 15, `datetime.c`: `DecodeInterval`, `DecodeISO8601Interval`.
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Modifier;
 use crate::types::interval::{DAY, HOUR, Interval, MINUTE, SECOND, field};
@@ -380,77 +383,6 @@ pub fn parse_interval(text: &str, modifier: Modifier) -> Result<Interval> {
         Err(Fault::Overflow) => {
             let message = format!("interval field value out of range: \"{text}\"");
             Err(SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, message))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::datetime::print::interval_text;
-    use crate::types::environment::IntervalStyle;
-    use crate::types::interval;
-    use proptest::prelude::*;
-
-    fn read(text: &str) -> String {
-        match parse_interval(text, Modifier::NONE) {
-            Ok(interval) => interval_text(interval, IntervalStyle::Postgres),
-            Err(error) => error.state().as_str().to_string(),
-        }
-    }
-
-    #[test]
-    fn intervals_are_read_in_many_forms() {
-        for (text, expected) in [
-            ("1 year 2 months 3 days 04:05:06.789", "1 year 2 mons 3 days 04:05:06.789"),
-            ("1-2 3 4:05:06", "1 year 2 mons 3 days 04:05:06"),
-            ("@ 1 day ago", "-1 days"),
-            ("1.5 days", "1 day 12:00:00"),
-            ("1.5 months", "1 mon 15 days"),
-            ("P1Y2M3DT4H5M6S", "1 year 2 mons 3 days 04:05:06"),
-            ("P0001-02-03T04:05:06", "1 year 2 mons 3 days 04:05:06"),
-            ("P00021015T103020", "2 years 10 mons 15 days 10:30:20"),
-            ("PT10", "10:00:00"),
-            ("P-2", "-2 years"),
-            ("4 millenniums 2 milliseconds", "4000 years 00:00:00.002"),
-            ("-9223372036854775808 microseconds", "-2562047788:00:54.775808"),
-            ("5.5 seconds 3 milliseconds", "22007"),
-            ("1:20:05 5 microseconds", "22007"),
-            ("90", "00:01:30"),
-            ("2h30m", "02:30:00"),
-            ("-00:00:01", "-00:00:01"),
-            ("1 day 1 day", "22007"),
-            ("1 fortnight", "22007"),
-            ("", "22007"),
-            ("999999999999 years", "22015"),
-        ] {
-            assert_eq!(read(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_modifier_names_the_unit() {
-        let years = parse_interval("5", interval::modifier(field::YEAR, None)).unwrap();
-        assert_eq!(years.months, 60);
-        let cut =
-            parse_interval("1 day 02:03:04", interval::modifier(field::DAY | field::HOUR, None)).unwrap();
-        assert_eq!(cut.micros, 2 * HOUR);
-    }
-
-    proptest! {
-        #[test]
-        fn printed_text_parses_back(months in -9999i32..9999, days in -99_999i32..99_999, micros in -1i64 << 50..1 << 50) {
-            let interval = Interval::new(months, days, micros);
-            for style in [IntervalStyle::Postgres, IntervalStyle::PostgresVerbose, IntervalStyle::Iso8601] {
-                let text = interval_text(interval, style);
-                let back = parse_interval(&text, Modifier::NONE).unwrap();
-                prop_assert_eq!((back.months, back.days, back.micros), (months, days, micros), "{}", text);
-            }
-        }
-
-        #[test]
-        fn any_text_is_read_or_refused(text in "\\PC{0,24}") {
-            let _ = parse_interval(&text, Modifier::NONE);
         }
     }
 }
