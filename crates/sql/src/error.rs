@@ -3,6 +3,9 @@
 //! Invariants: an error is one pointer wide, so that results stay small; the SQLSTATE is one of the constants here or
 //! one that the engine reported, always five ASCII characters.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 /// A result of SQL.
@@ -450,45 +453,5 @@ impl From<heddledb::Error> for SqlError {
         let mut made = SqlError::new(SqlState::new(error.sqlstate()), error.to_string());
         made.0.engine = Some(error);
         made
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_one_pointer_wide() {
-        assert_eq!(size_of::<SqlError>(), size_of::<usize>());
-    }
-
-    #[test]
-    fn states_are_five_characters_and_differ() {
-        for (at, (name, state)) in SqlState::ALL.iter().enumerate() {
-            assert!(state.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric()), "{name}");
-            assert!(SqlState::ALL[..at].iter().all(|(_, other)| other != state), "{name} repeats {state}");
-        }
-    }
-
-    #[test]
-    fn the_first_position_stays() {
-        let error = SqlError::new(SqlState::SYNTAX_ERROR, "no").at(3).at(9);
-        assert_eq!(error.position(), Some(3));
-        assert_eq!(error.without_position().position(), None);
-    }
-
-    #[test]
-    fn an_error_prints_state_message_detail_and_hint() {
-        let error =
-            SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero").with_detail("d").with_hint("h");
-        assert_eq!(error.to_string(), "22012: division by zero (d); h");
-    }
-
-    #[test]
-    fn the_engines_errors_keep_their_state() {
-        let error = SqlError::from(heddledb::Error::Conflict);
-        assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
-        assert!(error.is_retryable());
-        assert_eq!(error.engine(), Some(&heddledb::Error::Conflict));
     }
 }
