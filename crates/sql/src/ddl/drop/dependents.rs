@@ -1,0 +1,276 @@
+//! What depends on the objects of a DROP: it goes with them, or keeps them from being dropped.
+//!
+//! Sequences depend on the columns that own them, foreign keys on the tables that they refer to, views on the relations that
+//! their queries name, columns on their enums, domains and sequences.
+
+use super::depends;
+use super::plan::Plan;
+use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, UserType, View};
+use crate::ddl::dropped_calls::check_domains;
+use crate::ddl::routine::shown;
+use crate::error::Result;
+
+/// Adds what depends on the objects to be dropped, or refuses.
+pub(super) fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for schema in plan.schemas.clone() {
+        add_schema(plan, catalog, &schema, cascade)?;
+    }
+    loop {
+        let count = |plan: &Plan| {
+            let relations = plan.tables.len() + plan.views.len() + plan.sequences.len();
+            (relations, plan.foreign_keys.len(), plan.routines.len())
+        };
+        let before = count(plan);
+        add_owned(plan, catalog);
+        add_foreign_keys(plan, catalog, cascade)?;
+        add_views(plan, catalog, cascade)?;
+        add_routines(plan, catalog, cascade)?;
+        if before == count(plan) {
+            break;
+        }
+    }
+    add_triggers(plan, catalog, cascade)?;
+    check_domains(plan.gone(catalog, cascade))?;
+    check_columns(plan, catalog, cascade)
+}
+
+fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -> Result<()> {
+    let object = format!("schema {schema}");
+    for (name, relation) in catalog.relations_in(schema) {
+        if !cascade {
+            return Err(depends(&object, &format!("{} {schema}.{name}", relation.kind())));
+        }
+        match relation {
+            Relation::Table(table) => plan.tables.push(table.clone()),
+            Relation::View(view) => plan.views.push(view.clone()),
+            Relation::Sequence(sequence) => plan.sequences.push(sequence.oid),
+            Relation::Index { .. } => {}
+        }
+    }
+    for routine in catalog.routines().filter(|routine| routine.schema == schema) {
+        if !cascade {
+            return Err(depends(&object, &shown(catalog, routine)));
+        }
+        plan.routines.push(routine.clone());
+    }
+    for ty in catalog.types() {
+        let (of, name) = match ty {
+            UserType::Enum(ty) => (&ty.schema, &ty.name),
+            UserType::Domain(domain) => (&domain.schema, &domain.name),
+        };
+        if of == schema {
+            if !cascade {
+                return Err(depends(&object, &format!("type {schema}.{name}")));
+            }
+            plan.types.push(ty.oid());
+        }
+    }
+    plan.tables.dedup_by_key(|table| table.oid);
+    Ok(())
+}
+
+/// Sequences that are owned by columns of dropped tables.
+fn add_owned(plan: &mut Plan, catalog: &Catalog) {
+    for sequence in catalog.sequences() {
+        let owned = sequence.owner.is_some_and(|(table, _)| plan.tables.iter().any(|it| it.oid == table));
+        if owned && !plan.sequences.contains(&sequence.oid) {
+            plan.sequences.push(sequence.oid);
+        }
+    }
+}
+
+fn add_foreign_keys(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for table in catalog.tables() {
+        if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
+            continue;
+        }
+        for key in &table.foreign_keys {
+            let Some(dropped) = plan.tables.iter().find(|dropped| dropped.oid == key.table) else { continue };
+            if !cascade {
+                let by = format!("constraint {} on table {}", key.name, table.name);
+                return Err(depends(&format!("table {}", dropped.name), &by));
+            }
+            let entry = (table.oid, key.name.clone());
+            if !plan.foreign_keys.contains(&entry) {
+                plan.foreign_keys.push(entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for view in catalog.stored_queries() {
+        if plan.drops_view(view.oid) {
+            continue;
+        }
+        let named = |schema: &str, name: &str| names_relation(&view, schema, name);
+        let of_table = plan.tables.iter().find(|table| named(&table.schema, &table.name));
+        let of_view = plan.views.iter().find(|other| named(&other.schema, &other.name));
+        let object = match (of_table, of_view) {
+            (Some(table), _) => format!("{} {}", table.kind(), table.name),
+            (None, Some(other)) => format!("view {}", other.name),
+            (None, None) => continue,
+        };
+        plan.add_view(catalog, &view, &object, cascade)?;
+    }
+    Ok(())
+}
+
+/// Routines whose arguments, their defaults and results are of what is dropped, and views that name it.
+fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for routine in catalog.routines() {
+        if plan.routines.iter().any(|dropped| dropped.oid == routine.oid) {
+            continue;
+        }
+        let table = plan.tables.iter().find(|table| routine.names_row_of(table.oid));
+        let is_of = |ty: crate::types::Type| {
+            let element = ty.element().unwrap_or(ty);
+            matches!(element, crate::types::Type::Enum(oid) if plan.types.contains(&oid))
+        };
+        let of_type = is_of(routine.result) || routine.arguments.iter().any(|argument| is_of(argument.ty));
+        let object = match table {
+            Some(table) => format!("table {}", table.name),
+            None if of_type => "type".to_string(),
+            None if plan.gone(catalog, cascade).is_in_arguments(routine)? => {
+                plan.routines.push(routine.clone());
+                continue;
+            }
+            None => continue,
+        };
+        if !cascade {
+            return Err(depends(&object, &shown(catalog, routine)));
+        }
+        plan.routines.push(routine.clone());
+    }
+    for view in catalog.stored_queries() {
+        if !plan.drops_view(view.oid) && plan.gone(catalog, cascade).is_in_view(&view)? {
+            plan.add_view(catalog, &view, "function", cascade)?;
+        }
+    }
+    Ok(())
+}
+
+/// Triggers of tables and of functions that are dropped.
+fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for trigger in catalog.triggers() {
+        if plan.triggers.contains(&trigger.oid) {
+            continue;
+        }
+        if plan.tables.iter().any(|table| table.oid == trigger.table) {
+            plan.triggers.push(trigger.oid);
+            continue;
+        }
+        let Some(table) = catalog.table_by_oid(trigger.table) else { continue };
+        if plan.gone(catalog, cascade).is_in_condition(trigger, table)? {
+            plan.triggers.push(trigger.oid);
+        } else if let Some(routine) = plan.routines.iter().find(|it| it.oid == trigger.function) {
+            if !cascade {
+                let by = format!("trigger {} on table {}", trigger.name, table.name);
+                return Err(depends(&shown(catalog, routine), &by));
+            }
+            plan.triggers.push(trigger.oid);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a view's query names a relation.
+pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
+    may_name(&view.query, name)
+        && crate::parse::relation_names(&view.query).iter().any(|found| {
+            found.last() == name
+                && match found.schema() {
+                    Some(of) => of == schema,
+                    None => view.search_path.iter().any(|of| of == schema),
+                }
+        })
+}
+
+/// Whether a text can have this name in it. It spares the parser most views: each DROP looks at all of them.
+pub(super) fn may_name(text: &str, name: &str) -> bool {
+    // Quotes are doubled in quoted names, and U&"…" has escapes.
+    let is_plain = name.is_ascii() && !name.contains('"') && !text.contains("&\"");
+    !is_plain
+        || text.as_bytes().windows(name.len().max(1)).any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Columns keep their types and their sequences: these cannot be dropped before them, but CASCADE drops defaults.
+fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for table in catalog.tables() {
+        if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
+            continue;
+        }
+        for check in &table.checks {
+            let by = || format!("constraint {} on table {}", check.name, table.name);
+            plan.gone(catalog, cascade).is_in_row(&check.condition, table, by)?;
+        }
+        for (position, column) in table.columns.iter().enumerate() {
+            let element = column.ty.element().unwrap_or(column.ty);
+            let by = || format!("column {} of table {}", column.name, table.name);
+            let ty = match element {
+                crate::types::Type::Enum(oid) => Some(oid),
+                _ => column.domain,
+            };
+            if column.indexed().is_none() && ty.is_some_and(|ty| plan.types.contains(&ty)) {
+                if !cascade {
+                    return Err(depends("type", &by()));
+                }
+                plan.columns.push((table.oid, column.name.clone()));
+                continue;
+            }
+            let text = column.origin.text().unwrap_or_default();
+            let is_over = |index: &&Index| index.columns.iter().any(|key| key.column == position);
+            let index = column.indexed().and_then(|_| table.indexes.iter().find(is_over));
+            let by_text = || match index {
+                Some(index) => format!("index {}", index.name),
+                None => format!("default value for {}", by()),
+            };
+            if plan.gone(catalog, cascade).is_in_row(text, table, by_text)? {
+                match (&column.origin, index) {
+                    (_, Some(index)) => plan.indexes.push((table.oid, index.oid)),
+                    (ColumnOrigin::Default(_), None) => {
+                        plan.defaults.push((table.oid, column.name.clone()));
+                    }
+                    _ => plan.columns.push((table.oid, column.name.clone())),
+                }
+                continue;
+            }
+            let sequence = match &column.origin {
+                ColumnOrigin::Identity { sequence, .. } => Some(*sequence),
+                ColumnOrigin::Default(text) => {
+                    plan.sequences.iter().copied().find(|oid| text.contains(&format!("nextval({oid}::")))
+                }
+                _ => None,
+            };
+            if sequence.is_some_and(|sequence| plan.sequences.contains(&sequence)) {
+                if cascade && matches!(column.origin, ColumnOrigin::Default(_)) {
+                    plan.defaults.push((table.oid, column.name.clone()));
+                    continue;
+                }
+                return Err(depends("sequence", &format!("default value for {}", by())));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_name;
+
+    #[test]
+    fn a_text_is_parsed_only_if_it_may_have_the_name() {
+        assert!(!may_name("select a from t where b in (1, 2)", "orders"));
+        assert!(!may_name("", "orders"));
+        for (text, name) in [
+            ("select a from Orders", "orders"),
+            ("select a from s.\"orders\"", "orders"),
+            ("select a from \"or\"\"ders\"", "or\"ders"),
+            ("select a from U&\"\\006frders\"", "orders"),
+            ("select a from größe", "größe"),
+        ] {
+            assert!(may_name(text, name), "{text}");
+        }
+    }
+}

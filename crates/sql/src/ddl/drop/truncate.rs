@@ -1,0 +1,81 @@
+//! TRUNCATE, with the sequences that start again.
+
+use std::sync::Arc;
+
+use crate::catalog::rights::TRUNCATE;
+use crate::catalog::{Relation, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::Statement;
+use crate::session::{Connection, SequenceChange};
+
+impl Connection {
+    pub(crate) fn truncate(&mut self, statement: &Statement) -> Result<&'static str> {
+        self.in_schema_transaction(|connection| connection.truncate_tables(statement))
+    }
+
+    fn truncate_tables(&mut self, statement: &Statement) -> Result<&'static str> {
+        let Statement::Truncate { tables: names, restart_identity, cascade } = statement else {
+            return Ok("TRUNCATE TABLE");
+        };
+        let catalog = self.current_catalog();
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for name in names {
+            let relation = self.find_relation(name)?;
+            self.check_relation(&relation, TRUNCATE)?;
+            match relation {
+                Relation::Table(table) if table.stored_query.is_none() => tables.push(table),
+                _ => {
+                    let message = format!("\"{}\" is not a table", name.last());
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+            }
+        }
+        let mut next = 0;
+        while next < tables.len() {
+            let oid = tables[next].oid;
+            for other in
+                catalog.tables().filter(|other| other.foreign_keys.iter().any(|key| key.table == oid))
+            {
+                if tables.iter().any(|table| table.oid == other.oid) {
+                    continue;
+                }
+                if !cascade {
+                    let message = "cannot truncate a table referenced in a foreign key constraint";
+                    let detail = format!("Table \"{}\" references \"{}\".", other.name, tables[next].name);
+                    let hint = format!(
+                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                        other.name
+                    );
+                    return Err(SqlError::unsupported(message).with_detail(detail).with_hint(hint));
+                }
+                self.check_relation(&Relation::Table(other.clone()), TRUNCATE)?;
+                tables.push(other.clone());
+            }
+            next += 1;
+        }
+        self.empty_tables(&tables)?;
+        if *restart_identity {
+            for sequence in catalog.sequences() {
+                if sequence.owner.is_some_and(|(table, _)| tables.iter().any(|it| it.oid == table)) {
+                    let change = SequenceChange::Restart(sequence.oid, sequence.start);
+                    self.change_sequence_at_commit(change);
+                }
+            }
+        }
+        Ok("TRUNCATE TABLE")
+    }
+
+    pub(in crate::ddl) fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+        let names: Vec<String> =
+            tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.session_mut().truncate(&names)?;
+        let mut catalog = self.catalog_to_change();
+        for (table, name) in tables.iter().zip(names) {
+            let engine = self.session_mut().table(name)?.fixed();
+            catalog.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
+        }
+        self.publish_catalog(catalog);
+        Ok(())
+    }
+}
