@@ -6,6 +6,7 @@
 
 mod earlier_users;
 pub(crate) mod environment;
+mod find_routines;
 pub(crate) mod relation;
 pub(crate) mod rights;
 pub(crate) mod role;
@@ -15,6 +16,7 @@ pub(crate) mod securables;
 pub(crate) mod store;
 pub(crate) mod stored;
 pub(crate) mod system;
+mod user_types;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +38,9 @@ use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, USAGE};
 use crate::catalog::role::{DATABASE_OWNER, Role};
 use crate::catalog::securables::DefaultAcl;
 use crate::error::{SqlError, SqlState};
-use crate::types::{FIRST_USER_OID, Modifier, Type};
+use crate::types::FIRST_USER_OID;
+
+pub(crate) use user_types::{Domain, EnumType, UserType};
 
 /// The schema in which objects are created unless something else is said.
 pub(crate) const PUBLIC: &str = "public";
@@ -106,59 +110,6 @@ pub(crate) enum Relation {
     },
 }
 
-/// A type of a user's.
-#[derive(Clone, Debug)]
-pub(crate) enum UserType {
-    Enum(Arc<EnumType>),
-    Domain(Arc<Domain>),
-}
-
-/// An enum.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EnumType {
-    /// Its oid.
-    pub oid: u32,
-    /// The schema that it is in.
-    pub schema: String,
-    /// Its name.
-    pub name: String,
-    /// Its labels; a value is stored as the position of its label.
-    pub labels: Vec<Arc<str>>,
-    /// COMMENT ON TYPE.
-    pub comment: Option<String>,
-    /// Its owner, and what was granted on it.
-    #[serde(default)]
-    pub rights: Rights,
-}
-
-/// A domain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Domain {
-    /// Its oid.
-    pub oid: u32,
-    /// The schema that it is in.
-    pub schema: String,
-    /// Its name.
-    pub name: String,
-    /// The type beneath.
-    #[serde(with = "stored::oid")]
-    pub ty: Type,
-    /// The type's modifier.
-    #[serde(with = "stored::modifier")]
-    pub modifier: Modifier,
-    /// DEFAULT, as SQL text.
-    pub default: Option<String>,
-    /// Whether NULL is refused.
-    pub not_null: bool,
-    /// Conditions over VALUE.
-    pub checks: Vec<Check>,
-    /// COMMENT ON DOMAIN.
-    pub comment: Option<String>,
-    /// Its owner, and what was granted on it.
-    #[serde(default)]
-    pub rights: Rights,
-}
-
 impl Relation {
     /// What messages call it.
     pub fn kind(&self) -> &'static str {
@@ -177,24 +128,6 @@ impl Relation {
             Relation::View(view) => view.oid,
             Relation::Sequence(sequence) => sequence.oid,
             Relation::Index { oid, .. } => *oid,
-        }
-    }
-}
-
-impl UserType {
-    /// The schema that it is in.
-    pub fn schema(&self) -> &str {
-        match self {
-            UserType::Enum(ty) => &ty.schema,
-            UserType::Domain(domain) => &domain.schema,
-        }
-    }
-
-    /// Its oid.
-    pub fn oid(&self) -> u32 {
-        match self {
-            UserType::Enum(ty) => ty.oid,
-            UserType::Domain(domain) => domain.oid,
         }
     }
 }
@@ -328,11 +261,6 @@ impl Catalog {
         })
     }
 
-    /// All enums and domains.
-    pub fn types(&self) -> impl Iterator<Item = &UserType> {
-        self.types.values().flat_map(|names| names.values())
-    }
-
     /// The relation of this name in a schema.
     pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
         self.relations.get(schema)?.get(name)
@@ -396,167 +324,6 @@ impl Catalog {
     pub fn remove_relation(&mut self, schema: &str, name: &str) {
         if let Some(relation) = self.relations.get_mut(schema).and_then(|names| names.remove(name)) {
             self.relation_names.remove(&relation.oid());
-        }
-    }
-
-    /// The type of this name in a schema.
-    pub fn user_type(&self, schema: &str, name: &str) -> Option<&UserType> {
-        self.types.get(schema)?.get(name)
-    }
-
-    /// The type with this oid.
-    pub fn user_type_by_oid(&self, oid: u32) -> Option<&UserType> {
-        let (schema, name) = self.type_names.get(&oid)?;
-        self.user_type(schema, name)
-    }
-
-    /// The enum with this oid.
-    pub fn enum_by_oid(&self, oid: u32) -> Option<&Arc<EnumType>> {
-        match self.user_type_by_oid(oid)? {
-            UserType::Enum(ty) => Some(ty),
-            UserType::Domain(_) => None,
-        }
-    }
-
-    /// The first type of this name along a path of schemas, or in the schema that was given.
-    pub fn find_type(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&UserType> {
-        match schema {
-            Some("pg_temp") => self.user_type(path.first()?, name),
-            Some(schema) => self.user_type(schema, name),
-            None => path.iter().find_map(|schema| self.user_type(schema, name)),
-        }
-    }
-
-    /// Adds a type, or replaces the one of this name.
-    pub fn put_type(&mut self, ty: UserType) {
-        let (schema, name) = match &ty {
-            UserType::Enum(ty) => (ty.schema.clone(), ty.name.clone()),
-            UserType::Domain(domain) => (domain.schema.clone(), domain.name.clone()),
-        };
-        self.reserve_oid(ty.oid());
-        self.type_names.insert(ty.oid(), (schema.clone(), name.clone()));
-        self.types.entry(schema).or_default().insert(name, ty);
-    }
-
-    pub fn remove_type(&mut self, schema: &str, name: &str) {
-        if let Some(ty) = self.types.get_mut(schema).and_then(|names| names.remove(name)) {
-            self.type_names.remove(&ty.oid());
-        }
-    }
-
-    /// All functions and procedures.
-    pub fn routines(&self) -> impl Iterator<Item = &Arc<Routine>> {
-        self.routines_by_oid.values()
-    }
-
-    /// The overloads of this name in a schema.
-    pub fn routines_of(&self, schema: &str, name: &str) -> &[Arc<Routine>] {
-        self.routines.get(schema).and_then(|names| names.get(name)).map_or(&[], Vec::as_slice)
-    }
-
-    /// The overloads of this name in the schema that was given, or along a path of schemas; of two with the same input
-    /// types the first counts.
-    pub fn find_routines(&self, schema: Option<&str>, name: &str, path: &[String]) -> Vec<Arc<Routine>> {
-        match (schema, path.first()) {
-            (Some("pg_temp"), Some(temporary)) => return self.routines_of(temporary, name).to_vec(),
-            (Some(schema), _) => return self.routines_of(schema, name).to_vec(),
-            (None, _) => {}
-        }
-        let mut found: Vec<Arc<Routine>> = Vec::new();
-        // Temporary functions are found under their schema's name only.
-        let schemas = path.iter().filter(|schema| !schema.starts_with(store::TEMPORARY));
-        for routine in schemas.flat_map(|schema| self.routines_of(schema, name)) {
-            if !found.iter().any(|known| known.input_types() == routine.input_types()) {
-                found.push(routine.clone());
-            }
-        }
-        found
-    }
-
-    /// The routine with this oid.
-    pub fn routine_by_oid(&self, oid: u32) -> Option<&Arc<Routine>> {
-        self.routines_by_oid.get(&oid)
-    }
-
-    /// Adds a routine, or replaces the one with its oid.
-    pub fn put_routine(&mut self, routine: Arc<Routine>) {
-        self.reserve_oid(routine.oid);
-        self.remove_routine(routine.oid);
-        self.routines_by_oid.insert(routine.oid, routine.clone());
-        let names = self.routines.entry(routine.schema.clone()).or_default();
-        names.entry(routine.name.clone()).or_default().push(routine);
-    }
-
-    pub fn remove_routine(&mut self, oid: u32) {
-        let Some(removed) = self.routines_by_oid.remove(&oid) else { return };
-        if let Some(names) = self.routines.get_mut(&removed.schema)
-            && let Some(overloads) = names.get_mut(&removed.name)
-        {
-            overloads.retain(|routine| routine.oid != oid);
-            if overloads.is_empty() {
-                names.remove(&removed.name);
-            }
-        }
-    }
-
-    /// The triggers of a table, in the order in which they fire.
-    pub fn triggers_of(&self, table: u32) -> &[Arc<Trigger>] {
-        self.triggers.get(&table).map_or(&[], Vec::as_slice)
-    }
-
-    /// All triggers.
-    pub fn triggers(&self) -> impl Iterator<Item = &Arc<Trigger>> {
-        self.triggers.values().flatten()
-    }
-
-    /// Adds a trigger, or replaces the one of its name.
-    pub fn put_trigger(&mut self, trigger: Arc<Trigger>) {
-        self.reserve_oid(trigger.oid);
-        let triggers = self.triggers.entry(trigger.table).or_default();
-        triggers.retain(|known| known.name != trigger.name);
-        triggers.push(trigger);
-        triggers.sort_by(|left, right| left.name.cmp(&right.name));
-    }
-
-    pub fn remove_trigger(&mut self, oid: u32) {
-        self.triggers.values_mut().for_each(|triggers| triggers.retain(|trigger| trigger.oid != oid));
-        self.triggers.retain(|_, triggers| !triggers.is_empty());
-    }
-
-    /// The columns of a routine's result; one without a name of its own for a plain value.
-    pub fn result_columns(&self, routine: &Routine) -> Vec<ResultColumn> {
-        if let Some(table) = routine.row_of.and_then(|oid| self.table_by_oid(oid)) {
-            let column = |column: &Column| ResultColumn {
-                name: column.name.clone(),
-                ty: column.ty,
-                modifier: column.modifier,
-            };
-            return table.visible().iter().map(column).collect();
-        }
-        let column = |argument: &Argument| ResultColumn {
-            name: argument.name.clone(),
-            ty: argument.ty,
-            modifier: Modifier::NONE,
-        };
-        let mut columns: Vec<ResultColumn> = routine.outputs().map(column).collect();
-        for (number, column) in columns.iter_mut().enumerate() {
-            if column.name.is_empty() {
-                column.name = format!("column{}", number + 1);
-            }
-        }
-        columns
-    }
-
-    /// The name of a type for messages and `format_type`: users' types by their names.
-    pub fn type_display(&self, ty: Type) -> String {
-        match ty {
-            Type::Enum(oid) => {
-                self.type_names.get(&oid).map_or_else(|| ty.display_name(), |(_, name)| name.clone())
-            }
-            Type::Array(element) if matches!(element.get(), Type::Enum(_)) => {
-                format!("{}[]", self.type_display(element.get()))
-            }
-            _ => ty.display_name(),
         }
     }
 }
