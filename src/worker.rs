@@ -166,7 +166,7 @@ impl<'db> Worker<'db> {
         })
     }
 
-    /// Results up to this epoch can be had without waiting.
+    /// Results up to this epoch can be had without waiting: `u64::MAX` where results wait for no log.
     pub fn durable_epoch(&self) -> u64 {
         self.shared.engine().progress().released()
     }

@@ -122,10 +122,10 @@ pub(crate) trait Parts: Send + Sync {
     ) -> Result<()>;
 }
 
-/// How many entries a failed call's memory is kept for.
+/// For how many entries memory is kept from group to group.
 const KEPT: usize = 1_024;
 
-/// What a running call has gathered; kept from call to call.
+/// What a running call has gathered; its memory is kept from call to call.
 #[derive(Default)]
 pub(crate) struct Gathered {
     /// Values set in the running phase, which the next ones will see.
@@ -142,9 +142,15 @@ impl Gathered {
     pub(crate) fn clear(&mut self) {
         if !self.fresh.is_empty() || !self.rows.is_empty() {
             self.fresh.clear();
-            self.fresh.shrink_to(KEPT);
             self.rows.clear();
-            self.rows.shrink_to(KEPT);
+        }
+    }
+
+    /// As [`clear`](Self::clear), and frees the memory of unusually large calls.
+    pub(crate) fn clear_and_free_unusual(&mut self) {
+        self.clear();
+        if self.fresh.capacity().max(self.rows.capacity()).max(self.values.capacity()) > KEPT {
+            *self = Gathered::default();
         }
     }
 }

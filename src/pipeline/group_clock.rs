@@ -2,9 +2,9 @@
 //!
 //! Two looks at the clock, and an addition to a counter that all threads share, cost as much as half of a short call.
 //!
-//! Invariants: a group that is timed counts for those before it that were not, and never for more than the time that has
-//! passed since the last one. So the sum is never more than the time of all workers, and right where the groups of one worker
-//! are alike; up to fifteen groups behind a short one are not seen whatever they take.
+//! Invariants: a group that is timed counts for those before it that were not, which are taken to be as long as it, but short; and
+//! never for more than the time that has passed since the last one. So the sum is never more than the time of all workers, and
+//! right where the groups of one worker are alike; up to fifteen groups behind a short one are not seen whatever they take.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl GroupClock {
     fn count(&mut self, start: Instant, end: Instant) -> Duration {
         let own = end - start;
         let since = self.last_end.map_or(own, |last| end - last);
-        let counted = (own * (std::mem::take(&mut self.skipped) + 1)).min(since);
+        let counted = (own + own.min(SHORT) * std::mem::take(&mut self.skipped)).min(since);
         self.to_skip = if own < SHORT { EVERY - 1 } else { 0 };
         self.last_end = Some(end);
         counted
@@ -89,12 +89,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_group_after_short_ones_counts_for_no_more_than_the_time() {
+    fn a_long_group_after_short_ones_counts_for_itself() {
+        let (mut clock, mut now) = (GroupClock::default(), Instant::now());
+        let mut groups = vec![(1, 60_000_000); 16];
+        groups.push((2_000_000, 0));
+        let sum = counted(&mut clock, &mut now, &groups);
+        // Those before it that were not timed are taken to be short.
+        assert_eq!(sum, Duration::from_micros(1 + 15 * 1_000 + 2_000_000));
+    }
+
+    #[test]
+    fn no_group_counts_for_more_than_the_time() {
         let (mut clock, mut now) = (GroupClock::default(), Instant::now());
         let first = now;
         let mut groups = vec![(1, 0); 16];
-        groups.push((1_000_000, 0));
-        let sum = counted(&mut clock, &mut now, &groups);
-        assert_eq!(sum, now - first);
+        groups.push((900, 0));
+        assert_eq!(counted(&mut clock, &mut now, &groups), now - first);
     }
 }

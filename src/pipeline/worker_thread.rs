@@ -89,7 +89,7 @@ pub(crate) fn execute_group<P: Pending>(
         let (outcome, output) = execute_found(engine, slot_guard, held, &call, own, gathered, &guard);
         done(number, outcome, output);
     }
-    gathered.get_mut().clear();
+    gathered.get_mut().clear_and_free_unusual();
     held.in_group = false;
     engine.protocol().end_group(held);
     garbage::collect(&guard);

@@ -108,6 +108,11 @@ impl Values {
         self.values.clear();
     }
 
+    /// For how many values there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.values.capacity()
+    }
+
     /// Takes what a phase has set.
     pub(crate) fn take(&mut self, fresh: &mut Vec<(usize, PhaseValue)>) {
         self.values.reserve(fresh.len());

@@ -21,7 +21,7 @@ use heddle_workloads::tatp::Tatp;
 use heddle_workloads::tpcc::Tpcc;
 use heddle_workloads::ycsb::Ycsb;
 use heddle_workloads::{Calls, Workload};
-use heddledb::{Args, Database, Durability, Options, ProtocolKind};
+use heddledb::{Args, Database, Durability, Executed, Options, Procedure, ProtocolKind, Worker};
 
 /// Calls before the measured ones: all buffers have grown by then.
 const WARM_UP: usize = 4_096;
@@ -134,19 +134,36 @@ fn run(workload: &dyn Workload, group: usize, calls: usize) -> heddle_workloads:
     let mut generator = bound.generator(7, 0)?;
     let mut made = Calls::default();
     generator.fill(&mut made, WARM_UP + calls)?;
+    assert_eq!(made.made().len(), WARM_UP + calls, "a call for each that is measured");
     let (warm_up, measured) = made.made().split_at(WARM_UP);
     let procedures = generator.procedures();
     let mut worker = db.worker()?;
-    let mut results = Vec::new();
-    let mut execute = |calls: &[(usize, Args)]| {
-        for group in calls.chunks(group) {
-            worker.execute_group(procedures, group, &mut results);
-            results.clear();
-        }
-    };
-    execute(warm_up);
-    measured_region(|| execute(std::hint::black_box(measured)));
+    let mut committed = 0;
+    execute(&mut worker, procedures, warm_up.chunks(group), |results| {
+        committed += results.iter().filter(|executed| !executed.failed()).count();
+    });
+    // Calls that fail would be counted, too.
+    assert!(committed * 2 > WARM_UP, "only {committed} of {WARM_UP} calls have committed");
+    measured_region(|| {
+        execute(&mut worker, procedures, std::hint::black_box(measured).chunks(group), |_| {})
+    });
     Ok(())
+}
+
+/// Executes calls, group by group, and has the results of each looked at.
+#[inline(always)]
+fn execute<'a>(
+    worker: &mut Worker<'_>,
+    procedures: &[Procedure],
+    groups: impl Iterator<Item = &'a [(usize, Args)]>,
+    mut look: impl FnMut(&[Executed<'_>]),
+) {
+    let mut results = Vec::new();
+    for group in groups {
+        worker.execute_group(procedures, group, &mut results);
+        look(&results);
+        results.clear();
+    }
 }
 
 /// Whatever runs inside of this function, on the thread that calls it, is counted.

@@ -88,7 +88,8 @@ pub(crate) struct GroupResults {
     left: AtomicUsize,
     returned: Mutex<Returned>,
     waiter: Thread,
-    /// Whether the waiter is parked, or about to be: then it does not count as runnable.
+    /// Whether the waiter is parked, or about to be: then it does not count as runnable, or only until the executor that has ended the
+    /// group's last round gets on.
     parked: AtomicBool,
     runnable: Arc<RunnableThreads>,
 }

@@ -94,9 +94,12 @@ impl Executors {
         (is_balanced, chooses_number): (bool, bool),
         plan: Plan,
     ) -> Executors {
+        // In models no thread spins: whether it would depends on the machine and the clock, and a schedule has to be repeatable.
+        let available = || thread::available_parallelism().map_or(1, usize::from);
+        let processors = if cfg!(heddle_model) { 0 } else { available() };
         Executors {
             engine: Arc::downgrade(engine),
-            queues: ExecutorQueues::new(executors, thread::available_parallelism().map_or(1, usize::from)),
+            queues: ExecutorQueues::new(executors, processors),
             map: PartitionMap::new(executors),
             waits: LocalWaits::default(),
             start_timestamps: AtomicU64::new(0),

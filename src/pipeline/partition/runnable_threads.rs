@@ -2,7 +2,8 @@
 //!
 //! Parking and waking a thread costs more than a batch of small transactions takes. While every runnable thread has a processor of
 //! its own, a thread that waits spins for at most [`LOOKS`] looks before it parks. Other threads and other programs are not counted,
-//! but they show: where they need the processors, the thread that is waited for is preempted, and the wait is *long*. A thread
+//! but they show: where they need the processors, the thread that is waited for is preempted, and the wait is *long*. So it is where
+//! there is no work, or a batch takes that long: there a spin gains little. A thread
 //! whose waits are long parks at once the next times, the more of them were long the more times ([`Spinner`]). A wait that is
 //! longer than the spin and no longer than parking takes is not long: otherwise the first thread to park would make all others park.
 //!

@@ -5,14 +5,16 @@
 //! Only the others are kept, that is failed calls and calls that the protocol has stashed;
 //! [`waiting`](super::waiting) tracks them.
 //!
-//! Small groups of calls that take less than a microsecond each are executed in rounds: several in a row, counted together. Of a
-//! round whose results are released as soon as they are executed, the first group is timed, and stands for the others.
+//! Where results wait for no log, small groups of calls that take less than a microsecond each are executed in rounds: several in a
+//! row, counted together. The first group of a round of which no call is stashed is timed, and stands for the others (its caches are
+//! the coldest, since a round's calls are generated before it). Stashed calls have timings of their own.
 //!
 //! # Invariants
 //! - A round of calls costs one or two readings of the clock, and a call that simply commits costs a few additions. The engine
 //!   executes a small call in less than 100 ns, and the benchmark must measure the engine rather than the driver.
 //! - Never more than `in_flight` calls are given to the engine at once.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use heddledb::{Executed, Worker};
@@ -37,6 +39,14 @@ const ROUND: usize = 32;
 /// A call that takes less is executed in rounds. Timing each costs 100 ns.
 const SHORT: Duration = Duration::from_micros(1);
 
+/// The timed group of a round: where it starts, and from when to when it was executed.
+#[derive(Clone, Copy)]
+struct TimedGroup {
+    start: usize,
+    begun: Instant,
+    ended: Instant,
+}
+
 /// One worker's loop.
 struct Loop<'a> {
     context: &'a Context<'a>,
@@ -44,6 +54,8 @@ struct Loop<'a> {
     generator: Box<dyn Generator>,
     recorder: Recorder,
     in_flight: usize,
+    /// Whether results, but of stashed calls, are released as soon as they are executed: no log is waited for.
+    waits_for_no_log: bool,
     /// The most calls of the next round: a multiple of `in_flight`.
     round: usize,
     /// When the last round began.
@@ -83,11 +95,13 @@ impl<'a> Loop<'a> {
         };
         let generator = context.bound.generator(context.settings.seed, worker)?;
         let procedures = generator.procedures().len();
+        let worker = context.db.worker()?;
         let now = Instant::now();
         Ok(Loop {
             context,
             generator,
-            worker: context.db.worker()?,
+            waits_for_no_log: worker.durable_epoch() == u64::MAX,
+            worker,
             recorder: Recorder::new(procedures),
             in_flight,
             round: in_flight,
@@ -107,7 +121,8 @@ impl<'a> Loop<'a> {
     fn plan_round(&mut self, now: Instant) {
         let took = now.saturating_duration_since(std::mem::replace(&mut self.begun, now));
         let is_short = took < SHORT * self.calls.made().len() as u32;
-        let groups = if is_short && self.context.arrivals.is_none() { ROUND / self.in_flight } else { 1 };
+        let in_rounds = is_short && self.waits_for_no_log && self.context.arrivals.is_none();
+        let groups = if in_rounds { ROUND / self.in_flight } else { 1 };
         self.round = self.in_flight * groups.max(1);
     }
 
@@ -128,48 +143,63 @@ impl<'a> Loop<'a> {
             return Ok(());
         }
         self.context.settings.work_input(self.calls.made().len());
-        let first = self.execute();
+        let timed = self.execute();
         let mut group = self.waiting.new_group();
         self.count(&mut group);
-        match first {
-            Some(timing) => self.time_first(timing, &mut group),
+        match timed {
+            Some(timed) => self.time_group(timed, &mut group),
             None if self.context.arrivals.is_none() => group.tally.begin(now),
             None => {}
         }
-        self.keep_special(now, first, &mut group);
+        self.keep_special(now, timed, &mut group);
         self.results.clear();
         self.waiting.push(group);
         Ok(())
     }
 
-    /// Executes the round's calls, group by group. Gives the timing of the first group, if there are more and its results were
-    /// released at once.
-    fn execute(&mut self) -> Option<Timing> {
-        let (procedures, mut timing) = (self.generator.procedures(), None);
-        let mut groups = self.calls.made().chunks(self.in_flight);
-        if groups.len() > 1
-            && let Some(first) = groups.next()
-        {
-            let arrival = Instant::now();
-            self.worker.execute_group(procedures, first, &mut self.results);
-            if self.results.iter().all(Executed::is_released) {
-                let weight = self.calls.made().len().div_ceil(self.in_flight) as u64;
-                timing = Some(Timing { arrival, released: Some(Instant::now()), weight });
-            }
-        }
+    /// Executes the round's calls, group by group. Gives the timing of the first one of which no call is stashed, if there are
+    /// several groups.
+    fn execute(&mut self) -> Option<TimedGroup> {
+        let (procedures, mut timed) = (self.generator.procedures(), None);
+        let groups = self.calls.made().chunks(self.in_flight);
+        let is_timed = groups.len() > 1;
         for group in groups {
+            if !is_timed || timed.is_some() {
+                self.worker.execute_group(procedures, group, &mut self.results);
+                continue;
+            }
+            let (start, begun) = (self.results.len(), Instant::now());
             self.worker.execute_group(procedures, group, &mut self.results);
+            let ended = Instant::now();
+            let is_whole = !self.results[start..].iter().any(Executed::is_stashed);
+            timed = is_whole.then_some(TimedGroup { start, begun, ended });
         }
-        timing
+        timed
     }
 
-    /// Has the calls of the round's first group timed, of those that simply committed.
-    fn time_first(&self, timing: Timing, group: &mut Group<Executed<'a>>) {
-        for place in (0..self.in_flight).filter(|place| !self.special.contains(place)) {
+    /// Has the calls of the round's timed group timed, of those that simply committed.
+    fn time_group(&self, timed: TimedGroup, group: &mut Group<Executed<'a>>) {
+        for place in self.places_of(timed).filter(|place| !self.special.contains(place)) {
             if let Some(call) = self.calls.get(place) {
-                group.tally.time(timing, call.procedure, call.marks);
+                group.tally.time(self.timing_of(timed, place), call.procedure, call.marks);
             }
         }
+    }
+
+    /// The places of a timed group.
+    fn places_of(&self, timed: TimedGroup) -> Range<usize> {
+        timed.start..(timed.start + self.in_flight).min(self.results.len())
+    }
+
+    /// The timing of a call of the timed group. It stands for the calls at its place in all groups of the round; stashed ones have
+    /// their own.
+    fn timing_of(&self, timed: TimedGroup, place: usize) -> Timing {
+        let in_group = place % self.in_flight;
+        let alike = (self.results.len() - in_group).div_ceil(self.in_flight);
+        let is_alike =
+            |place: &&usize| **place % self.in_flight == in_group && self.results[**place].is_stashed();
+        let stashed = self.special.iter().filter(is_alike).count();
+        Timing { arrival: timed.begun, released: Some(timed.ended), weight: (alike - stashed) as u64 }
     }
 
     /// Generates calls up to the size of a round, or as many as have arrived.
@@ -241,33 +271,27 @@ impl<'a> Loop<'a> {
         key.map_or_else(String::new, |key| key + "\n")
     }
 
-    /// Keeps the group's result with the highest epoch, to wait for, and those that are recorded one by one. `first`: only the
-    /// first group of the round is timed, and so.
-    fn keep_special(&mut self, now: Instant, first: Option<Timing>, group: &mut Group<Executed<'a>>) {
+    /// Keeps the group's result with the highest epoch, to wait for, and those that are recorded one by one. `timed`: of those
+    /// that are not stashed, only the ones of this group are timed.
+    fn keep_special(&mut self, now: Instant, timed: Option<TimedGroup>, group: &mut Group<Executed<'a>>) {
         if self.special.is_empty() {
             if group.newest_place < self.results.len() {
                 group.newest = Some(self.results.swap_remove(group.newest_place));
             }
             return;
         }
+        let timings: Vec<_> =
+            self.special.iter().map(|place| self.timing_of_special(now, timed, *place)).collect();
         let mut results = std::mem::take(&mut self.results);
-        let mut special = self.special.iter().peekable();
+        let mut special = self.special.iter().zip(timings).peekable();
         for (place, executed) in results.drain(..).enumerate() {
-            if special.next_if_eq(&&place).is_none() {
+            let Some((_, timing)) = special.next_if(|(next, _)| **next == place) else {
                 if place == group.newest_place {
                     group.newest = Some(executed);
                 }
                 continue;
-            }
-            let Some(call) = self.calls.get(place) else { continue };
-            let timing = match first {
-                Some(timing) => (place < self.in_flight).then_some(timing),
-                None => Some(Timing {
-                    arrival: self.arrivals.get(place).copied().unwrap_or(now),
-                    released: None,
-                    weight: 1,
-                }),
             };
+            let Some(call) = self.calls.get(place) else { continue };
             let (procedure, marks, line) = (call.procedure, call.marks, self.line(place));
             let call = Single { executed, procedure, marks, timing, line };
             if call.executed.is_stashed() {
@@ -278,6 +302,19 @@ impl<'a> Loop<'a> {
             }
         }
         self.results = results;
+    }
+
+    /// The timing of a call that is recorded by itself; none if one of the timed group stands for it.
+    fn timing_of_special(&self, now: Instant, timed: Option<TimedGroup>, place: usize) -> Option<Timing> {
+        match timed {
+            Some(timed) if !self.results[place].is_stashed() => {
+                self.places_of(timed).contains(&place).then(|| self.timing_of(timed, place))
+            }
+            _ => {
+                let arrival = self.arrivals.get(place).copied().unwrap_or(now);
+                Some(Timing { arrival, released: None, weight: 1 })
+            }
+        }
     }
 
     fn report(&mut self) {

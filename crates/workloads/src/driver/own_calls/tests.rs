@@ -1,12 +1,13 @@
 //! Rounds: how many calls they have, what of them is timed, and that nothing of them is lost.
 
-use heddledb::{Database, Durability, Options};
+use heddledb::{Database, Durability, Options, ProtocolKind, SplitOperation, key};
 
 use super::super::Settings;
 use super::super::interval::Interval;
 use super::*;
 use crate::debit_credit::DebitCredit;
 use crate::driver::arrivals::Arrivals;
+use crate::like::Like;
 use crate::workload::Workload;
 
 const CALLS: u64 = 128;
@@ -61,9 +62,10 @@ fn with_loop<T>(
 }
 
 /// The calls of rounds whose calls took this long each.
-fn planned(in_flight: usize, each: Duration, arrivals: Option<Arrivals>) -> usize {
+fn planned(in_flight: usize, each: Duration, arrivals: Option<Arrivals>, durability: Durability) -> usize {
     let bank = DebitCredit { branches: 1, accounts_per_branch: 100, ..DebitCredit::default() };
-    let db = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::open(directory.path(), Options::default().durability(durability)).unwrap();
     bank.load(&db).unwrap();
     with_loop(&db, &bank, &settings(in_flight), arrivals, |mut this| {
         this.generator.fill(&mut this.calls, 10).unwrap();
@@ -73,12 +75,65 @@ fn planned(in_flight: usize, each: Duration, arrivals: Option<Arrivals>) -> usiz
 }
 
 #[test]
-fn short_calls_are_executed_in_rounds_of_whole_groups() {
+fn short_calls_that_wait_for_no_log_are_executed_in_rounds_of_whole_groups() {
     let (short, long) = (Duration::from_nanos(999), Duration::from_micros(1));
-    let rounds = [1, 5, 32, 100].map(|in_flight| planned(in_flight, short, None));
-    assert_eq!(rounds, [32, 30, 32, 100]);
-    assert_eq!([1, 5, 32].map(|in_flight| planned(in_flight, long, None)), [1, 5, 32]);
-    assert_eq!(planned(1, short, Some(Arrivals::new(1_000.0, 1))), 1);
+    let planned_at_once = |in_flight, each| planned(in_flight, each, None, Durability::None);
+    assert_eq!([1, 5, 32, 100].map(|in_flight| planned_at_once(in_flight, short)), [32, 30, 32, 100]);
+    assert_eq!([1, 5, 32].map(|in_flight| planned_at_once(in_flight, long)), [1, 5, 32]);
+    assert_eq!(planned(1, short, Some(Arrivals::new(1_000.0, 1)), Durability::None), 1);
+    assert_eq!(planned(1, short, None, Durability::Group), 1);
+    assert_eq!(planned(1, short, None, Durability::Async), 32);
+}
+
+#[test]
+fn stashed_calls_of_a_round_have_timings_of_their_own() {
+    let likes = Like { users: 1, pages: 1, ..Like::default() };
+    let options = Options::default().durability(Durability::None).protocol(ProtocolKind::Phased);
+    let db = Database::in_memory_with(options).unwrap();
+    likes.load(&db).unwrap();
+    let page = db.table("page").unwrap();
+    db.split(&page, key![1], "likes", SplitOperation::ADD).unwrap();
+    for in_flight in [1, 4] {
+        let settings = Settings { transactions: None, ..settings(in_flight) };
+        with_loop(&db, &likes, &settings, None, |mut this| {
+            let (mut rounds, mut seen) = (0, 0);
+            while seen < 3 {
+                this.round = 32;
+                seen += usize::from(timings_of_a_round_with_stashed_calls(&mut this));
+                rounds += 1;
+                assert!(rounds < 1_000_000, "no round with stashed calls and a timed group");
+            }
+            this.finish().unwrap();
+        });
+    }
+}
+
+/// Makes a round. Whether calls of it were stashed, and a group was timed.
+fn timings_of_a_round_with_stashed_calls(this: &mut Loop<'_>) -> bool {
+    let now = Instant::now();
+    this.calls.begin(Duration::ZERO);
+    if this.waiting.has_room(&mut this.recorder).unwrap() {
+        this.make(now).unwrap();
+    }
+    let made = this.calls.made().len();
+    let timed = this.execute();
+    let mut group = this.waiting.new_group();
+    this.count(&mut group);
+    let stashed: Vec<_> =
+        this.special.iter().filter(|place| this.results[**place].is_stashed()).copied().collect();
+    for place in &stashed {
+        let timing = this.timing_of_special(now, timed, *place).expect("a timing");
+        assert_eq!((timing.arrival, timing.weight), (now, 1));
+    }
+    if let Some(timed) = timed {
+        let weights = this.places_of(timed).map(|place| this.timing_of(timed, place).weight);
+        assert_eq!(weights.sum::<u64>() as usize + stashed.len(), made);
+        assert!(!this.places_of(timed).any(|place| stashed.contains(&place)));
+    }
+    this.keep_special(now, timed, &mut group);
+    this.results.clear();
+    this.waiting.push(group);
+    timed.is_some() && !stashed.is_empty()
 }
 
 #[test]
