@@ -148,8 +148,9 @@ fn lock_excluded(entry: &mut Pending<'_>) -> Result<(), CommitFailure> {
     if entry.word & ABSENT == 0 {
         return Ok(());
     }
-    // Acquire: accesses to the row come after. The competitor is `reclaim::take_out`; a dead word is never locked.
-    entry.locked = entry.word != DEAD
+    // Acquire: accesses to the row come after. The competitor is `reclaim::take_out`; a dead word, which is busy, is never locked. Any
+    // other busy one is another writer's: only the canary that excludes none meets it, and would leave it busy for ever.
+    entry.locked = entry.word & BUSY == 0
         && entry
             .record
             .word()
