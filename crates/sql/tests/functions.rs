@@ -195,6 +195,8 @@ fn pool(function: &str, at: usize, kind: Type) -> Vec<&'static str> {
         ("to_char", 0, Type::Float4 | Type::Float8) => {
             vec!["1.5", "0", "-2.25", "3e10", "100", "0.5", "-1", "12.345"]
         }
+        // What the smallest number of characters drops has changed between minor releases of PostgreSQL 15.
+        ("right", 1, _) => samples(kind).into_iter().filter(|it| *it != "-2147483648").collect(),
         _ => samples(kind),
     }
 }

@@ -160,10 +160,7 @@ fn left(text: &str, characters: i32) -> &str {
 }
 
 fn right(text: &str, characters: i32) -> &str {
-    // The smallest integer has no positive counterpart, and means nothing is dropped, as in PostgreSQL.
-    let dropped = if characters == i32::MIN {
-        0
-    } else if characters >= 0 {
+    let dropped = if characters >= 0 {
         text.chars().count().saturating_sub(characters as usize)
     } else {
         characters.unsigned_abs() as usize
