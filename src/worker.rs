@@ -217,7 +217,10 @@ impl<'db> Worker<'db> {
     ) {
         let start = self.clock.begin();
         let mut footprints = std::mem::take(&mut self.footprints);
-        footprints.resize_with(footprints.len().max(calls.len().min(GROUP_CALLS)), Footprint::default);
+        let together = calls.len().min(GROUP_CALLS);
+        if footprints.len() < together {
+            footprints.resize_with(together, Footprint::default);
+        }
         let (mut wrote, mut left) = (false, calls);
         while !left.is_empty() {
             let (ready, refusal) = self.prepare(procedures, left, &mut footprints);
@@ -334,13 +337,12 @@ impl<'db> Worker<'db> {
         if calls.is_empty() {
             return false;
         }
-        // Filled in place: moving it would cost a call that comes alone more than looking its key up does.
-        let mut group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = SmallVec::new();
-        group.extend(calls.iter().zip(&*footprints).map(|((place, args), footprint)| Prepared {
+        // Put together at each look at a call: a list of them would cost a call that comes alone more than that.
+        let group = calls.iter().zip(&*footprints).map(|((place, args), footprint)| Prepared {
             routine: procedures[*place].registered(),
             args,
             footprint,
-        }));
+        });
         let engine = self.shared.engine();
         let counters = &self.slot_guard.worker_context().counters;
         let mut wrote = false;
@@ -360,7 +362,7 @@ impl<'db> Worker<'db> {
             let delivery = Delivery::Ready(outcome.failure.map_or(Ok(output), Err));
             done.push(Executed { shared: self.shared, epoch, attempts, delivery });
         };
-        execute_group(engine, &mut self.slot_guard, &mut self.held, &mut self.scratch, group.iter(), tell);
+        execute_group(engine, &mut self.slot_guard, &mut self.held, &mut self.scratch, group, tell);
         wrote
     }
 }
