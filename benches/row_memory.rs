@@ -1,10 +1,12 @@
 //! What a row takes of memory: resident bytes for each of two million rows, and what the engine says of them.
 //!
 //! `cargo bench --bench row_memory [ROWS]` fills a table in a process of its own for each line, and prints by how much the
-//! resident set has grown, divided by the rows; then what [`Table::memory`](heddledb::Table::memory) counts for rows and indexes. Neither
+//! resident set has grown, divided by the rows; then what [`Table::memory`](heddledb::Table::memory) counts for rows and indexes; and
+//! what is still resident once all rows were deleted. Apart from the last, none
 //! depends on the clock or on the load of the machine. Random keys are the worst order for an ordered index.
 
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use heddledb::{
     DataType, Database, Durability, Options, PrimaryIndex, Result, Table, TableDefinition, Tx, row,
@@ -14,6 +16,8 @@ use heddledb::{
 const ROWS: u64 = 2_000_000;
 /// Rows that one transaction inserts.
 const BATCH: u64 = 1_000;
+/// Within this time the memory of deleted rows goes back to the system.
+const RECLAIMING: Duration = Duration::from_secs(1);
 /// Coprime to every number of rows that is no multiple of it, so that its multiples visit all keys.
 const STRIDE: u64 = 1_000_000_007;
 
@@ -62,8 +66,10 @@ fn main() -> ExitCode {
         };
     }
     let rows = arguments.first().and_then(|rows| rows.parse().ok()).unwrap_or(ROWS);
-    println!("| table of {rows} rows | resident | rows | hash index | ordered index |");
-    println!("|---|--:|--:|--:|--:|");
+    println!(
+        "| table of {rows} rows | resident | rows | hash index | ordered index | resident when deleted |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|");
     for (number, (name, ..)) in CASES.iter().enumerate() {
         let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
         let output = Command::new(program).args(["run", &number.to_string(), &rows.to_string()]).output();
@@ -92,23 +98,25 @@ fn measure((_, index, holds, ascends): Case, rows: u64) -> Result<String> {
         Rows::Int => db.create_table(key_and_value(DataType::Int64, index))?,
         Rows::Text => db.create_table(key_and_value(DataType::Text, index))?,
     };
-    let fill = |from: u64, to: u64| {
-        db.run(|tx| {
-            (from..to).try_for_each(|number| {
-                let id = if ascends { number } else { number.wrapping_mul(STRIDE) % rows };
-                insert(tx, &table, holds, id as i64)
-            })
+    let id = |number: u64| if ascends { number } else { number.wrapping_mul(STRIDE) % rows } as i64;
+    let for_each = |access: &dyn Fn(&Tx<'_, '_>, i64) -> Result<()>| {
+        (0..rows).step_by(BATCH as usize).try_for_each(|from| {
+            db.run(|tx| (from..rows.min(from + BATCH)).try_for_each(|number| access(tx, id(number))))
         })
     };
     let before = resident();
-    for from in (0..rows).step_by(BATCH as usize) {
-        fill(from, rows.min(from + BATCH))?;
-    }
+    for_each(&|tx, id| insert(tx, &table, holds, id))?;
     let grown = resident().saturating_sub(before);
-    let per_row = |bytes: u64| bytes as f64 / rows as f64;
     let memory = table.memory();
     let counted = [memory.all_row_bytes(), memory.hash_index_bytes, memory.ordered_index_bytes];
-    let all = [grown].into_iter().chain(counted).map(|bytes| format!("{:.1}", per_row(bytes)));
+    for_each(&|tx, id| delete(tx, &table, holds, id))?;
+    std::thread::sleep(RECLAIMING);
+    // What was deleted last is collected when the next transaction ends.
+    db.run(|_| Ok(()))?;
+    std::thread::sleep(RECLAIMING);
+    let left = resident().saturating_sub(before);
+    let per_row = |bytes: u64| bytes as f64 / rows as f64;
+    let all = [grown].into_iter().chain(counted).chain([left]).map(|bytes| format!("{:.1}", per_row(bytes)));
     Ok(all.collect::<Vec<_>>().join(" | "))
 }
 
@@ -151,6 +159,13 @@ fn insert(tx: &Tx<'_, '_>, table: &Table, holds: Rows, id: i64) -> Result<()> {
             let (branch, account) = (id / ACCOUNTS, id % ACCOUNTS);
             tx.insert(table, row![branch, account, 100_000, -100_000_000, id % 10_000, &[b'a'; 92][..]])
         }
+    }
+}
+
+fn delete(tx: &Tx<'_, '_>, table: &Table, holds: Rows, id: i64) -> Result<()> {
+    match holds {
+        Rows::Int | Rows::Text => tx.delete(table, id).map(drop),
+        Rows::Account => tx.delete(table, (id / ACCOUNTS, id % ACCOUNTS)).map(drop),
     }
 }
 

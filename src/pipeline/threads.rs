@@ -45,7 +45,7 @@ struct Running {
     maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
     reclaimer: Vec<JoinHandle<()>>,
-    clearing: Vec<JoinHandle<()>>,
+    upkeep: Vec<JoinHandle<()>>,
     /// Those that public features have started when they were first used.
     on_demand: Vec<JoinHandle<()>>,
 }
@@ -172,8 +172,8 @@ impl Starting<'_> {
         let life = move || reclaimer::run(&reclaimed);
         self.start("reclaim".to_string(), |running| &mut running.reclaimer, life)?;
         let engine = engine.clone();
-        let life = move || engine.store().slabs().clear_ahead();
-        self.start("clear".to_string(), |running| &mut running.clearing, life)
+        let life = move || engine.store().slabs().keep_up();
+        self.start("memory".to_string(), |running| &mut running.upkeep, life)
     }
 
     fn start(
@@ -294,8 +294,8 @@ impl Threads {
             preparation.stop();
         }
         join(&mut running.preparation);
-        engine.store().slabs().stop_clearing();
-        join(&mut running.clearing);
+        engine.store().slabs().stop_upkeep();
+        join(&mut running.upkeep);
         failure.map_or(Ok(()), Err)
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a
 //! small database takes little, and a large one is not slowed down by the system's work for each small page. When the first chunk is
-//! cut from a large page, a thread of its own has the next one cleared (`clearing.rs`).
+//! cut from a large page, a thread of its own has the next one cleared (`upkeep.rs`).
 //!
 //! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
-//! the next record of the same size. What a dropped table has left is joined to spans (`spans.rs`), which serve records of any
-//! size, and whose pages the system gets back. Records larger than a quarter of a chunk come from the allocator, one by one.
+//! the next record of the same size. What a dropped table has left, and what many deletes have, is joined to spans (`spans.rs`), which
+//! serve records of any size, and whose pages the system gets back. Records larger than a quarter of a chunk come from the
+//! allocator, one by one.
 
-mod clearing;
 mod spans;
+mod upkeep;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -18,10 +19,10 @@ use std::ptr::NonNull;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 
-use self::clearing::Clearing;
 use self::spans::{Piece, Span, Spans, join};
+use self::upkeep::{Task, Upkeep};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
-use crate::base::large_pages::{LARGE_PAGE_BYTES, give_pages_back, prefer_large_pages};
+use crate::base::large_pages::{LARGE_PAGE_BYTES, clear_pages_now, give_pages_back, prefer_large_pages};
 use crate::storage::budget::Budget;
 use crate::storage::record::{ALIGNMENT, RecordPointer, RowSize};
 use crate::types::memory::{Refused, reserve};
@@ -35,6 +36,8 @@ const SPAN_BYTES_MIN: usize = CHUNK_BYTES / 4;
 /// Free memory is joined when tables have left this part of all free records since the last time: each time takes as long as
 /// there are free records, however few come in.
 const UNJOINED_PART: usize = 16;
+/// With fewer free records free memory is joined for a dropped table only.
+const JOINED_RECORDS_MIN: usize = if cfg!(any(test, heddle_model)) { 1 << 10 } else { 1 << 16 };
 const PAGE_BYTES: usize = 4 << 10;
 /// This many chunks are ordinary memory.
 const SINGLE_CHUNKS: usize = 8;
@@ -46,16 +49,31 @@ const REGION_ALIGNMENT: usize = if cfg!(any(test, heddle_model)) { PAGE_BYTES } 
 #[derive(Default)]
 pub(crate) struct Slabs {
     chunks: Mutex<Chunks>,
-    /// Freed records by their size.
-    free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
+    /// Freed records.
+    free: Mutex<FreeRecords>,
     /// How many there are, so that a thread that finds none need not lock.
     free_count: AtomicUsize,
+    /// With so many free memory is joined: twice as many as could not be joined the last time, so that the work is in proportion to
+    /// what was freed since.
+    joined_at: JoinedAt,
     /// How many records tables have left since free memory was last joined.
     unjoined: AtomicUsize,
     /// Whether the store is gone, so that all memory goes with the last table.
     is_closed: AtomicBool,
-    clearing: Clearing,
+    upkeep: Upkeep,
     budget: Budget,
+}
+
+/// Records that can be used again, by their size.
+type FreeRecords = HashMap<usize, Vec<RecordPointer>>;
+
+/// A number of free records.
+struct JoinedAt(AtomicUsize);
+
+impl Default for JoinedAt {
+    fn default() -> JoinedAt {
+        JoinedAt(AtomicUsize::new(JOINED_RECORDS_MIN))
+    }
 }
 
 /// All memory that was fetched.
@@ -224,7 +242,7 @@ impl Slabs {
     fn fetch(&self) -> Result<Span, Refused> {
         let (span, page_behind) = self.chunks.lock().fetch()?;
         self.budget.note_records(span.1 as i64);
-        page_behind.into_iter().for_each(|page| self.clearing.want(page));
+        page_behind.into_iter().for_each(|page| self.upkeep.want_cleared(page));
         Ok(span)
     }
 
@@ -276,15 +294,20 @@ impl Slabs {
         cutter.next = Some((start, bytes));
     }
 
-    /// The life of the thread that has large pages cleared: until [`stop_clearing`](Self::stop_clearing).
-    pub(crate) fn clear_ahead(&self) {
-        // SAFETY: wanted pages are of regions, which are there as long as the slabs are.
-        unsafe { self.clearing.run() };
+    /// The life of the thread that clears memory ahead and joins free memory: until [`stop_upkeep`](Self::stop_upkeep).
+    pub(crate) fn keep_up(&self) {
+        while let Some(task) = self.upkeep.next() {
+            match task {
+                // SAFETY: the page is of a region, which is there as long as the slabs are.
+                Task::Clear(page) => unsafe { clear_pages_now(page, REGION_ALIGNMENT) },
+                Task::Join => self.join_free(),
+            }
+        }
     }
 
     /// Ends that thread.
-    pub(crate) fn stop_clearing(&self) {
-        self.clearing.stop();
+    pub(crate) fn stop_upkeep(&self) {
+        self.upkeep.stop();
     }
 
     /// Takes a record's memory back.
@@ -307,7 +330,25 @@ impl Slabs {
             return;
         }
         of_size.push(record);
-        self.free_count.fetch_add(1, Ordering::Relaxed);
+        let count = self.free_count.fetch_add(1, Ordering::Relaxed) + 1;
+        drop(free);
+        // Relaxed: recent numbers are enough. Of the threads that find it due one asks for it.
+        let due = self.joined_at.0.load(Ordering::Relaxed);
+        if count >= due
+            && self
+                .joined_at
+                .0
+                .compare_exchange(due, usize::MAX, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            self.upkeep.want_joined();
+        }
+    }
+
+    /// Joins free memory: what is long enough becomes spans, whose pages go back to the system.
+    fn join_free(&self) {
+        let left = self.join(Vec::new());
+        self.joined_at.0.store((2 * left).max(JOINED_RECORDS_MIN), Ordering::Relaxed);
     }
 
     /// Takes back the memory of many records, a table's. Once enough have come, they become spans with all neighbors that are
@@ -338,6 +379,11 @@ impl Slabs {
             }
         }
         self.budget.note_records(-(freed as i64));
+        self.join(pieces);
+    }
+
+    /// Joins these pieces of free memory, which are in no list, and those that are. How many pieces are too short for a span.
+    fn join(&self, mut pieces: Vec<Piece>) -> usize {
         self.gather_free(&mut pieces);
         let starts = self.chunks.lock().starts();
         let (mut spans, mut others) = (Vec::new(), Vec::new());
@@ -356,20 +402,24 @@ impl Slabs {
             },
         );
         self.keep_free(spans, &others);
+        others.len()
     }
 
     /// Moves all free memory to these pieces, if the system gives them room.
     fn gather_free(&self, pieces: &mut Vec<Piece>) {
-        let mut free = self.free.lock();
-        if reserve(pieces, free.values().map(Vec::len).sum()).is_ok() {
-            for (&bytes, of_size) in &mut *free {
-                self.free_count.fetch_sub(of_size.len(), Ordering::Relaxed);
+        // The lists as they are: transactions wait for the lock.
+        let lists = std::mem::take(&mut *self.free.lock());
+        let count = lists.values().map(Vec::len).sum();
+        self.free_count.fetch_sub(count, Ordering::Relaxed);
+        if reserve(pieces, count).is_ok() {
+            for (bytes, of_size) in lists {
                 let bytes = bytes as u32;
                 let piece = |record: RecordPointer| Piece { start: record.memory(), bytes, is_record: true };
-                pieces.extend(std::mem::take(of_size).into_iter().map(piece));
+                pieces.extend(of_size.into_iter().map(piece));
             }
+        } else {
+            self.keep_records(lists);
         }
-        drop(free);
         let mut chunks = self.chunks.lock();
         if reserve(pieces, chunks.spans.len()).is_ok() {
             chunks.spans.move_to(pieces);
@@ -383,15 +433,33 @@ impl Slabs {
         let short = short.into_iter().map(|piece| (piece.start, piece.bytes as usize));
         spans.into_iter().chain(short).for_each(|span| chunks.spans.put(span));
         drop(chunks);
-        let mut free = self.free.lock();
+        let mut lists: FreeRecords = HashMap::new();
         for piece in records {
-            let of_size = free.entry(piece.bytes as usize).or_default();
+            let of_size = lists.entry(piece.bytes as usize).or_default();
             // Otherwise it is not used again, and goes with its chunk.
             if reserve(of_size, 1).is_ok() {
                 of_size.push(RecordPointer::of_memory(piece.start));
-                self.free_count.fetch_add(1, Ordering::Relaxed);
             }
         }
+        self.keep_records(lists);
+    }
+
+    /// Puts records into the lists.
+    fn keep_records(&self, lists: FreeRecords) {
+        let (mut free, mut added) = (self.free.lock(), 0);
+        for (bytes, mut records) in lists {
+            let of_size = free.entry(bytes).or_default();
+            let before = of_size.len();
+            if of_size.len() < records.len() {
+                std::mem::swap(of_size, &mut records);
+            }
+            // Otherwise they are not used again, and go with their chunks.
+            if reserve(of_size, records.len()).is_ok() {
+                of_size.append(&mut records);
+            }
+            added += of_size.len() - before;
+        }
+        self.free_count.fetch_add(added, Ordering::Relaxed);
     }
 
     /// The store is gone: from here on a table leaves its records to the last one, with which all memory goes.
