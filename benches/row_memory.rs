@@ -18,6 +18,8 @@ const ROWS: u64 = 2_000_000;
 const BATCH: u64 = 1_000;
 /// Within this time the memory of deleted rows goes back to the system.
 const RECLAIMING: Duration = Duration::from_secs(1);
+/// So many transactions, of any kind, reclaim what the last deletes have left.
+const TRANSACTIONS_AFTERWARDS: usize = 1_000;
 /// Coprime to every number of rows that is no multiple of it, so that its multiples visit all keys.
 const STRIDE: u64 = 1_000_000_007;
 
@@ -111,8 +113,8 @@ fn measure((_, index, holds, ascends): Case, rows: u64) -> Result<String> {
     let counted = [memory.all_row_bytes(), memory.hash_index_bytes, memory.ordered_index_bytes];
     for_each(&|tx, id| delete(tx, &table, holds, id))?;
     std::thread::sleep(RECLAIMING);
-    // What was deleted last is collected when the next transaction ends.
-    db.run(|_| Ok(()))?;
+    // What was deleted last is collected when the next transactions end.
+    (0..TRANSACTIONS_AFTERWARDS).try_for_each(|_| db.run(|_| Ok(())))?;
     std::thread::sleep(RECLAIMING);
     let left = resident().saturating_sub(before);
     let per_row = |bytes: u64| bytes as f64 / rows as f64;
