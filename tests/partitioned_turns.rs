@@ -117,6 +117,45 @@ fn actions_of_another_attempt_run_at_the_same_time() {
     assert_eq!((accounts.n(a), accounts.n(b)), (1, 1));
 }
 
+/// The first attempt aborts before its other executor, which is busy, has granted any lock. The next attempt must hold that lock: the
+/// other transaction adds to the same row while the attempt runs.
+#[test]
+fn another_attempt_holds_its_locks_at_an_executor_that_was_late() {
+    let accounts = Accounts::new();
+    let (runs, has_read, is_added) =
+        (AtomicUsize::new(0), <Arc<AtomicUsize>>::default(), <Arc<AtomicUsize>>::default());
+    let (read, added) = (has_read.clone(), is_added.clone());
+    let abort_and_wait = move || {
+        if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(Error::Conflict);
+        }
+        let start = Instant::now();
+        while added.load(Ordering::SeqCst) == 0 && start.elapsed() < Duration::from_millis(300) {
+            thread::yield_now();
+        }
+        Ok(())
+    };
+    let note = move || {
+        read.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    };
+    let both = vec![accounts.action(0, abort_and_wait), accounts.action(1, note)];
+    let both = accounts.register("both", [both]);
+    let busy = accounts.register("busy", [vec![accounts.action(0, be_last)]]);
+    let add = accounts.register("add", [vec![accounts.action(0, || Ok(()))]]);
+    let [own, other] = &accounts.rows;
+    let busy = accounts.db.submit(&busy, args![other[1], 0]).unwrap();
+    thread::sleep(Duration::from_millis(10));
+    let both = accounts.db.submit(&both, args![own[0], other[0]]).unwrap();
+    while has_read.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    accounts.db.call(&add, args![other[0], 0]).unwrap();
+    is_added.store(1, Ordering::SeqCst);
+    assert!(busy.wait().is_ok() && both.wait().is_ok());
+    assert_eq!(accounts.n(other[0]), 2, "both have added to it");
+}
+
 /// The first transaction ends at executor 0 in the turn in which the second one runs there, and holds a lock at executor 1 that the
 /// second one needs.
 #[test]

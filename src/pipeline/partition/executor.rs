@@ -200,7 +200,6 @@ impl Executor<'_> {
         let (owner, start_timestamp, locks, work) = match work {
             Work::Whole(incoming) => return self.take_in_whole(incoming),
             Work::Batch(batch) => return self.take_in_batch(batch),
-            Work::Phase(phase) if phase.is_aborted_at(self.number) => return self.report(phase),
             Work::Phase(phase) => {
                 (phase.owner, phase.flow.start_timestamp, phase.locks_at(self.number), Work::Phase(phase))
             }

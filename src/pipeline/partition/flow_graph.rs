@@ -10,7 +10,8 @@
 //!
 //! A transaction enters the queues of its executors once, with all locks whose partition is known, those of later phases
 //! included; locks whose partition depends on values are *deferred* to their phase. Transactions without deferred locks never
-//! deadlock, keep their order in the queues, and retry with their locks held.
+//! deadlock, keep their order in the queues, and retry with their locks held: so an executor acquires its locks even if the attempt
+//! has failed elsewhere before.
 //!
 //! A phase is serial regardless of the plan, and so are those after it, if its actions have to see each other's writes
 //! across executors: an action on rows of several executors, and one that writes a table with secondary indexes (whose
@@ -37,7 +38,7 @@ use parking_lot::Mutex;
 use super::batch::Incoming;
 use super::executor::Work;
 use super::executor_queues::Entries;
-use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::base::atomics::AtomicUsize;
 use crate::pipeline::execute::keep_panics_in;
 use crate::protocol::MAX_OPTIMISTIC_ATTEMPTS;
 use crate::protocol::footprint::Footprint;
@@ -362,15 +363,6 @@ impl Phase {
     /// The entries for its executors' queues.
     pub(super) fn entries(self: &Arc<Phase>) -> Entries<Work> {
         self.route.iter().map(|&executor| (executor, Work::Phase(self.clone()))).collect()
-    }
-
-    /// Whether an executor has nothing to run, because the transaction has failed before all actions that it has there.
-    pub(super) fn is_aborted_at(&self, executor: usize) -> bool {
-        // Relaxed: as in `is_aborted_before`.
-        let has_failed = self.failed_at.load(Ordering::Relaxed) < usize::MAX;
-        has_failed
-            && !self.is_serial
-            && self.actions_at(executor).all(|action| self.is_aborted_before(action))
     }
 
     /// The locks that it requests of an executor.
