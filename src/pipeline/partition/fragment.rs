@@ -80,7 +80,25 @@ impl Fragment {
     }
 }
 
-/// The older one of two generations, if there are any.
+/// The older one of two generations, if there are any. That of a part that must not commit is the oldest, as in [`Attempt::age`].
 fn older(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    one.into_iter().chain(other).min()
+    one.into_iter().chain(other).min_by_key(|generation| generation % u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_fragments_are_as_old_as_the_oldest_and_must_not_commit_if_one_must_not() {
+        let joined = |generations: [Option<u64>; 2]| {
+            let fragments = generations.map(|generation| Fragment { generation, ..Fragment::default() });
+            Fragment::join(fragments).0.generation
+        };
+        assert_eq!(joined([None, None]), None);
+        assert_eq!(joined([Some(7), Some(6)]), Some(6));
+        assert_eq!(joined([None, Some(6)]), Some(6));
+        let never = Some(u64::MAX);
+        assert_eq!((joined([never, Some(6)]), joined([Some(6), never])), (never, never));
+    }
 }
