@@ -26,7 +26,7 @@ pub struct KeyBuilder<'k> {
     kinds: &'k [KeyKind],
     key: &'k mut EncodedKey,
     columns: usize,
-    /// How many bytes the first column's value took.
+    /// How many bytes the first column's value took, once a second one follows.
     pub(crate) first: u16,
 }
 
@@ -42,13 +42,20 @@ impl<'k> KeyBuilder<'k> {
     /// More values than the key has columns; a value that does not fit its column.
     #[inline]
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        match (value.into(), self.kinds.get(self.columns)) {
-            // The usual component, without a call.
-            (ValueRef::Int(int), Some(kind)) if kind.encode(self.key, int) => {
-                self.count();
-                Ok(())
-            }
-            (value, _) => self.push_any(value),
+        if self.columns == 1 {
+            self.first = self.key.len() as u16;
+        }
+        match value.into() {
+            ValueRef::Int(int) => match self.kinds.get(self.columns) {
+                // The usual component, without a call.
+                Some(kind) if kind.encode(self.key, int) => {
+                    self.columns += 1;
+                    Ok(())
+                }
+                // Made once more: so the usual value need not be in memory.
+                _ => self.push_any(ValueRef::Int(int)),
+            },
+            value => self.push_any(value),
         }
     }
 
@@ -59,17 +66,8 @@ impl<'k> KeyBuilder<'k> {
             return self.too_many();
         }
         self.table.encode_key_column(self.key, self.columns, value)?;
-        self.count();
-        Ok(())
-    }
-
-    /// Counts a column that has its value now.
-    #[inline]
-    fn count(&mut self) {
         self.columns += 1;
-        if self.columns == 1 {
-            self.first = self.key.len() as u16;
-        }
+        Ok(())
     }
 
     #[cold]
@@ -85,6 +83,7 @@ impl<'k> KeyBuilder<'k> {
     }
 
     /// How many columns have their values.
+    #[inline]
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }
@@ -95,7 +94,7 @@ impl<'k> KeyBuilder<'k> {
 /// The methods that name no key work on the row of the action's key, which was found before the body ran.
 pub struct ActionContext<'t, 'a> {
     pub(crate) call: &'t Running<'t, 'a>,
-    pub(crate) table: &'t TableCore,
+    pub(crate) table: &'a TableCore,
     pub(crate) reference: &'t Reference,
     pub(crate) found: Option<Record<'a>>,
 }
@@ -222,7 +221,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     #[inline]
     pub fn get(&self) -> Result<Option<Row<'a>>> {
         if let Some(row) = self.call.attempt.row_at_once(self.table, self.found) {
-            return Ok(Some(Row::new(self.call.attempt.hold(self.table)?, row)));
+            return Ok(Some(Row::new(self.table, row)));
         }
         self.get_anyhow()
     }

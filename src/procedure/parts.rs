@@ -78,7 +78,7 @@ impl Parts for Registered {
         let found: Option<Record<'_>> = found.map(|at| unsafe { at.as_record() });
         let call = Running { attempt, args, values, gathered };
         let _scope = attempt.enter_scope(reference);
-        let context = ActionContext { call: &call, table: &action.table, reference, found };
+        let context = ActionContext { call: &call, table: call.table_of(action), reference, found };
         run_body(action, instance, &context)
     }
 }

@@ -185,11 +185,19 @@ pub(super) fn refer(
     let mut builder = KeyBuilder::new(table, &mut into.key);
     fill(&mut builder)?;
     let (columns, first) = (builder.columns(), builder.first);
+    let key = into.key.as_slice();
     into.table = table.id();
     into.whole = columns == table.key_kinds().len();
-    into.hash = if into.whole { table.hash(&into.key) } else { 0 };
+    into.hash = if into.whole { table.hash(key) } else { 0 };
     into.mode = action.mode;
-    into.routing = Routed::of(table, &into.key, columns, first);
+    into.routing = match columns {
+        0 => Routed::Unknown,
+        1 => Routed::Prefix(key.len() as u16),
+        _ => Routed::Prefix(first),
+    };
+    if table.has_own_routing_columns() {
+        into.routing = Routed::of_own_columns(table, key, columns);
+    }
     into.reach = if action.mode == Mode::Write { table.reach() } else { Reach::Nothing };
     into.has_secondary_indexes = !table.secondary().is_empty();
     into.resolved_ahead = false;
@@ -251,7 +259,10 @@ impl Routine for Registered {
         if self.actions.len() != footprint.references.len() {
             return self.find_repeating(footprint, found, guard);
         }
-        for (action, reference) in self.actions.iter().zip(&footprint.references) {
+        // Not by a zip, which would compute both addresses from a number for each action.
+        let mut references = footprint.references.iter();
+        for action in &self.actions {
+            let Some(reference) = references.next() else { break };
             found.push(find_ahead(action, reference, guard));
         }
     }
@@ -371,6 +382,16 @@ impl Registered {
     }
 }
 
+impl<'a> Running<'_, 'a> {
+    /// The table of an action of the procedure that runs.
+    #[inline]
+    pub(super) fn table_of(&self, action: &Action) -> &'a TableCore {
+        // SAFETY: an attempt runs one call, and what runs a call keeps its procedure, and with it the procedure's tables,
+        // until the attempt has ended.
+        unsafe { &*std::ptr::from_ref::<TableCore>(&action.table) }
+    }
+}
+
 /// Runs the actions of one phase, for each of which there are a reference and what was found.
 #[inline(always)]
 fn run_actions<'a>(
@@ -389,7 +410,7 @@ fn run_actions<'a>(
             continue;
         }
         let _scope = call.attempt.enter_scope(declared);
-        body(&ActionContext { call, table: &action.table, reference: declared, found })?;
+        body(&ActionContext { call, table: call.table_of(action), reference: declared, found })?;
     }
     Ok(())
 }
@@ -428,7 +449,11 @@ pub(super) fn run_action<'a>(
         return run_led(action, instance, call, declared, found);
     }
     let _scope = call.attempt.enter_scope(declared);
-    run_body(action, instance, &ActionContext { call, table: &action.table, reference: declared, found })
+    run_body(
+        action,
+        instance,
+        &ActionContext { call, table: call.table_of(action), reference: declared, found },
+    )
 }
 
 /// Runs the body of an action, or of one instance of a repeated one.
@@ -455,7 +480,11 @@ fn run_led<'a>(
         return Err(call.attempt.was_misrouted());
     }
     let _scope = call.attempt.enter_scope(&led_to);
-    run_body(action, instance, &ActionContext { call, table: &action.table, reference: &led_to, found })
+    run_body(
+        action,
+        instance,
+        &ActionContext { call, table: call.table_of(action), reference: &led_to, found },
+    )
 }
 
 /// Where earlier phases' values lead an action whose key depends on them.

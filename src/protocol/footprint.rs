@@ -33,18 +33,10 @@ pub(crate) enum Routed {
 }
 
 impl Routed {
-    /// That of a key with this many components, of which the first has `first` bytes.
-    #[inline(always)]
-    pub(crate) fn of(table: &TableCore, key: &[u8], components: usize, first: u16) -> Routed {
-        if table.has_own_routing_columns() {
-            return Routed::of_own_columns(table, key, components);
-        }
-        if components > 0 { Routed::Prefix(first) } else { Routed::Unknown }
-    }
-
-    /// As [`of`](Self::of), where routing columns were chosen. Apart: it needs room on the stack that others would make for it.
+    /// That of a key with this many components, in a table whose routing columns were chosen. Apart: it needs room on the stack
+    /// that others would make for it.
     #[inline(never)]
-    fn of_own_columns(table: &TableCore, key: &[u8], components: usize) -> Routed {
+    pub(crate) fn of_own_columns(table: &TableCore, key: &[u8], components: usize) -> Routed {
         let fields = table.routing_fields(key, components);
         fields.map_or(Routed::Unknown, |fields| Routed::Hash(partition_hash(&fields)))
     }

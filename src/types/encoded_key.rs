@@ -54,7 +54,7 @@ impl EncodedKey {
         let start = usize::from(self.length);
         let Some(room) = self.short.get_mut(start..start + N) else { return false };
         room.copy_from_slice(bytes);
-        self.length += N as u8;
+        self.length = (start + N) as u8;
         true
     }
 

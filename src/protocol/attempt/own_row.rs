@@ -30,7 +30,7 @@ impl<'a> Attempt<'a> {
             Some(scopes) => scopes.iter().all(|one| one.mode != Mode::Commute),
             None => false,
         };
-        if !allowed || self.claims.get().is_some() {
+        if !allowed || self.claims.get().is_some() || !table.is_current() {
             return None;
         }
         self.unwritten_row_at_once(table, record)
