@@ -32,6 +32,8 @@ const MAXIMAL_BYTES: usize = if cfg!(test) { 16 << 20 } else { 1 << 30 };
 const OPERATION_BYTES: usize = 64;
 /// At most this many records, looking through all of them is as fast as a table.
 const FEW: usize = 8;
+/// Spreads addresses of records over the bits of the filter.
+const FILTER_MULTIPLIER: u64 = 0x61C8_8647;
 
 /// All buffered writes of one call.
 #[derive(Default)]
@@ -43,6 +45,9 @@ pub(crate) struct WriteSet {
     bytes: Vec<u8>,
     /// Where records stand among those touched, if these are more than a few.
     places: Places,
+    /// The bits of the records touched (see [`filter_bit`]), and perhaps of some that were: a record whose bit is not set is
+    /// not among them. Most records that a call looks at it has not written.
+    filter: u64,
     /// How many writes were ever made in this set: tells marks of writes that are gone from those that hold.
     made: u64,
 }
@@ -240,6 +245,7 @@ impl WriteSet {
         self.touched.clear();
         self.writes.clear();
         self.places.clear();
+        self.filter = 0;
     }
 
     /// The point before all writes.
@@ -287,13 +293,12 @@ impl WriteSet {
     /// Where the record stands among those touched.
     #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
-        // A transaction that wrote a record often writes it again; and most transactions write none, or one.
-        if let Some(last) = self.touched.last()
-            && last.record == record
-        {
+        // A transaction that wrote a record often writes it again; and most transactions write none.
+        let last = self.touched.last()?;
+        if last.record == record {
             return Some(self.touched.len() - 1);
         }
-        if self.touched.len() <= 1 {
+        if self.filter & filter_bit(record) == 0 {
             return None;
         }
         self.position_of_several(record)
@@ -477,12 +482,14 @@ impl WriteSet {
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
         let position = self.touched.len() as u32;
         self.touched.push(Touched { record, table, first: write, last: write });
-        self.note_place();
+        self.note_place(record);
         position
     }
 
+    /// Notes where a record stands that was touched last.
     #[inline(always)]
-    fn note_place(&mut self) {
+    fn note_place(&mut self, record: RecordPointer) {
+        self.filter |= filter_bit(record);
         if self.touched.len() > FEW {
             self.places.note(&self.touched);
         }
@@ -696,6 +703,12 @@ impl Touched {
         // through handles that outlive the call, and an index's table is owned by its base table.
         unsafe { &*self.table }
     }
+}
+
+/// The bit of a record in the filter of a write set.
+#[inline(always)]
+fn filter_bit(record: RecordPointer) -> u64 {
+    1 << (record.to_bits().wrapping_mul(FILTER_MULTIPLIER) >> 32 & 63)
 }
 
 /// Refuses writes that take more bytes than those of one transaction may.

@@ -74,7 +74,7 @@ impl WriteSet {
         for &Touched { record, table, first, last } in &other.touched {
             let (first, last) = (shift.link(first), shift.link(last));
             self.touched.push(Touched { record, table, first, last });
-            self.note_place();
+            self.note_place(record);
         }
         self.made += other.made;
     }

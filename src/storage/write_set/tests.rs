@@ -43,6 +43,27 @@ fn what_is_taken_back_leaves_nothing_behind() {
     free(records);
 }
 
+/// With 200 records every bit of the filter stands for several; after a truncation it has bits of records that have gone.
+#[test]
+fn records_that_share_a_bit_of_the_filter_are_distinguished() {
+    let (table, records, mut set) = (table(), records(200), WriteSet::default());
+    for count in [1, 2, FEW, FEW + 1, 100] {
+        for round in 0..2 {
+            records[..count].iter().for_each(|&record| set.set(&table, record, 1, ValueRef::Null));
+            for (place, &record) in records.iter().enumerate() {
+                assert_eq!(set.position(record), (place < count).then_some(place), "{count}, {place}");
+            }
+            if round == 0 {
+                assert!(set.truncate(WriteSet::beginning()));
+                assert!(records.iter().all(|&record| set.position(record).is_none()));
+            }
+        }
+        set.clear();
+        assert_eq!(set.filter, 0);
+    }
+    free(records);
+}
+
 #[test]
 fn presence_follows_the_last_insert_or_delete_and_comes_back_with_a_mark() {
     let (table, records, mut set) = (table(), records(1), WriteSet::default());
