@@ -51,7 +51,7 @@ use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::WriteSet;
+use crate::storage::write_set::{Touched, WriteSet};
 use crate::types::memory::{Refused, reserve};
 
 /// Why nothing was committed. Nothing was changed either.
@@ -149,13 +149,16 @@ impl LockedWrites<'_, '_> {
             LockedWrites::One(own) => own.pointer() == record.pointer(),
             LockedWrites::Several(writes, pending, next) => {
                 let expected = next.get();
-                let is_next =
-                    writes.touched().get(expected).is_some_and(|touched| touched.record == record.pointer());
-                let position = if is_next { Some(expected) } else { writes.position(record.pointer()) };
-                position.is_some_and(|position| {
-                    next.set(position + 1);
-                    pending[position].locked
-                })
+                match pending.get(expected) {
+                    Some(entry) if entry.record == record => {
+                        next.set(expected + 1);
+                        entry.locked
+                    }
+                    _ => writes.position(record.pointer()).is_some_and(|position| {
+                        next.set(position + 1);
+                        pending[position].locked
+                    }),
+                }
             }
         }
     }
@@ -205,7 +208,7 @@ pub(crate) fn commit<T: WriteLocking>(
     }
     match commit_one_word::<T>(&mut call, &validate) {
         Some(stamp) => Ok(stamp),
-        None => commit_any(locking, call, &validate),
+        None => commit_any(locking, &mut call, &validate),
     }
 }
 
@@ -213,20 +216,21 @@ pub(crate) fn commit<T: WriteLocking>(
 #[cfg(test)]
 pub(crate) fn commit_generally<T: WriteLocking>(
     locking: &T,
-    call: Committing<'_>,
+    mut call: Committing<'_>,
     validate: impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
-    commit_any(locking, call, &validate)
+    commit_any(locking, &mut call, &validate)
 }
 
 /// As [`commit`], whatever the writes are.
 #[inline(never)]
 fn commit_any<T: WriteLocking>(
     locking: &T,
-    call: Committing<'_>,
+    call: &mut Committing<'_>,
     validate: &dyn Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
-    let Committing { store, worker_context, workspace, arena, guard, seen, generation, alone } = call;
+    let &mut Committing { store, worker_context, arena, guard, seen, generation, alone, .. } = call;
+    let workspace = &mut *call.workspace;
     workspace.redo.clear();
     // What takes no lock is done before the section, for which others may wait.
     let refused = |refused: Refused| CommitFailure::Refused(Box::new(refused.error()), Stamp::ZERO);
@@ -240,9 +244,10 @@ fn commit_any<T: WriteLocking>(
     let locked = lock_writes(locking, context, (&workspace.writes, order), pending, &mut staged);
     let stamp = locked.and_then(|highest| {
         let floor = highest.max(workspace.last_stamp).max(store.epochs().schema_stamp());
-        let computed = after_images::<T>(store, workspace, arena, pending, &mut made, guard);
-        let computed =
-            computed.and_then(|()| prepare_schema(workspace, pending, (floor, store), validate, guard));
+        let mut computed = after_images::<T>(store, workspace, arena, pending, &mut made, guard);
+        if computed.is_ok() && !workspace.schema.is_empty() {
+            computed = prepare_schema(workspace, pending, (floor, store), validate, guard);
+        }
         let charge = |writes: &WriteSet, epoch| {
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
@@ -327,8 +332,10 @@ fn install_all<T: WriteLocking>(
     let mut is_noted = false;
     // After the global epoch was read: see `storage::versions`.
     let bound = store.versions().bound();
-    for (position, entry) in pending.iter().enumerate() {
-        let table = workspace.writes.touched()[position].table();
+    // Not by a zip, which would compute both addresses from a number for each record.
+    let mut touched = workspace.writes.touched().iter();
+    for entry in pending {
+        let Some(table) = touched.next().map(Touched::table) else { break };
         if entry.word < bound {
             is_noted |= preserve((store.versions(), worker_context.number()), table, entry, stamp, guard);
         }
@@ -352,8 +359,9 @@ fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspac
     closes
 }
 
-/// Makes the indexes whole that the transaction adds.
-#[inline]
+/// Makes the indexes whole that the transaction adds: it changes the schema.
+#[cold]
+#[inline(never)]
 fn prepare_schema(
     workspace: &mut Workspace,
     pending: &[Pending<'_>],
@@ -361,9 +369,6 @@ fn prepare_schema(
     validate: &dyn Fn(&LockedWrites<'_, '_>) -> bool,
     guard: &Guard,
 ) -> Result<(), Unfeasible> {
-    if workspace.schema.is_empty() {
-        return Ok(());
-    }
     // No other commit waits for one that will not happen.
     if !validate(&LockedWrites::Several(&workspace.writes, pending, Cell::new(0))) {
         return Err(Unfeasible::from(Error::Conflict));

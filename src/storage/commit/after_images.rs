@@ -58,7 +58,7 @@ pub(super) fn after_images<'a, T: WriteLocking>(
         }
         let present = entry.word & ABSENT == 0;
         // The usual write first.
-        if present && let Some(change) = changed_words(writes, position, entry, arena) {
+        if present && let Some(change) = changed_words::<T>(writes, position, entry, arena) {
             entry.change = change;
         } else if present && writes.is_only_delete(position) {
             entry.change = Change::Gone;
@@ -72,10 +72,10 @@ pub(super) fn after_images<'a, T: WriteLocking>(
                 None => compute_after_image(writes, position, entry, arena)?,
             }
         }
-        let table = writes.touched()[position].table();
-        if logged && loaded::is_loaded(schema, table, entry.word) {
-            loaded::append_written(entry, table, redo)?;
-        } else if logged && !table.is_internal() {
+        let table = || writes.touched()[position].table();
+        if logged && loaded::is_loaded(schema, table(), entry.word) {
+            loaded::append_written(entry, table(), redo)?;
+        } else if logged && !table().is_internal() {
             reserve(redo, redo_bytes_max(writes, position, entry))?;
             append_redo(writes, position, entry, redo);
         }
@@ -83,9 +83,9 @@ pub(super) fn after_images<'a, T: WriteLocking>(
             move_blocks(writes, position, entry, made)?;
         }
         if let Change::Image { image, .. } = &entry.change
-            && table.layout().is_short(entry.record)
+            && table().layout().is_short(entry.record)
         {
-            table.layout().make_room(entry.record, image, table.slabs().budget(), guard)?;
+            table().layout().make_room(entry.record, image, table().slabs().budget(), guard)?;
         }
     }
     if !logged {

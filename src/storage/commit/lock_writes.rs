@@ -78,6 +78,8 @@ pub(super) fn lock_order<'a, T: WriteLocking>(
 /// # Errors
 /// A record was removed from its table, or a write to a split record must wait for a joined phase. Then no record is
 /// locked.
+// Always: it has one caller for each way of locking.
+#[inline(always)]
 pub(super) fn lock_writes<'a, T: WriteLocking>(
     locking: &T,
     context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
@@ -166,33 +168,52 @@ fn lock_contended<T: WriteLocking>(
     position: usize,
     entry: &mut Pending<'_>,
 ) -> Result<(), CommitFailure> {
+    if try_to_lock(entry) { Ok(()) } else { wait_for_rival(locking, writes, position, entry) }
+}
+
+/// Locks a record, unless another thread has locked it or it is dead: a dead word is busy, too. Whether it is locked now.
+#[inline(always)]
+fn try_to_lock(entry: &mut Pending<'_>) -> bool {
     let word = entry.record.word();
     // Relaxed: the exchange acquires.
-    let mut seen = word.load(Ordering::Relaxed);
-    let mut backoff = None;
+    let seen = word.load(Ordering::Relaxed);
+    // SeqCst, like the loads of the validation: if each of two commits has read what the other writes, at least one of
+    // them sees the other's lock bit. It also acquires the last install, whose row is copied next.
+    if seen & BUSY == 0
+        && word.compare_exchange(seen, seen | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    {
+        entry.word = seen;
+        entry.locked = true;
+        return true;
+    }
+    false
+}
+
+/// Locks a record that another thread has, or had at the last look, once it is unlocked.
+#[cold]
+#[inline(never)]
+fn wait_for_rival<T: WriteLocking>(
+    locking: &T,
+    writes: &WriteSet,
+    position: usize,
+    entry: &mut Pending<'_>,
+) -> Result<(), CommitFailure> {
+    let mut has_met_rival = false;
+    let backoff = Backoff::new();
     loop {
+        // Relaxed: the exchange acquires.
+        let seen = entry.record.word().load(Ordering::Relaxed);
         if seen == DEAD {
             return Err(CommitFailure::Conflict);
         }
-        if seen & BUSY == 0 {
-            // SeqCst, like the loads of the validation: if each of two commits has read what the other writes, at least
-            // one of them sees the other's lock bit. It also acquires the last install, whose row is copied next.
-            match word.compare_exchange(seen, seen | BUSY, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => {
-                    entry.word = seen;
-                    entry.locked = true;
-                    return Ok(());
-                }
-                Err(now) => seen = now,
-            }
-        }
-        let backoff = backoff.get_or_insert_with(|| {
+        if !has_met_rival {
+            has_met_rival = true;
             locking.on_conflict_with_rival(writes, position);
-            Backoff::new()
-        });
+        }
         if seen & BUSY != 0 {
-            wait_a_little(backoff);
-            seen = word.load(Ordering::Relaxed);
+            wait_a_little(&backoff);
+        } else if try_to_lock(entry) {
+            return Ok(());
         }
     }
 }

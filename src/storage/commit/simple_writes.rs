@@ -11,13 +11,12 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{Change, Pending};
+use super::{Change, Pending, WriteLocking};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::operation::Operation;
 use crate::storage::record::Record;
 use crate::storage::row::Number;
 use crate::storage::table::TableCore;
-use crate::storage::word::ABSENT;
 use crate::storage::write_set::{IntChange, NumberChange, WordChange, WriteSet};
 use crate::types::memory::Refused;
 
@@ -58,42 +57,47 @@ impl ChangedWord {
     }
 }
 
-/// What a value or an operation for one integer column makes of a record that has this word, and is held. `None`: it cannot be
-/// applied, or not in this way.
+/// What a value or an operation for one integer column makes of a record that is there and held. `None`: it cannot be applied, or
+/// not in this way.
 #[inline(always)]
 pub(super) fn changed_word(
     table: &TableCore,
     (column, change): (usize, IntChange),
     record: Record<'_>,
-    word: u64,
 ) -> Option<ChangedWord> {
     let number = table.layout().unchecked_number(column)?;
-    let row = record.row();
-    if number.scale.is_some() || word & ABSENT != 0 || is_null(row, column) {
+    if number.scale.is_some() {
         return None;
     }
     let new = match change {
+        // Of a column that just gets a number it is not looked at.
         IntChange::Set(value) => value,
-        IntChange::Operate(operation, operand) => operation.try_int(word_at(row, number.at), operand)?,
+        IntChange::Operate(operation, operand) => {
+            let row = record.row();
+            if is_null(row, column) {
+                return None;
+            }
+            operation.try_int(word_at(row, number.at), operand)?
+        }
     };
     number.takes(new).then_some(ChangedWord::new(column, number.at, new))
 }
 
 /// What a record that is there and held comes to, if only numbers and times in it change.
 #[inline(always)]
-pub(super) fn changed_words<'a>(
+pub(super) fn changed_words<'a, T: WriteLocking>(
     writes: &WriteSet,
     position: usize,
     entry: &Pending<'a>,
     arena: &'a Bump,
 ) -> Option<Change<'a>> {
-    if !entry.sliced.is_empty() || entry.room_of_slices.is_some() {
+    if T::SPLITS && (!entry.sliced.is_empty() || entry.room_of_slices.is_some()) {
         return None;
     }
     // The usual case, without a call.
-    let only = writes.only_int_change(position).and_then(|change| {
-        changed_word(writes.touched()[position].table(), change, entry.record, entry.word)
-    });
+    let only = writes
+        .only_int_change(position)
+        .and_then(|change| changed_word(writes.touched()[position].table(), change, entry.record));
     match only {
         Some(only) => Some(Change::Word(only)),
         None if writes.is_only_delete(position) => None,
@@ -158,7 +162,7 @@ fn word_at(row: &[AtomicU64], at: usize) -> i64 {
 }
 
 #[inline]
-fn is_null(row: &[AtomicU64], column: usize) -> bool {
+pub(super) fn is_null(row: &[AtomicU64], column: usize) -> bool {
     row[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1
 }
 

@@ -138,7 +138,7 @@ fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
     let before: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
     let mut general = before.clone();
     let applied = writes.apply(0, table.layout(), &mut general, true, &arena);
-    let changed = changed_words(&writes, 0, &pending(record), &arena);
+    let changed = changed_words::<InOrder>(&writes, 0, &pending(record), &arena);
     if let Some(changed) = &changed {
         let mut row = before;
         for change in changed.words() {
