@@ -73,7 +73,12 @@ impl<'a> Attempt<'a> {
                 Some(composed) => writes.insert_composed(table, (record, placed.is_new), composed),
                 None => writes.insert(table, record, checked.iter().copied()),
             }
-            writes.check_size().inspect_err(|_| writes.take_back_last())
+            // Not by a closure over the result: that is large, and would be copied.
+            if let Err(error) = writes.check_size() {
+                writes.take_back_last();
+                return Err(error);
+            }
+            Ok(())
         };
         let buffered = if table.secondary().is_empty() {
             buffer()
@@ -85,10 +90,13 @@ impl<'a> Attempt<'a> {
                 buffer()
             })
         };
-        if buffered.is_err() && self.claims.get().is_some() {
-            self.note_insert(table, target.key, false);
+        if let Err(error) = buffered {
+            if self.claims.get().is_some() {
+                self.note_insert(table, target.key, false);
+            }
+            return Err(error);
         }
-        buffered
+        Ok(())
     }
 
     /// Buffers: these columns get these values.
