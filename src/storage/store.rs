@@ -413,7 +413,21 @@ impl Store {
     /// time does, before a share gets the change. The rows of a checkpoint have the version that its copy of the catalog has. And
     /// once the log is replayed, one thread settles the schema.
     fn redefine_table(&self, table: &Arc<TableCore>, definition: TableDefinition) -> Arc<TableCore> {
-        let redefined = Arc::new(table.redefined(definition).0);
+        self.put_in_place_of(table, table.redefined(definition).0)
+    }
+
+    /// Gives the rows of a table NULL bits, because recovery meets a NULL in a row that it will replay: the column could be NULL
+    /// when the row was written, whether it can be at the log's end, or could be when the table was made.
+    pub(crate) fn add_null_bits(&self, table: &Arc<TableCore>) {
+        let is_gone = table.is_gone();
+        let with_bits = self.put_in_place_of(table, table.with_null_bits());
+        if is_gone {
+            with_bits.drop_table(1);
+        }
+    }
+
+    fn put_in_place_of(&self, table: &Arc<TableCore>, redefined: TableCore) -> Arc<TableCore> {
+        let redefined = Arc::new(redefined);
         table.supersede(redefined.clone());
         self.put_table(redefined.clone());
         self.retired.keep(table.clone());

@@ -23,7 +23,9 @@ fn read_around<'a>(
     part: (Part, &RowLayout),
     copy: &mut [u64],
 ) -> Result<u64> {
-    let word = (TRACKED.read)(attempt, record, part, copy)?;
+    // Behind the row's words there may be room for NULL bits, with which columns are hidden.
+    let words = part.1.words().min(copy.len());
+    let word = (TRACKED.read)(attempt, record, part, &mut copy[..words])?;
     if word & (SPLIT | ABSENT) == SPLIT && word != DEAD && part.0 == Part::Row {
         hide(attempt, record, copy);
     }
