@@ -1,10 +1,11 @@
-//! Random changes of a table beside a model, with restarts and power loss in between.
+//! Random changes of a table beside a model, with restarts and power loss in between: rows change, columns are added, and columns
+//! come to hold NULL or to refuse it, also in tables in which no column could be NULL when their rows were made.
 
 use fastrand::Rng;
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Options, ProtocolKind, Range, Snapshot, Table, TableChange, TableDefinition, Value,
-    key,
+    DataType, Database, Error, Options, ProtocolKind, Range, Snapshot, Table, TableChange, TableDefinition,
+    Value, key,
 };
 
 use super::tables::{DATABASE, on_disk};
@@ -13,36 +14,59 @@ use super::{all, change, text};
 /// What the rows are to be, by key: the values of all columns but the key.
 type Model = std::collections::BTreeMap<i64, Vec<Value>>;
 
-fn random_value(random: &mut Rng, is_text: bool) -> Value {
+/// A column but the key.
+#[derive(Clone, Copy)]
+struct Column {
+    is_text: bool,
+    not_null: bool,
+}
+
+fn random_value(random: &mut Rng, column: Column) -> Value {
     match random.u8(0..4) {
-        0 => Value::Null,
-        _ if !is_text => Value::Int(random.i64(0..100)),
+        0 if !column.not_null => Value::Null,
+        _ if !column.is_text => Value::Int(random.i64(0..100)),
         1 => text("short"),
         _ => text(&format!("a text that is longer than a word: {}", random.u8(0..100))),
     }
 }
 
+/// Has a column refuse NULL, or hold it, if the rows allow it.
+fn change_null(db: &Database, model: &Model, columns: &mut [Column], random: &mut Rng) {
+    let at = random.usize(0..columns.len());
+    let not_null = !columns[at].not_null;
+    let name = format!("c{at}");
+    let step = TableChange::new();
+    let changed = change(db, if not_null { step.not_null(name) } else { step.nullable(name) });
+    if not_null && model.values().any(|row| row[at] == Value::Null) {
+        assert!(matches!(changed, Err(Error::NullValue { .. })), "{changed:?}");
+    } else {
+        changed.expect("changed");
+        columns[at].not_null = not_null;
+    }
+}
+
 /// One random step, done to the database and to the model.
-fn step(db: &Database, model: &mut Model, types: &mut Vec<bool>, random: &mut Rng) {
+fn step(db: &Database, model: &mut Model, columns: &mut Vec<Column>, random: &mut Rng) {
     let items = db.table("item").expect("the table");
     let id = random.i64(0..12);
     let name = |column: usize| format!("c{column}");
-    match random.u8(0..10) {
-        0 if types.len() < 40 => {
-            let is_text = random.bool();
-            let (data_type, value) =
-                (if is_text { DataType::Text } else { DataType::Int64 }, random_value(random, is_text));
-            change(db, TableChange::new().add_column(name(types.len()), data_type, value.clone()))
-                .expect("added");
+    match random.u8(0..11) {
+        0 if columns.len() < 40 => {
+            let column = Column { is_text: random.bool(), not_null: random.bool() };
+            let data_type = if column.is_text { DataType::Text } else { DataType::Int64 };
+            let (value, name) = (random_value(random, column), name(columns.len()));
+            let add = TableChange::new().add_column(&name, data_type, value.clone());
+            change(db, if column.not_null { add.not_null(name) } else { add }).expect("added");
             model.values_mut().for_each(|row| row.push(value.clone()));
-            types.push(is_text);
+            columns.push(column);
         }
+        10 => change_null(db, model, columns, random),
         1 => {
             db.run(|tx| tx.delete(&items, key![id])).expect("deleted");
             model.remove(&id);
         }
         2 | 3 => {
-            let row: Vec<Value> = types.iter().map(|&is_text| random_value(random, is_text)).collect();
+            let row: Vec<Value> = columns.iter().map(|&column| random_value(random, column)).collect();
             let values = [Value::Int(id)].into_iter().chain(row.clone()).collect::<Vec<_>>();
             db.run(|tx| {
                 tx.delete(&items, key![id])?;
@@ -53,8 +77,8 @@ fn step(db: &Database, model: &mut Model, types: &mut Vec<bool>, random: &mut Rn
         }
         _ => {
             let Some(row) = model.get_mut(&id) else { return };
-            let column = random.usize(0..types.len());
-            let value = random_value(random, types[column]);
+            let column = random.usize(0..columns.len());
+            let value = random_value(random, columns[column]);
             let changes = [(name(column), value.clone())];
             let changes: Vec<_> = changes
                 .iter()
@@ -138,15 +162,17 @@ impl Life {
 
 #[test]
 fn random_changes_leave_what_a_model_has_whatever_happens_to_the_database() {
-    for seed in 0..10 {
+    for seed in 0..12 {
         let mut random = Rng::with_seed(seed);
         let mut life = Life::begin(ProtocolKind::ALL[seed as usize % ProtocolKind::ALL.len()]);
         let definition =
             TableDefinition::new("item").column("id", DataType::Int64).column("c0", DataType::Int64);
+        let not_null = random.u8(0..3) > 0;
+        let definition = if not_null { definition.not_null() } else { definition };
         life.db().create_table(definition.primary_key(["id"])).expect("created");
-        let (mut model, mut types) = (Model::new(), vec![false]);
+        let (mut model, mut columns) = (Model::new(), vec![Column { is_text: false, not_null }]);
         for at in 0..200 {
-            step(life.db(), &mut model, &mut types, &mut random);
+            step(life.db(), &mut model, &mut columns, &mut random);
             let rows = || -> Vec<Vec<Value>> {
                 let row = |(&id, row): (&i64, &Vec<Value>)| {
                     [Value::Int(id)].into_iter().chain(row.iter().cloned()).collect()

@@ -32,7 +32,7 @@ pub(crate) enum NullBits {
 impl NullBits {
     /// Those of a table that has no records yet.
     pub(crate) fn of_new(definition: &TableDefinition) -> NullBits {
-        if can_hold_null(definition) { NullBits::First } else { NullBits::Nowhere }
+        if definition.can_hold_null() { NullBits::First } else { NullBits::Nowhere }
     }
 
     pub(super) fn is_behind(self) -> bool {
@@ -40,14 +40,10 @@ impl NullBits {
     }
 }
 
-fn can_hold_null(definition: &TableDefinition) -> bool {
-    definition.columns.iter().any(|column| !column.not_null)
-}
-
 impl RowLayout {
     /// Where another definition of the same records has NULL bits.
     pub(crate) fn null_bits_of(&self, definition: &TableDefinition) -> NullBits {
-        if can_hold_null(definition) { self.added_null_bits() } else { self.nulls }
+        if definition.can_hold_null() { self.added_null_bits() } else { self.nulls }
     }
 
     /// Where a definition of the same records has NULL bits, whether or not a column can be NULL.
@@ -112,5 +108,120 @@ impl RowLayout {
     /// The word with the last columns' NULL bits.
     pub(super) fn last_null_word(&self) -> Option<usize> {
         self.has_null_bits().then(|| self.nulls_at + (self.columns.len() - 1) / 64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bumpalo::Bump;
+
+    use super::*;
+    use crate::storage::row::Extensions;
+    use crate::types::{DataType, Value, ValueRef};
+
+    /// A key and so many columns, none of which can be NULL.
+    fn full(columns: usize) -> TableDefinition {
+        let of = TableDefinition::new("t").column("id", DataType::Int64);
+        let of = (0..columns).fold(of, |of, at| of.column(format!("c{at}"), DataType::Int64).not_null());
+        of.primary_key(["id"])
+    }
+
+    fn later(before: &RowLayout, definition: &TableDefinition) -> RowLayout {
+        let extensions: Arc<Extensions> = Arc::default();
+        RowLayout::of_records(definition, (&extensions, before.null_bits_of(definition)))
+    }
+
+    fn put(layout: &RowLayout, words: &mut [u64], position: usize, value: ValueRef<'_>) {
+        layout.put(words, position, value, &Bump::new()).expect("memory");
+    }
+
+    #[test]
+    fn only_a_table_with_a_column_that_can_be_null_has_null_bits() {
+        let layout = RowLayout::new(&full(2));
+        assert_eq!((layout.size().words, layout.size().key_words), (3, 1));
+        assert!(!layout.has_null_bits() && !layout.size().is_key_second);
+        let nullable = RowLayout::new(&full(2).column("more", DataType::Int64));
+        assert_eq!((nullable.size().words, nullable.size().key_words), (5, 1));
+        assert!(nullable.has_null_bits() && nullable.size().is_key_second);
+        let wide = RowLayout::new(&full(80));
+        assert_eq!((wide.size().words, wide.size().key_words), (81, 1));
+    }
+
+    #[test]
+    fn values_come_back_and_nothing_is_null_without_bits() {
+        for columns in [1, 2, 63, 64, 80] {
+            let layout = RowLayout::new(&full(columns));
+            let mut words = vec![0; layout.words()];
+            for position in 0..=columns {
+                put(&layout, &mut words, position, ValueRef::Int(position as i64 - 1));
+            }
+            for position in 0..=columns {
+                assert!(!layout.is_null(&words, position));
+                assert_eq!(layout.int(&words, position), Some(position as i64 - 1));
+            }
+            assert!(!layout.set_null(&mut words, columns, true) && !layout.is_null(&words, columns));
+            words.resize(layout.words_with_null_bits(), 0);
+            assert!(layout.set_null(&mut words, columns, true) && layout.is_null(&words, columns));
+            assert!((0..columns).all(|position| !layout.is_null(&words, position)));
+        }
+    }
+
+    #[test]
+    fn bits_that_come_later_lie_behind_the_row_and_before_columns_that_are_added_then() {
+        for columns in [2, 70] {
+            let first = RowLayout::new(&full(columns));
+            let mut definition = full(columns);
+            definition.columns[1].not_null = false;
+            let second = later(&first, &definition);
+            let null_words = (columns + 1).div_ceil(64);
+            assert_eq!(second.words(), first.words() + null_words);
+            let mut more = definition.column("more", DataType::Int64);
+            more.added.push(Value::Null);
+            let third = later(&second, &more);
+            assert_eq!(third.words_of(columns + 1).start, second.words());
+            assert_eq!(later(&third, &full(columns)).added_null_bits(), NullBits::Behind(first.words()));
+            let mut row = vec![0; first.words()];
+            for position in 0..=columns {
+                put(&first, &mut row, position, ValueRef::Int(5));
+            }
+            // A copy of such a row, in words that were another's before.
+            let present = row.len();
+            row.resize(third.words(), u64::MAX);
+            third.complete(&mut row, present);
+            assert!((0..=columns).all(|position| third.int(&row, position) == Some(5)));
+            assert!(third.is_null(&row, columns + 1));
+            put(&third, &mut row, 1, ValueRef::Null);
+            let present = second.words();
+            row.resize(present, 0);
+            row.resize(third.words(), u64::MAX);
+            third.complete(&mut row, present);
+            assert!(third.is_null(&row, 1) && third.is_null(&row, columns + 1) && !third.is_null(&row, 2));
+        }
+    }
+
+    #[test]
+    fn a_row_of_an_earlier_version_keeps_its_nulls_when_it_gets_the_columns_added_since() {
+        let first = RowLayout::new(&full(2));
+        let mut definition = full(2).column("more", DataType::Int64).not_null();
+        definition.added.push(Value::Int(7));
+        let extensions: Arc<Extensions> = Arc::default();
+        let nulls = later(&first, &definition).added_null_bits();
+        let forced = RowLayout::of_records(&definition, (&extensions, nulls));
+        let mut row = vec![0; forced.words()];
+        put(&forced, &mut row, 1, ValueRef::Null);
+        forced.complete_columns(&mut row, 3);
+        assert!(forced.is_null(&row, 1) && forced.int(&row, 3) == Some(7));
+    }
+
+    #[test]
+    fn a_column_whose_bit_need_not_be_in_the_record_is_not_changed_in_place() {
+        let first = RowLayout::new(&full(2));
+        let mut definition = full(2);
+        definition.columns[1].not_null = false;
+        let second = later(&first, &definition);
+        assert!(first.unchecked_number(1).is_some());
+        assert!(second.unchecked_number(1).is_none() && second.unchecked_number(2).is_some());
     }
 }

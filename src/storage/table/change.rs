@@ -144,9 +144,21 @@ impl TableCore {
         table
     }
 
-    /// Whether columns or NULL bits were added to its records since: by definitions that have come in its place.
+    /// Whether definitions have come in its place, of the same records, with more columns, or of which either one can hold NULL and
+    /// the other cannot: rows may have what the definition does not tell.
     pub(crate) fn is_extended(&self) -> bool {
-        self.newest_of_records().layout.words() != self.layout.words()
+        let differs = |table: &TableCore| {
+            table.row_version() != self.row_version()
+                || table.definition.can_hold_null() != self.definition.can_hold_null()
+        };
+        let mut table = self;
+        while let Some(successor) = table.change.successor.get().filter(|successor| successor.id == self.id) {
+            table = successor;
+            if differs(table) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The epoch of the schema change that has made it.
