@@ -1,4 +1,4 @@
-//! Tables in which no column can be NULL, whose rows have no NULL bits: what becomes of their rows once a column can be NULL, under
+//! Tables in which no column can be NULL, whose rows have no NULL bits, before and after a column becomes nullable: under
 //! every protocol, in snapshots, sessions, indexes and feeds, and after recovery.
 
 #[path = "support/split.rs"]

@@ -416,8 +416,8 @@ impl Store {
         self.put_in_place_of(table, table.redefined(definition).0)
     }
 
-    /// Gives the rows of a table NULL bits, because recovery meets a NULL in a row that it will replay: the column could be NULL
-    /// when the row was written, whether it can be at the log's end, or could be when the table was made.
+    /// Gives the rows of a table NULL bits, before recovery replays a row with a NULL: the column was nullable when the row was
+    /// written, although it was not when the table was made, or is not when the log ends.
     pub(crate) fn add_null_bits(&self, table: &Arc<TableCore>) {
         let is_gone = table.is_gone();
         let with_bits = self.put_in_place_of(table, table.with_null_bits());

@@ -1,5 +1,5 @@
 //! Random changes of a table beside a model, with restarts and power loss in between: rows change, columns are added, and columns
-//! come to hold NULL or to refuse it, also in tables in which no column could be NULL when their rows were made.
+//! become nullable or NOT NULL, also in tables in which no column could be NULL when their rows were made.
 
 use fastrand::Rng;
 use heddledb::testing::SimulatedDisk;

@@ -15,8 +15,8 @@
 //! # Invariants
 //! - Added columns are the last ones, and their NULL bits are in the word that had the last column's before. So a row of an earlier
 //!   definition is the beginning of the same row of a later one, but for bits that the earlier one does not look at.
-//! - NULL bits that a table comes to need later ([`super::null_bits`]) lie behind the row's words as an added column does, whose value
-//!   of the past is that nothing is NULL but what was added as such.
+//! - NULL bits that a table has not had from the beginning ([`super::null_bits`]) lie behind the row's words, as an added column does.
+//!   In the past of a record that lacks them only added columns are NULL.
 //! - An extension is made for a record that is held, with what the record has already: making one changes nothing. It stays until
 //!   the record is freed, or a longer one comes in its place.
 //! - A word that no extension has is the layout's.

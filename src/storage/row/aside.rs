@@ -124,7 +124,7 @@ impl RowLayout {
         })
     }
 
-    /// Gives copied rows, of so many words each, copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no
+    /// Gives copied rows, of `each` words, copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no
     /// more.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl RowLayout {
         columns.filter(is_left_out).map(|(position, column)| (column.word, position as u32)).collect()
     }
 
-    /// Makes these columns NULL in copied rows of so many words each, which have room for NULL bits.
+    /// Makes these columns NULL in copied rows of `each` words, which have room for NULL bits.
     pub(crate) fn forget(&self, words: &mut [u64], each: usize, columns: &[(u32, u32)]) {
         let Some(each) = NonZero::new(each).filter(|_| !columns.is_empty()) else { return };
         for row in words.chunks_exact_mut(each.get()) {

@@ -3,12 +3,12 @@
 //! ```text
 //! a table with a column that can be NULL   │ NULL bits │ key │ columns │
 //! one in which no column can be NULL       │ key │ columns │
-//! the latter, once a column can be         │ key │ columns │ NULL bits │ columns added since │
+//! such a table, since a column is nullable │ key │ columns │ NULL bits │ columns added since │
 //! ```
 //!
 //! # Invariants
 //! - All definitions of the same records agree where the NULL bits lie. What a table's first definition says holds for as long as
-//!   its records stay; a table that is copied, or made again by recovery, begins anew.
+//!   its records stay; a copy of a table, and recovery, which makes its records again, decide again.
 //! - Records that were made without NULL bits lack them as they lack an added column ([`super::added`]): they are short, and no
 //!   column of theirs is NULL until an extension says so.
 //! - A row without NULL bits has no NULL. A reader's copy of such a row may have room for them behind its words
@@ -57,7 +57,7 @@ impl RowLayout {
         self.nulls != NullBits::Nowhere
     }
 
-    /// How many words a reader's copy of a row has that has NULL bits in any case.
+    /// How many words a reader's copy of a row has if it has room for NULL bits, whether or not rows have them.
     #[inline]
     pub(crate) fn words_with_null_bits(&self) -> usize {
         self.words + if self.has_null_bits() { 0 } else { self.columns.len().div_ceil(64) }
@@ -84,7 +84,7 @@ impl RowLayout {
         row.get(at).is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// Sets a column's NULL bit, or takes it away. Whether the row has it; without it the column is not NULL.
+    /// Sets or clears a column's NULL bit. Whether the row has one; without it the column is not NULL.
     #[inline]
     pub(crate) fn set_null(&self, words: &mut [u64], position: usize, is_null: bool) -> bool {
         let (at, bit) = self.null_bit(position);
@@ -93,7 +93,7 @@ impl RowLayout {
         true
     }
 
-    /// Takes a column's NULL bit away in the row of a record, as in `is_null_in_record`, which is marked as busy.
+    /// Clears a column's NULL bit in the row of a record, as in `is_null_in_record`, which is marked as busy.
     #[inline]
     pub(crate) fn set_not_null_in_record(&self, row: &[AtomicU64], position: usize) {
         let (at, bit) = self.null_bit(position);
@@ -121,7 +121,7 @@ mod tests {
     use crate::storage::row::Extensions;
     use crate::types::{DataType, Value, ValueRef};
 
-    /// A key and so many columns, none of which can be NULL.
+    /// A key and this many columns, none of which can be NULL.
     fn full(columns: usize) -> TableDefinition {
         let of = TableDefinition::new("t").column("id", DataType::Int64);
         let of = (0..columns).fold(of, |of, at| of.column(format!("c{at}"), DataType::Int64).not_null());

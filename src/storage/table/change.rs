@@ -55,8 +55,8 @@ impl TableCore {
         self.redefined_with(definition, nulls)
     }
 
-    /// The same records under the same definition, with NULL bits in any case: what was written when another definition was in
-    /// force may have NULL where this one has none.
+    /// The same records under the same definition, with NULL bits: a row that was written under another definition may have NULL
+    /// where this one has none.
     pub(crate) fn with_null_bits(&self) -> TableCore {
         self.redefined_with(self.definition.clone(), self.layout.added_null_bits()).0
     }
@@ -144,8 +144,8 @@ impl TableCore {
         table
     }
 
-    /// Whether definitions have come in its place, of the same records, with more columns, or of which either one can hold NULL and
-    /// the other cannot: rows may have what the definition does not tell.
+    /// Whether a later definition of its records has more columns, or differs in whether a column can be NULL: then rows may have
+    /// values that this definition does not show.
     pub(crate) fn is_extended(&self) -> bool {
         let differs = |table: &TableCore| {
             table.row_version() != self.row_version()
