@@ -106,8 +106,6 @@ impl Decoder {
             true => now.clone(),
             false => Arc::new(now.redefined(definition).0),
         };
-        // What is NOT NULL now could be NULL then.
-        let table = if table.layout().has_null_bits() { table } else { Arc::new(table.with_null_bits()) };
         self.tables.insert((id, version), (now, table.clone()));
         Ok(table)
     }

@@ -32,7 +32,7 @@ impl LongValues<'_> {
     pub fn of(&mut self, column: impl ColumnName) -> Result<()> {
         let position = position(self.table, column)?;
         if self.table.layout().is_variable(position) {
-            self.words.push(self.table.layout().words_of(position).start);
+            self.words.push(self.table.layout().words_of(position).0.start);
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn only_columns_that_can_be_long_are_fetched_and_each_action_is_asked_once_for_all_its_rows() {
         let (db, table) = database(ProtocolKind::Optimistic);
-        let name_at = table.core().layout().words_of(1).start;
+        let name_at = table.core().layout().words_of(1).0.start;
         let mut values = LongValues { table: table.core(), words: SmallVec::new() };
         values.of("id").expect("a column");
         values.of("name").expect("a column");

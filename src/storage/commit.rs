@@ -111,7 +111,7 @@ impl Pending<'_> {
             Change::Nothing => before.clone(),
             Change::Word(_) | Change::Words(_) => {
                 let mut row = row();
-                self.change.words().iter().for_each(|change| change.put_into(layout, &mut row));
+                self.change.words().iter().for_each(|change| change.put_into(&mut row));
                 Some(row)
             }
             Change::Image { image, .. } => Some(image.to_vec()),

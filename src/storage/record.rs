@@ -6,8 +6,8 @@
 //! └────────────┴───────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! Where the row's columns are the key as it is encoded (see [`RowLayout`]), it lies there, at the row's beginning or behind one word
-//! of NULL bits, and nothing lies between head and row. The two highest bits of the key's length say so.
+//! Where the row's columns are the key as it is encoded (see [`RowLayout`]), it lies there, behind the row's first word, and nothing
+//! lies between head and row. The highest bit of the key's length says so.
 //!
 //! Invariants: a record never moves, its key never changes (its words in the row are never stored again), and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then
@@ -38,27 +38,16 @@ pub(crate) const ALIGNMENT: usize = 8;
 pub(crate) struct RowSize {
     /// The words of its row.
     pub(crate) words: usize,
-    /// How many of them are its key; zero: the key is stored apart.
+    /// How many of them, behind the first one, are its key; zero: the key is stored apart.
     pub(crate) key_words: usize,
-    /// Whether a word of NULL bits lies before the key.
-    pub(crate) is_key_second: bool,
 }
 
 impl RowSize {
     /// How a record of this size keeps a key of so many bytes.
     fn key_bytes(self, bytes: usize) -> KeyBytes {
-        assert!(bytes < usize::from(FIRST_IN_ROW), "a key of {bytes} bytes");
+        assert!(bytes < usize::from(IN_ROW), "a key of {bytes} bytes");
         let in_row = self.key_words > 0 && bytes == self.key_words * 8;
-        KeyBytes(
-            bytes as u16
-                | if !in_row {
-                    0
-                } else if self.is_key_second {
-                    SECOND_IN_ROW
-                } else {
-                    FIRST_IN_ROW
-                },
-        )
+        KeyBytes(bytes as u16 | if in_row { IN_ROW } else { 0 })
     }
 
     /// How many bytes a record with a key of so many bytes takes.
@@ -70,7 +59,7 @@ impl RowSize {
 impl From<usize> for RowSize {
     /// That of a row with this many words, none of which is the key.
     fn from(words: usize) -> RowSize {
-        RowSize { words, key_words: 0, is_key_second: false }
+        RowSize { words, key_words: 0 }
     }
 }
 
@@ -78,11 +67,8 @@ impl From<usize> for RowSize {
 #[derive(Clone, Copy)]
 struct KeyBytes(u16);
 
-/// The key lies in the row, behind its first word.
-const SECOND_IN_ROW: u16 = 1 << 15;
-/// The row begins with the key.
-const FIRST_IN_ROW: u16 = 1 << 14;
-const IN_ROW: u16 = SECOND_IN_ROW | FIRST_IN_ROW;
+/// The key lies in the row.
+const IN_ROW: u16 = 1 << 15;
 
 impl KeyBytes {
     #[inline(always)]
@@ -136,7 +122,7 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 const HEAD_BYTES: usize = size_of::<Head>();
-const _: () = assert!(MAXIMAL_KEY_BYTES < FIRST_IN_ROW as usize);
+const _: () = assert!(MAXIMAL_KEY_BYTES < IN_ROW as usize);
 const _: () = assert!(3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
 /// How many bytes the processor fetches at once.
 const LINE_BYTES: usize = 64;
@@ -416,7 +402,7 @@ impl RecordPointer {
         let head = memory.cast::<Head>();
         let key_bytes = size.key_bytes(key.len());
         // SAFETY: the caller's promise: the three parts, head, key padded to eight, row words, lie inside it; so does a key in
-        // the row, behind one word of it at most. Each is written before the record is shared.
+        // the row, which has a word before it. Each is written before the record is shared.
         unsafe {
             head.write(Head {
                 word: AtomicU64::new(word),
@@ -515,7 +501,7 @@ mod tests {
 
     #[test]
     fn a_key_lies_in_the_row_where_its_length_is_that_of_the_words() {
-        let size = RowSize { words: 4, key_words: 2, is_key_second: true };
+        let size = RowSize { words: 4, key_words: 2 };
         let made = Owned::new(b"0123456789abcdef", size);
         let record = made.record();
         let row: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
@@ -533,7 +519,7 @@ mod tests {
     #[test]
     fn other_keys_lie_between_head_and_row() {
         for (key, key_words) in [(&b"01234567"[..], 0), (b"01234567", 2), (b"0123", 1), (b"", 1)] {
-            let size = RowSize { words: 3, key_words, is_key_second: true };
+            let size = RowSize { words: 3, key_words };
             let made = Owned::new(key, size);
             let record = made.record();
             assert_eq!(record.key(), key);
@@ -549,15 +535,11 @@ mod tests {
 
     #[test]
     fn a_key_of_one_word_in_the_row_is_found_by_its_bytes() {
-        for is_key_second in [false, true] {
-            let made = Owned::new(b"01234567", RowSize { words: 2, key_words: 1, is_key_second });
-            let record = made.record();
-            assert_eq!((record.key(), record.row().len()), (&b"01234567"[..], 2));
-            let in_row = record.row()[usize::from(is_key_second)].load(Ordering::Relaxed);
-            assert_eq!(in_row, u64::from_ne_bytes(*b"01234567"));
-            for other in [&b"01234568"[..], b"0123456", b"012345670", b""] {
-                assert!(record.has_key(b"01234567") && !record.has_key(other));
-            }
+        let made = Owned::new(b"01234567", RowSize { words: 2, key_words: 1 });
+        let record = made.record();
+        assert_eq!((record.key(), record.row().len()), (&b"01234567"[..], 2));
+        for other in [&b"01234568"[..], b"0123456", b"012345670", b""] {
+            assert!(record.has_key(b"01234567") && !record.has_key(other));
         }
     }
 }

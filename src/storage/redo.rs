@@ -244,8 +244,6 @@ pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     /// The schema version of the change whose head was read last.
     version: u64,
-    /// Whether a NULL of that change was skipped.
-    met_null: bool,
 }
 
 /// The head of a change: what it does, and to which record.
@@ -259,7 +257,7 @@ pub(crate) struct ChangeHead<'a> {
 impl<'a> Reader<'a> {
     /// Over the changes of one transaction.
     pub(crate) fn new(changes: &'a [u8]) -> Self {
-        Reader { rest: changes, version: SCHEMA_VERSION, met_null: false }
+        Reader { rest: changes, version: SCHEMA_VERSION }
     }
 
     /// How many bytes are left.
@@ -303,7 +301,6 @@ impl<'a> Reader<'a> {
     fn table(&mut self) -> Result<u32> {
         let table = u32::try_from(self.number()?).map_err(|_| malformed("a table id over 32 bits".into()))?;
         self.version = self.number()?;
-        self.met_null = false;
         Ok(table)
     }
 
@@ -311,11 +308,6 @@ impl<'a> Reader<'a> {
     /// one.
     pub(crate) fn version(&self) -> u64 {
         self.version
-    }
-
-    /// Whether a NULL was skipped of the change whose head was read last.
-    pub(crate) fn met_null(&self) -> bool {
-        self.met_null
     }
 
     /// How many columns the row has whose head was read last.
@@ -386,7 +378,7 @@ impl<'a> Reader<'a> {
 
     fn skip_column(&mut self, data_type: &DataType) -> Result<()> {
         match self.byte()? {
-            NULL => self.met_null = true,
+            NULL => {}
             VALUE => drop(self.value(data_type)?),
             OPERANDS => {
                 for _ in 0..self.number()? {
@@ -403,9 +395,6 @@ impl<'a> Reader<'a> {
     fn column(&mut self, layout: &RowLayout, column: usize, row: &mut [u64], arena: &Bump) -> Result<()> {
         let data_type = &layout.column(column).data_type;
         match self.byte()? {
-            NULL if !layout.has_null_bits() => {
-                return Err(malformed(format!("NULL in {}", layout.column(column).name)));
-            }
             NULL => layout.put(row, column, ValueRef::Null, arena).map_err(Refused::error)?,
             VALUE => {
                 let value = self.value(data_type)?;

@@ -89,7 +89,7 @@ impl Tools {
     ) -> Result<T> {
         let known = self.tables.iter().position(|table| table.id() == id);
         let table = match known.map(|position| self.tables.swap_remove(position)) {
-            Some(table) if table.current().row_version() >= version => table.current().clone(),
+            Some(table) if table.row_version() >= version => table,
             _ => table_of(store, (id, version))?,
         };
         let result = work(self, &table);

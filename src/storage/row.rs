@@ -6,8 +6,6 @@
 //! └─────────────────────────┴────────────────────┘     else: the address of a block (length, bytes), 8-aligned
 //! ```
 //!
-//! Rows of a table in which no column can be NULL have no NULL bits: see [`NullBits`].
-//!
 //! The columns of a key of 64-bit integers come first, in the key's order, and each as its bytes in the encoded key: together they
 //! are the record's key, which is not stored apart ([`RowLayout::size`]).
 //!
@@ -30,12 +28,10 @@ use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, as
 
 mod added;
 mod aside;
-mod null_bits;
 mod numeric_column;
 mod value_block;
 use added::Added;
 pub(crate) use added::Extensions;
-pub(crate) use null_bits::NullBits;
 pub(crate) use numeric_column::Number;
 pub(crate) use value_block::{block_bytes, free_block, is_block, prefetch_block, share_block};
 use value_block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
@@ -50,10 +46,7 @@ pub(crate) const INLINE_BYTES: usize = 7;
 pub(crate) struct RowLayout {
     columns: Box<[ColumnLayout]>,
     words: usize,
-    /// Where rows have NULL bits, and the first word of them; where they have none, the one behind the row.
-    nulls: NullBits,
-    nulls_at: usize,
-    /// How many words are the record's key; zero: it is stored apart.
+    /// How many words behind the NULL bits are the record's key; zero: it is stored apart.
     key_words: usize,
     has_blocks: bool,
     /// For each word, whether it belongs to a variable column.
@@ -130,24 +123,17 @@ impl Shape {
 }
 
 impl RowLayout {
-    /// The layout of a new table's rows.
+    /// The layout of a table's rows.
     pub(crate) fn new(definition: &TableDefinition) -> RowLayout {
-        RowLayout::with_null_bits(definition, NullBits::of_new(definition))
-    }
-
-    fn with_null_bits(definition: &TableDefinition, nulls: NullBits) -> RowLayout {
-        let (key, null_words) = (key_in_row(definition, nulls), definition.columns.len().div_ceil(64));
-        let key_at = if nulls == NullBits::First { null_words } else { 0 };
-        let mut word = key_at + key.len();
+        let (key, mut word) = (key_in_row(definition), definition.columns.len().div_ceil(64));
+        let key_at = word;
+        word += key.len();
         let columns: Box<[ColumnLayout]> = definition
             .columns
             .iter()
             .zip(definition.column_limits())
             .enumerate()
             .map(|(position, (column, limit))| {
-                if nulls == NullBits::Behind(word) {
-                    word += null_words;
-                }
                 let in_key = key.iter().position(|&of_key| of_key == position);
                 let shape = if in_key.is_some() { Shape::KeyInt } else { Shape::of(&column.data_type) };
                 let is_added = position + definition.added.values().len() >= definition.columns.len();
@@ -158,23 +144,13 @@ impl RowLayout {
                     word: in_key.map_or(word, |place| key_at + place) as u32,
                     shape,
                     bounds: numeric_column::bounds(&column.data_type, limit),
-                    // Its word, or its NULL bit, need not be in the record: the ways that change one word in place leave it
-                    // alone.
-                    limit: if is_added || nulls.is_behind() && !column.not_null {
-                        ColumnLimit::Checked
-                    } else {
-                        limit
-                    },
+                    // Its word need not be in the record: the ways that change one word in place leave it alone.
+                    limit: if is_added { ColumnLimit::Checked } else { limit },
                 };
                 word += if in_key.is_some() { 0 } else { shape.words() };
                 layout
             })
             .collect();
-        let (nulls_at, word) = match nulls {
-            NullBits::First => (0, word),
-            NullBits::Nowhere => (word, word),
-            NullBits::Behind(at) => (at, word.max(at + null_words)),
-        };
         let has_blocks = columns.iter().any(|column| column.shape.is_variable());
         let mut variable = vec![false; word].into_boxed_slice();
         let variable_columns = columns.iter().filter(|column| column.shape.is_variable());
@@ -185,8 +161,6 @@ impl RowLayout {
         RowLayout {
             columns,
             words: word,
-            nulls,
-            nulls_at,
             key_words: key.len(),
             has_blocks,
             variable,
@@ -198,14 +172,12 @@ impl RowLayout {
     /// What a record makes room for.
     #[inline]
     pub(crate) fn size(&self) -> RowSize {
-        let is_key_second = self.nulls == NullBits::First;
-        RowSize { words: self.words, key_words: self.key_words, is_key_second }
+        RowSize { words: self.words, key_words: self.key_words }
     }
 
     /// Whether the words of a row that are the record's key, if there are such, are those of this one.
     pub(crate) fn fits_key(&self, row: &[u64], key: &[u8]) -> bool {
-        let at = usize::from(self.size().is_key_second);
-        let Some(words) = row.get(at..at + self.key_words).filter(|_| key.len() == self.key_words * 8) else {
+        let Some(words) = row.get(1..=self.key_words).filter(|_| key.len() == self.key_words * 8) else {
             return true;
         };
         words.iter().zip(key.as_chunks().0).all(|(word, bytes)| word.to_ne_bytes() == *bytes)
@@ -229,12 +201,18 @@ impl RowLayout {
         &self.columns[position]
     }
 
-    /// The words that hold this column.
+    /// The words that hold this column, and the word with its NULL bit.
     #[inline]
-    pub(crate) fn words_of(&self, position: usize) -> std::ops::Range<usize> {
+    pub(crate) fn words_of(&self, position: usize) -> (std::ops::Range<usize>, usize) {
         let column = &self.columns[position];
         let start = column.word as usize;
-        start..start + column.shape.words()
+        (start..start + column.shape.words(), position / 64)
+    }
+
+    /// Whether the column is NULL in this row.
+    #[inline]
+    pub(crate) fn is_null(&self, words: &[u64], position: usize) -> bool {
+        words[position / 64] >> (position % 64) & 1 == 1
     }
 
     /// The first word of a column's value; none: it is NULL.
@@ -331,9 +309,10 @@ impl RowLayout {
     ) -> std::result::Result<(), Refused> {
         let column = &self.columns[position];
         let at = column.word as usize;
-        self.set_null(words, position, matches!(value, ValueRef::Null));
+        words[position / 64] &= !(1 << (position % 64));
         match value {
             ValueRef::Null => {
+                words[position / 64] |= 1 << (position % 64);
                 words[at..at + column.shape.words()].fill(0);
             }
             ValueRef::Bool(value) => words[at] = u64::from(value),
@@ -500,12 +479,9 @@ impl RowLayout {
     }
 
     /// Hides a column of a copied row: it is marked as NULL, and its word, which is zero where it really is, leads to the
-    /// flag that says that it was read. A copy without room for NULL bits counts as read.
+    /// flag that says that it was read.
     pub(crate) fn hide(&self, words: &mut [u64], position: usize, met: &AtomicBool) {
-        if !self.set_null(words, position, true) {
-            // Relaxed: as in `look_at_hidden`.
-            return met.store(true, Ordering::Relaxed);
-        }
+        words[position / 64] |= 1 << (position % 64);
         words[self.columns[position].word as usize] = std::ptr::from_ref(met).expose_provenance() as u64;
     }
 
@@ -554,15 +530,14 @@ impl ColumnLayout {
     }
 }
 
-/// The columns of a key that lies in its rows: of 64-bit integers, behind one word of NULL bits at most. Such columns are encoded
-/// without a mark for NULL, in eight bytes each.
-fn key_in_row(definition: &TableDefinition, nulls: NullBits) -> &[usize] {
+/// The columns of a key that lies in its rows: of 64-bit integers, behind one word of NULL bits. Such columns are encoded without a
+/// mark for NULL, in eight bytes each.
+fn key_in_row(definition: &TableDefinition) -> &[usize] {
     let is_in_row = |&position: &usize| {
         let column = &definition.columns[position];
         column.not_null && KeyKind::of(&column.data_type) == KeyKind::Int64
     };
-    let begins_there = nulls != NullBits::First || definition.columns.len() <= 64;
-    let fits = begins_there && definition.key.iter().all(is_in_row);
+    let fits = definition.columns.len() <= 64 && definition.key.iter().all(is_in_row);
     if fits { &definition.key } else { &[] }
 }
 

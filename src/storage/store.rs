@@ -413,21 +413,7 @@ impl Store {
     /// time does, before a share gets the change. The rows of a checkpoint have the version that its copy of the catalog has. And
     /// once the log is replayed, one thread settles the schema.
     fn redefine_table(&self, table: &Arc<TableCore>, definition: TableDefinition) -> Arc<TableCore> {
-        self.put_in_place_of(table, table.redefined(definition).0)
-    }
-
-    /// Gives the rows of a table NULL bits, before recovery replays a row with a NULL: the column was nullable when the row was
-    /// written, although it was not when the table was made, or is not when the log ends.
-    pub(crate) fn add_null_bits(&self, table: &Arc<TableCore>) {
-        let is_gone = table.is_gone();
-        let with_bits = self.put_in_place_of(table, table.with_null_bits());
-        if is_gone {
-            with_bits.drop_table(1);
-        }
-    }
-
-    fn put_in_place_of(&self, table: &Arc<TableCore>, redefined: TableCore) -> Arc<TableCore> {
-        let redefined = Arc::new(redefined);
+        let redefined = Arc::new(table.redefined(definition).0);
         table.supersede(redefined.clone());
         self.put_table(redefined.clone());
         self.retired.keep(table.clone());

@@ -25,7 +25,7 @@ use crate::storage::index::hash::{HashCursor, HashIndex};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, RowSize, record_lines};
-use crate::storage::row::{Extensions, NullBits, RowLayout};
+use crate::storage::row::{Extensions, RowLayout};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER};
 use crate::types::key::{EncodedKey, KeyKind, encode_component, flip_64};
@@ -128,7 +128,7 @@ impl TableCore {
                 table: Arc::new(Self::index_table(store, slabs, id, index)),
             })
             .collect();
-        Self::with_indexes(Self::bare(store, slabs, (id, None), definition), secondary)
+        Self::with_indexes(Self::bare(store, slabs, (id, Arc::default()), definition), secondary)
     }
 
     /// A table with these secondary indexes, which its definition lists.
@@ -163,12 +163,11 @@ impl TableCore {
     fn bare(
         store: u64,
         slabs: &Arc<Slabs>,
-        (id, records): (TableId, Option<(Arc<Extensions>, NullBits)>),
+        (id, extensions): (TableId, Arc<Extensions>),
         definition: TableDefinition,
     ) -> TableCore {
         let kind = definition.primary_index;
-        let (extensions, nulls) = records.unwrap_or_else(|| (Arc::default(), NullBits::of_new(&definition)));
-        let layout = Arc::new(RowLayout::of_records(&definition, (&extensions, nulls)));
+        let layout = Arc::new(RowLayout::of_records(&definition, &extensions));
         TableCore {
             store,
             id,
@@ -203,7 +202,7 @@ impl TableCore {
             .column("primary key", DataType::Bytes)
             .primary_key(["primary key"])
             .primary_index(PrimaryIndex::Ordered);
-        let mut table = Self::bare(store, slabs, (id, None), definition);
+        let mut table = Self::bare(store, slabs, (id, Arc::default()), definition);
         table.internal = true;
         table
     }

@@ -576,8 +576,8 @@ impl WriteSet {
         for kind in self.chain(position) {
             match *kind {
                 Kind::Insert { words } => {
-                    let inserted = &self.words[words as usize..][..layout.words()];
-                    row[..inserted.len()].copy_from_slice(inserted);
+                    let words = words as usize;
+                    row.copy_from_slice(&self.words[words..words + row.len()]);
                     layout.settle_in_arena(row, &self.bytes, arena).map_err(Refused::error)?;
                     effect = Effect::Row;
                 }
@@ -738,7 +738,7 @@ fn operate(
     if let (true, false, ValueRef::Int(operand)) =
         (layout.column(column).is_int(), layout.is_null(row, column), operand)
     {
-        let word = layout.words_of(column).start;
+        let word = layout.words_of(column).0.start;
         row[word] = operation.apply_int(row[word] as i64, operand, data_type).map_err(at_fault)? as u64;
         return Ok(());
     }

@@ -376,27 +376,3 @@ fn a_table_is_extended_once_a_column_was_added_to_its_records() {
     db.truncate(&["item"]).expect("emptied");
     assert!(old.is_extended(), "the records that were copied are the old ones");
 }
-
-#[test]
-fn a_table_is_extended_once_a_column_can_be_null_or_no_column_can_any_more() {
-    for not_null in [false, true] {
-        let db = Database::in_memory().expect("a database");
-        let of = TableDefinition::new("item").column("id", DataType::Int64).column("n", DataType::Int64);
-        let of = if not_null { of.not_null() } else { of };
-        db.create_table(of.primary_key(["id"])).expect("a table");
-        let old = db.own_table("item").expect("the table");
-        let turn = |not_null: bool| {
-            let change = TableChange::new();
-            db.change_table("item", if not_null { change.not_null("n") } else { change.nullable("n") })
-                .expect("changed");
-        };
-        turn(not_null);
-        assert!(!old.is_extended(), "nothing has changed");
-        turn(!not_null);
-        assert!(old.is_extended(), "a checkpoint of the records begins again");
-        turn(not_null);
-        assert!(old.is_extended(), "rows may have been copied that another definition allows");
-        let now = db.own_table("item").expect("the table");
-        assert!(now.layout().has_null_bits(), "records keep what they were made for");
-    }
-}

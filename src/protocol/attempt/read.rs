@@ -112,9 +112,7 @@ impl<'a> Attempt<'a> {
     #[inline(never)]
     fn row_of_any(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
-        let hides = self.access.get().reading == Reading::RowsByRead;
-        let words = if hides { layout.words_with_null_bits() } else { layout.words() };
-        let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(words, 0);
+        let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
         let word = self.read_row(layout, record, row)?;
         if word == DEAD {
             return Ok(Seen::Dead);

@@ -23,17 +23,15 @@ fn read_around<'a>(
     part: (Part, &RowLayout),
     copy: &mut [u64],
 ) -> Result<u64> {
-    // Behind the row's words there may be room for NULL bits, with which columns are hidden.
-    let words = part.1.words().min(copy.len());
-    let word = (TRACKED.read)(attempt, record, part, &mut copy[..words])?;
+    let word = (TRACKED.read)(attempt, record, part, copy)?;
     if word & (SPLIT | ABSENT) == SPLIT && word != DEAD && part.0 == Part::Row {
-        hide(attempt, record, part.1, copy);
+        hide(attempt, record, copy);
     }
     Ok(word)
 }
 
 #[cold]
-fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, layout: &RowLayout, copy: &mut [u64]) {
+fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, copy: &mut [u64]) {
     let met = &attempt.worker_context().met_hidden;
     let set = attempt.store().splits().current(attempt.guard());
     // None: the phase has ended since the record was read, or is just beginning. The record's word may be the same in the
@@ -42,8 +40,7 @@ fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, layout: &RowLayout, copy:
     let Some(set) = set else { return };
     let (_, columns) = set.of_record(record.pointer());
     for column in columns {
-        // By the layout of this read: the column's may be an earlier definition's, with other NULL bits.
-        layout.hide(copy, column.column, met);
+        column.table.layout().hide(copy, column.column, met);
     }
     if attempt.workspace().borrow().writes.position(record.pointer()).is_some() {
         // Its own operations would be applied to what is hidden: the call cannot read its own writes.

@@ -4,7 +4,7 @@ use crossbeam_epoch::Guard;
 
 use super::simple_writes::ChangedWord;
 use super::{Change, Pending, WriteLocking};
-use crate::base::atomics::{Ordering, fence};
+use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
 use crate::storage::row::block_bytes;
@@ -38,8 +38,8 @@ pub(super) fn install<T: WriteLocking>(
             let key = entry.record.key().into();
             deleted.push(Deleted { table: std::ptr::from_ref(table), key, word: stamp.absent() });
         }
-        Change::Word(changed) => install_words(table, entry, std::slice::from_ref(changed), present),
-        Change::Words(changed) => install_words(table, entry, changed, present),
+        Change::Word(changed) => install_words(entry, std::slice::from_ref(changed), present),
+        Change::Words(changed) => install_words(entry, changed, present),
         Change::Image { image, .. } => {
             make_busy(entry);
             if entry.word == PLACEHOLDER {
@@ -55,12 +55,12 @@ pub(super) fn install<T: WriteLocking>(
 
 /// Writes the words of a row that change, and then the record's own.
 #[inline(always)]
-fn install_words(table: &TableCore, entry: &Pending<'_>, changed: &[ChangedWord], present: u64) {
+fn install_words(entry: &Pending<'_>, changed: &[ChangedWord], present: u64) {
     make_busy(entry);
     let row = entry.record.row();
     for change in changed {
         row[change.at()].store(change.new, Ordering::Relaxed);
-        table.layout().set_not_null_in_record(row, change.column());
+        set_not_null(row, change.column());
     }
     // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
     entry.record.word().store(present, Ordering::Release);
@@ -89,6 +89,17 @@ pub(super) fn preserve(
     let noted = versions.note_change(Some(writer), (table, entry.record, entry.word), &touches);
     versions.preserve(table, entry.record, entry.word, stamp, guard);
     noted
+}
+
+/// Takes a column's NULL bit away, if it is set. The record is held, and busy.
+#[inline]
+fn set_not_null(row: &[AtomicU64], column: usize) {
+    let (nulls, bit) = (&row[column / 64], 1 << (column % 64));
+    // Relaxed, twice: as of the other words of a held row.
+    let before = nulls.load(Ordering::Relaxed);
+    if before & bit != 0 {
+        nulls.store(before & !bit, Ordering::Relaxed);
+    }
 }
 
 /// Says that the row must not be believed, where locking the record has not said so already.

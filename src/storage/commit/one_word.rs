@@ -8,7 +8,7 @@
 //! Gain, in instructions of one transaction by `cargo bench --bench hot_path`, optimistic, without it and with it: add by
 //! closure 1,895 and 1,451 (with a log 2,211 and 1,741), add by procedure 1,950 and 1,508.
 
-use super::simple_writes::{ChangedWord, changed_word};
+use super::simple_writes::{ChangedWord, changed_word, is_null};
 use super::{Committing, LockedWrites, WriteLocking, append};
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::record::Record;
@@ -77,7 +77,7 @@ fn change_and_stamp(
     let is_set = matches!(change, (_, IntChange::Set(_)));
     let change = changed_word(table, change, record)?;
     // What is installed here leaves NULL bits alone. An operation finds no NULL.
-    if is_set && table.layout().is_null_in_record(record.row(), column) {
+    if is_set && is_null(record.row(), column) {
         return None;
     }
     if call.store.is_logged() && !encode_redo(call, record, change) {

@@ -15,7 +15,7 @@ use super::{Change, Pending, WriteLocking};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::operation::Operation;
 use crate::storage::record::Record;
-use crate::storage::row::{Number, RowLayout};
+use crate::storage::row::Number;
 use crate::storage::table::TableCore;
 use crate::storage::write_set::{IntChange, NumberChange, WordChange, WriteSet};
 use crate::types::memory::Refused;
@@ -51,9 +51,9 @@ impl ChangedWord {
     }
 
     /// Changes a copy of the row.
-    pub(super) fn put_into(&self, layout: &RowLayout, row: &mut [u64]) {
+    pub(super) fn put_into(&self, row: &mut [u64]) {
         row[self.at()] = self.new;
-        layout.set_null(row, self.column(), false);
+        row[self.column() / 64] &= !(1 << (self.column() % 64));
     }
 }
 
@@ -65,8 +65,7 @@ pub(super) fn changed_word(
     (column, change): (usize, IntChange),
     record: Record<'_>,
 ) -> Option<ChangedWord> {
-    let layout = table.layout();
-    let number = layout.unchecked_number(column)?;
+    let number = table.layout().unchecked_number(column)?;
     if number.scale.is_some() {
         return None;
     }
@@ -75,7 +74,7 @@ pub(super) fn changed_word(
         IntChange::Set(value) => value,
         IntChange::Operate(operation, operand) => {
             let row = record.row();
-            if layout.is_null_in_record(row, column) {
+            if is_null(row, column) {
                 return None;
             }
             operation.try_int(word_at(row, number.at), operand)?
@@ -126,7 +125,7 @@ fn several_changed_words<'a>(
                     Some(other) => other.new as i64,
                     // Of a column that just gets a number it is not looked at.
                     None if change.operation.is_none() => 0,
-                    None if layout.is_null_in_record(row, column) => return None,
+                    None if is_null(row, column) => return None,
                     None => word_at(row, number.at),
                 };
                 (number.at, result(number, current, change)?)
@@ -156,10 +155,15 @@ fn result(column: Number, current: i64, change: NumberChange) -> Option<i64> {
     column.takes(new).then_some(new)
 }
 
-/// Relaxed: the record is held, and its row was acquired with the word.
+/// Relaxed, here and below: the record is held, and its row was acquired with the word.
 #[inline]
 fn word_at(row: &[AtomicU64], at: usize) -> i64 {
     row[at].load(Ordering::Relaxed) as i64
+}
+
+#[inline]
+pub(super) fn is_null(row: &[AtomicU64], column: usize) -> bool {
+    row[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1
 }
 
 /// The image of a row that comes in where there is none, if that is all that is written. Its blocks are on the heap, and

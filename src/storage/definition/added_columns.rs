@@ -55,11 +55,6 @@ impl TableDefinition {
         Some(self.columns.len() - later as usize)
     }
 
-    /// Whether a column can be NULL.
-    pub(crate) fn can_hold_null(&self) -> bool {
-        self.columns.iter().any(|column| !column.not_null)
-    }
-
     /// Whether records that have the first columns can be given the others without a copy: the NULL bits of all fit the last
     /// word of them.
     pub(crate) fn can_extend_from(&self, columns: usize) -> bool {

@@ -128,12 +128,6 @@ impl Scattering<'_> {
                 }
                 let of = (head.table, reader.version());
                 tools.on_table(self.store, of, |_, table| reader.skip(head.change, table))?;
-                if reader.met_null()
-                    && let Some(table) =
-                        self.store.table(head.table).filter(|table| !table.layout().has_null_bits())
-                {
-                    self.store.add_null_bits(&table);
-                }
                 self.put((head.table, head.key), stamp, at, false);
             }
         }

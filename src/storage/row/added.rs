@@ -15,8 +15,6 @@
 //! # Invariants
 //! - Added columns are the last ones, and their NULL bits are in the word that had the last column's before. So a row of an earlier
 //!   definition is the beginning of the same row of a later one, but for bits that the earlier one does not look at.
-//! - NULL bits that a table has not had from the beginning ([`super::null_bits`]) lie behind the row's words, as an added column does.
-//!   In the past of a record that lacks them only added columns are NULL.
 //! - An extension is made for a record that is held, with what the record has already: making one changes nothing. It stays until
 //!   the record is freed, or a longer one comes in its place.
 //! - A word that no extension has is the layout's.
@@ -32,7 +30,7 @@ use std::sync::{Arc, LazyLock};
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
-use super::{NullBits, RowLayout, block_bytes, free_block, is_block, share_block};
+use super::{RowLayout, block_bytes, free_block, is_block, share_block};
 use crate::base::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::storage::budget::Budget;
 use crate::storage::definition::TableDefinition;
@@ -216,13 +214,10 @@ impl RowLayout {
     }
 
     /// As [`new`](Self::new), for the records that have these extensions.
-    pub(crate) fn of_records(
-        definition: &TableDefinition,
-        (extensions, nulls): (&Arc<Extensions>, NullBits),
-    ) -> RowLayout {
-        let mut layout = RowLayout::with_null_bits(definition, nulls);
+    pub(crate) fn of_records(definition: &TableDefinition, extensions: &Arc<Extensions>) -> RowLayout {
+        let mut layout = RowLayout::new(definition);
         let past = definition.added.values();
-        if past.is_empty() && !nulls.is_behind() {
+        if past.is_empty() {
             return layout;
         }
         let first = definition.columns.len() - past.len();
@@ -260,9 +255,9 @@ impl RowLayout {
         if column < self.columns.len() { !0 << (column % 64) } else { 0 }
     }
 
-    /// The last columns' NULL bits.
-    fn last_bits(&self, row: &[u64]) -> u64 {
-        self.last_null_word().map_or(0, |at| row[at])
+    /// The word with the last columns' NULL bits.
+    fn last_bits(&self) -> usize {
+        (self.columns.len() - 1) / 64
     }
 
     /// Fills a row's copy that has this many words of an earlier definition's row with the added columns' values of the past.
@@ -271,18 +266,14 @@ impl RowLayout {
         let bits = self.bits_from(self.first_missing(added, present));
         let end = copy.len().min(self.words);
         copy[present..end].copy_from_slice(&added.past[present..end]);
-        if let Some(at) = self.last_null_word() {
-            copy[at] = copy[at] & !bits | added.past[at] & bits;
-        }
+        let at = self.last_bits();
+        copy[at] = copy[at] & !bits | added.past[at] & bits;
     }
 
-    /// As `complete`, for a row that has this many columns, and the NULL bits of a row of this layout.
+    /// As `complete`, for a row that has this many columns.
     pub(crate) fn complete_columns(&self, row: &mut [u64], columns: usize) {
-        let Some(added) = &self.added else { return };
-        for position in columns..self.columns.len() {
-            let words = self.words_of(position);
-            row[words.clone()].copy_from_slice(&added.past[words]);
-            self.set_null(row, position, self.is_null(&added.past, position));
+        if columns < self.columns.len() {
+            self.complete(row, self.columns[columns].word as usize);
         }
     }
 
@@ -299,18 +290,18 @@ impl RowLayout {
     #[inline(never)]
     pub(crate) fn complete_short(&self, record: Record<'_>, copy: &mut [u64]) {
         let present = record.row().len();
+        self.complete(copy, present);
         let Some(added) = self.added.as_ref().filter(|_| present < copy.len()) else { return };
-        let Some(extension) = added.extensions.of(record) else { return self.complete(copy, present) };
+        let Some(extension) = added.extensions.of(record) else { return };
         let (head, words) = extension.split_at(HEAD_WORDS);
         let words = &words[..words.len().min(copy.len() - present)];
         for (copied, word) in copy[present..].iter_mut().zip(words) {
             *copied = word.load(Ordering::Relaxed);
         }
-        let bits = self.bits_from(self.first_missing(added, present));
-        if let Some(at) = self.last_null_word().filter(|&at| at < present) {
-            copy[at] = copy[at] & !bits | head[1].load(Ordering::Relaxed) & bits;
-        }
-        self.complete(copy, present + words.len());
+        let from = self.bits_from(self.first_missing(added, present));
+        let bits = from & !self.bits_from(self.first_missing(added, present + words.len()));
+        let at = self.last_bits();
+        copy[at] = copy[at] & !bits | head[1].load(Ordering::Relaxed) & bits;
     }
 
     /// The row of a record that is held, or that no other thread uses.
@@ -338,7 +329,7 @@ impl RowLayout {
     pub(crate) fn store_bits_of_short(&self, record: Record<'_>, image: &[u64]) {
         if let Some(extension) = self.added.as_ref().and_then(|added| added.extensions.of(record)) {
             // Relaxed: as of the other words of a held row.
-            extension[1].store(self.last_bits(image), Ordering::Relaxed);
+            extension[1].store(image[self.last_bits()], Ordering::Relaxed);
         }
     }
 
@@ -359,15 +350,16 @@ impl RowLayout {
         let present = record.row().len();
         let before = added.extensions.of(record);
         let known = present + before.map_or(0, |extension| extension.len() - HEAD_WORDS);
-        let bits = self.bits_from(self.first_missing(added, known));
-        let is_past = || (self.last_bits(image) ^ self.last_bits(&added.past)) & bits == 0;
-        if known >= self.words || image[known..] == added.past[known..] && is_past() {
+        let (bits, at) = (self.bits_from(self.first_missing(added, known)), self.last_bits());
+        if known >= self.words
+            || image[known..] == added.past[known..] && (image[at] ^ added.past[at]) & bits == 0
+        {
             return Ok(());
         }
         let row = self.held_row(record);
         let mut words = Vec::new();
         reserve(&mut words, HEAD_WORDS + self.words - present)?;
-        words.extend([(self.words - present) as u64, self.last_bits(&row)].map(AtomicU64::new));
+        words.extend([(self.words - present) as u64, row[at]].map(AtomicU64::new));
         words.extend(row[present..].iter().copied().map(AtomicU64::new));
         let shared = self.variable_words.iter().filter(|&&word| word as usize >= known);
         let shared: SmallVec<[u64; 8]> =

@@ -88,7 +88,8 @@ impl RowLayout {
                 }
                 (ValueRef::Timestamp(time), Shape::Timestamp) => time.microseconds() as u64,
                 (ValueRef::Null, _) if !column.not_null => {
-                    return self.set_null(words, position, true);
+                    words[position / 64] |= 1 << (position % 64);
+                    return true;
                 }
                 _ => return false,
             };
@@ -124,7 +125,7 @@ impl RowLayout {
         })
     }
 
-    /// Gives copied rows, of `each` words, copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no
+    /// Gives copied rows copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no
     /// more.
     ///
     /// # Errors
@@ -132,12 +133,8 @@ impl RowLayout {
     ///
     /// # Safety
     /// `words` are whole rows of this layout with live blocks.
-    pub(crate) unsafe fn move_blocks_to_buffer(
-        &self,
-        words: &mut [u64],
-        each: usize,
-    ) -> Result<Vec<u64>, Refused> {
-        let Some(rows) = NonZero::new(each).filter(|_| self.has_blocks) else { return Ok(Vec::new()) };
+    pub(crate) unsafe fn move_blocks_to_buffer(&self, words: &mut [u64]) -> Result<Vec<u64>, Refused> {
+        let Some(rows) = NonZero::new(self.words).filter(|_| self.has_blocks) else { return Ok(Vec::new()) };
         let room = |word: u64| {
             // SAFETY: the caller's promise.
             if is_block(word) { unsafe { block_bytes(word) }.div_ceil(8) } else { 0 }
@@ -181,13 +178,13 @@ impl RowLayout {
         columns.filter(is_left_out).map(|(position, column)| (column.word, position as u32)).collect()
     }
 
-    /// Makes these columns NULL in copied rows of `each` words, which have room for NULL bits.
-    pub(crate) fn forget(&self, words: &mut [u64], each: usize, columns: &[(u32, u32)]) {
-        let Some(each) = NonZero::new(each).filter(|_| !columns.is_empty()) else { return };
-        for row in words.chunks_exact_mut(each.get()) {
+    /// Makes these columns NULL in copied rows.
+    pub(crate) fn forget(&self, words: &mut [u64], columns: &[(u32, u32)]) {
+        let Some(rows) = NonZero::new(self.words).filter(|_| !columns.is_empty()) else { return };
+        for row in words.chunks_exact_mut(rows.get()) {
             for &(at, position) in columns {
                 row[at as usize] = 0;
-                self.set_null(row, position as usize, true);
+                row[position as usize / 64] |= 1 << (position % 64);
             }
         }
     }

@@ -203,7 +203,7 @@ mod tests {
         let times: Vec<usize> =
             (0..TYPES.len()).filter(|&position| layout.unchecked_time(position).is_some()).collect();
         assert_eq!(times, [8]);
-        assert_eq!(layout.unchecked_time(8), Some(layout.words_of(8).start));
+        assert_eq!(layout.unchecked_time(8), Some(layout.words_of(8).0.start));
     }
 
     #[test]

@@ -14,7 +14,6 @@ use super::{Secondary, TableCore};
 use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::storage::definition::TableDefinition;
 use crate::storage::foreign_keys::Reach;
-use crate::storage::row::NullBits;
 
 /// In [`Change::dropped`]: the table belongs to a session's transaction, and is no table to others yet.
 const PRIVATE: u64 = u64::MAX;
@@ -51,17 +50,6 @@ impl TableCore {
     /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each
     /// has records of its own.
     pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
-        let nulls = self.layout.null_bits_of(&definition);
-        self.redefined_with(definition, nulls)
-    }
-
-    /// The same records under the same definition, with NULL bits: a row that was written under another definition may have NULL
-    /// where this one has none.
-    pub(crate) fn with_null_bits(&self) -> TableCore {
-        self.redefined_with(self.definition.clone(), self.layout.added_null_bits()).0
-    }
-
-    fn redefined_with(&self, definition: TableDefinition, nulls: NullBits) -> (TableCore, Vec<usize>) {
         let mut empty = Vec::new();
         let mut unshared: Vec<&Secondary> = self.secondary.iter().collect();
         let secondary = definition
@@ -84,8 +72,7 @@ impl TableCore {
                 Secondary { definition: index.clone(), table }
             })
             .collect();
-        let records = Some((self.extensions.clone(), nulls));
-        let mut table = Self::bare(self.store, &self.slabs, (self.id, records), definition);
+        let mut table = Self::bare(self.store, &self.slabs, (self.id, self.extensions.clone()), definition);
         (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
         table.is_retired = self.is_retired.clone();
         table.words_in_force = self.record_size().words;
@@ -144,21 +131,9 @@ impl TableCore {
         table
     }
 
-    /// Whether a later definition of its records has more columns, or differs in whether a column can be NULL: then rows may have
-    /// values that this definition does not show.
+    /// Whether columns were added to its records since: by definitions that have come in its place.
     pub(crate) fn is_extended(&self) -> bool {
-        let differs = |table: &TableCore| {
-            table.row_version() != self.row_version()
-                || table.definition.can_hold_null() != self.definition.can_hold_null()
-        };
-        let mut table = self;
-        while let Some(successor) = table.change.successor.get().filter(|successor| successor.id == self.id) {
-            table = successor;
-            if differs(table) {
-                return true;
-            }
-        }
-        false
+        self.newest_of_records().row_version() != self.row_version()
     }
 
     /// The epoch of the schema change that has made it.

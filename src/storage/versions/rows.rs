@@ -19,8 +19,6 @@ const AHEAD: usize = 8;
 pub(crate) struct Rows {
     table: Arc<TableCore>,
     words: Vec<u64>,
-    /// How many words each row has.
-    each: usize,
     /// What the rows' words lead to, unless they hold their values.
     blocks: Vec<u64>,
     len: usize,
@@ -40,21 +38,18 @@ pub(crate) struct Met {
 impl Rows {
     /// No rows.
     pub(crate) fn new(table: Arc<TableCore>) -> Rows {
-        let each = table.layout().words();
-        Rows { table, words: Vec::new(), each, blocks: Vec::new(), len: 0, left_out: Box::default() }
+        Rows { table, words: Vec::new(), blocks: Vec::new(), len: 0, left_out: Box::default() }
     }
 
     /// No rows, of which only the columns at these positions are to be read: long values of others are not copied.
     pub(crate) fn of_columns(table: Arc<TableCore>, positions: &[usize]) -> Rows {
         let left_out = table.layout().variable_columns_except(positions);
-        let each =
-            if left_out.is_empty() { table.layout().words() } else { table.layout().words_with_null_bits() };
-        Rows { left_out, each, ..Rows::new(table) }
+        Rows { left_out, ..Rows::new(table) }
     }
 
     /// No rows, with the same columns as these.
     pub(crate) fn emptied(&self) -> Rows {
-        Rows { left_out: self.left_out.clone(), each: self.each, ..Rows::new(self.table.clone()) }
+        Rows { left_out: self.left_out.clone(), ..Rows::new(self.table.clone()) }
     }
 
     /// These rows: the words of all of them, one after the other, and how many there are. Their long values are copied.
@@ -66,9 +61,9 @@ impl Rows {
     /// The words are whole rows of the table with live blocks.
     pub(super) unsafe fn of_words(table: Arc<TableCore>, mut words: Vec<u64>, len: usize) -> Result<Rows> {
         // SAFETY: the caller's promise.
-        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words, table.layout().words()) };
+        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut words) };
         let blocks = moved.map_err(Refused::error)?;
-        Ok(Rows { words, blocks, len, ..Rows::new(table) })
+        Ok(Rows { table, words, blocks, len, left_out: Box::default() })
     }
 
     /// Whose rows these are.
@@ -86,7 +81,8 @@ impl Rows {
     /// The words of the row at this position.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> &[u64] {
-        &self.words[at * self.each..][..self.each]
+        let words = self.table.layout().words();
+        &self.words[at * words..][..words]
     }
 
     /// Puts the rows in place of what was there that these records had at the end of `epoch`; where they are entries of a
@@ -101,7 +97,7 @@ impl Rows {
         epoch: u64,
         guard: &'g Guard,
     ) -> Result<Met> {
-        self.words.resize(records.len() * self.each, 0);
+        self.words.resize(records.len() * self.table.layout().words(), 0);
         self.len = 0;
         let mut met = Met::default();
         let table = self.table.clone();
@@ -123,10 +119,10 @@ impl Rows {
             let found = record.is_some_and(|record| self.push(versions, record, epoch, &mut met));
             met.is_missing |= entries_of.is_some() && !found;
         }
-        self.words.truncate(self.len * self.each);
-        table.layout().forget(&mut self.words, self.each, &self.left_out);
+        self.words.truncate(self.len * table.layout().words());
+        table.layout().forget(&mut self.words, &self.left_out);
         // SAFETY: the rows were just read, and the thread is pinned: their blocks are alive.
-        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut self.words, self.each) };
+        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut self.words) };
         self.blocks = moved
             .inspect_err(|_| {
                 self.words.clear();
@@ -139,7 +135,7 @@ impl Rows {
     /// Puts the row that a record had behind those that are there, where there is room for it. Whether it had one.
     fn push(&mut self, versions: &Versions, record: Record<'_>, epoch: u64, met: &mut Met) -> bool {
         let words = self.table.layout().words();
-        let place = &mut self.words[self.len * self.each..][..words];
+        let place = &mut self.words[self.len * words..][..words];
         let (is_row, since) = match versions.read(self.table.layout(), record, epoch, place) {
             Found::Row(since) => (true, since),
             Found::Nothing(since) => (false, since),

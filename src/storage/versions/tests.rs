@@ -284,7 +284,7 @@ fn a_reader_waits_for_no_install() {
     let stamp = Stamp::new(rig.store.epochs().current(), 5);
     rig.store.versions().preserve(&rig.table, record, before, stamp, &guard);
     assert_eq!(row(&rig, &snapshot, 1), expected, "preserved, and not changed");
-    record.row()[rig.table.layout().words_of(NUMBER).start].store(77, Ordering::SeqCst);
+    record.row()[rig.table.layout().words_of(NUMBER).0.start].store(77, Ordering::SeqCst);
     assert_eq!(row(&rig, &snapshot, 1), expected, "half changed");
     record.word().store(stamp.present(), Ordering::SeqCst);
     assert_eq!(row(&rig, &snapshot, 1), expected, "changed");

@@ -1,5 +1,5 @@
-//! Tables in which no column can be NULL, whose rows have no NULL bits, before and after a column becomes nullable: under
-//! every protocol, in snapshots, sessions, indexes and feeds, and after recovery.
+//! Tables in which no column can be NULL, before and after a column becomes nullable: under every protocol, in snapshots,
+//! sessions, indexes and feeds, and after recovery.
 
 #[path = "support/split.rs"]
 mod split;
@@ -155,6 +155,36 @@ fn columns_are_added_before_and_behind_the_null_bits() {
         assert_eq!(rows(db), expected);
         db.check().expect("consistent");
     });
+}
+
+/// The value that rows of the past have in such a column is NULL, although no row has it.
+#[test]
+fn a_column_that_was_not_null_before_the_table_had_null_bits_is_not_null_in_any_row() {
+    for is_filled_first in [false, true] {
+        let disk = SimulatedDisk::new();
+        let open = || Database::open(DATABASE, on_disk(&disk)).expect("opened");
+        let db = open();
+        let items = db.create_table(definition()).expect("created");
+        let add = TableChange::new().add_column("more", DataType::Int64, Value::Null);
+        if is_filled_first {
+            db.run(|tx| tx.insert(&items, row![1, 10, LONG])).expect("inserted");
+            change(&db, add).expect("added");
+            db.run(|tx| tx.update(&items, key![1], set! { more: 5 })).expect("written");
+            change(&db, TableChange::new().not_null("more")).expect("changed");
+        } else {
+            change(&db, add.not_null("more")).expect("added");
+            db.run(|tx| tx.insert(&items, row![1, 10, LONG, 5])).expect("inserted");
+        }
+        db.checkpoint().expect("a checkpoint");
+        db.close().expect("closed");
+        // No column can be NULL when the records are made again.
+        let db = open();
+        change(&db, TableChange::new().nullable("n")).expect("changed");
+        assert_eq!(rows(&db), ["Int(1) Int(10) LONG Int(5)"], "{is_filled_first}");
+        db.run(|tx| tx.update(&db.table("item")?, key![1], &[("n", ValueRef::Null)])).expect("written");
+        assert_eq!(rows(&db), ["Int(1) Null LONG Int(5)"]);
+        db.check().expect("consistent");
+    }
 }
 
 #[test]
