@@ -27,6 +27,8 @@ use crate::storage::workspace::{Deleted, Workspace};
 
 /// This many deleted records are kept before anything is done about them: the work is shared.
 const MANY: usize = 64;
+/// Room for more than this many is given back once most of them are taken out.
+const UNUSUAL: usize = 16 * 1024;
 
 /// Takes out the placeholders of the call that has just ended, where it did not fill them.
 pub(crate) fn collect_placeholders(workspace: &mut Workspace, guard: &Guard) {
@@ -59,6 +61,10 @@ fn collect_many_deleted(workspace: &mut Workspace, versions: &Versions, durable:
     let ready =
         workspace.deleted.iter().take_while(|deleted| Stamp::of(deleted.word).epoch() <= durable).count();
     workspace.deleted.drain(..ready).for_each(|deleted| collect_one(deleted, versions, guard));
+    let (left, room) = (workspace.deleted.len(), workspace.deleted.capacity());
+    if room > UNUSUAL && left < room / 4 {
+        workspace.deleted.shrink_to(left * 2);
+    }
 }
 
 /// Takes out a deleted record whose delete is durable, unless snapshots need it.
