@@ -86,7 +86,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    use super::super::{Cutter, JOINED_RECORDS_MIN, SINGLE_CHUNKS, Slabs};
+    use super::super::{CHUNK_BYTES, Cutter, JOINED_RECORDS_MIN, REGION_BYTES, SINGLE_CHUNKS, Slabs};
     use super::Task;
     use crate::base::atomics::Ordering;
     use crate::storage::record::RecordPointer;
@@ -204,5 +204,65 @@ mod tests {
             assert_eq!(unsafe { record.as_record() }.key(), number.to_be_bytes());
         }
         free(&slabs, later);
+    }
+
+    /// Threads fill records with a number of their own, look at it, and free them, one by one and many at once.
+    #[test]
+    fn no_memory_is_used_twice_and_none_is_lost_while_it_is_joined_beside_several_threads() {
+        let slabs = Slabs::default();
+        let live = |number: u64| {
+            let (mut cutter, mut made) = (Cutter::default(), Vec::new());
+            let mut random = fastrand::Rng::with_seed(number);
+            let look = |record: &RecordPointer, stamp: u64| {
+                // SAFETY: it was made below, and is freed behind the look.
+                let record = unsafe { record.as_record() };
+                assert_eq!(record.key(), stamp.to_be_bytes());
+                assert!(record.row().iter().all(|word| word.load(Ordering::Relaxed) == stamp));
+            };
+            for round in 0..60 {
+                let words = random.usize(1..30);
+                for _ in 0..random.usize(0..2 * JOINED_RECORDS_MIN) {
+                    let stamp = number << 32 | random.u64(..1 << 32);
+                    slabs.fetch_ahead(&mut cutter);
+                    let record = slabs.make(&mut cutter, PLACEHOLDER, &stamp.to_be_bytes(), words);
+                    // SAFETY: as above.
+                    let row = unsafe { record.as_record() }.row();
+                    row.iter().for_each(|word| word.store(stamp, Ordering::Relaxed));
+                    made.push((record, stamp));
+                }
+                random.shuffle(&mut made);
+                let freed = made.split_off(made.len() * random.usize(0..4) / 4);
+                freed.iter().for_each(|(record, stamp)| look(record, *stamp));
+                let freed = freed.into_iter().map(|(record, _)| record);
+                match round % 3 {
+                    // SAFETY: no other thread has access to them, and none is given twice.
+                    0 => unsafe { slabs.free_all(freed.collect()) },
+                    _ => free(&slabs, freed),
+                }
+            }
+            made.iter().for_each(|(record, stamp)| look(record, *stamp));
+            free(&slabs, made.into_iter().map(|(record, _)| record));
+            slabs.give_back(&mut cutter);
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| slabs.keep_up());
+            let threads: Vec<_> = (1..4)
+                .map(|number| {
+                    let live = &live;
+                    scope.spawn(move || live(number))
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("no memory was used twice"));
+            slabs.stop_upkeep();
+        });
+        assert_eq!(slabs.budget().used(), 0);
+        slabs.join_free();
+        let mut pieces = Vec::new();
+        slabs.gather_free(&mut pieces);
+        let free: usize = pieces.iter().map(|piece| piece.bytes as usize).sum();
+        let chunks = slabs.chunks.lock();
+        let fetched = chunks.singles.len() * CHUNK_BYTES + chunks.regions.len() * REGION_BYTES - chunks.left;
+        assert_eq!(free, fetched);
+        assert!(pieces.len() <= chunks.singles.len() + chunks.regions.len(), "all of it is joined");
     }
 }
