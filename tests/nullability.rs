@@ -279,6 +279,23 @@ fn a_session_has_null_before_others_and_a_rollback_takes_it_back() {
 }
 
 #[test]
+fn rows_that_become_longer_in_a_session_are_taken_back_with_all_their_bytes() {
+    let db = in_memory();
+    let items = filled(&db);
+    let mut session = db.session().expect("a session");
+    session.begin().expect("begun");
+    let savepoint = session.savepoint().expect("a savepoint");
+    session.run(|tx| tx.insert(&items, row![10, 0, LONG])).expect("inserted");
+    session
+        .change_table("item", TableChange::new().add_column("extra", DataType::Int64, 5))
+        .expect("changed");
+    session.rollback_to(&savepoint).expect("back");
+    session.run(|tx| tx.insert(&items, row![11, 0, LONG])).expect("no transaction is too large");
+    session.commit().expect("committed");
+    assert_eq!(rows(&db).len(), 7);
+}
+
+#[test]
 fn a_feed_gives_the_null_of_a_column_that_refuses_it_now() {
     let disk = SimulatedDisk::new();
     let open = || Database::open(DATABASE, on_disk(&disk)).expect("opened");

@@ -146,8 +146,13 @@ impl SessionBuffer {
         let before = std::mem::replace(&mut table.core, core.clone());
         table.foreign_keys = core.foreign_keys_added();
         if before.layout().words() != core.layout().words() {
-            let own = self.log.iter_mut().filter(|write| write.table as usize == number);
-            own.for_each(|write| write.write.redefine(before.layout(), core.layout()));
+            for LoggedWrite { write, .. } in
+                self.log.iter_mut().filter(|write| write.table as usize == number)
+            {
+                self.value_bytes -= write.bytes();
+                write.redefine(before.layout(), core.layout());
+                self.value_bytes += write.bytes();
+            }
         }
     }
 
