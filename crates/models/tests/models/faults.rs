@@ -28,7 +28,11 @@ pub const ALL: &[Seeded] = &[
     ),
     fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_write_skew"),
     fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_read_skew"),
-    fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_lost_update"),
+    // Not a stale look: a thread that has lost the race for the record looks at it again before it locks it.
+    fault(
+        "tear|src/storage/commit/lock_writes.rs|try_to_lock|compare_exchange",
+        "transactions::no_lost_update",
+    ),
     fault(
         "blind|src/storage/reclaim.rs|take_out|compare_exchange",
         "transactions::a_placeholder_is_filled_or_collected",
@@ -193,11 +197,11 @@ pub const ALL: &[Seeded] = &[
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
-        "weaken|src/storage/commit/lock_writes.rs|lock_contended|compare_exchange",
+        "weaken|src/storage/commit/lock_writes.rs|try_to_lock|compare_exchange",
         "transactions::no_write_skew",
     ),
     fault(
-        "blind|src/storage/commit/lock_writes.rs|lock_contended|compare_exchange",
+        "blind|src/storage/commit/lock_writes.rs|try_to_lock|compare_exchange",
         "transactions::additions_are_all_there",
     ),
     fault(
