@@ -18,7 +18,7 @@ const ROWS: u64 = 2_000_000;
 const BATCH: u64 = 1_000;
 /// Within this time the memory of deleted rows goes back to the system.
 const RECLAIMING: Duration = Duration::from_secs(1);
-/// So many transactions, of any kind, reclaim what the last deletes have left.
+/// The number of transactions that reclaim what the last deletes have left.
 const TRANSACTIONS_AFTERWARDS: usize = 1_000;
 /// Coprime to every number of rows that is no multiple of it, so that its multiples visit all keys.
 const STRIDE: u64 = 1_000_000_007;
