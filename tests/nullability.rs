@@ -128,7 +128,7 @@ fn a_column_that_refuses_null_again_keeps_its_rows() {
 }
 
 #[test]
-fn columns_are_added_before_and_behind_the_null_bits() {
+fn columns_are_added_before_and_after_a_column_can_be_null() {
     let made = |db: &Database| {
         let items = filled(db);
         change(db, TableChange::new().add_column("first", DataType::Int64, 7).not_null("first"))
@@ -159,7 +159,7 @@ fn columns_are_added_before_and_behind_the_null_bits() {
 
 /// The value that rows of the past have in such a column is NULL, although no row has it.
 #[test]
-fn a_column_that_was_not_null_before_the_table_had_null_bits_is_not_null_in_any_row() {
+fn a_column_that_was_added_not_null_is_null_in_no_row() {
     for is_filled_first in [false, true] {
         let disk = SimulatedDisk::new();
         let open = || Database::open(DATABASE, on_disk(&disk)).expect("opened");
