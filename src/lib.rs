@@ -133,7 +133,7 @@ pub use storage::definition::{
 pub use storage::table::TableMemory;
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
-pub use transaction::{Savepoint, Scan, Tx, fail};
+pub use transaction::{Moment, Savepoint, Scan, Tx, fail};
 pub use typed::{ColumnType, IntoRow, RowShape, StoredType, TableHandle, TableOf, TableRow};
 pub use types::{
     Args, AsValue, DataType, Date, Decimal, IntoKey, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value,

@@ -37,6 +37,32 @@ pub struct Savepoint {
     mark: Mark,
 }
 
+/// A moment of a transaction: what it had written until then can be read without what it has written since.
+///
+/// ```
+/// # use heddledb::{DataType, Database, Range, TableDefinition, key, row};
+/// # let db = Database::in_memory()?;
+/// # let stock = db.create_table(
+/// #     TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64).primary_key(["item"]),
+/// # )?;
+/// db.run(|tx| {
+///     tx.insert(&stock, row![1, 10])?;
+///     let moment = tx.moment();
+///     tx.insert(&stock, row![2, 20])?;
+///     tx.delete(&stock, key![1])?;
+///     assert!(tx.as_of(&moment, |tx| tx.exists(&stock, key![1]))?);
+///     assert_eq!(tx.scan(&stock, Range::all())?.as_of(&moment).count(), 1);
+///     assert!(!tx.exists(&stock, key![1])?);
+///     assert!(tx.has_written_since(&stock, key![1], &moment)?);
+///     Ok(())
+/// })?;
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    mark: Mark,
+}
+
 /// The error by which a transaction fails with a message of its own: it leaves no trace.
 pub fn fail(message: impl Into<String>) -> Error {
     Error::Failed { message: message.into() }
@@ -268,6 +294,29 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// As [`get`](Self::get).
     pub fn delete<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| delete(self.attempt, target))
+    }
+
+    /// This moment of the transaction. It is void once the transaction goes back to a savepoint before it.
+    pub fn moment(&self) -> Moment {
+        Moment { mark: self.attempt.mark() }
+    }
+
+    /// Looks rows up as the transaction had written them at a moment. Of scans see [`Scan::as_of`].
+    pub fn as_of<T>(&self, moment: &Moment, read: impl FnOnce(&Self) -> T) -> T {
+        self.attempt.read_as_of(Some(moment.mark), || read(self))
+    }
+
+    /// Whether the transaction has written to the row of a key since a moment.
+    ///
+    /// # Errors
+    /// A key that does not fit the table.
+    pub fn has_written_since<'k>(
+        &self,
+        table: &Table,
+        key: impl IntoKey<'k>,
+        moment: &Moment,
+    ) -> Result<bool> {
+        self.at(table, key, |target| Ok(self.attempt.has_written_since(target, moment.mark)))
     }
 
     /// A point to which [`rollback_to`](Self::rollback_to) can go back.

@@ -9,6 +9,7 @@ mod carry;
 mod places;
 #[cfg(test)]
 mod tests;
+mod until;
 
 use bumpalo::Bump;
 
@@ -23,6 +24,7 @@ use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod word_updates;
 pub(crate) use carry::CarriedWrite;
+pub(crate) use until::Until;
 pub(crate) use word_updates::{NumberChange, WordChange};
 
 const NONE: u32 = u32::MAX;
@@ -572,8 +574,20 @@ impl WriteSet {
         present: bool,
         arena: &Bump,
     ) -> Result<Effect> {
+        self.apply_kinds(self.chain(position), layout, row, present, arena)
+    }
+
+    #[inline]
+    fn apply_kinds<'w>(
+        &self,
+        kinds: impl Iterator<Item = &'w Kind>,
+        layout: &RowLayout,
+        row: &mut [u64],
+        present: bool,
+        arena: &Bump,
+    ) -> Result<Effect> {
         let mut effect = if present { Effect::Changed } else { Effect::Gone };
-        for kind in self.chain(position) {
+        for kind in kinds {
             match *kind {
                 Kind::Insert { words } => {
                     let words = words as usize;

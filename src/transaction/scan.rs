@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::Tx;
+use super::{Moment, Tx};
 use crate::error::{Error, Result};
 use crate::protocol::attempt::{Attempt, KeyRange};
 use crate::range::Range;
@@ -67,6 +67,14 @@ pub struct Scan<'t, 'a, T = Table> {
     key_range: KeyRange<'a>,
     left: usize,
     rows: PhantomData<fn() -> T>,
+}
+
+impl<T: TableHandle> Scan<'_, '_, T> {
+    /// Shows the rows as the transaction had written them at a moment, whatever it writes since.
+    pub fn as_of(mut self, moment: &Moment) -> Self {
+        self.key_range.set_moment(moment.mark);
+        self
+    }
 }
 
 impl<'a, T: TableHandle> Iterator for Scan<'_, 'a, T> {

@@ -158,6 +158,8 @@ pub(crate) struct Attempt<'a> {
     met: Cell<Option<(&'a TableCore, Record<'a>)>>,
     /// Where in an ordered index something was put in last: rows often come in next to each other.
     near: Cell<Near<'a>>,
+    /// What is read now shows only the writes before this point; none: all.
+    moment: Cell<Option<Mark>>,
     updates_refused: Option<&'a Error>,
     /// The foreign keys of the schema as the session's transaction that it runs for has it, whose tables it may use; none: it has
     /// changed nothing of it.
@@ -203,6 +205,7 @@ impl<'a> Attempt<'a> {
             fault: Cell::new(None),
             met: Cell::new(None),
             near: Cell::new(Near::nowhere()),
+            moment: Cell::new(None),
             updates_refused,
             private: Cell::new(None),
             cascade: Cell::new(None),

@@ -9,7 +9,7 @@ use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};
-use crate::storage::write_set::Effect;
+use crate::storage::write_set::{Effect, Mark};
 
 impl<'a> Attempt<'a> {
     /// The row of a target, as the call sees it; its words live in the attempt's arena.
@@ -84,10 +84,13 @@ impl<'a> Attempt<'a> {
         }
         self.note_seen(word);
         let present = word & ABSENT == 0;
-        let workspace = self.workspace.borrow();
-        Ok(Some(match workspace.writes.position(record.pointer()) {
-            None => present,
-            Some(position) => workspace.writes.presence(position, present),
+        let writes = &self.workspace.borrow().writes;
+        Ok(Some(match (writes.position(record.pointer()), self.moment.get()) {
+            (None, _) => present,
+            (Some(position), None) => writes.presence(position, present),
+            (Some(position), Some(mark)) => {
+                writes.presence_until((position, self.until(record, mark)), present)
+            }
         }))
     }
 
@@ -119,13 +122,34 @@ impl<'a> Attempt<'a> {
         }
         self.note_seen(word);
         let present = word & ABSENT == 0;
-        let workspace = self.workspace.borrow();
-        let effect = match workspace.writes.position(record.pointer()) {
-            None if present => return Ok(Seen::Row(row)),
-            None => return Ok(Seen::Nothing),
-            Some(position) => workspace.writes.apply(position, layout, row, present, self.arena)?,
+        let writes = &self.workspace.borrow().writes;
+        let effect = match (writes.position(record.pointer()), self.moment.get()) {
+            (None, _) if present => return Ok(Seen::Row(row)),
+            (None, _) => return Ok(Seen::Nothing),
+            (Some(position), None) => writes.apply(position, layout, row, present, self.arena)?,
+            (Some(position), Some(mark)) => {
+                let written = (position, self.until(record, mark));
+                writes.apply_until(written, layout, row, present, self.arena)?
+            }
         };
         Ok(if effect == Effect::Gone { Seen::Nothing } else { Seen::Row(row) })
+    }
+
+    /// Reads with only those of the attempt's writes that were made before a mark.
+    pub(crate) fn read_as_of<T>(&self, mark: Option<Mark>, read: impl FnOnce() -> T) -> T {
+        let before = self.moment.replace(mark);
+        let done = read();
+        self.moment.set(before);
+        done
+    }
+
+    /// Whether the attempt has written to a key since a mark.
+    pub(crate) fn has_written_since(&self, target: &Target<'_, 'a>, mark: Mark) -> bool {
+        let Lookup::Found(record) = self.locate(target) else { return false };
+        let writes = &self.workspace.borrow().writes;
+        writes
+            .position(record.pointer())
+            .is_some_and(|position| writes.is_written_since(position, self.until(record, mark)))
     }
 }
 

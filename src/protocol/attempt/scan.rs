@@ -33,6 +33,8 @@ pub(crate) struct KeyRange<'a> {
     next: usize,
     /// The point in the call's writes at which the first row was asked for.
     begun: Option<Mark>,
+    /// The rows are shown as they were at this point in the call's writes; none: as they are.
+    moment: Option<Mark>,
     /// The range's number among those that a session notes, if the attempt is a session's.
     in_session: Option<usize>,
 }
@@ -94,6 +96,7 @@ impl<'a> KeyRange<'a> {
             page: Vec::new(),
             next: 0,
             begun: None,
+            moment: None,
             in_session: None,
         }
     }
@@ -111,6 +114,11 @@ impl<'a> KeyRange<'a> {
     /// The table or index that is read, and from where to where.
     pub(super) fn bounds(&self) -> (&'a TableCore, &Bound<EncodedKey>, &Bound<EncodedKey>) {
         (self.table, &self.lower, &self.upper)
+    }
+
+    /// Shows the rows as they were at a point in the call's writes.
+    pub(crate) fn set_moment(&mut self, moment: Mark) {
+        self.moment = Some(moment);
     }
 
     /// Whether it is read from its end to its beginning.
@@ -173,6 +181,13 @@ impl<'a> Attempt<'a> {
     /// What the call itself has put in since the range began is not shown: a body that inserts, or moves rows within
     /// an index, while it reads would run after its own rows.
     pub(crate) fn next_row(&self, key_range: &mut KeyRange<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        match key_range.moment {
+            None => self.next_row_now(key_range),
+            moment => self.read_as_of(moment, || self.next_row_now(key_range)),
+        }
+    }
+
+    fn next_row_now(&self, key_range: &mut KeyRange<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
         let begun = match key_range.begun {
             Some(begun) => begun,
             None => {

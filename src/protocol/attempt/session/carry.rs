@@ -11,7 +11,7 @@ use crate::storage::record::{Record, RecordPointer};
 use crate::storage::session_buffer::{AccessWrites, SeenWrite, SessionBuffer, Writes};
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, SPLIT};
-use crate::storage::write_set::{CarriedWrite, Effect, WriteSet};
+use crate::storage::write_set::{CarriedWrite, Effect, Mark, Until, WriteSet};
 
 impl<'a> Attempt<'a> {
     /// Buffers writes to a key that were made in an earlier attempt, unless they are there.
@@ -52,6 +52,13 @@ impl<'a> Attempt<'a> {
     pub(in super::super) fn is_carried(&self, record: Record<'a>) -> bool {
         let held = self.held.borrow();
         held.session.as_ref().is_some_and(|session| session.notes.carried.contains_key(&record.pointer()))
+    }
+
+    /// Up to where the attempt's writes to a record count at a moment.
+    pub(in super::super) fn until(&self, record: Record<'a>, mark: Mark) -> Until {
+        let held = self.held.borrow();
+        let carried = held.session.as_ref().and_then(|session| session.notes.carried.get(&record.pointer()));
+        Until { mark, carried: carried.copied().unwrap_or(0) }
     }
 
     /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a
