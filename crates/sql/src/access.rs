@@ -9,7 +9,7 @@
 //! - Rows are lent, not given: what is kept of one is copied into values of SQL.
 
 use heddledb::{
-    Args, Column, Database, Error, Procedure, Range, Row, Scan, Session, SessionState, Snapshot,
+    Args, Column, Database, Error, Moment, Procedure, Range, Row, Scan, Session, SessionState, Snapshot,
     SnapshotScan, Table, Tx, ValueRef,
 };
 
@@ -135,6 +135,34 @@ pub(crate) trait SharedRows: Rows {
 
 /// Writes rows. What was written is seen by later reads.
 pub(crate) trait Writes: Rows {
+    /// This moment of the transaction.
+    fn moment(&self) -> Moment;
+    /// As [`Rows::get`], of the row as it was at a moment.
+    fn get_as_of(
+        &self,
+        moment: &Moment,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError>;
+    /// As [`Rows::exists`], of the row as it was at a moment.
+    fn exists_as_of(&self, moment: &Moment, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError>;
+    /// As [`Rows::scan`], of the rows as they were at a moment.
+    fn scan_as_of<'s>(
+        &'s self,
+        moment: &Moment,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError>;
+    /// Whether the transaction has written to the row of a key since a moment.
+    fn has_written_since(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        moment: &Moment,
+    ) -> Result<bool, SqlError>;
+
     /// A point to which what was written can be taken back.
     fn savepoint(&self) -> heddledb::Savepoint;
     /// Takes back what was written since the savepoint.
@@ -155,6 +183,61 @@ pub(crate) trait Writes: Rows {
         operation: Commute,
         operand: ValueRef<'_>,
     ) -> Result<(), SqlError>;
+}
+
+/// The rows as a statement sees them that begins at a moment: without what its functions and triggers, and it itself, write.
+pub(crate) struct AsOf<'w> {
+    writes: &'w dyn Writes,
+    moment: Moment,
+}
+
+impl<'w> AsOf<'w> {
+    /// The rows as they are now, from here on.
+    pub(crate) fn now(writes: &'w dyn Writes) -> AsOf<'w> {
+        AsOf { writes, moment: writes.moment() }
+    }
+
+    /// The moment.
+    pub(crate) fn moment(&self) -> Moment {
+        self.moment
+    }
+}
+
+impl Rows for AsOf<'_> {
+    fn get(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError> {
+        self.writes.get_as_of(&self.moment, table, key, each)
+    }
+
+    fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        self.writes.exists_as_of(&self.moment, table, key)
+    }
+
+    fn scan<'s>(
+        &'s self,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+        _columns: Option<&[Column]>,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError> {
+        self.writes.scan_as_of(&self.moment, table, index, range)
+    }
+
+    fn reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        self.writes.reserve(table, key)
+    }
+
+    fn try_reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        self.writes.try_reserve(table, key)
+    }
+
+    fn search(&self, look: &mut dyn FnMut()) {
+        self.writes.search(look);
+    }
 }
 
 /// The rows of a range, one after the other.
@@ -219,6 +302,50 @@ impl Rows for Tx<'_, '_> {
 }
 
 impl Writes for Tx<'_, '_> {
+    fn moment(&self) -> Moment {
+        Tx::moment(self)
+    }
+
+    fn get_as_of(
+        &self,
+        moment: &Moment,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError> {
+        match self.as_of(moment, |tx| tx.get(table, key))? {
+            Some(row) => each(&row).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn exists_as_of(&self, moment: &Moment, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Ok(self.as_of(moment, |tx| Tx::exists(tx, table, key))?)
+    }
+
+    fn scan_as_of<'s>(
+        &'s self,
+        moment: &Moment,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError> {
+        let scan = match index {
+            Some(index) => self.scan_index(table, index, range),
+            None => Tx::scan(self, table, range),
+        };
+        Ok(Box::new(scan?.as_of(moment)))
+    }
+
+    fn has_written_since(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        moment: &Moment,
+    ) -> Result<bool, SqlError> {
+        Ok(Tx::has_written_since(self, table, key, moment)?)
+    }
+
     fn savepoint(&self) -> heddledb::Savepoint {
         Tx::savepoint(self)
     }

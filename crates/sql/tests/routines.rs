@@ -5,6 +5,8 @@
 mod foreign_key_triggers;
 #[path = "routines/hammerdb.rs"]
 mod hammerdb;
+#[path = "routines/scripts.rs"]
+mod scripts;
 mod support;
 
 use heddle_sql::{Connection, Sql};

@@ -8,8 +8,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::bind::routines::{CALL_ROWS, CALL_VOLATILE, is_call};
 use crate::bind::tree::{BoundExpr, BoundQuery, CteId, RelationId};
 use crate::error::Result;
+use crate::functions::Function;
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout};
 use crate::plan::node::{Binding, Node, Plan};
@@ -61,6 +63,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) depends_on_values: bool,
     /// Whether routines are called that may write.
     pub(crate) calls: bool,
+    /// Whether any routine is called.
+    pub(crate) has_routines: bool,
     /// How deep queries lie inside each other.
     pub(crate) depth: usize,
     /// In how many terms of recursions, which are evaluated once in each round, the planner is.
@@ -71,6 +75,12 @@ pub(crate) struct Planner<'p> {
 const DEPTH_MAX: usize = 200;
 
 impl<'p> Planner<'p> {
+    /// Notes a function that is called.
+    pub(crate) fn note_call(&mut self, function: &Function) {
+        self.has_routines |= is_call(function);
+        self.calls |= matches!(function.name, CALL_VOLATILE | CALL_ROWS);
+    }
+
     pub(crate) fn new(known: &'p dyn Known) -> Planner<'p> {
         Planner {
             known,
@@ -90,6 +100,7 @@ impl<'p> Planner<'p> {
             locks: false,
             depends_on_values: false,
             calls: false,
+            has_routines: false,
             depth: 0,
             rounds: 0,
         }

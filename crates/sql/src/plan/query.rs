@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::bind::routines::CALL_ROWS;
 use crate::bind::tree::{
     BoundCte, BoundExpr, BoundQuery, BoundSelect, BoundSort, CteBody, Distinct, QueryBody, RelationId,
     SetOperation,
@@ -363,7 +362,7 @@ impl Planner<'_> {
                 continue;
             }
             let BoundExpr::SetReturning { function, args, ty } = call else { continue };
-            self.calls |= function.name == CALL_ROWS;
+            self.note_call(function);
             let types = args.iter().map(BoundExpr::ty).collect();
             let arguments = self.exprs(args, &stage.layout)?;
             let set = crate::plan::node::SetCall { function, arguments, types, result: *ty };

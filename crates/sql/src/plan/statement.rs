@@ -72,8 +72,20 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
     }
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
-    let calls = planner.calls;
-    Ok(Planned { ctes, first, action, sizes, writes, is_report, locks, calls, depends_on_values, procedure })
+    let (calls, has_routines) = (planner.calls, planner.has_routines);
+    Ok(Planned {
+        ctes,
+        first,
+        action,
+        sizes,
+        writes,
+        is_report,
+        locks,
+        calls,
+        has_routines,
+        depends_on_values,
+        procedure,
+    })
 }
 
 impl Planner<'_> {

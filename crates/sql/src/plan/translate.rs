@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use crate::Environment;
-use crate::bind::routines::CALL_VOLATILE;
 use crate::bind::tree::walk::walk;
 use crate::bind::tree::{BoundExpr, RelationId, Subquery, SubqueryKind};
 use crate::catalog::Table;
@@ -51,7 +50,7 @@ impl Planner<'_> {
             BoundExpr::Window { number, .. } => self.key(Key::Window(*number), layout),
             BoundExpr::Grouping(groups) => self.grouping(groups, layout)?,
             BoundExpr::Call { function, args, .. } => {
-                self.calls |= function.name == CALL_VOLATILE;
+                self.note_call(function);
                 let types = args.iter().map(BoundExpr::ty).collect();
                 fold(call(function, self.exprs(args, layout)?, types, expr.ty())?)
             }

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::bind::routines::CALL_ROWS;
 use crate::bind::tree::{BoundExpr, BoundRelation, FunctionCall, RelationId, RelationKind};
 use crate::catalog::Table;
 use crate::error::Result;
@@ -356,7 +355,7 @@ impl Planner<'_> {
             let is_last = number + 1 == calls.len();
             let item = match call {
                 FunctionCall::Set { function, args, types: shape } => {
-                    self.calls |= function.name == CALL_ROWS;
+                    self.note_call(function);
                     let columns = if is_last { left } else { shape.len().max(1) };
                     let types = args.iter().map(BoundExpr::ty).collect();
                     let result = match columns {

@@ -115,6 +115,7 @@ fn run_body(
     let body = body_of(environment, routine)?;
     environment.routines.enter()?;
     let may_write = routine.stability == Stability::Volatile;
+    let access = access.of_function(!may_write);
     let mut execution = Execution { environment, door: Door::Attempt(access), may_write };
     let done = crate::stack::grow(|| match &*body {
         Body::Sql(body) => body.run(&mut execution, routine, arguments),

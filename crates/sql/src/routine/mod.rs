@@ -67,6 +67,8 @@ pub(crate) struct Routines {
     depth: usize,
     /// How many of the calls from the outermost one on are CALLs of bodies that may change the schema.
     direct: usize,
+    /// How many blocks with handlers are around what runs now: an error of a statement in them is one before the next statement.
+    pub(crate) protected: usize,
     /// Whether these may also end transactions: no block is open.
     may_end: bool,
     /// Whether a body has reached a COMMIT, a ROLLBACK or a schema change inside of an attempt, and must run beside the engine's

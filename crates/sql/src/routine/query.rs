@@ -80,12 +80,28 @@ impl Query {
         &self.statement
     }
 
+    /// Runs a statement that is neither a query nor writes rows: SET CONSTRAINTS, or a schema change. Whether it is one.
+    ///
+    /// # Errors
+    /// The statement's; 0A000 where it is not allowed.
+    pub(crate) fn run_utility(&self, execution: &mut Execution<'_>) -> Result<bool> {
+        let Statement::SetConstraints { names, deferred } = &self.statement else {
+            return self.change_schema(execution);
+        };
+        if !execution.may_write {
+            let message = "SET CONSTRAINTS is not allowed in a non-volatile function";
+            return Err(SqlError::unsupported(message));
+        }
+        execution.with_access(|access, environment| environment.set_constraints(access, names, *deferred))?;
+        Ok(true)
+    }
+
     /// Runs a schema change: as a statement of the session, where the body runs beside the engine's transactions; else the body
     /// is to be retried so. Whether the statement is one.
     ///
     /// # Errors
     /// The statement's; 0A000 in a body in which no schema may be changed.
-    pub(crate) fn change_schema(&self, execution: &mut Execution<'_>) -> Result<bool> {
+    fn change_schema(&self, execution: &mut Execution<'_>) -> Result<bool> {
         if !self.statement.changes_schema() {
             return Ok(false);
         }

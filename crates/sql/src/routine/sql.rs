@@ -8,6 +8,7 @@ use crate::bind::{NameConflict, Names, VariableRef};
 use crate::catalog::{Catalog, ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
+use crate::parse::syntax::Statement;
 use crate::routine::Returned;
 use crate::routine::footprint::Start;
 use crate::routine::footprint::collect::{Collector, Site};
@@ -106,6 +107,10 @@ impl SqlBody {
         let arguments = Arguments { routine, values: &values };
         let mut last = None;
         for query in &self.queries {
+            if matches!(query.statement(), Statement::SetConstraints { .. }) {
+                last = None;
+                continue;
+            }
             last = Some(query.plan(environment, &arguments)?);
         }
         if routine.result == Type::Void {
@@ -207,7 +212,9 @@ impl SqlBody {
             let context = |error: SqlError| {
                 error.with_context(format!("SQL function \"{}\" statement {}", routine.name, number + 1))
             };
-            if number < last || routine.result == Type::Void {
+            if matches!(query.statement(), Statement::SetConstraints { .. }) {
+                query.run_utility(execution).map_err(context)?;
+            } else if number < last || routine.result == Type::Void {
                 query.run(execution, &arguments, &mut |_| Ok(true)).map_err(context)?;
             } else {
                 results = self.last(query, execution, routine, &arguments).map_err(context)?;

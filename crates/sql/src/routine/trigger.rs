@@ -148,7 +148,8 @@ pub(crate) fn fire(
     let unchanged = || Some(firing.new.or(firing.old).unwrap_or_default().to_vec());
     if let Some(text) = &firing.trigger.condition {
         let query = environment.routines.condition(firing.trigger.oid, text)?;
-        let mut execution = Execution { environment, door: Door::Attempt(access), may_write: false };
+        let mut execution =
+            Execution { environment, door: Door::Attempt(access.of_function(true)), may_write: false };
         let rows = rows_of(firing.table, firing.old, firing.new);
         if !matches!(query.evaluate(&mut execution, &rows)?.0, Value::Bool(true)) {
             return Ok(unchanged());

@@ -1,6 +1,15 @@
 //! What a statement may reach of the database: rows to read, and rows to write.
+//!
+//! # Invariants
+//! - A statement sees the rows as they were when it began: not what it, its triggers and the functions that it calls write.
+//! - The statements of a volatile function see all that was written before each of them; those of stable and immutable
+//!   functions see what the statement sees that calls the function.
+//!
+//! Source: PostgreSQL 15, command counters and snapshots in `xact.c`, `functions.c` and `_SPI_execute_plan` of `spi.c`.
 
-use crate::access::{Rows, RunsIn, Writes};
+use heddledb::Moment;
+
+use crate::access::{AsOf, Rows, RunsIn, Writes};
 
 /// The interfaces through which a statement reads and writes.
 #[derive(Clone, Copy)]
@@ -8,12 +17,34 @@ pub struct Access<'e> {
     pub(super) rows: &'e dyn Rows,
     pub(super) writes: Option<&'e dyn Writes>,
     pub(super) runs_in: RunsIn,
+    /// Whether statements see these rows, of the statement that calls their function, and not what there is when they begin.
+    pub(super) is_fixed: bool,
+}
+
+/// The rows as a statement sees them.
+pub(super) struct View<'e> {
+    access: Access<'e>,
+    as_of: Option<AsOf<'e>>,
+}
+
+impl View<'_> {
+    pub(super) fn rows(&self) -> &dyn Rows {
+        match &self.as_of {
+            Some(as_of) => as_of,
+            None => self.access.latest(),
+        }
+    }
+
+    /// When the statement began; none: its own writes are not hidden from it.
+    pub(super) fn moment(&self) -> Option<Moment> {
+        self.as_of.as_ref().map(AsOf::moment)
+    }
 }
 
 impl<'e> Access<'e> {
     /// Access for read-only statements.
     pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
-        Access { rows, writes: None, runs_in: RunsIn::Engine }
+        Access { rows, writes: None, runs_in: RunsIn::Engine, is_fixed: false }
     }
 
     /// A point to which what was written can be taken back; none where nothing can be written.
@@ -28,6 +59,11 @@ impl<'e> Access<'e> {
         }
     }
 
+    /// What runs the statement.
+    pub(crate) fn runs_in(&self) -> RunsIn {
+        self.runs_in
+    }
+
     /// The interface for reads.
     pub(crate) fn rows(&self) -> &'e dyn Rows {
         self.rows
@@ -35,6 +71,25 @@ impl<'e> Access<'e> {
 
     /// Access for all statements; `rows` and `writes` must belong to the same transaction.
     pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, runs_in: RunsIn) -> Access<'e> {
-        Access { rows, writes: Some(writes), runs_in }
+        Access { rows, writes: Some(writes), runs_in, is_fixed: false }
+    }
+
+    /// Access for the statements of a function: `is_fixed`: they see what the statement sees that calls it.
+    pub(crate) fn of_function(self, is_fixed: bool) -> Access<'e> {
+        Access { is_fixed, ..self }
+    }
+
+    /// The rows as a statement sees them that begins now. `hides`: what it writes is hidden from it.
+    pub(super) fn view(self, hides: bool) -> View<'e> {
+        let writes = self.writes.filter(|_| hides && !self.is_fixed);
+        View { access: self, as_of: writes.map(AsOf::now) }
+    }
+
+    /// The rows as they are, or as the statement sees them that calls the function.
+    pub(super) fn latest(&self) -> &'e dyn Rows {
+        match self.writes {
+            Some(writes) if !self.is_fixed => writes,
+            _ => self.rows,
+        }
     }
 }

@@ -23,7 +23,8 @@ pub(crate) fn evaluate_alone<'p>(
     environment: &mut dyn Environment,
 ) -> Result<Value> {
     let limit = Memory::new(MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
+    let view = access.view(planned.has_routines);
+    let mut run = Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, limit);
     run.runs_in = access.runs_in;
     run.evaluate(expression, &[])
 }

@@ -1,15 +1,16 @@
 //! The execution of a planned statement, compiled or not: its writes, and the rows that it returns.
 
+use hashbrown::HashSet;
+
 use super::Run;
 use super::access::Access;
-use crate::access::{Rows, Writes};
 use crate::error::Result;
 use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
 use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
-use crate::run::operator::operator;
+use crate::run::operator::{Running, operator};
 use crate::run::parameters::Parameters;
-use crate::run::write::{self, Postponed, Written};
+use crate::run::write::{self, Written};
 use crate::types::{Environment, Value};
 
 /// Runs a statement, passes the rows that it returns to `sink`, and returns the number of rows returned or written. A statement
@@ -43,7 +44,8 @@ pub(crate) fn execute_compiled<'p>(
     let Some(procedure) = &planned.procedure else { return Ok(None) };
     // It reads and writes a few rows.
     let limit = Memory::new(MEMORY_BYTES_DEFAULT);
-    let mut run = Run::new(access.rows, access.writes, environment, parameters.into(), planned.sizes, limit);
+    let view = access.view(planned.has_routines);
+    let mut run = Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, limit);
     run.runs_in = access.runs_in;
     let count = procedure.run(&mut run, row)?;
     run.environment.check_interrupt()?;
@@ -71,32 +73,30 @@ pub(crate) fn execute_with<'p>(
     options: RunOptions,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<(u64, Vec<u64>)> {
-    let postponed = access.writes.filter(|_| !planned.first.is_empty()).map(Postponed::new);
-    let (rows, writes) = match &postponed {
-        Some(postponed) => (postponed as &dyn Rows, Some(postponed as &dyn Writes)),
-        None => (access.rows, access.writes),
-    };
-    let mut run = Run::new(rows, writes, environment, parameters.into(), planned.sizes, options.memory);
+    let view = access.view(planned.writes || planned.has_routines);
+    let mut run =
+        Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, options.memory);
     run.runs_in = access.runs_in;
+    run.moment = view.moment();
+    run.interleaves = planned.calls;
+    run.written = (!planned.first.is_empty()).then(HashSet::new);
     run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
-    for (number, action) in &planned.first {
-        let written = run.act(action)?;
-        run.set_work_table(*number, written.returned);
-        postponed.iter().for_each(Postponed::take_back);
-    }
+    run.first = planned.first.iter().map(|(number, action)| (*number, action)).collect();
     let count = match &planned.action {
         Action::Query(plan) => {
             let mut rows = operator(plan, &mut run)?;
             let mut count = 0;
-            while let Some(batch) = rows.next(&mut run)? {
+            while let Some(batch) = run.next_of(&mut rows)? {
                 count += batch.len() as u64;
                 sink(batch)?;
             }
+            run.finish()?;
             count
         }
         action => {
             let Written { count, mut returned } = run.act(action)?;
+            run.finish()?;
             let mut given = 0;
             while let Some(batch) = returned.rows_from(given)? {
                 given += batch.len();
@@ -105,12 +105,37 @@ pub(crate) fn execute_with<'p>(
             count
         }
     };
-    postponed.iter().try_for_each(Postponed::do_again)?;
     run.environment.check_interrupt()?;
     Ok((count, run.counts.take().unwrap_or_default()))
 }
 
 impl<'e> Run<'e> {
+    /// The next rows; one row, where what is computed from it may see what was written for the one before.
+    pub(crate) fn next_of(&mut self, rows: &mut Running<'e>) -> Result<Option<Batch>> {
+        if self.interleaves {
+            rows.expect_few(1);
+        }
+        rows.next(self)
+    }
+
+    /// Runs a statement in WITH, if it has not been run, when its rows are asked for.
+    pub(crate) fn run_first(&mut self, number: usize) -> Result<()> {
+        let Some(at) = self.first.iter().position(|(of, _)| *of == number) else { return Ok(()) };
+        let (number, action) = self.first.remove(at);
+        let written = self.act(action)?;
+        self.set_work_table(number, written.returned);
+        Ok(())
+    }
+
+    /// Runs the statements in WITH whose rows nothing has asked for, the last one first as PostgreSQL does, and ends all
+    /// writes.
+    fn finish(&mut self) -> Result<()> {
+        while let Some((_, action)) = self.first.pop() {
+            self.act(action)?;
+        }
+        write::end(self)
+    }
+
     fn act(&mut self, action: &'e Action) -> Result<Written> {
         match action {
             Action::Query(plan) => {

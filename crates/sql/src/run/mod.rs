@@ -31,11 +31,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use heddledb::Moment;
 
 use crate::access::{RowScan, Rows, RunsIn, Writes};
 use crate::error::{Result, SqlError};
 use crate::plan::node::Plan;
+use crate::plan::statement::Action;
 use crate::run::batch::Batch;
 use crate::run::memory::{Held, Memory};
 use crate::run::operator::Build;
@@ -45,7 +47,7 @@ use crate::run::subquery::Cached;
 use crate::types::{Environment, Value};
 
 pub(crate) use spill::KeptRows;
-pub(crate) use write::{commute, next_row_number};
+pub(crate) use write::{Recheck, commute, next_row_number};
 
 pub use access::Access;
 pub(crate) use alone::{constant_value, evaluate_alone, evaluate_rows, value_alone};
@@ -56,6 +58,16 @@ pub(crate) struct Run<'e> {
     pub(crate) rows: &'e dyn Rows,
     /// `None`: the statement is read-only.
     pub(crate) writes: Option<&'e dyn Writes>,
+    /// When the statement began, if what is written since is hidden from it.
+    pub(crate) moment: Option<Moment>,
+    /// Whether it calls functions that write or see what was written: rows are read one by one between its own writes.
+    pub(crate) interleaves: bool,
+    /// The rows that the statement itself has written, by table and key, if it has several parts that write.
+    pub(crate) written: Option<HashSet<(u32, Vec<Value>)>>,
+    /// The statements in WITH that have not been run.
+    pub(crate) first: Vec<(usize, &'e Action)>,
+    /// What is done when all parts of the statement have written.
+    pub(crate) endings: Vec<write::Ending<'e>>,
     /// Whether the engine or a session runs the statement, and whether in an open transaction.
     pub(crate) runs_in: RunsIn,
     pub(crate) environment: &'e mut dyn Environment,
@@ -138,6 +150,11 @@ impl<'e> Run<'e> {
         Run {
             rows,
             writes,
+            moment: None,
+            interleaves: false,
+            written: None,
+            first: Vec::new(),
+            endings: Vec::new(),
             runs_in: RunsIn::Engine,
             environment,
             parameters,
@@ -156,7 +173,15 @@ impl<'e> Run<'e> {
 
     /// What the statement reads and writes through, for the statements of routines that it calls.
     pub(crate) fn access(&self) -> Access<'e> {
-        Access { rows: self.rows, writes: self.writes, runs_in: self.runs_in }
+        Access { rows: self.rows, writes: self.writes, runs_in: self.runs_in, is_fixed: false }
+    }
+
+    /// The rows as they are, the statement's own writes included: for constraints.
+    pub(crate) fn latest(&self) -> &'e dyn Rows {
+        match self.writes {
+            Some(writes) => writes,
+            None => self.rows,
+        }
     }
 
     fn numbered(&mut self) -> &mut Numbered<'e> {
@@ -184,6 +209,7 @@ impl<'e> Run<'e> {
     /// Rows of a common table expression from this number on, which is evaluated as far as its references ask for rows: a
     /// recursion that never ends can be read under a LIMIT.
     pub(crate) fn cte_rows(&mut self, number: usize, from: usize) -> Result<Option<Batch>> {
+        self.run_first(number)?;
         loop {
             let numbered = self.numbered();
             if let Some(rows) = &numbered.ctes[number]

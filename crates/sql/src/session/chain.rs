@@ -70,7 +70,12 @@ impl Transaction {
         let ended = if commits {
             // Transactions that notify commit one at a time, so that notifications come in the order of commits.
             let _order = (!environment.pending.is_empty()).then(|| sessions.order.lock());
-            let committed = self.commit(&shared, &environment.restarted);
+            let catalog = environment.catalog.clone();
+            let committed = match self.check_deferred(environment, &catalog) {
+                Ok(()) => self.commit(&shared, &environment.restarted),
+                // The violation is what the caller has to know; an error of the rollback would add nothing to it.
+                Err(error) => self.rollback(&shared).and(Err(error)),
+            };
             self.has_committed |= committed.is_ok();
             environment.transaction_ended(committed.is_ok());
             committed
@@ -141,7 +146,8 @@ impl Connection {
             let environment = &mut connection.environment;
             let attempt = |access: Access<'_>| {
                 environment.begin_attempt();
-                body.run(environment, Door::Attempt(access)).map(|()| 0)
+                body.run(environment, Door::Attempt(access))?;
+                environment.end_attempt(access).map(|()| 0)
             };
             match in_session {
                 true => access::run_in(&mut connection.transaction.session, attempt),
@@ -207,7 +213,6 @@ impl Connection {
         body: &mut dyn FnMut(&mut SessionEnvironment, &mut Connection) -> Result<()>,
     ) -> Result<()> {
         self.apply_lock_timeout()?;
-        self.environment.deferred.set_in_block(false);
         let notices = self.environment.notices_before;
         let mut attempts = 1;
         loop {

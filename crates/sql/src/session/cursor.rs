@@ -118,6 +118,10 @@ impl Connection {
         }
         // Positions in the query's tree count from the beginning of the whole text, which is not at hand here.
         let plan = self.plan(&declare.query, "", &given.known_types()).map_err(SqlError::without_position)?;
+        if plan.planned.writes {
+            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(SqlError::unsupported(message));
+        }
         let mut rows = KeptRows::new(self.environment.memory()).packed();
         self.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();

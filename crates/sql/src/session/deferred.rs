@@ -1,7 +1,8 @@
 //! Deferred foreign keys, deferred unique constraints, and SET CONSTRAINTS.
 //!
-//! A deferrable constraint that does not hold when a statement ends is noted with its values. COMMIT, and SET CONSTRAINTS …
-//! IMMEDIATE, look at the noted values again.
+//! A deferrable constraint that does not hold when a statement ends is noted with its values. The end of the transaction, and SET
+//! CONSTRAINTS … IMMEDIATE, look at the noted values again: COMMIT does in a block, and outside of one the attempt that the
+//! statement is does, behind all that functions and procedures have written.
 //!
 //! # Invariants
 //! - What is noted may be too much, never too little: notes of attempts that were retried and of statements that were
@@ -10,15 +11,18 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::access::{self, RunsIn};
 use crate::catalog::relation::MIXED_KEY;
-use crate::catalog::{ForeignKey, Index, Table};
+use crate::catalog::{Catalog, ForeignKey, Table};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::quote_identifier;
 use crate::parse::syntax::ObjectName;
+use crate::run::{Access, Recheck};
 use crate::session::Severity;
 use crate::session::connection::Connection;
+use crate::session::environment::SessionEnvironment;
+use crate::session::transaction::Transaction;
 use crate::types::text::to_text;
-use crate::types::{DeferrableKey, KeySide, Type, Value};
+use crate::types::{DeferrableKey, KeySide, Value};
 
 /// How many values of a constraint are noted. Beyond that, all rows of the table are checked.
 const VALUES_MAX: usize = 100_000;
@@ -39,17 +43,11 @@ pub(crate) struct Modes {
 /// The constraints that a transaction still has to check.
 #[derive(Default)]
 pub(crate) struct Deferred {
-    /// Whether a transaction block is open, whose end can check them.
-    in_block: bool,
     pub modes: Modes,
     noted: HashMap<Constraint, Noted>,
 }
 
 impl Deferred {
-    pub fn set_in_block(&mut self, in_block: bool) {
-        self.in_block = in_block;
-    }
-
     /// Forgets everything: the transaction has ended.
     pub fn clear(&mut self) {
         if self.modes.all.is_some() || !self.modes.single.is_empty() || !self.noted.is_empty() {
@@ -59,9 +57,6 @@ impl Deferred {
 
     /// Notes values that do not satisfy a constraint, if it is deferred now.
     pub fn take(&mut self, key: DeferrableKey<'_>, values: &[Value], side: KeySide) -> bool {
-        if !self.in_block {
-            return false;
-        }
         let constraint = (key.table, key.name.to_string());
         let said = self.modes.single.get(&constraint).copied().or(self.modes.all);
         if !said.unwrap_or(key.deferred) {
@@ -76,91 +71,103 @@ impl Deferred {
         }
         true
     }
+
+    /// What SET CONSTRAINTS says of these constraints; none: of all.
+    fn set(&mut self, named: &[Constraint], deferred: bool) {
+        if named.is_empty() {
+            self.modes.single.clear();
+            self.modes.all = Some(deferred);
+        }
+        self.modes.single.extend(named.iter().map(|constraint| (constraint.clone(), deferred)));
+    }
 }
 
-impl Connection {
-    /// Checks every constraint that was deferred.
+impl SessionEnvironment {
+    /// Checks every constraint that was deferred, where a transaction of one statement ends.
     ///
     /// # Errors
     /// 23503 and 23505 for the first that does not hold.
-    pub(super) fn check_deferred(&mut self) -> Result<()> {
-        if self.environment.deferred.noted.is_empty() {
+    pub(super) fn end_attempt(&mut self, access: Access<'_>) -> Result<()> {
+        if access.runs_in() == RunsIn::Block || self.deferred.noted.is_empty() {
             return Ok(());
         }
-        let mut constraints: Vec<Constraint> = self.environment.deferred.noted.keys().cloned().collect();
-        constraints.sort();
-        constraints.iter().try_for_each(|constraint| self.check_constraint(constraint))
+        let catalog = self.catalog.clone();
+        self.check_deferred(&catalog, access, &[])
     }
 
-    fn check_constraint(&mut self, constraint: &Constraint) -> Result<()> {
-        let Some(noted) = self.environment.deferred.noted.get(constraint).cloned() else { return Ok(()) };
+    /// Checks these constraints, if they were deferred; none: all.
+    fn check_deferred(
+        &mut self,
+        catalog: &Catalog,
+        access: Access<'_>,
+        constraints: &[Constraint],
+    ) -> Result<()> {
+        let mut constraints = match constraints {
+            [] => self.deferred.noted.keys().cloned().collect(),
+            some => some.to_vec(),
+        };
+        constraints.sort();
+        constraints.iter().try_for_each(|constraint| self.check_constraint(catalog, access, constraint))
+    }
+
+    fn check_constraint(
+        &mut self,
+        catalog: &Catalog,
+        access: Access<'_>,
+        constraint: &Constraint,
+    ) -> Result<()> {
+        let Some(noted) = self.deferred.noted.get(constraint).cloned() else { return Ok(()) };
         let (oid, name) = constraint;
         // A table or constraint that was dropped since constrains nothing.
-        let Some(child) = self.current_catalog().table_by_oid(*oid).cloned() else { return Ok(()) };
-        if let Some(index) = child.indexes.iter().find(|index| index.name == *name) {
-            return self.check_unique(&child, index, noted);
-        }
-        let Some(key) = child.foreign_keys.iter().find(|key| key.name == *name) else { return Ok(()) };
-        let Some(parent) = self.current_catalog().table_by_oid(key.table).cloned() else { return Ok(()) };
-        let Some(noted) = noted else { return self.validate_foreign_key(&child, key) };
-        let types: Vec<Option<Type>> =
-            key.columns.iter().map(|&column| Some(child.columns[column].ty)).collect();
-        let texts = [equal_rows(&parent, &key.references, &[], 1), equal_rows(&child, &key.columns, &[], 1)];
-        for (values, side) in noted {
-            // Values with a NULL are noted for MATCH FULL alone, which does not allow it.
-            let nulls: Vec<bool> = values.iter().map(Value::is_null).collect();
-            let is_wrong = match nulls.contains(&true) {
-                true => self.exists(&equal_rows(&child, &key.columns, &nulls, 1), &types, &values)?,
-                false => {
-                    !self.exists(&texts[0], &types, &values)? && self.exists(&texts[1], &types, &values)?
+        let Some(child) = catalog.table_by_oid(*oid).cloned() else { return Ok(()) };
+        if let Some(number) = child.indexes.iter().position(|index| index.name == *name) {
+            let repeated = {
+                let mut recheck = Recheck::new(access, self);
+                let values = |noted: HashSet<_>| noted.into_iter().map(|(values, _)| values);
+                match noted {
+                    None => recheck.repeated_of_all(&child, number)?,
+                    Some(noted) => recheck.repeated(&child, number, values(noted))?,
                 }
             };
-            if is_wrong {
-                return Err(self.violation(&child, &parent, key, &values, side));
-            }
+            return match repeated {
+                None => Ok(()),
+                Some(values) => Err(self.not_unique(&child, number, &values)),
+            };
         }
-        Ok(())
+        let Some(key) = child.foreign_keys.iter().find(|key| key.name == *name) else { return Ok(()) };
+        let Some(parent) = catalog.table_by_oid(key.table).cloned() else { return Ok(()) };
+        let wrong = {
+            let mut recheck = Recheck::new(access, self);
+            let referencing = |values| (values, KeySide::Referencing);
+            match noted {
+                None => recheck.orphan_of_all(&child, key, &parent)?.map(referencing),
+                Some(noted) => recheck.orphan(&child, key, &parent, noted)?,
+            }
+        };
+        match wrong {
+            None => Ok(()),
+            Some((values, side)) => Err(self.violation(&child, &parent, key, &values, side)),
+        }
     }
 
-    /// Checks that no two rows have the noted values in a unique constraint's columns.
-    fn check_unique(&mut self, table: &Table, index: &Index, noted: Noted) -> Result<()> {
+    fn not_unique(&self, table: &Table, index: usize, values: &[Value]) -> SqlError {
+        let index = &table.indexes[index];
         let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
-        let Some(noted) = noted else { return self.refuse_duplicates(table, index) };
-        let types: Vec<Option<Type>> = columns.iter().map(|&column| Some(table.columns[column].ty)).collect();
-        for (values, _) in noted {
-            let nulls: Vec<bool> = values.iter().map(Value::is_null).collect();
-            let text = equal_rows(table, &columns, &nulls, 2);
-            if self.count(&text, &types, &values)? > 1 {
-                let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
-                let detail = format!("Key {} already exists.", self.key_text(table, &columns, &values));
-                return Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
-                    .with_detail(detail)
-                    .with_table(&table.schema, &table.name)
-                    .with_constraint(&index.name));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a query with these parameters returns a row.
-    fn exists(&mut self, text: &str, types: &[Option<Type>], values: &[Value]) -> Result<bool> {
-        Ok(self.count(text, types, values)? > 0)
-    }
-
-    /// How many rows a query with these parameters returns.
-    fn count(&mut self, text: &str, types: &[Option<Type>], values: &[Value]) -> Result<u64> {
-        let statements = crate::parse::parse(text)?;
-        let [parsed] = &statements[..] else { return Ok(0) };
-        let plan = self.plan(&parsed.statement, text, types)?;
-        self.run_plan(&plan, values, &mut |_| Ok(()))
+        let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+        let detail = format!("Key {} already exists.", self.key_text(table, &columns, values));
+        SqlError::new(SqlState::UNIQUE_VIOLATION, message)
+            .with_detail(detail)
+            .with_table(&table.schema, &table.name)
+            .with_constraint(&index.name)
     }
 
     /// Columns and their values, as details show them.
     fn key_text(&self, table: &Table, columns: &[usize], values: &[Value]) -> String {
         let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
-        let shown = columns.iter().zip(values).map(|(&column, value)| {
-            to_text(&self.environment, table.columns[column].ty, value).unwrap_or_default()
-        });
+        let shown = columns
+            .iter()
+            .zip(values)
+            .map(|(&column, value)| to_text(self, table.columns[column].ty, value).unwrap_or_default());
         format!("({})=({})", names.join(", "), shown.collect::<Vec<_>>().join(", "))
     }
 
@@ -208,39 +215,36 @@ impl Connection {
             .with_constraint(&key.name)
     }
 
-    /// SET CONSTRAINTS; no names: ALL.
-    pub(super) fn set_constraints(&mut self, names: &[ObjectName], deferred: bool) -> Result<&'static str> {
-        const TAG: &str = "SET CONSTRAINTS";
-        if self.transaction.is_idle() {
-            let message = "SET CONSTRAINTS can only be used in transaction blocks";
-            self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
-            return Ok(TAG);
-        }
-        let mut named = Vec::new();
-        for name in names {
-            named.extend(self.deferrable(name)?);
-        }
-        let modes = &mut self.environment.deferred.modes;
-        if names.is_empty() {
-            modes.single.clear();
-            modes.all = Some(deferred);
-        }
-        modes.single.extend(named.iter().map(|constraint| (constraint.clone(), deferred)));
-        match (deferred, names.is_empty()) {
-            (true, _) => {}
-            (false, true) => self.check_deferred()?,
-            (false, false) => named.iter().try_for_each(|constraint| self.check_constraint(constraint))?,
-        }
-        Ok(TAG)
-    }
-
-    /// The deferrable constraints of a name.
+    /// SET CONSTRAINTS in a body; no names: ALL.
     ///
     /// # Errors
-    /// 42704 if there is none; 42809 if one is not deferrable.
-    fn deferrable(&self, name: &ObjectName) -> Result<Vec<Constraint>> {
-        let catalog = self.current_catalog();
-        let path = self.environment.path();
+    /// As [`deferrable`](Self::deferrable); of constraints that are immediate from here on and do not hold, 23503 and 23505.
+    pub(crate) fn set_constraints(
+        &mut self,
+        access: Access<'_>,
+        names: &[ObjectName],
+        deferred: bool,
+    ) -> Result<()> {
+        let catalog = self.catalog.clone();
+        let named = self.deferrable(&catalog, names)?;
+        self.deferred.set(&named, deferred);
+        if deferred { Ok(()) } else { self.check_deferred(&catalog, access, &named) }
+    }
+
+    /// The deferrable constraints of these names.
+    ///
+    /// # Errors
+    /// 42704 if there is none of a name; 42809 if one is not deferrable.
+    fn deferrable(&self, catalog: &Catalog, names: &[ObjectName]) -> Result<Vec<Constraint>> {
+        let mut all = Vec::new();
+        for name in names {
+            all.extend(self.deferrable_of(catalog, name)?);
+        }
+        Ok(all)
+    }
+
+    fn deferrable_of(&self, catalog: &Catalog, name: &ObjectName) -> Result<Vec<Constraint>> {
+        let path = self.path();
         let mut found = Vec::new();
         for table in catalog.tables() {
             let in_schema = match name.schema() {
@@ -269,20 +273,50 @@ impl Connection {
     }
 }
 
-/// A query for rows of a table with the parameters' values in these columns, at most this many. `nulls`: whether the value of a
-/// column is NULL (none: no value is).
-fn equal_rows(table: &Table, columns: &[usize], nulls: &[bool], limit: u32) -> String {
-    let conditions: Vec<String> = columns
-        .iter()
-        .enumerate()
-        .map(|(number, &column)| {
-            let name = quote_identifier(&table.columns[column].name);
-            match nulls.get(number) {
-                Some(true) => format!("{name} is null and ${} is null", number + 1),
-                _ => format!("{name} = ${}", number + 1),
-            }
-        })
-        .collect();
-    let table = crate::ddl::qualified(table);
-    format!("select 1 from {table} where {} limit {limit}", conditions.join(" and "))
+impl Transaction {
+    /// Checks the deferred constraints of the open transaction.
+    ///
+    /// # Errors
+    /// As [`SessionEnvironment::end_attempt`]; the engine's.
+    pub(super) fn check_deferred(
+        &mut self,
+        environment: &mut SessionEnvironment,
+        catalog: &Catalog,
+    ) -> Result<()> {
+        if environment.deferred.noted.is_empty() {
+            return Ok(());
+        }
+        access::run_in(&mut self.session, |access| environment.check_deferred(catalog, access, &[]))
+    }
+}
+
+impl Connection {
+    /// Checks every constraint that was deferred in the open transaction.
+    ///
+    /// # Errors
+    /// 23503 and 23505 for the first that does not hold.
+    pub(super) fn check_deferred(&mut self) -> Result<()> {
+        let catalog = self.current_catalog();
+        self.transaction.check_deferred(&mut self.environment, &catalog)
+    }
+
+    /// SET CONSTRAINTS; no names: ALL.
+    pub(super) fn set_constraints(&mut self, names: &[ObjectName], deferred: bool) -> Result<&'static str> {
+        const TAG: &str = "SET CONSTRAINTS";
+        if self.transaction.is_idle() {
+            let message = "SET CONSTRAINTS can only be used in transaction blocks";
+            self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+            return Ok(TAG);
+        }
+        let catalog = self.current_catalog();
+        let environment = &mut self.environment;
+        let named = environment.deferrable(&catalog, names)?;
+        environment.deferred.set(&named, deferred);
+        if !deferred && !environment.deferred.noted.is_empty() {
+            access::run_in(&mut self.transaction.session, |access| {
+                environment.check_deferred(&catalog, access, &named)
+            })?;
+        }
+        Ok(TAG)
+    }
 }

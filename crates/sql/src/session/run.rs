@@ -222,6 +222,9 @@ impl Connection {
                     if self.transaction.is_idle() && !self.environment.acquired.is_empty() {
                         self.shared.advisory.release_all(self.environment.number, true);
                     }
+                    if self.transaction.is_idle() {
+                        self.environment.deferred.clear();
+                    }
                     let count = done.map_err(|error| self.hide_unreadable(error))?;
                     self.environment.finish_sequences()?;
                     self.export_snapshots()?;
@@ -300,7 +303,6 @@ impl Connection {
         loop {
             self.environment.shortage = None;
             let in_session = self.runs_in_session(&plan.planned);
-            self.environment.deferred.set_in_block(!self.transaction.is_idle());
             let environment = &mut self.environment;
             let body = |access: Access<'_>| {
                 let (mut count, mut number) = (0, 0);
@@ -319,11 +321,13 @@ impl Connection {
                     };
                     Ok(())
                 });
-                stored.map(|()| count).map_err(|error| match lines {
-                    Some((table, first)) if number > 0 && !error.is_retryable() => {
-                        error.with_context(format!("COPY {table}, line {}", first + number - 1))
+                stored.and_then(|()| environment.end_attempt(access)).map(|()| count).map_err(|error| {
+                    match lines {
+                        Some((table, first)) if number > 0 && !error.is_retryable() => {
+                            error.with_context(format!("COPY {table}, line {}", first + number - 1))
+                        }
+                        _ => error,
                     }
-                    _ => error,
                 })
             };
             let done = match (in_session, runs_once) {
@@ -336,6 +340,9 @@ impl Connection {
                     self.environment.refill(sequence)?;
                 }
                 (done, _) => {
+                    if self.transaction.is_idle() {
+                        self.environment.deferred.clear();
+                    }
                     let count = done.map_err(|error| self.hide_unreadable(error))?;
                     self.environment.finish_sequences()?;
                     return Ok(count);
@@ -368,7 +375,6 @@ impl Connection {
     ) -> Result<u64> {
         let planned = &plan.planned;
         let idle = self.transaction.is_idle();
-        self.environment.deferred.set_in_block(!idle);
         let is_read_only = self.environment.settings.derived.read_only && planned.only_reads();
         let on_snapshot = idle && (planned.is_report || is_read_only);
         // What a function reads may be much.
@@ -449,7 +455,9 @@ impl Connection {
         let environment = &mut self.environment;
         let mut attempt = |access: Access<'_>| {
             environment.begin_attempt();
-            body(access, environment)
+            let done = body(access, environment)?;
+            environment.end_attempt(access)?;
+            Ok(done)
         };
         let database = &self.shared.database;
         match way {

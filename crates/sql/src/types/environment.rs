@@ -202,6 +202,11 @@ pub trait Environment {
         false
     }
 
+    /// Whether a handler is around what runs now, so that errors of writes must not wait for the commit.
+    fn decides_at_once(&self) -> bool {
+        false
+    }
+
     /// `nextval`
     fn next_value(&mut self, _sequence: u32) -> Result<i64> {
         Err(no_session("nextval"))

@@ -52,6 +52,8 @@ pub(crate) struct Planned {
     pub(crate) depends_on_values: bool,
     /// Whether it calls routines that may write.
     pub(crate) calls: bool,
+    /// Whether it calls any routine: it may meet what the functions have written that it calls.
+    pub(crate) has_routines: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
 }

@@ -92,6 +92,8 @@ pub(crate) struct Collector {
     pub phases: u32,
     /// The routines whose bodies are around, and the places of their calls.
     pub(super) around: Vec<(u32, Arc<str>)>,
+    /// How many blocks with handlers are around: no operation of their statements is left to the commit.
+    pub protected: u32,
     /// The fields that the trigger's function that was walked last assigns to NEW.
     pub new_fields: NewFields,
 }
@@ -113,6 +115,7 @@ impl Collector {
             reads_ahead: false,
             phases: 0,
             around: Vec::new(),
+            protected: 0,
             new_fields: NewFields::default(),
         }
     }
@@ -238,7 +241,7 @@ impl Collector {
             place: self.place(site.line),
             phase,
             table: access.table.clone(),
-            mode: access.mode,
+            mode: self.mode_of(access),
             key,
             open,
             index: index.map(|(name, values)| {
@@ -246,11 +249,19 @@ impl Collector {
                 format!("{name} ({})", values.join(", "))
             }),
             is_repeated: site.is_repeated || each.is_some(),
-            commutes: access.commutes.clone(),
+            commutes: if self.protected > 0 { Vec::new() } else { access.commutes.clone() },
             foreign_key: access.foreign_key.map(str::to_string),
             is_ahead: false,
         });
         Ok(())
+    }
+
+    /// How an access is made: within handlers an operation reads its row.
+    fn mode_of(&self, access: &Access<'_>) -> Mode {
+        match access.mode {
+            Mode::Commute if self.protected > 0 => Mode::Write,
+            mode => mode,
+        }
     }
 
     /// Computes the keys of an access, which begin with these values.
@@ -280,12 +291,9 @@ impl Collector {
             let values = array.values.iter().filter_map(|value| stored_key(table, column, value));
             keys.extend(values.map(|last| beginning.iter().cloned().chain([last]).collect()));
         }
+        let mode = self.mode_of(access);
         let declared = self.call.get_or_insert_default();
-        declared.extend(keys.into_iter().map(|key| Declared {
-            table: table.clone(),
-            mode: access.mode,
-            key,
-        }));
+        declared.extend(keys.into_iter().map(|key| Declared { table: table.clone(), mode, key }));
         match declared.len() <= KEYS_MAX {
             true => Ok(()),
             false => Err(SqlError::internal("a call declares too many keys")),

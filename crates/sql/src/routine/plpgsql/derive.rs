@@ -68,10 +68,13 @@ impl<'a> Walk<'a, '_, '_> {
         for &slot in &block.declared {
             self.declared(slot)?;
         }
-        self.statements(&block.body)?;
         if block.error_variables.is_none() {
-            return Ok(());
+            return self.statements(&block.body);
         }
+        self.collector.protected += 1;
+        let done = self.statements(&block.body);
+        self.collector.protected -= 1;
+        done?;
         // Behind an error, the variables have the values that they had where it occurred.
         let mut slots = self.assigned(&block.body);
         block.handlers.iter().for_each(|handler| slots.append(&mut self.assigned(&handler.body)));

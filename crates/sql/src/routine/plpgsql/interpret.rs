@@ -226,8 +226,11 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         self.at.1 = what;
         let Some((state, message)) = block.error_variables else { return self.statements(&block.body) };
         let savepoint = self.execution.savepoint()?;
+        let deferral = self.execution.environment.deferred.modes.clone();
         self.protected += 1;
+        self.execution.environment.routines.protected += 1;
         let done = self.statements(&block.body);
+        self.execution.environment.routines.protected -= 1;
         self.protected -= 1;
         match done {
             Err(error) if may_be_caught(&error) && !self.execution.environment.routines.is_given_up() => {
@@ -239,6 +242,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
                     return Err(error);
                 };
                 self.execution.rollback_to(&savepoint)?;
+                self.execution.environment.deferred.modes = deferral;
                 self.values[state] = Value::text(error.state().as_str());
                 self.values[message] = Value::text(error.message());
                 let error = self.described(error);

@@ -89,7 +89,7 @@ impl Interpreter<'_, '_> {
         if into.is_none()
             && query
                 .query
-                .change_schema(self.execution)
+                .run_utility(self.execution)
                 .map_err(|error| in_statement(error, &query.query.text))?
         {
             return Ok(());
@@ -318,7 +318,7 @@ impl Interpreter<'_, '_> {
                 rows.clear();
             }
             let query = Query::new(statement.statement, text);
-            if query.change_schema(self.execution)? {
+            if query.run_utility(self.execution)? {
                 last = None;
                 continue;
             }

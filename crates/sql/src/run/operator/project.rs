@@ -80,6 +80,8 @@ pub(crate) struct Project<'e> {
     moved: Vec<(usize, usize, bool)>,
     /// The batch that is being projected, and how far.
     current: Option<(Batch, usize)>,
+    /// How many rows the next batch has, at most.
+    most: usize,
 }
 
 impl<'e> Project<'e> {
@@ -95,7 +97,7 @@ impl<'e> Project<'e> {
             Some((at, slot, is_last))
         });
         let (moved, computed) = (moved.collect(), (0..expressions.len()).filter(is_computed).collect());
-        Project { input, expressions, computed, moved, current: None }
+        Project { input, expressions, computed, moved, current: None, most: BATCH_ROWS }
     }
 }
 
@@ -122,7 +124,7 @@ impl<'e> Operator<'e> for Project<'e> {
         };
         let mut result = Batch::with_capacity(self.expressions.len(), batch.len() - position);
         // What is computed may be wider than what is read.
-        while position < batch.len() && !result.is_full() {
+        while position < batch.len() && !result.is_full() && result.len() < self.most {
             let values = result.push_nulls();
             let row = batch.row_mut(position);
             for &at in &self.computed {
@@ -136,10 +138,12 @@ impl<'e> Operator<'e> for Project<'e> {
         if position < batch.len() {
             self.current = Some((batch, position));
         }
+        self.most = BATCH_ROWS;
         Ok(Some(result))
     }
 
     fn expect_few(&mut self, rows: usize) {
+        self.most = self.most.min(rows.max(1));
         self.input.expect_few(rows);
     }
 }
@@ -148,11 +152,13 @@ impl<'e> Operator<'e> for Project<'e> {
 pub(crate) struct Append<'e> {
     inputs: std::slice::Iter<'e, Plan>,
     current: Option<Running<'e>>,
+    /// How many rows may be wanted of the next input.
+    most: Option<usize>,
 }
 
 impl<'e> Append<'e> {
     pub(crate) fn new(inputs: &'e [Plan]) -> Append<'e> {
-        Append { inputs: inputs.iter(), current: None }
+        Append { inputs: inputs.iter(), current: None, most: None }
     }
 }
 
@@ -166,7 +172,18 @@ impl<'e> Operator<'e> for Append<'e> {
                 self.current = None;
             }
             let Some(input) = self.inputs.next() else { return Ok(None) };
-            self.current = Some(operator(input, run)?);
+            let mut input = operator(input, run)?;
+            if let Some(most) = self.most.take() {
+                input.expect_few(most);
+            }
+            self.current = Some(input);
+        }
+    }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.most = Some(rows);
+        if let Some(current) = &mut self.current {
+            current.expect_few(rows);
         }
     }
 }

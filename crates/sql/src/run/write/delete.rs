@@ -5,26 +5,29 @@ use crate::error::Result;
 use crate::plan::statement::DeletePlan;
 use crate::run::Run;
 use crate::run::write::rows::remove;
-use crate::run::write::{Writing, Written, pick};
+use crate::run::write::{Writing, Written, pick, read_and_write};
 
 /// Runs a DELETE.
 pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Written> {
     let mut writing = Writing::new(run, &plan.rules, &plan.returning);
     let table = &*plan.rules.table;
     writing.triggers.statement(run, TriggerTime::Before, Event::Delete)?;
-    let mut rows = run.collect(&plan.input)?;
-    for number in 0..rows.batches() {
-        let batch = rows.batch(number)?;
+    writing.deletes = true;
+    read_and_write(run, &plan.input, |run, batch| {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A row that several others meet goes once.
-            if plan.is_joined && !writing.is_first(run, &key)? {
+            if plan.is_joined && !writing.is_first(run, &key)? || !writing.is_current(run, &key)? {
                 continue;
             }
             let mut old = pick(source, &plan.row);
-            if !writing.triggers.before_delete(run, &old)? || !remove(run, table, &key)? {
+            if !writing.triggers.before_delete(run, &old)?
+                || !writing.triggers.is_empty() && !writing.is_current(run, &key)?
+                || !remove(run, table, &key)?
+            {
                 continue;
             }
+            writing.wrote(run, &key)?;
             writing.touched.removed(table, &old);
             writing.triggers.wrote(run, Some(&old), None)?;
             if !plan.returning.is_empty() {
@@ -32,7 +35,7 @@ pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Writ
             }
             writing.count(run, &old)?;
         }
-        run.check_interrupt()?;
-    }
-    writing.finish(run, &[Event::Delete])
+        run.check_interrupt()
+    })?;
+    Ok(writing.finish(run, vec![Event::Delete]))
 }

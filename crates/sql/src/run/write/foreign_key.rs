@@ -246,7 +246,7 @@ fn refuse_references(
 }
 
 /// The rows of a table that refer to these values: keys and columns.
-fn referring(
+pub(super) fn referring(
     run: &Run<'_>,
     child: &Table,
     key: &ForeignKey,
@@ -282,7 +282,7 @@ fn referring(
 }
 
 /// Whether a table has a row with these values in these columns, which are its primary key or those of a unique index.
-fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -> Result<bool> {
+pub(super) fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -> Result<bool> {
     let place = |wanted: usize| columns.iter().position(|column| *column == wanted);
     let ordered = |wanted: &[usize]| -> Option<Vec<Value>> {
         (wanted.len() == columns.len())
@@ -290,7 +290,7 @@ fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -
             .flatten()
     };
     if let Some(key) = ordered(&table.key).filter(|_| !table.key.is_empty()) {
-        return run.rows.exists(&table.engine, &refs(&stored_key(table, &key)?));
+        return run.latest().exists(&table.engine, &refs(&stored_key(table, &key)?));
     }
     for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.is_unique_always()) {
         let indexed: Vec<usize> = index.columns.iter().map(|column| column.column).collect();

@@ -21,15 +21,15 @@ const XMAX_OF_UPDATED: Value = Value::Oid(1);
 pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Written> {
     let mut inserting = Inserting { plan, writing: Writing::new(run, &plan.rules, &plan.returning) };
     let update = plan.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
-    let events: &[Event] = if update.is_some() { &[Event::Insert, Event::Update] } else { &[Event::Insert] };
+    let events = if update.is_some() { vec![Event::Insert, Event::Update] } else { vec![Event::Insert] };
     inserting
         .writing
         .triggers
         .sets(update.into_iter().flat_map(|update| &update.sets).map(|(column, _)| *column));
-    for event in events {
+    for event in &events {
         inserting.writing.triggers.statement(run, TriggerTime::Before, *event)?;
     }
-    if plan.reads {
+    if plan.reads && !run.interleaves {
         let mut rows = run.collect(&plan.input)?;
         for number in 0..rows.batches() {
             let batch = rows.batch(number)?;
@@ -37,11 +37,11 @@ pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Writ
         }
     } else {
         let mut input = operator(&plan.input, run)?;
-        while let Some(batch) = input.next(run)? {
+        while let Some(batch) = run.next_of(&mut input)? {
             inserting.add(run, &batch)?;
         }
     }
-    inserting.writing.finish(run, events)
+    Ok(inserting.writing.finish(run, events))
 }
 
 struct Inserting<'e> {

@@ -6,7 +6,7 @@ use crate::plan::statement::{MergeActionPlan, MergeArmPlan, MergePlan};
 use crate::run::Run;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::rows::{change, remove, store};
-use crate::run::write::{Writing, Written, pick, second_time};
+use crate::run::write::{Writing, Written, pick, read_and_write, second_time};
 use crate::types::Value;
 
 /// Runs a MERGE.
@@ -16,9 +16,7 @@ pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Writte
     for event in &events {
         writing.triggers.statement(run, TriggerTime::Before, *event)?;
     }
-    let mut rows = run.collect(&plan.input)?;
-    for number in 0..rows.batches() {
-        let batch = rows.batch(number)?;
+    read_and_write(run, &plan.input, |run, batch| {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A key is never NULL: this row of the source has met none.
@@ -27,9 +25,9 @@ pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Writte
                 act(run, plan, &mut writing, arm, &key, source)?;
             }
         }
-        run.check_interrupt()?;
-    }
-    writing.finish(run, &events)
+        run.check_interrupt()
+    })?;
+    Ok(writing.finish(run, events))
 }
 
 /// What the arms do.
@@ -99,10 +97,15 @@ fn act<'e>(
             if !writing.is_first(run, key)? {
                 return Err(second_time("MERGE"));
             }
-            if !writing.triggers.before_delete(run, &old)? {
+            writing.deletes = true;
+            if !writing.is_current(run, key)?
+                || !writing.triggers.before_delete(run, &old)?
+                || !writing.is_current(run, key)?
+            {
                 return Ok(());
             }
             remove(run, table, key)?;
+            writing.wrote(run, key)?;
             writing.touched.removed(table, &old);
             writing.triggers.wrote(run, Some(&old), None)?;
         }
@@ -110,11 +113,18 @@ fn act<'e>(
             if !writing.is_first(run, key)? {
                 return Err(second_time("MERGE"));
             }
+            writing.deletes = false;
+            if !writing.is_current(run, key)? {
+                return Ok(());
+            }
             let mut new = old.clone();
             for (column, value) in sets {
                 new[*column] = run.evaluate(value, source)?;
             }
             let Some(mut new) = writing.triggers.before_write(run, Some(&old), new)? else { return Ok(()) };
+            if !writing.is_current(run, key)? {
+                return Ok(());
+            }
             generate(run, &plan.rules.generated, &mut new)?;
             check(run, &plan.rules, &new)?;
             let columns: Vec<usize> = match plan.rules.triggers.is_empty() {
@@ -122,6 +132,7 @@ fn act<'e>(
                 false => (0..table.columns.len()).collect(),
             };
             change(run, table, key, &old, &new, &columns)?;
+            writing.wrote(run, key)?;
             writing.touched.stored(table, &new, Some(&old));
             writing.triggers.wrote(run, Some(&old), Some(&new))?;
         }

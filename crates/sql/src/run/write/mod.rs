@@ -3,13 +3,14 @@
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
+//! recheck                         deferred constraints
 //! triggers                        around statements and rows    cascades   around rows that foreign keys change
-//! postponed                       writes of statements in WITH
 //! ```
 //!
 //! # Invariants
-//! - A statement that reads tables reads to its end before it writes: it never meets its own rows.
-//! - Foreign keys are looked at when all rows of the statement have been written.
+//! - A statement reads the rows as they were when it began: it never meets its own rows, nor those of the other statements in
+//!   its WITH.
+//! - Foreign keys are looked at when all rows of the statement have been written, those of statements in WITH included.
 
 mod cascades;
 mod checks;
@@ -18,7 +19,7 @@ mod delete;
 mod foreign_key;
 mod insert;
 mod merge;
-mod postponed;
+mod recheck;
 mod row_number;
 mod rows;
 mod triggers;
@@ -29,9 +30,12 @@ use hashbrown::HashSet;
 use crate::catalog::{Event, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
+use crate::plan::node::Plan;
 use crate::plan::statement::RowRules;
 use crate::run::Run;
+use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
+use crate::run::operator::operator;
 use crate::run::spill::KeptRows;
 use crate::run::write::foreign_key::Touched;
 use crate::run::write::triggers::Triggers;
@@ -40,7 +44,7 @@ use crate::types::Value;
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use merge::merge;
-pub(crate) use postponed::Postponed;
+pub(crate) use recheck::Recheck;
 pub(crate) use row_number::next as next_row_number;
 pub(crate) use update::{commute, update};
 
@@ -59,6 +63,8 @@ struct Writing<'e> {
     triggers: Triggers<'e>,
     /// The keys of rows that were written, where none may be written twice.
     keys: HashSet<Vec<Value>>,
+    /// Whether rows are deleted.
+    deletes: bool,
 }
 
 impl<'e> Writing<'e> {
@@ -70,6 +76,7 @@ impl<'e> Writing<'e> {
             touched: Touched::of(rules),
             triggers: Triggers::new(rules),
             keys: HashSet::new(),
+            deletes: false,
         }
     }
 
@@ -90,16 +97,93 @@ impl<'e> Writing<'e> {
         Ok(self.keys.insert(key.to_vec()))
     }
 
-    /// Looks at foreign keys, fires the triggers after rows and after the statement, and ends.
-    fn finish(mut self, run: &mut Run<'e>, events: &[Event]) -> Result<Written> {
-        self.touched.check(run, self.rules)?;
-        self.triggers.after_rows(run)?;
-        for event in events {
-            self.triggers.statement(run, TriggerTime::After, *event)?;
-        }
-        self.touched.cascades.after(run)?;
-        Ok(self.written)
+    /// Has the foreign keys looked at, and the triggers after rows and after the statement fire, when all parts of the
+    /// statement have written.
+    fn finish(self, run: &mut Run<'e>, events: Vec<Event>) -> Written {
+        let Writing { rules, written, touched, triggers, .. } = self;
+        run.endings.push(Ending { rules, touched, triggers, events });
+        written
     }
+
+    /// Whether a row that a part of the statement read is still its to change: a row that the statement itself has written
+    /// since is left as it is.
+    ///
+    /// # Errors
+    /// 27000: a trigger or a function has written it.
+    fn is_current(&self, run: &mut Run<'e>, key: &[Value]) -> Result<bool> {
+        let table = &*self.rules.table;
+        let (Some(moment), Some(writes)) = (&run.moment, run.writes) else { return Ok(true) };
+        if !run.interleaves && self.triggers.is_empty() && run.written.is_none() {
+            return Ok(true);
+        }
+        if !writes.has_written_since(&table.engine, &rows::refs(&rows::stored_key(table, key)?), moment)? {
+            return Ok(true);
+        }
+        if run.written.as_ref().is_some_and(|written| written.contains(&(table.oid, key.to_vec()))) {
+            return Ok(false);
+        }
+        let verb = if self.deletes { "deleted" } else { "updated" };
+        let message = format!(
+            "tuple to be {verb} was already modified by an operation triggered by the current command"
+        );
+        Err(SqlError::new(SqlState::TRIGGERED_DATA_CHANGE_VIOLATION, message).with_hint(
+            "Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
+        ))
+    }
+
+    /// Notes that the statement itself has written a row.
+    fn wrote(&self, run: &mut Run<'e>, key: &[Value]) -> Result<()> {
+        if let Some(written) = &mut run.written {
+            run.memory.charge(row_bytes(key) + 32)?;
+            written.insert((self.rules.table.oid, key.to_vec()));
+        }
+        Ok(())
+    }
+}
+
+/// What a part of a statement that has written still has to do.
+pub(crate) struct Ending<'e> {
+    rules: &'e RowRules,
+    touched: Touched<'e>,
+    triggers: Triggers<'e>,
+    events: Vec<Event>,
+}
+
+/// Looks at foreign keys, fires the triggers after rows and after statements: all parts have written.
+pub(crate) fn end<'e>(run: &mut Run<'e>) -> Result<()> {
+    let mut endings = std::mem::take(&mut run.endings);
+    for ending in &mut endings {
+        ending.touched.check(run, ending.rules)?;
+    }
+    for ending in &mut endings {
+        ending.triggers.after_rows(run)?;
+        for event in &ending.events {
+            ending.triggers.statement(run, TriggerTime::After, *event)?;
+        }
+        ending.touched.cascades.after(run)?;
+    }
+    Ok(())
+}
+
+/// Reads what a statement writes to, and writes: when all is read, or row by row between the functions that it calls.
+fn read_and_write<'e>(
+    run: &mut Run<'e>,
+    input: &'e Plan,
+    mut write: impl FnMut(&mut Run<'e>, &Batch) -> Result<()>,
+) -> Result<()> {
+    if run.interleaves {
+        let mut rows = operator(input, run)?;
+        while let Some(batch) = run.next_of(&mut rows)? {
+            write(run, &batch)?;
+        }
+        return Ok(());
+    }
+    let mut rows = run.collect(input)?;
+    for number in 0..rows.batches() {
+        let batch = rows.batch(number)?;
+        write(run, batch)?;
+    }
+    Ok(())
 }
 
 /// The values in these slots of a row.

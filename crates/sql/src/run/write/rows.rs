@@ -142,7 +142,8 @@ pub(super) fn read(run: &Run<'_>, table: &Table, key: &[Value]) -> Result<Option
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let mut row = vec![Value::Null; columns.len()];
     let decoder = Decoder::new(table, &columns)?;
-    let found = run.rows.get(&table.engine, &refs(&stored), &mut |found| decoder.decode(found, &mut row))?;
+    let found =
+        run.latest().get(&table.engine, &refs(&stored), &mut |found| decoder.decode(found, &mut row))?;
     Ok(found.then_some(row))
 }
 
@@ -180,7 +181,7 @@ pub(super) fn each_by_index(
     let stored = columns.zip(values).map(|(column, value)| encode(column.ty, column.modifier, value));
     let stored = stored.collect::<Result<Vec<_>>>()?;
     let range = heddledb::Range::prefix(refs(&stored));
-    let mut scan = run.rows.scan(&table.engine, Some(&table.indexes[index].name), range, None)?;
+    let mut scan = run.latest().scan(&table.engine, Some(&table.indexes[index].name), range, None)?;
     read_each(table, &mut *scan, each)
 }
 
@@ -193,7 +194,7 @@ pub(super) fn each_by_key(
 ) -> Result<()> {
     let stored = stored_key(table, values)?;
     let range = heddledb::Range::prefix(refs(&stored));
-    let mut scan = run.rows.scan(&table.engine, None, range, None)?;
+    let mut scan = run.latest().scan(&table.engine, None, range, None)?;
     read_each(table, &mut *scan, each)
 }
 
@@ -203,7 +204,7 @@ pub(super) fn each_row(
     table: &Table,
     each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
 ) -> Result<()> {
-    let mut scan = run.rows.scan(&table.engine, None, heddledb::Range::all(), None)?;
+    let mut scan = run.latest().scan(&table.engine, None, heddledb::Range::all(), None)?;
     read_each(table, &mut *scan, each)
 }
 
@@ -285,7 +286,7 @@ fn explained(
 fn is_taken(run: &Run<'_>, table: &Table, number: usize, columns: &[usize], row: &[Value]) -> bool {
     if number == 0 {
         return stored_key(table, &key_of(table, row))
-            .and_then(|key| run.rows.exists(&table.engine, &refs(&key)))
+            .and_then(|key| run.latest().exists(&table.engine, &refs(&key)))
             .unwrap_or(false);
     }
     let mut unique = table.indexes.iter().enumerate().filter(|(_, index)| index.is_unique_in_engine());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use heddledb::{Value as Stored, ValueRef};
 use smallvec::SmallVec;
 
-use crate::access::Commute;
+use crate::access::{Commute, RunsIn};
 use crate::catalog::{Column as CatalogColumn, Event, Table, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::commute::Commuting;
@@ -16,7 +16,7 @@ use crate::run::operator::scan;
 use crate::run::spill::KeptRows;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::rows::{change, refs, writes};
-use crate::run::write::{Writing, Written, pick};
+use crate::run::write::{Writing, Written, pick, read_and_write};
 use crate::storage;
 use crate::types::{Type, Value};
 
@@ -38,13 +38,11 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     writing.triggers.statement(run, TriggerTime::Before, Event::Update)?;
     // Where the row is how what is read begins, it is not copied.
     let is_prefix = plan.row.iter().copied().eq(0..plan.row.len());
-    let mut rows = run.collect(&plan.input)?;
-    for number in 0..rows.batches() {
-        let batch = rows.batch(number)?;
+    read_and_write(run, &plan.input, |run, batch| {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
             // A row that several others meet is changed by the first of them.
-            if plan.is_joined && !writing.is_first(run, &key)? {
+            if plan.is_joined && !writing.is_first(run, &key)? || !writing.is_current(run, &key)? {
                 continue;
             }
             let old = match is_prefix {
@@ -56,9 +54,13 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
                 new[*column] = run.evaluate(value, source)?;
             }
             let Some(mut new) = writing.triggers.before_write(run, Some(&old), new)? else { continue };
+            if !writing.triggers.is_empty() && !writing.is_current(run, &key)? {
+                continue;
+            }
             generate(run, &plan.rules.generated, &mut new)?;
             check(run, &plan.rules, &new)?;
             change(run, table, &key, &old, &new, &columns)?;
+            writing.wrote(run, &key)?;
             writing.touched.stored(table, &new, Some(&old));
             writing.triggers.wrote(run, Some(&old), Some(&new))?;
             if plan.returning.is_empty() {
@@ -68,9 +70,9 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
                 writing.count(run, &new)?;
             }
         }
-        run.check_interrupt()?;
-    }
-    writing.finish(run, &[Event::Update])
+        run.check_interrupt()
+    })?;
+    Ok(writing.finish(run, vec![Event::Update]))
 }
 
 /// Does an update as operations. None: with these values it has to be done in the usual way.
@@ -93,7 +95,7 @@ fn commuting<'e>(
 }
 
 /// Does operations on the row of a key. How many rows there are; none: an operand is NULL or does not fit the column, and
-/// nothing was done.
+/// nothing was done; or a handler waits for its error.
 pub(crate) fn commute<'e>(
     run: &mut Run<'e>,
     table: &Table,
@@ -101,6 +103,10 @@ pub(crate) fn commute<'e>(
     operations: &'e [Commuting],
     row: &[Value],
 ) -> Result<Option<u64>> {
+    // In a block the session tries operations; elsewhere the commit does, too late for a handler.
+    if run.runs_in != RunsIn::Block && run.environment.decides_at_once() {
+        return Ok(None);
+    }
     let mut operands = SmallVec::<[Operand; 2]>::new();
     for operation in operations {
         let value = run.evaluate(&operation.operand, row)?;
@@ -124,7 +130,7 @@ pub(crate) fn commute<'e>(
         }
     }
     // Where no operand changes anything, whether there is a row is still to be known.
-    Ok(Some(u64::from(is_known || run.rows.exists(&table.engine, key)?)))
+    Ok(Some(u64::from(is_known || run.latest().exists(&table.engine, key)?)))
 }
 
 fn out_of_range(column: &CatalogColumn, error: SqlError) -> SqlError {

@@ -101,6 +101,10 @@ impl Environment for SessionEnvironment {
         self.deferred.take(key, values, side)
     }
 
+    fn decides_at_once(&self) -> bool {
+        self.routines.protected > 0
+    }
+
     fn next_value(&mut self, sequence: u32) -> Result<i64> {
         self.refuse_in_rules("nextval")?;
         let sequence = sequence_of(&self.catalog, sequence)?;
