@@ -1,5 +1,7 @@
 //! Privileges, compared with PostgreSQL: what each allows a role to do, and the errors where it does not.
 
+#[path = "privileges/scripts.rs"]
+mod scripts;
 mod support;
 
 use heddle_sql::{ConnectOptions, Connection, Sql};

@@ -11,7 +11,7 @@ mod memberships;
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::catalog::role::{Role, no_role};
+use crate::catalog::role::{Membership, Role, no_role};
 use crate::catalog::store::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, RoleName, RoleOption, RoleStatement};
@@ -98,18 +98,21 @@ impl Connection {
         let had_passwords = has_passwords(&catalog);
         catalog.put_role(role);
         let mut changed = vec![oid];
+        let grantor = self.role();
         for option in options {
             match option {
                 RoleOption::InRole(roles) => {
                     for role in roles {
                         let role = self.role_named(role)?;
-                        self.add_membership(&mut catalog, role, oid, false)?;
+                        let new = Membership { role: oid, admin: false, grantor };
+                        self.add_membership(&mut catalog, role, new)?;
                     }
                 }
                 RoleOption::Members(members, admin) => {
                     for member in members {
                         let member = self.role_named(member)?;
-                        self.add_membership(&mut catalog, oid, member, *admin)?;
+                        let new = Membership { role: member, admin: *admin, grantor };
+                        self.add_membership(&mut catalog, oid, new)?;
                         changed.push(member);
                     }
                 }

@@ -68,7 +68,8 @@ impl Parser<'_> {
             self.expect("user")?;
             let members = self.list(Self::role_name)?;
             let RoleName::Named(group) = name else { return Err(self.unexpected()) };
-            let grant = GrantRole { grants, roles: vec![group], members, admin: false };
+            let roles = vec![group];
+            let grant = GrantRole { grants, roles, members, admin: false, grantor: None, alters_group: true };
             return Ok(Statement::Role(Box::new(RoleStatement::Grant(grant))));
         }
         self.accept("with");
@@ -86,6 +87,11 @@ impl Parser<'_> {
     fn role_options(&mut self, creates: bool) -> Result<Vec<RoleOption>> {
         let mut options = Vec::new();
         while !self.is_end() && !self.is_mark(0, ";") {
+            if creates && self.accept("sysid") {
+                // Numbers are given by the system.
+                self.signed_integer()?;
+                continue;
+            }
             options.push(self.role_option(creates)?);
         }
         Ok(options)
@@ -142,11 +148,9 @@ impl Parser<'_> {
         self.expect(if grants { "to" } else { "from" })?;
         let members = self.list(Self::role_name)?;
         let admin = admin || (grants && self.accept_words(&["with", "admin", "option"]));
-        if self.accept_words(&["granted", "by"]) {
-            self.role_name()?;
-        }
+        let grantor = if self.accept_words(&["granted", "by"]) { Some(self.role_name()?) } else { None };
         self.cascade();
-        let grant = GrantRole { grants, roles, members, admin };
+        let grant = GrantRole { grants, roles, members, admin, grantor, alters_group: false };
         Ok(Statement::Role(Box::new(RoleStatement::Grant(grant))))
     }
 }

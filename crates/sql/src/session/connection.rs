@@ -20,6 +20,7 @@ use crate::session::result::{Collected, Notice, ResultSink, StatementResult, Tra
 use crate::session::row_rules::RowRules;
 use crate::session::run::PlanCache;
 use crate::session::sessions::{Activity, Encryption};
+use crate::session::settings::check_changeable;
 use crate::session::statements::KnownCounters;
 use crate::session::transaction::Transaction;
 use crate::types::binary::from_binary;
@@ -268,6 +269,7 @@ impl Connection {
         if name.eq_ignore_ascii_case("role") {
             return self.environment.set_setting(name, Some(value), false, false);
         }
+        check_changeable(name, self.environment.is_superuser())?;
         self.environment.settings.set_default(name, value)
     }
 

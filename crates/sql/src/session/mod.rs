@@ -79,6 +79,7 @@ pub use result::{
 };
 pub(crate) use sequences::SHORTAGE;
 pub use sessions::{Encryption, Notification, Signals};
+pub(crate) use settings::{check_changeable, is_known};
 pub use slow::SlowStatement;
 pub(crate) use transaction::{BodyPoint, SequenceChange};
 

@@ -14,6 +14,7 @@ use crate::session::connection::Connection;
 use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink, Severity};
 use crate::session::settings;
+use crate::session::settings::check_changeable;
 use crate::types::{Modifier, Type, Value};
 
 impl Connection {
@@ -157,6 +158,7 @@ impl Connection {
     fn set(&mut self, scope: SetScope, name: &str, value: &SetValue) -> Result<&'static str> {
         let in_block = !self.transaction.is_idle();
         let local = scope == SetScope::Local;
+        check_changeable(name, self.environment.is_superuser())?;
         if local && !in_block {
             let message = "SET LOCAL can only be used in transaction blocks";
             self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);

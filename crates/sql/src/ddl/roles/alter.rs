@@ -4,10 +4,11 @@ use super::{denied, has_passwords};
 use crate::catalog::role::Role;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, RoleName, RoleOption};
-use crate::session::Connection;
+use crate::session::{Connection, check_changeable, is_known};
 
 impl Connection {
     pub(super) fn alter_role(&mut self, name: &RoleName, options: &[RoleOption]) -> Result<&'static str> {
+        Self::check_not_reserved(name)?;
         let mut catalog = self.catalog_to_change();
         let oid = self.role_named(name)?;
         let mut role = self.role_entry(oid)?.as_ref().clone();
@@ -22,7 +23,7 @@ impl Connection {
         Ok("ALTER ROLE")
     }
 
-    fn check_altered_role(&self, role: &Role, options: &[RoleOption]) -> Result<()> {
+    pub(super) fn check_altered_role(&self, role: &Role, options: &[RoleOption]) -> Result<()> {
         let says = |wanted: fn(&RoleOption) -> bool| options.iter().any(wanted);
         if role.superuser || says(|it| matches!(it, RoleOption::Superuser(_))) {
             let message = "must be superuser to alter superuser roles or change superuser attribute";
@@ -35,8 +36,22 @@ impl Connection {
         if says(|it| matches!(it, RoleOption::BypassRls(_))) {
             return Err(denied("must be superuser to change bypassrls attribute"));
         }
-        let own_password = role.oid == self.role() && matches!(options, [RoleOption::Password(_)]);
-        if own_password || self.may_create_roles() { Ok(()) } else { Err(denied("permission denied")) }
+        let is_own =
+            |option: &RoleOption| role.oid == self.role() && matches!(option, RoleOption::Password(_));
+        let is_own_password = !options.is_empty() && options.iter().all(is_own);
+        if is_own_password || self.may_create_roles() { Ok(()) } else { Err(denied("permission denied")) }
+    }
+
+    /// The predefined roles are as the system defines them, for superusers, too.
+    pub(super) fn check_not_reserved(name: &RoleName) -> Result<()> {
+        match name {
+            RoleName::Named(name) if name.text.starts_with("pg_") => {
+                let message = format!("role name \"{}\" is reserved", name.text);
+                Err(SqlError::new(SqlState::RESERVED_NAME, message)
+                    .with_detail("Cannot alter reserved roles."))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn check_superuser_role(&self, role: &Role, what: &str) -> Result<()> {
@@ -52,6 +67,7 @@ impl Connection {
         setting: Option<&str>,
         value: Option<&str>,
     ) -> Result<&'static str> {
+        Self::check_not_reserved(name)?;
         let mut catalog = self.catalog_to_change();
         let oid = self.role_named(name)?;
         let mut role = self.role_entry(oid)?.as_ref().clone();
@@ -60,10 +76,16 @@ impl Connection {
             return Err(denied("permission denied"));
         }
         match (setting, value) {
-            (None, _) => role.settings.clear(),
-            (Some(setting), None) => role.settings.retain(|(known, _)| known != setting),
+            (None, _) => {
+                let is_superuser = self.is_superuser();
+                role.settings.retain(|(known, _)| check_kept(known, is_superuser).is_err());
+            }
+            (Some(setting), None) => {
+                check_kept(setting, self.is_superuser())?;
+                role.settings.retain(|(known, _)| known != setting);
+            }
             (Some(setting), Some(value)) => {
-                self.environment().settings.clone().set_default(setting, value)?;
+                self.check_kept_setting(setting, value)?;
                 role.settings.retain(|(known, _)| known != setting);
                 role.settings.push((setting.to_string(), value.to_string()));
             }
@@ -71,6 +93,16 @@ impl Connection {
         catalog.put_role(role);
         self.publish_roles(&[oid], catalog)?;
         Ok("ALTER ROLE")
+    }
+
+    /// Checks a setting that is kept for sessions, or for calls.
+    ///
+    /// # Errors
+    /// 42501; 42704 and 22023 as SET.
+    pub(in crate::ddl) fn check_kept_setting(&self, setting: &str, value: &str) -> Result<()> {
+        let environment = self.environment();
+        check_kept(setting, environment.is_superuser())?;
+        environment.settings.clone().set_default(setting, value)
     }
 
     pub(super) fn rename_role(&mut self, name: &RoleName, to: &Name) -> Result<&'static str> {
@@ -114,4 +146,12 @@ impl Connection {
         self.publish_roles(&[oid], catalog)?;
         Ok("COMMENT")
     }
+}
+
+/// Checks that a role may have a setting kept: one that the system does not know is a superuser's.
+fn check_kept(setting: &str, is_superuser: bool) -> Result<()> {
+    if !is_superuser && setting.contains('.') && !is_known(setting) {
+        return Err(denied(format!("permission denied to set parameter \"{setting}\"")));
+    }
+    check_changeable(setting, is_superuser)
 }

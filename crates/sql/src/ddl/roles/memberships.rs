@@ -1,25 +1,47 @@
-//! GRANT and REVOKE of roles: which role is a member of which.
+//! Which role is a member of which: GRANT and REVOKE of roles, and the options of CREATE ROLE.
+//!
+//! # Invariants
+//! Every statement that makes a role a member of another goes through `add_membership`, which checks that it may.
+//!
+//! Source: PostgreSQL 15, `AddRoleMems` and `DelRoleMems` in `user.c`.
 
 use super::denied;
 use crate::catalog::Catalog;
 use crate::catalog::role::{DATABASE_OWNER, Membership, no_role};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::GrantRole;
+use crate::parse::syntax::{GrantRole, RoleName, RoleOption};
 use crate::session::{Connection, Severity};
 
 impl Connection {
     pub(super) fn grant_roles(&mut self, grant: &GrantRole) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
+        let grantor = match &grant.grantor {
+            Some(grantor) => self.role_named(grantor)?,
+            None => self.role(),
+        };
+        let mut members = Vec::with_capacity(grant.members.len());
+        for member in &grant.members {
+            members.push(self.role_named(member)?);
+        }
         let mut changed = Vec::new();
         for name in &grant.roles {
+            if grant.alters_group {
+                Self::check_not_reserved(&RoleName::Named(name.clone()))?;
+            }
             let role = self.environment().oid_of(&name.text).ok_or_else(|| no_role(&name.text))?;
-            self.check_admin(role)?;
-            for member in &grant.members {
-                let member = self.role_named(member)?;
+            if grant.alters_group && !self.is_superuser() {
+                let added = RoleOption::Members(grant.members.clone(), false);
+                self.check_altered_role(&*self.role_entry(role)?, &[added])?;
+            }
+            for &member in &members {
                 let has_changed = if grant.grants {
-                    self.add_membership(&mut catalog, role, member, grant.admin)?
+                    self.add_membership(
+                        &mut catalog,
+                        role,
+                        Membership { role: member, admin: grant.admin, grantor },
+                    )?
                 } else {
-                    self.remove_membership(&mut catalog, role, member, grant.admin)?
+                    self.remove_membership(&mut catalog, role, member, (grant.admin, grantor))?
                 };
                 if has_changed {
                     changed.push(member);
@@ -30,27 +52,37 @@ impl Connection {
         Ok(if grant.grants { "GRANT ROLE" } else { "REVOKE ROLE" })
     }
 
-    fn check_admin(&self, role: u32) -> Result<()> {
-        let entry = self.role_entry(role)?;
-        if role == DATABASE_OWNER {
+    /// Checks that the current role may change who is a member of a role: the only such check, of every statement.
+    fn check_admin(&self, catalog: &Catalog, role: u32, grantor: u32, grants: bool) -> Result<()> {
+        let missing = || SqlError::internal("a role is not in the catalog");
+        let entry = catalog.role_by_oid(role).ok_or_else(missing)?;
+        self.check_superuser_role(entry, "alter")?;
+        if !self.may_create_roles() && !catalog.is_admin_of(grantor, role) {
+            return Err(denied(format!("must have admin option on role \"{}\"", entry.name)));
+        }
+        if grants && role == DATABASE_OWNER {
             let message = format!("role \"{}\" cannot have explicit members", entry.name);
             return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
         }
-        self.check_superuser_role(&entry, "alter")?;
-        if self.may_create_roles() || self.environment().catalog.is_admin_of(self.role(), role) {
-            return Ok(());
+        if grants && grantor != self.role() && !self.is_superuser() {
+            return Err(denied("must be superuser to set grantor"));
         }
-        Err(denied(format!("must have admin option on role \"{}\"", entry.name)))
+        Ok(())
     }
 
-    /// Makes a role a member of another. Whether that changes anything.
+    /// Makes a role, that of `new`, a member of another, if the current role may. Whether that changes anything.
     pub(super) fn add_membership(
         &mut self,
         catalog: &mut Catalog,
         role: u32,
-        member: u32,
-        admin: bool,
+        new: Membership,
     ) -> Result<bool> {
+        let Membership { role: member, admin, grantor } = new;
+        self.check_admin(catalog, role, grantor, true)?;
+        if member == DATABASE_OWNER {
+            let message = "role \"pg_database_owner\" cannot be a member of any role";
+            return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
+        }
         let missing = || SqlError::internal("a role is not in the catalog");
         let (of, mut entry) = match (catalog.role_by_oid(role), catalog.role_by_oid(member)) {
             (Some(of), Some(member)) => (of.clone(), member.as_ref().clone()),
@@ -61,7 +93,6 @@ impl Connection {
             let message = format!("role \"{of}\" is a member of role \"{member}\"");
             return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
         }
-        let grantor = self.role();
         match entry.memberships.iter_mut().find(|it| it.role == role) {
             Some(known) if known.admin || !admin => {
                 let message = format!("role \"{}\" is already a member of role \"{}\"", entry.name, of.name);
@@ -82,8 +113,9 @@ impl Connection {
         catalog: &mut Catalog,
         role: u32,
         member: u32,
-        option_only: bool,
+        (option_only, grantor): (bool, u32),
     ) -> Result<bool> {
+        self.check_admin(catalog, role, grantor, false)?;
         let Some(mut entry) = catalog.role_by_oid(member).map(|member| member.as_ref().clone()) else {
             return Ok(false);
         };

@@ -56,6 +56,10 @@ pub(crate) struct GrantRole {
     pub members: Vec<RoleName>,
     /// WITH ADMIN OPTION; of REVOKE: the option only.
     pub admin: bool,
+    /// GRANTED BY.
+    pub grantor: Option<RoleName>,
+    /// ALTER GROUP, which needs what ALTER ROLE does.
+    pub alters_group: bool,
 }
 
 /// An option of CREATE and ALTER ROLE.

@@ -1,6 +1,6 @@
 //! The settings that there are: their names, defaults and kinds of values.
 
-use crate::error::{SqlError, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::session::planner_settings::PLANNER;
 
 /// What may be set to what.
@@ -107,6 +107,21 @@ pub(super) const TRANSACTION_MODES: [(&str, &str); 3] = [
     ("transaction_read_only", "default_transaction_read_only"),
 ];
 
+/// The settings that only a superuser may change.
+const OF_SUPERUSERS: [&str; 2] = ["lc_messages", "session_replication_role"];
+
+/// Checks that a role may change a setting.
+///
+/// # Errors
+/// 42501: it is a superuser's to change.
+pub(crate) fn check_changeable(name: &str, is_superuser: bool) -> Result<()> {
+    if is_superuser || !OF_SUPERUSERS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let message = format!("permission denied to set parameter \"{}\"", own_name(name));
+    Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+}
+
 /// The value of `role` without SET ROLE.
 pub(crate) const NO_ROLE: &str = "none";
 
@@ -122,6 +137,11 @@ pub(in crate::session) fn known(name: &str) -> Option<&'static (&'static str, &'
 /// A setting's name as SHOW has it: `TimeZone` for `timezone`.
 pub(in crate::session) fn own_name(name: &str) -> &str {
     known(name).map_or(name, |(own, ..)| own)
+}
+
+/// Whether the system knows a setting of this name.
+pub(crate) fn is_known(name: &str) -> bool {
+    known(name).is_some()
 }
 
 /// Those that have an effect, and those that are only kept.
