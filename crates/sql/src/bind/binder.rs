@@ -46,6 +46,10 @@ pub(crate) struct Binder<'a> {
     next_cte: u32,
     /// How often each common table expression is named.
     pub cte_references: HashMap<CteId, usize>,
+    /// Where common table expressions are named: in the query of which one, or none, and which.
+    pub cte_uses: Vec<(Option<CteId>, CteId)>,
+    /// The query of WITH that is being bound.
+    pub defining: Option<CteId>,
     /// The names of views that are being expanded, so that none contains itself.
     pub views: Vec<u32>,
     /// Whether an object is being defined: the names in its texts mean what they mean to the session.
@@ -181,6 +185,8 @@ impl<'a> Binder<'a> {
             next_relation: 0,
             next_cte: 0,
             cte_references: HashMap::new(),
+            cte_uses: Vec::new(),
+            defining: None,
             views: Vec::new(),
             defines: false,
             settled: false,

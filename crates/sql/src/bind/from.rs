@@ -164,6 +164,7 @@ impl Binder<'_> {
                 return Err(self.error(name.at(), SqlState::INVALID_RECURSION, message));
             }
             *self.cte_references.entry(cte.id).or_default() += 1;
+            self.cte_uses.push((self.defining, cte.id));
             return self.relation_item(
                 name.last(),
                 None,

@@ -45,9 +45,6 @@ impl Binder<'_> {
         let table = written.table.clone();
         let (target, entry) = self.written_entry(&written, insert.alias.as_ref());
         let columns = self.insert_columns(&table, &insert.columns)?;
-        let given = if insert.source.is_some() { &columns[..] } else { &[] };
-        let given: Vec<usize> = given.iter().map(|given| given.column).collect();
-        self.requires_write(target, INSERT, Some(&given));
         let source = self.new_relation();
         let query = match &insert.source {
             Some(query) => Some(self.insert_source(
@@ -60,6 +57,8 @@ impl Binder<'_> {
             None => None,
         };
         let given = query.as_ref().map_or(0, |query| query.columns.len());
+        let covered: Vec<usize> = columns.iter().take(given).map(|given| given.column).collect();
+        self.requires_write(target, INSERT, Some(&covered));
         let values =
             self.insert_values(&table, &columns[..given], query.as_ref(), source, insert.overriding)?;
         let generated = self.generated(&table, target, None)?;

@@ -14,9 +14,9 @@ use hashbrown::HashMap;
 use crate::bind::binder::Binder;
 use crate::bind::tree::walk::{walk, walk_statement};
 use crate::bind::tree::{
-    BoundCte, BoundExpr, BoundStatement, CteBody, MergeAction, MergeArm, QueryBody, RelationId, StatementKind,
+    BoundCte, BoundExpr, BoundStatement, CteBody, CteId, QueryBody, RelationId, StatementKind,
 };
-use crate::catalog::rights::{DELETE, INSERT, Privileges, RightsKind, SELECT, UPDATE, USAGE};
+use crate::catalog::rights::{Privileges, RightsKind, SELECT, UPDATE, USAGE};
 use crate::catalog::securables::Securable;
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
@@ -37,12 +37,14 @@ pub(crate) struct Required {
     pub selects_if_read: bool,
     /// The columns that INSERT and UPDATE give values.
     pub written: Vec<(Privileges, Vec<usize>)>,
-    /// Whether privileges on single columns do not count: the columns of `relation` are others than this relation's.
-    pub as_whole: bool,
+    /// Of a view through which is written, each of its columns that is one of `relation`'s, with that column.
+    pub columns_of_view: Option<Vec<(usize, usize)>>,
     /// Whether a system column is read, which needs the privilege on the whole relation.
     pub reads_system_column: bool,
     /// How many times the conditions of a written view name columns: these are read with the owner's rights.
     pub named_by_view: usize,
+    /// The query of WITH that needs it: one that nothing reads needs nothing.
+    pub cte: Option<CteId>,
 }
 
 /// `permission denied for …` (42501).
@@ -79,7 +81,8 @@ impl Binder<'_> {
             privileges: SELECT,
             selects_if_read: false,
             written: Vec::new(),
-            as_whole: false,
+            columns_of_view: None,
+            cte: self.defining,
             reads_system_column: false,
             named_by_view: 0,
         });
@@ -159,12 +162,27 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// The queries of WITH that the statement reads, also through each other.
+    fn used_ctes(&self) -> Vec<CteId> {
+        let mut used: Vec<CteId> = Vec::new();
+        loop {
+            let next = self.cte_uses.iter().find(|(within, cte)| {
+                within.is_none_or(|within| used.contains(&within)) && !used.contains(cte)
+            });
+            match next {
+                Some((_, cte)) => used.push(*cte),
+                None => return used,
+            }
+        }
+    }
+
     fn needs_nothing(&self) -> bool {
         self.required.iter().all(|required| self.context.catalog.is_superuser(required.role))
     }
 
     fn check_required(&self, reads: Option<&Reads>) -> Result<()> {
-        for required in &self.required {
+        let used = self.used_ctes();
+        for required in self.required.iter().filter(|it| it.cte.is_none_or(|cte| used.contains(&cte))) {
             let read = required.relation.and_then(|relation| reads?.get(&relation));
             check(self.context.catalog, required, read, reads.is_none())?;
         }
@@ -226,16 +244,24 @@ struct ColumnCheck<'c> {
 impl ColumnCheck<'_> {
     /// Whether a privilege is there on each of these columns; if there are none, on any column.
     fn may(&self, privilege: Privileges, columns: &[usize]) -> bool {
-        if self.required.as_whole {
-            return false;
-        }
         if columns.is_empty() {
-            return (0..self.relation.column_names().len()).any(|column| self.may_on(privilege, column));
+            return (0..self.relation.column_names().len()).any(|column| self.may_on_own(privilege, column));
         }
         columns.iter().all(|column| self.may_on(privilege, *column))
     }
 
+    /// Whether a privilege is there on a column of the statement's relation; of a view, on a column that is that one.
     fn may_on(&self, privilege: Privileges, column: usize) -> bool {
+        match &self.required.columns_of_view {
+            None => self.may_on_own(privilege, column),
+            Some(columns) => {
+                let mut shown = columns.iter().filter(|(_, of)| *of == column);
+                shown.any(|(own, _)| self.may_on_own(privilege, *own))
+            }
+        }
+    }
+
+    fn may_on_own(&self, privilege: Privileges, column: usize) -> bool {
         let rights = self.catalog.rights(&Securable::Column(self.required.oid, column));
         rights.is_some_and(|(_, rights)| {
             self.catalog.may(self.required.role, &rights, RightsKind::Column, privilege)
@@ -299,15 +325,4 @@ fn walk_written<'b>(ctes: &'b [BoundCte], visit: &mut dyn FnMut(&'b BoundExpr)) 
             walk_whole(statement, visit);
         }
     }
-}
-
-/// The privileges that MERGE needs for what its clauses do.
-pub(crate) fn of_merge(arms: &[MergeArm]) -> Vec<(Privileges, Option<Vec<usize>>)> {
-    let needed = |arm: &MergeArm| match &arm.action {
-        MergeAction::Nothing => None,
-        MergeAction::Delete => Some((DELETE, None)),
-        MergeAction::Update(sets) => Some((UPDATE, Some(sets.iter().map(|(column, _)| *column).collect()))),
-        MergeAction::Insert(_) => Some((INSERT, None)),
-    };
-    arms.iter().filter_map(needed).collect()
 }

@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::privileges::of_merge;
 use crate::bind::rows::always_generated;
 use crate::bind::scope::Clause;
 use crate::bind::tree::{
     BoundCte, BoundDelete, BoundExpr, BoundFrom, BoundMerge, BoundStatement, BoundUpdate, MergeAction,
     MergeArm, RelationId, StatementKind, Subquery, SubqueryKind,
 };
-use crate::catalog::rights::{DELETE, UPDATE};
+use crate::catalog::rights::{DELETE, INSERT, UPDATE};
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{
@@ -236,10 +235,7 @@ impl Binder<'_> {
             }
             unreachable[usize::from(arm.matched)] = arm.condition.is_none();
             self.scope().entries = if arm.matched { both.clone() } else { source_entries.clone() };
-            arms.push(self.merge_arm(arm, &table)?);
-        }
-        for (privilege, columns) in of_merge(&arms) {
-            self.requires_write(target, privilege, columns.as_deref());
+            arms.push(self.merge_arm(arm, &table, target)?);
         }
         let generated = self.generated(&table, target, None)?;
         let checks = self.checks(&table, target, None)?;
@@ -251,38 +247,47 @@ impl Binder<'_> {
         Ok(BoundStatement { kind, parameters: Vec::new(), columns: Vec::new() })
     }
 
-    fn merge_arm(&mut self, arm: &MergeWhen, table: &Arc<Table>) -> Result<MergeArm> {
+    fn merge_arm(&mut self, arm: &MergeWhen, table: &Arc<Table>, target: RelationId) -> Result<MergeArm> {
         let condition = match &arm.condition {
             Some(condition) => Some(self.clause_condition(condition, Clause::MergeWhen)?),
             None => None,
         };
         let action = match &arm.action {
             MergeActionSyntax::Nothing => MergeAction::Nothing,
-            MergeActionSyntax::Delete => MergeAction::Delete,
-            MergeActionSyntax::Update(sets) => MergeAction::Update(self.assignments(sets, table)?),
+            MergeActionSyntax::Delete => {
+                self.requires_write(target, DELETE, None);
+                MergeAction::Delete
+            }
+            MergeActionSyntax::Update(sets) => {
+                let sets = self.assignments(sets, table)?;
+                let changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
+                self.requires_write(target, UPDATE, Some(&changed));
+                MergeAction::Update(sets)
+            }
             MergeActionSyntax::Insert { columns, overriding, values } => {
-                self.merge_insert(columns, *overriding, values.as_deref(), table)?
+                let values = values.as_deref().unwrap_or_default();
+                let columns = self.merge_insert_columns(columns, values, table)?;
+                self.requires_write(target, INSERT, Some(&columns[..values.len()]));
+                self.merge_insert(&columns, *overriding, values, table)?
             }
         };
         Ok(MergeArm { matched: arm.matched, condition, action })
     }
 
-    fn merge_insert(
+    /// The columns that an INSERT of MERGE gives values: those named, or all.
+    fn merge_insert_columns(
         &mut self,
         names: &[Name],
-        overriding: Option<bool>,
-        values: Option<&[Expr]>,
+        values: &[Expr],
         table: &Arc<Table>,
-    ) -> Result<MergeAction> {
+    ) -> Result<Vec<usize>> {
         let columns: Vec<usize> = if names.is_empty() {
             (0..table.visible().len()).collect()
         } else {
             names.iter().map(|name| self.written_column(table, name)).collect::<Result<_>>()?
         };
-        let values = values.unwrap_or_default();
-        if values.len() > columns.len()
-            || (!names.is_empty() && !values.is_empty() && values.len() < columns.len())
-        {
+        let is_short = !names.is_empty() && !values.is_empty() && values.len() < columns.len();
+        if values.len() > columns.len() || is_short {
             let message = if values.len() > columns.len() {
                 "INSERT has more expressions than target columns"
             } else {
@@ -290,6 +295,16 @@ impl Binder<'_> {
             };
             return Err(self.error(values[0].at, SqlState::SYNTAX_ERROR, message));
         }
+        Ok(columns)
+    }
+
+    fn merge_insert(
+        &mut self,
+        columns: &[usize],
+        overriding: Option<bool>,
+        values: &[Expr],
+        table: &Arc<Table>,
+    ) -> Result<MergeAction> {
         let mut bound = Vec::with_capacity(table.columns.len());
         for (position, column) in table.columns.iter().enumerate() {
             let given =

@@ -63,6 +63,11 @@ fn table_column(expr: &BoundExpr) -> Option<usize> {
     }
 }
 
+/// Those of a view's columns that are columns of its table, with these.
+fn plain_columns(columns: &[BoundExpr]) -> Vec<(usize, usize)> {
+    columns.iter().enumerate().filter_map(|(at, expr)| Some((at, table_column(expr)?))).collect()
+}
+
 /// Which columns of a view can be written; none: rows cannot be deleted from it either.
 pub(crate) fn writable_columns(catalog: &Catalog, view: &Arc<View>) -> Option<Vec<bool>> {
     let context = BindContext { catalog, path: &view.search_path, text: &view.query };
@@ -88,8 +93,8 @@ struct Parts {
     target: RelationId,
     columns: Vec<BoundExpr>,
     filters: Vec<BoundExpr>,
-    /// The views between.
-    through: Vec<RelationId>,
+    /// The views between, each with those of its columns that are the table's.
+    through: Vec<(RelationId, Vec<(usize, usize)>)>,
 }
 
 impl Binder<'_> {
@@ -110,6 +115,7 @@ impl Binder<'_> {
             let error = self.error(name.at(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
             error.with_detail(detail).with_hint(hint)
         })?;
+        let own_columns = plain_columns(&parts.columns);
         let named = view.columns.iter().zip(parts.columns).zip(sources.into_iter().zip(modifiers));
         let columns = named.map(|((name, expr), (source, modifier))| VisibleColumn {
             name: name.clone(),
@@ -118,11 +124,16 @@ impl Binder<'_> {
             source,
         });
         for (number, required) in self.required[own..].iter_mut().enumerate() {
-            if number == 0 || required.relation.is_some_and(|id| parts.through.contains(&id)) {
-                required.relation = Some(parts.target);
-                (required.privileges, required.selects_if_read, required.as_whole) = (0, true, true);
-                required.named_by_view = times_named(&parts.filters, parts.target);
-            }
+            let is_between = |(id, _): &&(RelationId, _)| required.relation == Some(*id);
+            let columns = match (number, parts.through.iter().find(is_between)) {
+                (0, _) => &own_columns,
+                (_, Some((_, columns))) => columns,
+                _ => continue,
+            };
+            required.relation = Some(parts.target);
+            (required.privileges, required.selects_if_read) = (0, true);
+            required.columns_of_view = Some(columns.clone());
+            required.named_by_view = times_named(&parts.filters, parts.target);
         }
         let columns = columns.collect();
         let written = WrittenView { name: view.name.clone(), schema: view.schema.clone(), columns, verb };
@@ -160,12 +171,12 @@ impl Binder<'_> {
                 if columns.iter().chain(&filters).any(has_subquery) {
                     return Err("Views on views are not automatically updatable if they contain subqueries.");
                 }
+                parts.through.push((relation.id, plain_columns(&parts.columns)));
                 let merged = HashMap::from([(relation.id, parts.columns)]);
                 for expr in columns.iter_mut().chain(&mut filters) {
                     *expr = substituted(expr, &merged);
                 }
                 parts.filters.extend(filters);
-                parts.through.push(relation.id);
                 Ok(Parts { columns, ..parts })
             }
             _ => Err(ONE_RELATION),

@@ -144,7 +144,7 @@ impl Connection {
     pub(super) fn refuse_nulls_in(&mut self, table: &Table, stored: &str, column: &str) -> Result<()> {
         let sql =
             format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(stored));
-        if self.run_internal(&sql)?.is_empty() {
+        if self.run_own(&sql, Checks::Nothing)?.is_empty() {
             return Ok(());
         }
         let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.name);

@@ -41,6 +41,7 @@ impl Connection {
         self.column_users(table, position)?.refuse_type(name)?;
         let old = table.columns[position].clone();
         let named = self.with_binder(text, |binder| binder.named_type(ty))?;
+        self.check_type_usage(&named)?;
         let collation = self.column_collation(collation, named.ty, text)?;
         let mut new = Column {
             ty: named.ty,

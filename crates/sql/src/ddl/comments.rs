@@ -11,7 +11,7 @@ use crate::catalog::system::constraints::key_constraint_oid;
 use crate::catalog::{Catalog, Relation, Schema, Sequence, Table, Trigger, UserType, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Comment, ObjectKind, ObjectName};
-use crate::session::Connection;
+use crate::session::{Connection, Severity};
 
 impl Connection {
     pub(crate) fn comment(&mut self, comment: &Comment) -> Result<&'static str> {
@@ -30,11 +30,24 @@ impl Connection {
             }
             ObjectKind::Constraint => self.comment_on_constraint(comment, &mut catalog)?,
             ObjectKind::Trigger => self.comment_on_trigger(comment, &mut catalog)?,
-            // Accepted, and not kept: a database has no definition of its own.
-            _ => return Ok("COMMENT"),
+            // A database.
+            _ => {
+                self.check_database_comment(comment.name.last())?;
+                return Ok("COMMENT");
+            }
         };
         self.publish(&[object], catalog)?;
         Ok("COMMENT")
+    }
+
+    /// A comment on the database is accepted from its owner, and not kept: a database has no definition of its own.
+    fn check_database_comment(&mut self, name: &str) -> Result<()> {
+        if self.environment().is_database(name) {
+            return self.check_owner(&self.environment().catalog.database.rights, "database", name);
+        }
+        let message = format!("database \"{name}\" does not exist");
+        self.environment_mut().add_notice(Severity::Warning, SqlState::INVALID_CATALOG_NAME, message);
+        Ok(())
     }
 
     fn comment_on_schema(&self, comment: &Comment, catalog: &mut Catalog) -> Result<Object> {
@@ -57,14 +70,14 @@ impl Connection {
         };
         match self.find_relation(&ObjectName { parts: relation.to_vec() })? {
             Relation::Table(table) => {
-                self.check_table_owner(&table)?;
+                self.check_owner(&table.rights, "relation", &table.name)?;
                 let mut changed = table.as_ref().clone();
                 let found = changed.columns.iter_mut().find(|known| known.name == column.text);
                 found.ok_or_else(|| missing(&table.name))?.comment = comment.text.clone();
                 Ok(put_table(changed, catalog))
             }
             Relation::View(view) => {
-                self.check_owner(&view.rights, "view", &view.name)?;
+                self.check_owner(&view.rights, "relation", &view.name)?;
                 let mut changed = view.as_ref().clone();
                 let at = changed.columns.iter().position(|known| *known == column.text);
                 let at = at.ok_or_else(|| missing(&view.name))?;
@@ -145,7 +158,7 @@ impl Connection {
             return Ok(Object::Domain(changed));
         }
         let Relation::Table(table) = self.find_relation(on)? else { return Err(missing("table")) };
-        self.check_table_owner(&table)?;
+        self.check_owner(&table.rights, "relation", &table.name)?;
         let mut changed = table.as_ref().clone();
         if let Some(check) = changed.checks.iter_mut().find(|check| check.name == name) {
             check.comment = text;
@@ -168,7 +181,7 @@ impl Connection {
             Relation::Table(table) => table,
             _ => return Err(wrong_kind(ObjectKind::Column, on)),
         };
-        self.check_table_owner(&table)?;
+        self.check_owner(&table.rights, "relation", &table.name)?;
         let known = catalog.triggers_of(table.oid).iter().find(|trigger| trigger.name == name).cloned();
         let known = known.ok_or_else(|| {
             let message = format!("trigger \"{name}\" for table \"{}\" does not exist", table.name);

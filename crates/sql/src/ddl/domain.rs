@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
-use crate::bind::{Binder, Clause};
+use crate::bind::{Binder, Checks, Clause};
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Check, Domain, Table, UserType};
@@ -30,6 +30,7 @@ impl Connection {
         let schema = self.schema_for(&create.name, false)?;
         self.type_is_free(&schema, create.name.last())?;
         let named = self.with_binder(text, |binder| binder.named_type(&create.ty))?;
+        self.check_type_usage(&named)?;
         // What a domain is over keeps its rules.
         let base = named.domain.as_deref();
         let mut checks: Vec<Check> = base.map_or_else(Vec::new, |base| base.checks.clone());
@@ -218,7 +219,7 @@ impl Connection {
                 qualified(&table),
                 check.condition
             );
-            if !self.run_internal(&sql)?.is_empty() {
+            if !self.run_own(&sql, Checks::Nothing)?.is_empty() {
                 let message = format!(
                     "column \"{column}\" of table \"{}\" contains values that violate the new constraint",
                     table.name

@@ -14,7 +14,7 @@ use heddledb::TableChange;
 use crate::bind::routines::is_immutable;
 use crate::bind::tree::BoundExpr;
 use crate::bind::tree::walk::walk;
-use crate::bind::{Clause, predicate_value};
+use crate::bind::{Checks, Clause, predicate_value};
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Column, ColumnOrigin, Index, Table};
 use crate::ddl::alter_table::{insert_column, qualified};
@@ -179,7 +179,8 @@ impl Connection {
         let mut catalog = self.catalog_to_change();
         catalog.put_table(bare.clone());
         self.publish(&[Object::table(&bare)], catalog)?;
-        self.run_internal(&format!("update {} set {} = {value}", qualified(&bare), quote_identifier(&name)))?;
+        let text = format!("update {} set {} = {value}", qualified(&bare), quote_identifier(&name));
+        self.restricted(bare.rights.owner, |connection| connection.run_own(&text, Checks::Nothing))?;
         let current = self.current(table.oid)?;
         self.redefine(&current, |table| table.columns[position].origin = column.origin)
     }

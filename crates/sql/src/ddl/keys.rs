@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use heddledb::TableChange;
 
+use crate::bind::Checks;
 use crate::catalog::store::HIDDEN_KEY;
 use crate::catalog::{Deferral, ForeignKey, Index, IndexColumn, Table, View};
 use crate::ddl::alter_table::qualified;
@@ -100,7 +101,7 @@ impl Connection {
             qualified(table),
             keys.join(", ")
         );
-        if self.run_internal(&sql)?.is_empty() {
+        if self.run_own(&sql, Checks::Nothing)?.is_empty() {
             return Ok(());
         }
         let constraint = &index.name;

@@ -1,6 +1,7 @@
 //! Materialized views: tables that hold the rows of a stored query, and that only REFRESH changes.
 //!
-//! The query is run as a view's: with the owner's privileges, and along the search path under which it was written. To that
+//! The query is run as the owner, functions included, as a security-restricted operation, and along the search path under
+//! which it was written. To that
 //! end REFRESH puts a view beside the table into the transaction's private catalog, for as long as it reads it.
 //!
 //! # Invariants
@@ -47,7 +48,10 @@ impl Connection {
                 return Err(SqlError::unsupported(message));
             }
             let query = Statement::Query(table.query.clone());
-            let Some(count) = connection.make_filled_table(&table, &query, text)? else { return Ok(None) };
+            let role = connection.role();
+            let filled =
+                connection.restricted(role, |connection| connection.make_filled_table(&table, &query, text));
+            let Some(count) = filled? else { return Ok(None) };
             let search_path = connection.view_path(false);
             let stored = StoredQuery { query: examined.text, search_path, populated: create.with_data };
             let made = connection.plain_table(&create.name)?;
@@ -79,7 +83,8 @@ impl Connection {
             self.empty_tables(std::slice::from_ref(table))?;
         }
         if refresh.with_data {
-            self.fill_again(table.oid, refresh.concurrently)?;
+            let (oid, owner) = (table.oid, table.rights.owner);
+            self.restricted(owner, |connection| connection.fill_again(oid, refresh.concurrently))?;
         }
         let mut catalog = self.catalog_to_change();
         let Some(current) = catalog.table_by_oid(table.oid).cloned() else { return Ok(TAG) };

@@ -176,8 +176,8 @@ impl Connection {
         }
         let mut sequence =
             new_sequence(catalog.new_oid(), &schema, create.name.last(), None, &create.options)?;
-        sequence.owner = self.sequence_owner(&create.options)?.flatten();
         sequence.rights = self.new_rights(RightsKind::Sequence, &schema);
+        sequence.owner = self.sequence_owner(&sequence, &create.options)?.flatten();
         // What a transaction that was rolled back has left of the number.
         shared.sequences.forget(&shared.database, sequence.oid)?;
         let name = sequence.name.clone();
@@ -187,7 +187,11 @@ impl Connection {
     }
 
     /// OWNED BY, if it was said: the table and column, or none.
-    fn sequence_owner(&self, options: &[SequenceOption]) -> Result<Option<Option<(u32, usize)>>> {
+    fn sequence_owner(
+        &self,
+        sequence: &Sequence,
+        options: &[SequenceOption],
+    ) -> Result<Option<Option<(u32, usize)>>> {
         let owner = options.iter().find_map(|option| match option {
             SequenceOption::OwnedBy(owner) => Some(owner),
             _ => None,
@@ -207,6 +211,16 @@ impl Connection {
                 "sequence cannot be owned by this relation",
             ));
         };
+        let linked = |what: &str| {
+            let message = format!("sequence must {what} as table it is linked to");
+            Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+        };
+        if sequence.rights.owner != table.rights.owner {
+            return linked("have same owner");
+        }
+        if sequence.schema != table.schema {
+            return linked("be in same schema");
+        }
         let position =
             table.visible().iter().position(|known| known.name == column.text).ok_or_else(|| {
                 let message =
@@ -241,7 +255,7 @@ impl Connection {
     ) -> Result<()> {
         let mut changed = sequence.clone();
         let restart = change_sequence(&mut changed, options, false)?;
-        if let Some(owner) = self.sequence_owner(options)? {
+        if let Some(owner) = self.sequence_owner(sequence, options)? {
             changed.owner = owner;
         }
         if let Some(value) = restart {

@@ -14,7 +14,7 @@ use crate::catalog::rights::{CREATE, Privileges, REFERENCES, Rights, RightsKind,
 use crate::catalog::role::BOOTSTRAP;
 use crate::catalog::securables::Securable;
 use crate::catalog::store::{self, Object};
-use crate::catalog::{Catalog, Relation, Table};
+use crate::catalog::{Catalog, Relation, Routine, Table};
 use crate::ddl::roles::denied;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectName, Reference, RoleName, TargetKind};
@@ -85,15 +85,27 @@ impl Connection {
         rights.is_some_and(|(kind, rights)| catalog.may(self.role(), &rights, kind, wanted))
     }
 
-    /// Whether the current role may make columns of a type of a user's.
-    pub(crate) fn check_type_usage(&self, named: &NamedType) -> Result<()> {
+    /// Whether the current role has privileges on a function or procedure.
+    pub(crate) fn check_routine(&self, routine: &Routine, wanted: Privileges) -> Result<()> {
         let catalog = &self.environment().catalog;
-        let element = named.ty.element().unwrap_or(named.ty);
-        let oid = match (&named.domain, element) {
-            (Some(domain), _) => domain.oid,
-            (None, Type::Enum(oid)) => oid,
-            _ => return Ok(()),
-        };
+        if catalog.may(self.role(), &routine.rights, RightsKind::Function, wanted) {
+            return Ok(());
+        }
+        Err(denied(format!("permission denied for {} {}", routine.kind(), routine.name)))
+    }
+
+    /// Whether the current role may define objects of a type of a user's.
+    pub(crate) fn check_type_usage(&self, named: &NamedType) -> Result<()> {
+        match (&named.domain, named.ty.element().unwrap_or(named.ty)) {
+            (Some(domain), _) => self.check_user_type(domain.oid),
+            (None, Type::Enum(oid)) => self.check_user_type(oid),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`check_type_usage`](Self::check_type_usage), by the type's oid.
+    pub(crate) fn check_user_type(&self, oid: u32) -> Result<()> {
+        let catalog = &self.environment().catalog;
         match catalog.user_type_by_oid(oid) {
             Some(ty) if !catalog.may(self.role(), ty.rights(), RightsKind::Type, USAGE) => {
                 Err(denied(format!("permission denied for type {}", ty.name())))

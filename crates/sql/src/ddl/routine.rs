@@ -84,6 +84,7 @@ impl Connection {
         let mut arguments = Vec::with_capacity(written.len());
         for argument in written {
             let (ty, row) = self.routine_type(&argument.ty)?;
+            self.check_routine_type(&argument.ty, ty)?;
             if row.is_some() && argument.mode != ArgumentMode::Out {
                 let message = "arguments of row types are not supported";
                 return Err(SqlError::unsupported(message).with_hint("Pass the columns one by one."));
@@ -122,6 +123,18 @@ impl Connection {
         Ok((resolved.ty, resolved.row_of))
     }
 
+    /// Whether the current role may define routines with values of a type.
+    fn check_routine_type(&self, named: &RoutineType, ty: Type) -> Result<()> {
+        let environment = self.environment();
+        let name = &named.name.name;
+        let found = environment.catalog.find_type(name.schema(), name.last(), &environment.path());
+        match (found.filter(|_| !named.is_copied), ty.element().unwrap_or(ty)) {
+            (_, Type::Enum(oid)) => self.check_user_type(oid),
+            (Some(found), _) if Type::from_name(name.last()).is_none() => self.check_user_type(found.oid()),
+            _ => Ok(()),
+        }
+    }
+
     fn set_result(&mut self, routine: &mut Routine, returns: Option<&RoutineType>) -> Result<()> {
         let outputs: Vec<Type> = routine.outputs().map(|argument| argument.ty).collect();
         let by_arguments = match outputs[..] {
@@ -138,6 +151,7 @@ impl Connection {
         let declared = match returns {
             Some(returns) => {
                 let (ty, row) = self.routine_type(returns)?;
+                self.check_routine_type(returns, ty)?;
                 routine.row_of = row.or(routine.row_of);
                 Some(ty)
             }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::catalog::rights::{EXECUTE, TRIGGER};
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, Table, Trigger};
 use crate::error::{Result, SqlError, SqlState};
@@ -18,10 +19,7 @@ fn missing(trigger: &str, table: &str) -> String {
 impl Connection {
     fn table_of_trigger(&self, name: &ObjectName) -> Result<Arc<Table>> {
         match self.find_relation(name)? {
-            Relation::Table(table) if table.stored_query.is_none() => {
-                self.check_table_owner(&table)?;
-                Ok(table)
-            }
+            Relation::Table(table) if table.stored_query.is_none() => Ok(table),
             _ => {
                 let message = format!("\"{}\" is not a table", name.last());
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
@@ -33,6 +31,7 @@ impl Connection {
     pub(crate) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
         let table = self.table_of_trigger(&create.table)?;
+        self.check_relation(&Relation::Table(table.clone()), TRIGGER)?;
         let name = create.name.text.clone();
         let known = catalog.triggers_of(table.oid).iter().find(|trigger| trigger.name == name).cloned();
         if known.is_some() && !create.or_replace {
@@ -45,6 +44,7 @@ impl Connection {
             let message = format!("function {}() does not exist", create.function);
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         };
+        self.check_routine(function, EXECUTE)?;
         if function.result != Type::Trigger {
             let message = format!("function {} must return type trigger", function.name);
             return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
@@ -87,6 +87,10 @@ impl Connection {
         let mut catalog = self.catalog_to_change();
         let tag = if change.to.is_some() { "ALTER TRIGGER" } else { "DROP TRIGGER" };
         let found = self.table_of_trigger(&change.table);
+        if let Ok(table) = &found {
+            let what = if change.to.is_some() { "table" } else { "relation" };
+            self.check_owner(&table.rights, what, &table.name)?;
+        }
         let (name, table) = (&change.name.text, change.table.last());
         let known = match &found {
             Ok(table) => catalog.triggers_of(table.oid).iter().find(|trigger| trigger.name == *name).cloned(),

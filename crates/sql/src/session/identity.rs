@@ -19,9 +19,10 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::session::connection::Connection;
 use crate::session::environment::SessionEnvironment;
 use crate::session::sessions::Activity;
-use crate::session::settings::{NO_ROLE, Settings, is_role};
+use crate::session::settings::{NO_ROLE, Settings, check_changeable, is_role};
 use crate::session::{Shared, Sql};
 use crate::types::Environment;
+use crate::types::environment::Acting;
 
 /// No role's oid.
 const NO_OID: u32 = u32::MAX;
@@ -126,7 +127,7 @@ impl SessionEnvironment {
     /// The oid of the current role.
     pub fn role_oid(&self) -> u32 {
         match &self.acting_as {
-            Some((role, _)) => *role,
+            Some(acting) => acting.role,
             None => {
                 let now = (self.catalog.version, self.settings.derived.version);
                 let (of, known) = self.known_role.get();
@@ -244,6 +245,11 @@ impl SessionEnvironment {
         ))
     }
 
+    /// Whether a security-restricted operation is in progress.
+    pub fn is_restricted(&self) -> bool {
+        self.acting_as.as_ref().is_some_and(|acting| acting.is_restricted)
+    }
+
     /// SET of any setting, also a role.
     pub fn set_setting(
         &mut self,
@@ -253,10 +259,12 @@ impl SessionEnvironment {
         in_block: bool,
     ) -> Result<()> {
         if !is_role(name) {
+            check_changeable(name, self.is_superuser())?;
             return self.settings.set(name, value, local, in_block);
         }
-        if self.acting_as.is_some() {
-            let message = format!("cannot set parameter \"{name}\" within security-definer function");
+        if let Some(acting) = &self.acting_as {
+            let what = if acting.is_definer { "definer function" } else { "restricted operation" };
+            let message = format!("cannot set parameter \"{name}\" within security-{what}");
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         if name.eq_ignore_ascii_case("role") {
@@ -303,6 +311,22 @@ impl SessionEnvironment {
 }
 
 impl Connection {
+    /// Runs code of a definition as a security-restricted operation: with the rights of the role that answers for it, without a
+    /// way to another role, and without a trace in the session's settings.
+    ///
+    /// Source: PostgreSQL 15, `SECURITY_RESTRICTED_OPERATION` in `miscadmin.h`.
+    pub(crate) fn restricted<T>(&mut self, role: u32, act: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let environment = &mut self.environment;
+        let acting =
+            Acting { role, name: environment.role_name(role).into(), is_definer: false, is_restricted: true };
+        let before = environment.acting_as.replace(acting);
+        let settings = environment.settings.clone();
+        let done = act(self);
+        self.environment.settings.restore(settings);
+        self.environment.acting_as = before;
+        done
+    }
+
     /// The oid of the current role.
     pub(crate) fn role(&self) -> u32 {
         self.environment().role_oid()

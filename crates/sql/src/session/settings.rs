@@ -22,7 +22,7 @@ use crate::types::datetime::zone::{fixed, zone_by_name, zone_name};
 use crate::types::environment::{ByteaStyle, FormatSettings, IntervalStyle};
 
 pub(super) use known::{Kind, known, own_name};
-pub(crate) use known::{NO_ROLE, is_role};
+pub(crate) use known::{NO_ROLE, check_changeable, is_known, is_role};
 pub(super) use values::{parse_bytes, parse_duration, parse_size};
 
 /// The settings of a session.
@@ -246,6 +246,21 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Takes back every change since a copy of the settings was made.
+    pub fn restore(&mut self, before: Settings) {
+        let now = std::mem::replace(self, before);
+        let differs = |name: &&String| now.values.get(*name) != self.values.get(*name);
+        let mut changed: Vec<String> = now.values.keys().filter(differs).cloned().collect();
+        changed.extend(self.values.keys().filter(|name| !now.values.contains_key(*name)).cloned());
+        self.changed = now.changed;
+        self.derived.version = now.derived.version;
+        for name in changed {
+            let value = self.values.get(&name).cloned();
+            // It was valid when it was stored.
+            let _ = self.store(&name, value);
+        }
     }
 
     /// The transaction has ended.

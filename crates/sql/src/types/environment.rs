@@ -388,8 +388,18 @@ fn no_session(function: &str) -> SqlError {
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
-/// The role whose privileges count instead of the current role's: its oid and its name.
-pub type Acting = (u32, Arc<str>);
+/// The role whose privileges count instead of the current role's, and what may not be done meanwhile.
+#[derive(Clone, Debug)]
+pub struct Acting {
+    /// The role's oid.
+    pub role: u32,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether the role is a definer's, or the owner's of a table that a foreign key changes.
+    pub is_definer: bool,
+    /// Whether a definition's code runs for a role that did not write it: a security-restricted operation, as PostgreSQL calls it.
+    pub is_restricted: bool,
+}
 
 /// An environment without a session: for constant folding and tests.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! Source: PostgreSQL 15, `parse_cte.c`.
 
 use crate::bind::binder::{Binder, CteState, VisibleCte};
-use crate::bind::tree::{BoundColumn, BoundCte, BoundQuery, CteBody, QueryBody};
+use crate::bind::tree::{BoundColumn, BoundCte, BoundQuery, CteBody, CteId, QueryBody};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Cte, Query, QueryBodySyntax, SetOperator, Statement, With};
 use crate::types::Type;
@@ -32,16 +32,10 @@ impl Binder<'_> {
         let id = self.new_cte();
         let (body, columns) = match cte.statement.as_ref() {
             Statement::Query(query) => {
-                let found = if recursive { self.recursive_cte(cte, query, id)? } else { None };
-                match found {
-                    Some(found) => found,
-                    None => {
-                        let mut query = self.query(query)?;
-                        self.name_columns(&mut query.columns, cte)?;
-                        let columns = query.columns.clone();
-                        (CteBody::Query(query), columns)
-                    }
-                }
+                let outer = self.defining.replace(id);
+                let bound = self.cte_query(cte, query, (id, recursive));
+                self.defining = outer;
+                bound?
             }
             statement => {
                 if self.scopes.len() > 1 {
@@ -57,6 +51,22 @@ impl Binder<'_> {
         };
         let (name, materialized) = (cte.name.text.clone(), cte.materialized);
         Ok(BoundCte { id, name, columns, body, materialized, references: 0 })
+    }
+
+    fn cte_query(
+        &mut self,
+        cte: &Cte,
+        query: &Query,
+        (id, recursive): (CteId, bool),
+    ) -> Result<(CteBody, Vec<BoundColumn>)> {
+        let found = if recursive { self.recursive_cte(cte, query, id)? } else { None };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let mut query = self.query(query)?;
+        self.name_columns(&mut query.columns, cte)?;
+        let columns = query.columns.clone();
+        Ok((CteBody::Query(query), columns))
     }
 
     fn name_columns(&self, columns: &mut [BoundColumn], cte: &Cte) -> Result<()> {
@@ -80,7 +90,7 @@ impl Binder<'_> {
         &mut self,
         cte: &Cte,
         query: &Query,
-        id: crate::bind::tree::CteId,
+        id: CteId,
     ) -> Result<Option<(CteBody, Vec<BoundColumn>)>> {
         let QueryBodySyntax::Set { operator: SetOperator::Union, all, left, right, at } = &query.body else {
             return Ok(None);
@@ -104,7 +114,7 @@ impl Binder<'_> {
         cte: &Cte,
         left: &QueryBodySyntax,
         right: &QueryBodySyntax,
-        id: crate::bind::tree::CteId,
+        id: CteId,
         at: At,
     ) -> Result<Option<(BoundQuery, BoundQuery, Vec<BoundColumn>)>> {
         let name = cte.name.text.clone();

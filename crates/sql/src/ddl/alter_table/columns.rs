@@ -5,6 +5,7 @@ use std::sync::Arc;
 use heddledb::TableChange;
 
 use super::qualified;
+use crate::bind::Checks;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, Relation, Table};
 use crate::ddl::create_table::TableDraft;
@@ -99,11 +100,8 @@ impl Connection {
             ColumnOrigin::Identity { sequence, .. } => Some(format!("nextval({sequence}::oid::regclass)")),
         };
         if let Some(value) = value {
-            self.run_internal(&format!(
-                "update {} set {} = {value}",
-                qualified(table),
-                quote_identifier(&column.name)
-            ))?;
+            let column = quote_identifier(&column.name);
+            self.run_own(&format!("update {} set {column} = {value}", qualified(table)), Checks::Nothing)?;
         }
         if column.not_null && !is_filled {
             self.refuse_nulls(table, &column.name)?;

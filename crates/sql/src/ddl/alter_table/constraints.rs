@@ -104,7 +104,7 @@ impl Connection {
         condition: &str,
     ) -> Result<()> {
         let sql = format!("select 1 from {} where not ({condition}) limit 1", qualified(table));
-        if self.run_internal(&sql)?.is_empty() {
+        if self.run_own(&sql, Checks::Nothing)?.is_empty() {
             return Ok(());
         }
         let message =

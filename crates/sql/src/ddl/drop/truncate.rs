@@ -53,15 +53,18 @@ impl Connection {
             }
             next += 1;
         }
-        self.empty_tables(&tables)?;
+        let mut restarted = Vec::new();
         if *restart_identity {
-            for sequence in catalog.sequences() {
-                if sequence.owner.is_some_and(|(table, _)| tables.iter().any(|it| it.oid == table)) {
-                    let change = SequenceChange::Restart(sequence.oid, sequence.start);
-                    self.change_sequence_at_commit(change);
-                }
+            let is_of_tables = |owner: Option<(u32, usize)>| {
+                owner.is_some_and(|(table, _)| tables.iter().any(|it| it.oid == table))
+            };
+            for sequence in catalog.sequences().filter(|sequence| is_of_tables(sequence.owner)) {
+                self.check_owner(&sequence.rights, "sequence", &sequence.name)?;
+                restarted.push(SequenceChange::Restart(sequence.oid, sequence.start));
             }
         }
+        self.empty_tables(&tables)?;
+        restarted.into_iter().for_each(|change| self.change_sequence_at_commit(change));
         Ok("TRUNCATE TABLE")
     }
 

@@ -98,7 +98,8 @@ impl Environment for SessionEnvironment {
     }
 
     fn defer_check(&mut self, key: DeferrableKey<'_>, values: &[Value], side: KeySide) -> bool {
-        self.deferred.take(key, values, side)
+        // Nothing of a security-restricted operation is left for later.
+        !self.is_restricted() && self.deferred.take(key, values, side)
     }
 
     fn decides_at_once(&self) -> bool {
@@ -261,7 +262,7 @@ impl Environment for SessionEnvironment {
 
     fn user(&self) -> &str {
         match &self.acting_as {
-            Some((_, name)) => name,
+            Some(acting) => &acting.name,
             None => &self.settings.derived.current_user,
         }
     }
@@ -276,7 +277,8 @@ impl Environment for SessionEnvironment {
 
     fn act_as_role(&mut self, role: u32) -> Option<Acting> {
         let name = self.role_name(role).into();
-        self.acting_as.replace((role, name))
+        let is_restricted = self.is_restricted();
+        self.acting_as.replace(Acting { role, name, is_definer: true, is_restricted })
     }
 
     fn act_as(&mut self, before: Option<Acting>) {
