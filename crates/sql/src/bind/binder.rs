@@ -57,6 +57,8 @@ pub(crate) struct Binder<'a> {
     /// Whether the text was stored with the schemas of users' functions: a name without one means a built-in function that
     /// takes the arguments, whatever was created later.
     pub settled: bool,
+    /// Whether the statement is our own, whose names need no USAGE of schemas.
+    pub is_own: bool,
     /// Where the text calls routines, and which, if that is asked.
     pub called: Option<Vec<(At, Arc<Routine>)>>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
@@ -190,6 +192,7 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             defines: false,
             settled: false,
+            is_own: false,
             called: None,
             foreign_text: false,
             variables: None,

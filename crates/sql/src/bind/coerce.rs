@@ -76,6 +76,17 @@ impl Binder<'_> {
         Ok(BoundExpr::Array { elements: cast, ty })
     }
 
+    /// What a literal says as a value of a type. Names of objects in a definition of the catalog's mean what they mean there.
+    pub fn literal_value(&mut self, ty: Type, modifier: Modifier, text: &str) -> Result<Value> {
+        if !self.is_stored_text() || !ty.is_reg() {
+            return from_text(self.environment, ty, modifier, text);
+        }
+        let before = self.environment.look_up_along(Some(self.path.clone()));
+        let value = from_text(self.environment, ty, modifier, text);
+        self.environment.look_up_along(before);
+        value
+    }
+
     /// A literal or a parameter whose type was not known gets one.
     fn settle_unknown(
         &mut self,
@@ -89,8 +100,8 @@ impl Binder<'_> {
             BoundExpr::Constant { value: Value::Null, .. } => Ok(Some(null_of(ty, modifier, explicit))),
             BoundExpr::Constant { value: Value::Text(text), .. } if ty != Type::Unknown => {
                 let input_modifier = if matches!(ty, Type::Interval) { modifier } else { Modifier::NONE };
-                let value = from_text(self.environment, ty, input_modifier, text)
-                    .map_err(|error| self.at(error, at))?;
+                let value =
+                    self.literal_value(ty, input_modifier, text).map_err(|error| self.at(error, at))?;
                 let constant = BoundExpr::constant(value, ty);
                 if modifier.is_none() {
                     return Ok(Some(constant));

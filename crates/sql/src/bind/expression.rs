@@ -6,7 +6,6 @@ use crate::bind::tree::{Arm, BoundExpr, BoundQuery, MinMax, Subquery, SubqueryKi
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Expr, ExprKind, Name, ObjectName, Query, TypeName};
 use crate::types::cast::CastContext;
-use crate::types::text::from_text;
 use crate::types::{Modifier, Type, Value};
 
 impl Binder<'_> {
@@ -139,8 +138,7 @@ impl Binder<'_> {
     }
 
     fn literal(&mut self, ty: Type, text: &str, at: At) -> Result<BoundExpr> {
-        let value =
-            from_text(self.environment, ty, Modifier::NONE, text).map_err(|error| self.at(error, at))?;
+        let value = self.literal_value(ty, Modifier::NONE, text).map_err(|error| self.at(error, at))?;
         Ok(BoundExpr::constant(value, ty))
     }
 

@@ -267,7 +267,8 @@ impl Binder<'_> {
         let path = std::mem::replace(&mut self.path, view.search_path.clone());
         let settled = std::mem::replace(&mut self.settled, true);
         let called = self.called.take();
-        let checked_as = self.checked_as.replace(view.rights.owner);
+        let role = if view.options.invoker == Some(true) { None } else { Some(view.rights.owner) };
+        let checked_as = std::mem::replace(&mut self.checked_as, role);
         let bound = self.query(&query);
         self.checked_as = checked_as;
         (self.path, self.settled, self.called) = (path, settled, called);
@@ -275,6 +276,7 @@ impl Binder<'_> {
         self.scopes = scopes;
         self.views.pop();
         let mut bound = bound?;
+        bound.is_barrier = view.options.barrier == Some(true);
         for (column, name) in bound.columns.iter_mut().zip(&view.columns) {
             column.name = name.clone();
         }

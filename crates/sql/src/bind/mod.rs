@@ -105,6 +105,7 @@ pub(crate) fn bind(
     checks: Checks,
 ) -> Result<BoundStatement> {
     let mut binder = Binder::new(context, environment, parameters);
+    binder.is_own = checks == Checks::Nothing;
     let mut bound = binder.data_statement(statement)?;
     if checks == Checks::Privileges {
         binder.check_statement(&bound)?;

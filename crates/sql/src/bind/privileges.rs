@@ -52,6 +52,11 @@ pub(crate) fn denied(kind: &str, name: &str) -> SqlError {
     SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for {kind} {name}"))
 }
 
+/// 0A000: a name of another database than the session's.
+pub(crate) fn other_database(name: &ObjectName) -> SqlError {
+    SqlError::unsupported(format!("cross-database references are not implemented: {name}"))
+}
+
 /// The columns of each relation that a statement reads, and how many times it names any.
 type Reads = HashMap<RelationId, (Vec<usize>, usize)>;
 
@@ -61,14 +66,31 @@ impl Binder<'_> {
         self.checked_as.unwrap_or_else(|| self.environment.role())
     }
 
-    /// Whether the role may use the schema that a name gives. The names in a view were looked up when it was made.
+    /// Whether the text is a definition of the catalog's: its names were looked up when it was made.
+    pub fn is_stored_text(&self) -> bool {
+        !self.views.is_empty() || self.settled
+    }
+
+    /// Checks that the role may use the schema that a name gives, and that its database is the session's.
+    ///
+    /// # Errors
+    /// 42501, 0A000.
     pub fn check_named_schema(&self, name: &ObjectName) -> Result<()> {
-        let Some(schema) = name.schema().filter(|_| self.views.is_empty()) else { return Ok(()) };
-        let Some(found) = self.context.catalog.schema(schema) else { return Ok(()) };
+        if name.schema().is_none() || self.is_stored_text() || self.is_own {
+            return Ok(());
+        }
+        if let Some(database) = name.database()
+            && !self.environment.is_database(database)
+        {
+            return Err(self.at(other_database(name), name.at()));
+        }
+        let Some(found) = name.schema().and_then(|schema| self.context.catalog.schema(schema)) else {
+            return Ok(());
+        };
         if self.context.catalog.may(self.role(), &found.rights, RightsKind::Schema, USAGE) {
             return Ok(());
         }
-        Err(self.at(denied("schema", schema), name.at()))
+        Err(self.at(denied("schema", &found.name), name.at()))
     }
 
     /// Notes that a relation is read: which of its columns is seen at the end. The number of the note.

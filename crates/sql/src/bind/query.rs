@@ -179,6 +179,7 @@ pub(crate) fn plain_query(id: RelationId, body: QueryBody, columns: Vec<BoundCol
         offset: None,
         locks: Vec::new(),
         columns,
+        is_barrier: false,
     }
 }
 

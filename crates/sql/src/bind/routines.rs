@@ -242,6 +242,7 @@ impl Binder<'_> {
         is_variadic: bool,
         at: At,
     ) -> Result<Option<RoutineCall>> {
+        self.check_named_schema(name)?;
         let routines = self.context.catalog.find_routines(name.schema(), name.last(), &self.path);
         if routines.is_empty() {
             return Ok(None);
@@ -351,6 +352,7 @@ impl Binder<'_> {
     /// The call of a routine that a call is; none: one of a built-in function.
     pub fn routine_named(&mut self, call: &Call, at: At) -> Result<Option<RoutineCall>> {
         let name = &call.name;
+        self.check_named_schema(name)?;
         if self.context.catalog.find_routines(name.schema(), name.last(), &self.path).is_empty() {
             return Ok(None);
         }

@@ -288,7 +288,7 @@ impl Binder<'_> {
 /// The schemas in which names without one are looked up in texts of the catalog. What is not built in has its schema there;
 /// definitions that were stored before that was so were made with the default path or with the session's.
 pub(crate) fn definition_path(session: &[String]) -> Vec<String> {
-    let temporary = session.first().filter(|schema| schema.starts_with(TEMPORARY));
+    let temporary = session.iter().find(|schema| schema.starts_with(TEMPORARY));
     let named = session.iter().filter(|schema| !schema.starts_with(TEMPORARY) && *schema != PUBLIC);
     temporary.cloned().into_iter().chain([PUBLIC.to_string()]).chain(named.cloned()).collect()
 }

@@ -3,10 +3,11 @@
 //! Source: PostgreSQL 15, `parse_relation.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::privileges::other_database;
 use crate::bind::routines::routine_of;
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind};
 use crate::error::{Result, SqlState};
-use crate::parse::syntax::{At, Name};
+use crate::parse::syntax::{At, Name, ObjectName};
 use crate::types::{Modifier, Type, Value};
 
 /// What is being bound, for messages and for what may stand there.
@@ -156,6 +157,7 @@ pub(crate) struct Found {
 impl Binder<'_> {
     /// The expression that a column's name means.
     pub fn column(&mut self, parts: &[Name], at: At) -> Result<BoundExpr> {
+        self.check_database_of(parts)?;
         let found = self.find_column(parts, at)?;
         if let Some(variable) = self.column_or_variable(parts, at, found.is_some())? {
             return Ok(variable);
@@ -189,6 +191,17 @@ impl Binder<'_> {
             {
                 scope.outer_columns.push((relation, column, at));
             }
+        }
+    }
+
+    /// Checks that a column's name is not of another database.
+    pub fn check_database_of(&self, parts: &[Name]) -> Result<()> {
+        match parts {
+            [database, _, _, _, ..] if !self.environment.is_database(&database.text) => {
+                let name = ObjectName { parts: parts.to_vec() };
+                Err(self.at(other_database(&name), database.at))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -411,6 +424,11 @@ impl Binder<'_> {
 
     /// The columns that `relation.*` stands for.
     pub fn columns_of(&mut self, qualifier: &[Name], at: At) -> Result<Vec<VisibleColumn>> {
+        if let [database, _, _] = qualifier
+            && !self.environment.is_database(&database.text)
+        {
+            return Err(self.at(other_database(&ObjectName { parts: qualifier.to_vec() }), database.at));
+        }
         match self.entry(qualifier) {
             Some((_, entry)) => Ok(entry.columns.clone()),
             None => match self.variable_fields(qualifier)? {

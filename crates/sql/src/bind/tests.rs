@@ -91,6 +91,7 @@ fn catalog() -> Catalog {
         column_comments: Vec::new(),
         rights: Default::default(),
         column_acls: Vec::new(),
+        options: Default::default(),
     };
     catalog.put_relation("public", "w", Relation::View(Arc::new(view)));
     catalog

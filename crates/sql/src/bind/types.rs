@@ -32,6 +32,7 @@ impl Binder<'_> {
     }
 
     fn element_type(&self, name: &TypeName) -> Result<NamedType> {
+        self.check_named_schema(&name.name)?;
         let own = name.name.last();
         let in_catalog = matches!(name.name.schema(), None | Some("pg_catalog"));
         let built_in = if in_catalog { Self::built_in(name) } else { None };

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::rows::always_generated;
 use crate::bind::scope::Clause;
+use crate::bind::tree::walk::is_leakproof;
 use crate::bind::tree::{
-    BoundCte, BoundDelete, BoundExpr, BoundFrom, BoundMerge, BoundStatement, BoundUpdate, MergeAction,
+    Arm, BoundCte, BoundDelete, BoundExpr, BoundFrom, BoundMerge, BoundStatement, BoundUpdate, MergeAction,
     MergeArm, RelationId, StatementKind, Subquery, SubqueryKind,
 };
+use crate::bind::view::ViewFilters;
 use crate::catalog::rights::{DELETE, INSERT, UPDATE};
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlState};
@@ -18,6 +20,7 @@ use crate::parse::syntax::{
     Assignment, Delete, Expr, ExprKind, Merge, MergeActionSyntax, MergeWhen, Name, ObjectName, Statement,
     Update, With,
 };
+use crate::types::{Type, Value};
 
 impl Binder<'_> {
     /// A query or a statement that writes rows.
@@ -61,7 +64,7 @@ impl Binder<'_> {
         name: &ObjectName,
         alias: Option<&Name>,
         verb: &'static str,
-    ) -> Result<(Arc<Table>, RelationId, Vec<BoundExpr>)> {
+    ) -> Result<(Arc<Table>, RelationId, ViewFilters)> {
         let written = self.written(name, verb)?;
         let (target, entry) = self.written_entry(&written, alias);
         self.written_relation(&written, target)?;
@@ -91,9 +94,21 @@ impl Binder<'_> {
     }
 
     /// The conditions of a view, if one is written, and the statement's.
-    fn filter(&mut self, mut all: Vec<BoundExpr>, filter: Option<&Expr>) -> Result<Option<BoundExpr>> {
+    fn filter(&mut self, own: ViewFilters, filter: Option<&Expr>) -> Result<Option<BoundExpr>> {
+        let mut all = own.conditions;
         if let Some(filter) = filter {
             all.push(self.clause_condition(filter, Clause::Where)?);
+        }
+        if own.is_barrier && !all.iter().all(is_leakproof) {
+            // One after the other: the next is evaluated for rows only that have met those before.
+            let is_false = || Box::new(BoundExpr::constant(Value::Bool(false), Type::Bool));
+            let within = |inner: BoundExpr, when: BoundExpr| BoundExpr::Case {
+                operand: None,
+                arms: vec![Arm { when, then: inner }],
+                otherwise: is_false(),
+                ty: Type::Bool,
+            };
+            return Ok(all.into_iter().rev().reduce(within));
         }
         Ok(if all.len() > 1 { Some(BoundExpr::And(all)) } else { all.pop() })
     }

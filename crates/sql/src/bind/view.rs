@@ -35,7 +35,15 @@ pub(crate) struct Written {
     /// The view, if it is one.
     pub view: Option<Rc<WrittenView>>,
     /// What a row must meet to be one of the view's.
-    pub filters: Vec<BoundExpr>,
+    pub filters: ViewFilters,
+}
+
+/// The conditions of a view that is written, and of those below it, innermost first.
+#[derive(Default)]
+pub(crate) struct ViewFilters {
+    pub conditions: Vec<BoundExpr>,
+    /// Whether one of the views has `security_barrier`.
+    pub is_barrier: bool,
 }
 
 /// A view that a statement writes.
@@ -93,6 +101,7 @@ struct Parts {
     target: RelationId,
     columns: Vec<BoundExpr>,
     filters: Vec<BoundExpr>,
+    is_barrier: bool,
     /// The views between, each with those of its columns that are the table's.
     through: Vec<(RelationId, Vec<(usize, usize)>)>,
 }
@@ -141,7 +150,7 @@ impl Binder<'_> {
             table: parts.table,
             target: Some(parts.target),
             view: Some(Rc::new(written)),
-            filters: parts.filters,
+            filters: ViewFilters { conditions: parts.filters, is_barrier: parts.is_barrier },
         })
     }
 
@@ -153,7 +162,7 @@ impl Binder<'_> {
         if query.limit.is_some() || query.offset.is_some() {
             return Err("Views containing LIMIT or OFFSET are not automatically updatable.");
         }
-        let width = query.columns.len();
+        let (width, is_barrier) = (query.columns.len(), query.is_barrier);
         let QueryBody::Select(mut select) = query.body else {
             return Err("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");
         };
@@ -164,7 +173,7 @@ impl Binder<'_> {
         let mut filters: Vec<BoundExpr> = select.filter.into_iter().collect();
         match relation.kind {
             RelationKind::Table(table) => {
-                Ok(Parts { table, target: relation.id, columns, filters, through: Vec::new() })
+                Ok(Parts { table, target: relation.id, columns, filters, is_barrier, through: Vec::new() })
             }
             RelationKind::Query(inner) => {
                 let mut parts = self.take_apart(*inner)?;
@@ -177,6 +186,7 @@ impl Binder<'_> {
                     *expr = substituted(expr, &merged);
                 }
                 parts.filters.extend(filters);
+                parts.is_barrier |= is_barrier;
                 Ok(Parts { columns, ..parts })
             }
             _ => Err(ONE_RELATION),
@@ -253,7 +263,7 @@ impl Binder<'_> {
             return self.written_view(&view, name, verb);
         }
         let table = self.written_table(name, verb)?;
-        Ok(Written { table, target: None, view: None, filters: Vec::new() })
+        Ok(Written { table, target: None, view: None, filters: ViewFilters::default() })
     }
 }
 

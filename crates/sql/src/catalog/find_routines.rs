@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Catalog;
 use super::relation::Column;
 use super::routine::{Argument, ResultColumn, Routine, Trigger};
-use crate::catalog::store;
+use crate::catalog::store::{self, temporary_in};
 use crate::types::Modifier;
 
 impl Catalog {
@@ -22,7 +22,7 @@ impl Catalog {
     /// The overloads of this name in the schema that was given, or along a path of schemas; of two with the same input
     /// types the first counts.
     pub fn find_routines(&self, schema: Option<&str>, name: &str, path: &[String]) -> Vec<Arc<Routine>> {
-        match (schema, path.first()) {
+        match (schema, temporary_in(path)) {
             (Some("pg_temp"), Some(temporary)) => return self.routines_of(temporary, name).to_vec(),
             (Some(schema), _) => return self.routines_of(schema, name).to_vec(),
             (None, _) => {}

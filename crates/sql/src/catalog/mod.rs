@@ -37,6 +37,7 @@ pub(crate) use routine::{
 use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, USAGE};
 use crate::catalog::role::{DATABASE_OWNER, Role};
 use crate::catalog::securables::DefaultAcl;
+use crate::catalog::store::temporary_in;
 use crate::error::{SqlError, SqlState};
 use crate::types::FIRST_USER_OID;
 
@@ -288,7 +289,7 @@ impl Catalog {
     /// The first relation of this name along a path of schemas, or in the schema that was given.
     pub fn find(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&Relation> {
         match schema {
-            Some("pg_temp") => self.relation(path.first()?, name),
+            Some("pg_temp") => self.relation(temporary_in(path)?, name),
             Some(schema) => self.relation(schema, name),
             None => path.iter().find_map(|schema| self.relation(schema, name)),
         }

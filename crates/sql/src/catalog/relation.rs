@@ -303,6 +303,17 @@ pub(crate) struct View {
     /// What was granted on single columns.
     #[serde(default)]
     pub column_acls: Vec<(usize, Vec<AclItem>)>,
+    #[serde(default)]
+    pub options: ViewOptions,
+}
+
+/// WITH of a view, as far as it was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct ViewOptions {
+    /// `security_barrier`: nothing that could tell what it looks at is evaluated before the view's own conditions.
+    pub barrier: Option<bool>,
+    /// `security_invoker`: its tables are read with the rights of the role that reads the view.
+    pub invoker: Option<bool>,
 }
 
 /// A sequence.
@@ -428,6 +439,7 @@ impl Table {
             column_comments: Vec::new(),
             rights: self.rights.clone(),
             column_acls: Vec::new(),
+            options: ViewOptions::default(),
         })
     }
 

@@ -143,6 +143,12 @@ pub(crate) struct Routine {
     /// SECURITY DEFINER: it runs with its owner's privileges.
     #[serde(default)]
     pub is_definer: bool,
+    /// LEAKPROOF, which a superuser says.
+    #[serde(default)]
+    pub is_leakproof: bool,
+    /// SET: names and values of the settings that it runs with.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
 }
 
 impl Routine {

@@ -28,6 +28,11 @@ const OBJECTS: &str = "sql.object";
 /// How the names of the schemas of sessions' temporary objects begin: no other schema's does.
 pub(crate) const TEMPORARY: &str = "pg_temp_";
 
+/// The schema of temporary objects among those of a path: the session's.
+pub(crate) fn temporary_in(path: &[String]) -> Option<&String> {
+    path.iter().find(|schema| schema.starts_with(TEMPORARY))
+}
+
 /// The name of the hidden key's column.
 pub(crate) const HIDDEN_KEY: &str = "#row";
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Catalog;
 use super::relation::Check;
 use crate::catalog::rights::Rights;
+use crate::catalog::store::temporary_in;
 use crate::catalog::stored;
 use crate::types::{Modifier, Type};
 
@@ -109,7 +110,7 @@ impl Catalog {
     /// The first type of this name along a path of schemas, or in the schema that was given.
     pub fn find_type(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&UserType> {
         match schema {
-            Some("pg_temp") => self.user_type(path.first()?, name),
+            Some("pg_temp") => self.user_type(temporary_in(path)?, name),
             Some(schema) => self.user_type(schema, name),
             None => path.iter().find_map(|schema| self.user_type(schema, name)),
         }

@@ -14,6 +14,7 @@ use crate::catalog::{Persistence, Relation, Table};
 use crate::ddl::column_type::check_changed_at_once;
 use crate::ddl::materialized::check_materialized;
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::is_storage_parameter;
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{AlterAction, AlterTable, PersistenceName};
 use crate::session::Connection;
@@ -50,8 +51,18 @@ impl Connection {
             self.rename_view_column(view, &from.text, &to.text)?;
             return Ok(TAG);
         }
+        if let (Relation::View(view), [AlterAction::Parameters { resets, parameters }]) =
+            (&relation, &alter.actions[..])
+        {
+            self.change_view_options(view, *resets, parameters)?;
+            return Ok(TAG);
+        }
         let Relation::Table(table) = relation else {
-            if alter.actions.iter().all(|action| matches!(action, AlterAction::Ignored)) {
+            if alter
+                .actions
+                .iter()
+                .all(|action| matches!(action, AlterAction::Ignored | AlterAction::Parameters { .. }))
+            {
                 return Ok(TAG);
             }
             let message = format!("ALTER TABLE of a {} is not supported", relation.kind());
@@ -104,6 +115,7 @@ impl Connection {
             }
             AlterAction::ValidateConstraint(name) => self.validate_constraint(&table, &name.text),
             AlterAction::Ignored => Ok(()),
+            AlterAction::Parameters { parameters, .. } => check_storage_parameters(parameters),
             AlterAction::SetSchema(to) => self.move_relation(&Relation::Table(table), &to.text),
             _ => self.alter_column(&table, action, text),
         }
@@ -168,4 +180,16 @@ impl Connection {
         }
         Ok(rows)
     }
+}
+
+fn check_storage_parameters(parameters: &[(String, Option<String>)]) -> Result<()> {
+    match parameters.iter().find(|(name, _)| !is_storage_parameter(name)) {
+        Some((name, _)) => Err(unrecognized(name)),
+        None => Ok(()),
+    }
+}
+
+/// 22023: there is no parameter of this name.
+pub(super) fn unrecognized(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("unrecognized parameter \"{name}\""))
 }

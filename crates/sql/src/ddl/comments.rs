@@ -133,6 +133,7 @@ impl Connection {
     /// The enum or domain of this name.
     pub(super) fn find_user_type(&self, name: &ObjectName, catalog: &Catalog) -> Result<UserType> {
         let path = self.environment().path();
+        self.environment().check_usage_of(name)?;
         catalog.find_type(name.schema(), name.last(), &path).cloned().ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
         })

@@ -112,6 +112,7 @@ impl Connection {
     /// The domain of this name, which the current role owns.
     fn own_domain(&self, name: &ObjectName) -> Result<Arc<Domain>> {
         let environment = self.environment();
+        environment.check_usage_of(name)?;
         match environment.catalog.find_type(name.schema(), name.last(), &environment.path()) {
             Some(UserType::Domain(domain)) => {
                 self.check_owner(&domain.rights, "domain", &domain.name)?;

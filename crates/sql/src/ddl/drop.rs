@@ -113,6 +113,9 @@ impl Connection {
 
     fn droppable(&self, kind: ObjectKind, name: &ObjectName, catalog: &Catalog) -> Result<Option<Dropped>> {
         let path = self.environment().path();
+        if kind != ObjectKind::Schema {
+            self.environment().check_usage_of(name)?;
+        }
         match kind {
             ObjectKind::Schema => {
                 let found = catalog.schema(name.last());

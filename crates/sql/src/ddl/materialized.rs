@@ -157,6 +157,7 @@ pub(super) fn check_materialized(name: &str, actions: &[AlterAction]) -> Result<
         | AlterAction::RenameColumn { .. }
         | AlterAction::RenameConstraint { .. }
         | AlterAction::SetSchema(_)
+        | AlterAction::Parameters { .. }
         | AlterAction::Ignored => None,
         AlterAction::AddColumn { .. } => Some("ADD COLUMN"),
         AlterAction::DropColumn { .. } => Some("DROP COLUMN"),

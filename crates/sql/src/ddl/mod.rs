@@ -170,6 +170,7 @@ impl Connection {
 
     /// The schema in which an object of this name is to be created.
     pub(crate) fn schema_for(&self, name: &ObjectName, temporary: bool) -> Result<String> {
+        self.environment().check_database_of(name)?;
         let schema = match name.schema() {
             _ if temporary => self.environment().temporary.clone(),
             None => self.environment().creation_schema()?,
@@ -184,6 +185,7 @@ impl Connection {
     /// Resolves a name to a relation, through the search path unless it is qualified.
     pub(crate) fn find_relation(&self, name: &ObjectName) -> Result<Relation> {
         if let Some(schema) = name.schema() {
+            self.environment().check_database_of(name)?;
             self.check_schema(schema, USAGE)?;
         }
         let path = self.environment().path();

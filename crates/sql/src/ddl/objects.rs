@@ -371,6 +371,7 @@ impl Connection {
     pub(crate) fn alter_type(&mut self, name: &ObjectName, change: &AlterType) -> Result<&'static str> {
         let mut catalog = self.catalog_to_change();
         let path = self.environment().path();
+        self.environment().check_usage_of(name)?;
         let found = catalog.find_type(name.schema(), name.last(), &path).cloned();
         let Some(UserType::Enum(ty)) = found else {
             let message = format!("type \"{name}\" does not exist");

@@ -273,6 +273,7 @@ impl Connection {
             }
             _ => {
                 let path = environment.path();
+                environment.check_usage_of(name)?;
                 match environment.catalog.find_type(name.schema(), name.last(), &path) {
                     Some(ty) => Ok(Securable::Type(ty.oid())),
                     None => {

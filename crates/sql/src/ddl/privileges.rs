@@ -7,7 +7,7 @@
 //! Source: PostgreSQL 15, `ExecGrantStmt_oids`, `restrict_and_check_grant`, `SetDefaultACL` in `aclchk.c`.
 
 use crate::catalog::rights::{
-    self, AclChange, AclItem, NAMES, PUBLIC_ROLE, Privileges, Rights, RightsKind, default_acl,
+    self, AclChange, AclItem, NAMES, PUBLIC_ROLE, Privileges, Rights, RightsKind, USAGE, default_acl,
 };
 use crate::catalog::securables::{DefaultAcl, Securable};
 use crate::catalog::store::Object;
@@ -66,7 +66,7 @@ impl Connection {
             return Err(SqlError::unsupported("grantor must be current user"));
         }
         let mut objects = Vec::new();
-        for target in self.targets(on)? {
+        for target in self.targets(on, change.grants)? {
             let Some((kind, _)) = catalog.rights(&target.object) else { continue };
             let (whole, columns) = privileges_of(change, kind)?;
             if !whole.is_empty() || columns.is_empty() {
@@ -97,9 +97,13 @@ impl Connection {
         Ok(grantees)
     }
 
-    fn targets(&mut self, on: &GrantTarget) -> Result<Vec<Target>> {
+    fn targets(&mut self, on: &GrantTarget, grants: bool) -> Result<Vec<Target>> {
         let mut targets = Vec::new();
         match on {
+            GrantTarget::Objects(TargetKind::Language, _) if !grants => {
+                let error = SqlError::unsupported("privileges on languages cannot be revoked");
+                return Err(error.with_hint("Every role may use the languages sql and plpgsql."));
+            }
             GrantTarget::Objects(TargetKind::Language, _) => {}
             GrantTarget::Objects(kind, names) => {
                 for name in names {
@@ -115,6 +119,7 @@ impl Connection {
             GrantTarget::AllIn(TargetKind::Routine, schemas) => {
                 for schema in schemas {
                     self.securable(TargetKind::Schema, &ObjectName { parts: vec![schema.clone()] })?;
+                    self.check_schema(&schema.text, USAGE)?;
                     let catalog = &self.environment().catalog;
                     let own = catalog.routines().filter(|routine| routine.schema == schema.text);
                     targets.extend(own.map(|routine| routine_target(routine)));
@@ -126,6 +131,7 @@ impl Connection {
                     if catalog.schema(&schema.text).is_none() {
                         return Err(crate::catalog::no_schema(&schema.text));
                     }
+                    self.check_schema(&schema.text, USAGE)?;
                     for (_, relation) in catalog.relations_in(&schema.text) {
                         let is_meant = match relation {
                             Relation::Table(_) | Relation::View(_) => *kind == TargetKind::Table,

@@ -33,7 +33,13 @@ impl Connection {
         match statement {
             RoleStatement::Create { name, login, options } => self.create_role(name, *login, options),
             RoleStatement::Alter { name, options } => self.alter_role(name, options),
-            RoleStatement::AlterSetting { name, setting, value } => {
+            RoleStatement::AlterSetting { name, database, setting, value } => {
+                if let Some(database) =
+                    database.as_ref().filter(|it| !self.environment().is_database(&it.text))
+                {
+                    let message = format!("database \"{}\" does not exist", database.text);
+                    return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
+                }
                 self.alter_role_setting(name, setting.as_deref(), value.as_deref())
             }
             RoleStatement::Rename { name, to } => self.rename_role(name, to),

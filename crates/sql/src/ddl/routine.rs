@@ -8,13 +8,14 @@ use crate::catalog::rights::{CREATE, Rights, RightsKind};
 use crate::catalog::store::Object;
 use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Relation, Routine, Stability, no_schema};
 use crate::ddl::renamed_names::rename_routine;
+use crate::ddl::roles::denied;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse_expression;
 use crate::parse::syntax::{
     AlterRoutine, ArgumentSyntax, CreateRoutine, DropRoutines, ObjectKind, ObjectName, RoutineChange,
-    RoutineName, RoutineOptions, RoutineType,
+    RoutineName, RoutineOptions, RoutineSetting, RoutineType,
 };
-use crate::session::{Connection, Severity};
+use crate::session::{Connection, Severity, is_of_transaction, own_name, unrecognized_setting};
 use crate::types::{Modifier, Type};
 
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -72,12 +73,64 @@ impl Connection {
             comment: None,
             rights: Rights::default(),
             is_definer: options.is_definer.unwrap_or(false),
+            is_leakproof: self.leakproof(options)?.unwrap_or(false),
+            settings: self.routine_settings(Vec::new(), &options.settings)?,
         };
         self.set_result(&mut routine, create.returns.as_ref())?;
         if language == Language::Sql && (routine.result == Type::Trigger) {
             return Err(invalid("SQL functions cannot return type trigger"));
         }
         Ok(routine)
+    }
+
+    /// LEAKPROOF, if it was said: a promise about what a function tells, which a superuser makes.
+    fn leakproof(&self, options: &RoutineOptions) -> Result<Option<bool>> {
+        if options.is_leakproof == Some(true) && !self.is_superuser() {
+            return Err(denied("only superuser can define a leakproof function"));
+        }
+        Ok(options.is_leakproof)
+    }
+
+    /// The settings that a routine runs with, after these changes.
+    fn routine_settings(
+        &self,
+        mut settings: Vec<(String, String)>,
+        changes: &[RoutineSetting],
+    ) -> Result<Vec<(String, String)>> {
+        for change in changes {
+            let (name, value) = match change {
+                RoutineSetting::Reset(None) => {
+                    settings.clear();
+                    continue;
+                }
+                RoutineSetting::Reset(Some(name)) => (name, None),
+                RoutineSetting::To(name, value) => (name, value.text(name)),
+                RoutineSetting::FromCurrent(name) => {
+                    let current = self.environment().settings.get(name).map(str::to_string);
+                    (name, Some(current.ok_or_else(|| unrecognized_setting(name))?))
+                }
+            };
+            if is_of_transaction(name) {
+                let message = format!("SET {name} in a function's definition is not supported");
+                return Err(SqlError::unsupported(message));
+            }
+            let name = own_name(name);
+            let known = settings.iter().position(|(known, _)| known == name);
+            match (value, known) {
+                (Some(value), known) => {
+                    self.check_kept_setting(name, &value)?;
+                    match known {
+                        Some(known) => settings[known].1 = value,
+                        None => settings.push((name.to_string(), value)),
+                    }
+                }
+                (None, known) => {
+                    self.check_kept_name(name)?;
+                    known.map(|known| settings.remove(known));
+                }
+            }
+        }
+        Ok(settings)
     }
 
     fn arguments(&mut self, written: &[ArgumentSyntax], text: &str) -> Result<Vec<Argument>> {
@@ -229,6 +282,7 @@ impl Connection {
     fn find_routine(&mut self, kind: ObjectKind, name: &RoutineName) -> Result<Option<Arc<Routine>>> {
         let catalog = self.current_catalog();
         let path = self.environment().path();
+        self.environment().check_usage_of(&name.name)?;
         let mut found = catalog.find_routines(name.name.schema(), name.name.last(), &path);
         if let Some(types) = &name.types {
             let mut wanted = Vec::with_capacity(types.len());
@@ -330,7 +384,11 @@ impl Connection {
                 self.check_schema(&schema.text, CREATE)?;
                 routine.schema.clone_from(&schema.text);
             }
-            RoutineChange::Options(options) => change_options(&mut routine, options)?,
+            RoutineChange::Options(options) => {
+                change_options(&mut routine, options)?;
+                routine.is_leakproof = self.leakproof(options)?.unwrap_or(routine.is_leakproof);
+                routine.settings = self.routine_settings(routine.settings, &options.settings)?;
+            }
             RoutineChange::Comment(comment) => routine.comment.clone_from(comment),
             RoutineChange::Owner(owner) => {
                 let owner = self.new_owner(owner)?;
@@ -417,6 +475,9 @@ pub(crate) fn resolve_type(
     let plain = |ty, modifier| ResolvedType { ty, modifier, row_of: None };
     let catalog = environment.catalog.clone();
     let path = environment.path();
+    if !ty.is_copied {
+        environment.check_usage_of(&ty.name.name)?;
+    }
     if ty.is_copied {
         let Some((column, table)) = ty.name.name.parts.split_last().filter(|(_, table)| !table.is_empty())
         else {
@@ -424,6 +485,7 @@ pub(crate) fn resolve_type(
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         };
         let name = ObjectName { parts: table.to_vec() };
+        environment.check_usage_of(&name)?;
         let Some(Relation::Table(table)) = catalog.find(name.schema(), name.last(), &path) else {
             return Err(crate::catalog::no_relation(&name.to_string()));
         };

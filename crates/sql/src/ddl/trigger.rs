@@ -39,6 +39,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
         let path = self.environment().path();
+        self.environment().check_usage_of(&create.function)?;
         let overloads = catalog.find_routines(create.function.schema(), create.function.last(), &path);
         let Some(function) = overloads.iter().find(|routine| routine.input_types().is_empty()) else {
             let message = format!("function {}() does not exist", create.function);

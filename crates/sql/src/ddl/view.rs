@@ -8,14 +8,16 @@
 use std::sync::Arc;
 
 use crate::bind::Stars;
+use crate::catalog::relation::ViewOptions;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, View};
+use crate::ddl::alter_table::unrecognized;
 use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::names_column;
 use crate::parse::syntax::{CreateView, Statement};
-use crate::session::{Connection, Severity};
+use crate::session::{Connection, Severity, parse_bool};
 use crate::types::{Modifier, Type};
 
 /// Names, types and modifiers of a query's columns.
@@ -105,10 +107,33 @@ impl Connection {
             column_comments,
             rights,
             column_acls,
+            options: changed_options(ViewOptions::default(), &create.options)?,
         };
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
         Ok("CREATE VIEW")
+    }
+
+    /// ALTER VIEW … SET and RESET of options.
+    pub(super) fn change_view_options(
+        &mut self,
+        view: &View,
+        resets: bool,
+        parameters: &[(String, Option<String>)],
+    ) -> Result<()> {
+        let mut options = view.options;
+        match resets {
+            true => parameters.iter().for_each(|(name, _)| match name.as_str() {
+                "security_barrier" => options.barrier = None,
+                "security_invoker" => options.invoker = None,
+                _ => {}
+            }),
+            false => options = changed_options(options, parameters)?,
+        }
+        let mut catalog = self.catalog_to_change();
+        let changed = View { options, ..view.clone() };
+        catalog.put_relation(&view.schema, &view.name, Relation::View(Arc::new(changed.clone())));
+        self.publish(&[Object::View(changed)], catalog)
     }
 
     pub(super) fn rename_view_column(&mut self, view: &View, from: &str, to: &str) -> Result<()> {
@@ -197,4 +222,29 @@ impl Connection {
             Ok((columns.collect(), binder.stars.take().unwrap_or_default(), relations))
         })
     }
+}
+
+/// A view's options with those that a statement sets.
+///
+/// # Errors
+/// 22023 for options and values that there are not.
+fn changed_options(mut options: ViewOptions, set: &[(String, Option<String>)]) -> Result<ViewOptions> {
+    let invalid = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    for (position, (name, value)) in set.iter().enumerate() {
+        if set[..position].iter().any(|(other, _)| other == name) {
+            return Err(invalid(format!("parameter \"{name}\" specified more than once")));
+        }
+        let value = value.as_deref().unwrap_or("true");
+        let is_on = || {
+            let invalid = || invalid(format!("invalid value for boolean option \"{name}\": {value}"));
+            parse_bool(value).ok_or_else(invalid)
+        };
+        match name.as_str() {
+            "security_barrier" => options.barrier = Some(is_on()?),
+            "security_invoker" => options.invoker = Some(is_on()?),
+            "check_option" => return Err(SqlError::unsupported("WITH CHECK OPTION is not supported")),
+            _ => return Err(unrecognized(name)),
+        }
+    }
+    Ok(options)
 }

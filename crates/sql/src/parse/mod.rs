@@ -37,6 +37,7 @@ use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
 pub(crate) use keywords::{qualified_name, quote_identifier};
 pub(crate) use lexer::TokenKind;
 pub(crate) use parser::{Parser, Reference, character_position};
+pub(crate) use tables::is_storage_parameter;
 
 /// How deeply expressions, queries and parentheses may nest.
 pub(crate) const NESTING_MAX: u32 = 160;

@@ -41,9 +41,7 @@ impl Parser<'_> {
             let to = self.label()?;
             return Ok(Statement::Role(Box::new(RoleStatement::Rename { name, to })));
         }
-        if self.accept_words(&["in", "database"]) {
-            self.label()?;
-        }
+        let database = if self.accept_words(&["in", "database"]) { Some(self.label()?) } else { None };
         if self.is_word(0, "set") {
             let Statement::Set { name: setting, value, .. } = self.setting("set")? else {
                 return Err(self.unexpected());
@@ -53,12 +51,22 @@ impl Parser<'_> {
                 SetValue::Values(values) => Some(values.join(", ")),
             };
             let setting = Some(setting);
-            return Ok(Statement::Role(Box::new(RoleStatement::AlterSetting { name, setting, value })));
+            return Ok(Statement::Role(Box::new(RoleStatement::AlterSetting {
+                name,
+                database,
+                setting,
+                value,
+            })));
         }
         if self.is_word(0, "reset") {
             let Statement::Reset(setting) = self.setting("reset")? else { return Err(self.unexpected()) };
             let value = None;
-            return Ok(Statement::Role(Box::new(RoleStatement::AlterSetting { name, setting, value })));
+            return Ok(Statement::Role(Box::new(RoleStatement::AlterSetting {
+                name,
+                database,
+                setting,
+                value,
+            })));
         }
         if self.is_one_of(&["add", "drop"]) {
             let grants = self.accept("add");

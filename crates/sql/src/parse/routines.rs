@@ -6,8 +6,8 @@ use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     AlterRoutine, ArgumentSyntax, CallStatement, CreateRoutine, CreateTrigger, Do, DropRoutines, ExprKind,
-    ObjectKind, ObjectName, RoutineChange, RoutineName, RoutineOptions, RoutineType, Statement, TextExpr,
-    TriggerChange,
+    ObjectKind, ObjectName, RoutineChange, RoutineName, RoutineOptions, RoutineSetting, RoutineType,
+    Statement, TextExpr, TriggerChange,
 };
 
 impl Parser<'_> {
@@ -128,7 +128,8 @@ impl Parser<'_> {
                 options.is_strict = Some(true);
             }
             () if self.accept_words(&["called", "on", "null", "input"]) => options.is_strict = Some(false),
-            () if self.accept("leakproof") || self.accept_words(&["not", "leakproof"]) => {}
+            () if self.accept("leakproof") => options.is_leakproof = Some(true),
+            () if self.accept_words(&["not", "leakproof"]) => options.is_leakproof = Some(false),
             () if self.accept_words(&["external", "security"]) || self.accept("security") => {
                 let is_definer = !self.accept("invoker");
                 if is_definer {
@@ -145,13 +146,27 @@ impl Parser<'_> {
                 }
                 self.advance();
             }
-            () if self.is_one_of(&["set", "window", "support", "transform"]) => {
+            () if self.is_word(0, "set") => options.settings.push(self.routine_setting()?),
+            () if self.is_one_of(&["window", "support", "transform"]) => {
                 let word = self.label()?.text.to_uppercase();
                 return Err(self.refused(&format!("{word} in a function's definition is not supported")));
             }
             () => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Options as ALTER FUNCTION changes them: RESET, too.
+    fn altered_options(&mut self) -> Result<RoutineOptions> {
+        let mut options = RoutineOptions::default();
+        loop {
+            if self.is_word(0, "reset") {
+                let Statement::Reset(name) = self.setting("reset")? else { return Err(self.unexpected()) };
+                options.settings.push(RoutineSetting::Reset(name));
+            } else if !self.routine_option(&mut options)? {
+                return Ok(options);
+            }
+        }
     }
 
     fn language(&mut self) -> Result<Language> {
@@ -203,7 +218,7 @@ impl Parser<'_> {
             () if self.accept_words(&["owner", "to"]) => RoutineChange::Owner(self.role_name()?),
             () if self.accept_words(&["set", "schema"]) => RoutineChange::Schema(self.name()?),
             () => {
-                let options = self.routine_options()?;
+                let options = self.altered_options()?;
                 self.accept("restrict");
                 if options == RoutineOptions::default() {
                     return Err(self.unexpected());

@@ -139,25 +139,28 @@ impl Parser<'_> {
         }
     }
 
-    /// `(name = value, …)`: accepted without effect.
+    /// Storage parameters, which have no effect.
     pub fn storage_parameters(&mut self) -> Result<()> {
+        let at = self.position();
+        match self.parameters()?.iter().find(|(name, _)| !is_storage_parameter(name)) {
+            Some((name, _)) => {
+                let message = format!("unrecognized parameter \"{name}\"");
+                Err(self.error(at, SqlState::INVALID_PARAMETER_VALUE, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// `(name [= value], …)`: names and values.
+    pub fn parameters(&mut self) -> Result<Vec<(String, Option<String>)>> {
         self.in_parentheses(|parser| {
-            parser.label()?;
+            let mut name = parser.label()?.text;
             while parser.accept_mark(".") {
-                parser.label()?;
+                name = format!("{name}.{}", parser.label()?.text);
             }
-            if parser.accept_operator("=") {
-                match parser.peek(0) {
-                    TokenKind::Mark(_) | TokenKind::End => return Err(parser.unexpected()),
-                    TokenKind::Operator(_) => {
-                        parser.signed_integer()?;
-                    }
-                    _ => parser.advance(),
-                }
-            }
-            Ok(())
-        })?;
-        Ok(())
+            let value = if parser.accept_operator("=") { Some(parser.one_set_value()?) } else { None };
+            Ok((name, value))
+        })
     }
 
     fn table_element(&mut self, table: &mut CreateTable) -> Result<()> {
@@ -205,4 +208,25 @@ impl Parser<'_> {
             }
         }
     }
+}
+
+/// Whether a table, an index or a materialized view may have a storage parameter of this name.
+pub(crate) fn is_storage_parameter(name: &str) -> bool {
+    const NAMES: [&str; 14] = [
+        "autosummarize",
+        "buffering",
+        "deduplicate_items",
+        "fastupdate",
+        "fillfactor",
+        "gin_pending_list_limit",
+        "log_autovacuum_min_duration",
+        "oids",
+        "pages_per_range",
+        "parallel_workers",
+        "toast_tuple_target",
+        "user_catalog_table",
+        "vacuum_index_cleanup",
+        "vacuum_truncate",
+    ];
+    NAMES.contains(&name) || name.starts_with("autovacuum_") || name.starts_with("toast.")
 }

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::tree::walk::is_leakproof;
 use crate::bind::tree::{
     BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, JoinKind, QueryBody, RelationId,
     RelationKind,
@@ -66,13 +67,17 @@ struct Flatten<'q, 'p, 's> {
     relations: &'q [BoundRelation],
     /// Whether queries may be merged into this one.
     merges: bool,
+    /// Whether conditions that are evaluated with those of a merged query could tell what they look at: no view with
+    /// `security_barrier` is merged then.
+    leaks: bool,
 }
 
 impl Planner<'_> {
     /// What a query joins.
     pub(crate) fn join_tree(&mut self, select: &BoundSelect, from: &[BoundFrom], merges: bool) -> JoinTree {
         let mut tree = JoinTree::default();
-        let mut flatten = Flatten { planner: self, relations: &select.relations, merges };
+        let leaks = leaks(select, from);
+        let mut flatten = Flatten { planner: self, relations: &select.relations, merges, leaks };
         for item in from {
             flatten.add(item, &mut tree, false);
         }
@@ -118,8 +123,11 @@ impl Flatten<'_, '_, '_> {
         let Some(relation) = self.relations.iter().find(|relation| relation.id == id) else { return };
         if let (RelationKind::Query(query), true) = (&relation.kind, self.merges)
             && let Some(select) = mergeable(query, nullable)
+            && !(query.is_barrier && self.leaks)
         {
-            let mut inner = Flatten { planner: self.planner, relations: &select.relations, merges: true };
+            let leaks = self.leaks || leaks(select, &select.from);
+            let relations = &select.relations;
+            let mut inner = Flatten { planner: self.planner, relations, merges: true, leaks };
             for from in &select.from {
                 inner.add(from, tree, nullable);
             }
@@ -148,6 +156,21 @@ impl Flatten<'_, '_, '_> {
         }
         tree.items.push(Item::Relation(Arc::new(relation)));
     }
+}
+
+/// Whether one of a query's conditions could tell what it looks at.
+fn leaks(select: &BoundSelect, from: &[BoundFrom]) -> bool {
+    fn on_leaks(from: &BoundFrom) -> bool {
+        match from {
+            BoundFrom::Relation(_) => false,
+            BoundFrom::Join { left, right, on, .. } => {
+                on.as_ref().is_some_and(|on| !is_leakproof(on)) || on_leaks(left) || on_leaks(right)
+            }
+        }
+    }
+    select.filter.as_ref().is_some_and(|filter| !is_leakproof(filter))
+        || select.relations.iter().any(|relation| relation.lateral)
+        || from.iter().any(on_leaks)
 }
 
 /// The SELECT of a query that can be merged into the one around it.

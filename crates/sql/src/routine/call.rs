@@ -85,14 +85,24 @@ pub(crate) fn check_callable(environment: &mut SessionEnvironment, routine: &Rou
     Ok(())
 }
 
-/// Does something with the privileges that a routine's body has: the session's role's, or its owner's.
+/// Does something with the privileges that a routine's body has, the session's role's or its owner's, and with its settings.
+///
+/// # Errors
+/// Those of `act`; 42501 and 22023 of the settings.
 pub(crate) fn acting_for<T>(
     environment: &mut SessionEnvironment,
     routine: &Routine,
-    act: impl FnOnce(&mut SessionEnvironment) -> T,
-) -> T {
+    act: impl FnOnce(&mut SessionEnvironment) -> Result<T>,
+) -> Result<T> {
     let outer = take_on_rights(environment, routine);
-    let done = act(environment);
+    let done = match environment.begin_scope(&routine.settings) {
+        Ok(scope) => {
+            let done = act(environment);
+            environment.settings.end_scope(scope);
+            done
+        }
+        Err(error) => Err(error),
+    };
     environment.acting_as = outer;
     done
 }
@@ -160,21 +170,36 @@ fn run_procedure(
     let environment = &mut *execution.environment;
     check_callable(environment, routine)?;
     let outer = take_on_rights(environment, routine);
-    let done = body_of(environment, routine).and_then(|body| {
-        let environment = &mut *execution.environment;
-        // The rights of a definer end with its transaction: it can end none.
-        let is_direct = environment.routines.direct == environment.routines.depth && !routine.is_definer;
-        environment.routines.enter()?;
-        environment.routines.direct += usize::from(is_direct);
-        let done = crate::stack::grow(|| match &*body {
-            Body::Sql(body) => body.run(execution, routine, arguments),
-            Body::Plpgsql(program) => plpgsql::run(program, execution, routine, arguments),
-        });
-        execution.environment.routines.direct -= usize::from(is_direct);
-        execution.environment.routines.leave();
-        done
-    });
+    let done = match environment.begin_scope(&routine.settings) {
+        Ok(scope) => {
+            let done = run_procedure_body(execution, routine, arguments);
+            execution.environment.settings.end_scope(scope);
+            done
+        }
+        Err(error) => Err(error),
+    };
     execution.environment.acting_as = outer;
+    done
+}
+
+fn run_procedure_body(
+    execution: &mut Execution<'_>,
+    routine: &Arc<Routine>,
+    arguments: &[Value],
+) -> Result<Returned> {
+    let body = body_of(execution.environment, routine)?;
+    let environment = &mut *execution.environment;
+    // The rights of a definer, and settings of a routine's own, end with its transaction: it can end none.
+    let is_plain = !routine.is_definer && routine.settings.is_empty();
+    let is_direct = environment.routines.direct == environment.routines.depth && is_plain;
+    environment.routines.enter()?;
+    environment.routines.direct += usize::from(is_direct);
+    let done = crate::stack::grow(|| match &*body {
+        Body::Sql(body) => body.run(execution, routine, arguments),
+        Body::Plpgsql(program) => plpgsql::run(program, execution, routine, arguments),
+    });
+    execution.environment.routines.direct -= usize::from(is_direct);
+    execution.environment.routines.leave();
     done
 }
 
@@ -190,12 +215,12 @@ pub(crate) fn trigger_program(
     access: Access<'_>,
 ) -> Result<Option<Vec<Value>>> {
     let routine = routine_of(environment, function)?;
-    let body = body_of(environment, &routine)?;
-    let Body::Plpgsql(program) = &*body else {
-        return Err(SqlError::internal("a trigger's function is not in PL/pgSQL"));
-    };
     environment.routines.enter()?;
     let done = acting_for(environment, &routine, |environment| {
+        let body = body_of(environment, &routine)?;
+        let Body::Plpgsql(program) = &*body else {
+            return Err(SqlError::internal("a trigger's function is not in PL/pgSQL"));
+        };
         let mut execution = Execution { environment, door: Door::Attempt(access), may_write: true };
         crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns))
     });
@@ -236,10 +261,13 @@ fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Resu
 /// # Errors
 /// 42601 and other errors of class 42.
 pub(crate) fn check(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<()> {
-    match compile(environment, routine)? {
-        Body::Sql(body) => body.check(environment, routine),
-        Body::Plpgsql(_) => Ok(()),
-    }
+    let scope = environment.begin_scope(&routine.settings)?;
+    let checked = match compile(environment, routine) {
+        Ok(Body::Sql(body)) => body.check(environment, routine),
+        compiled => compiled.map(|_| ()),
+    };
+    environment.settings.end_scope(scope);
+    checked
 }
 
 /// A body of DO.
@@ -275,6 +303,8 @@ impl Inline {
             comment: None,
             rights: Default::default(),
             is_definer: false,
+            is_leakproof: false,
+            settings: Vec::new(),
         };
         let program = plpgsql::compile(environment, &routine)?;
         Ok(Inline { routine, program })

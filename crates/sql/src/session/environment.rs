@@ -73,6 +73,8 @@ pub(crate) struct SessionEnvironment {
     pub pending: Pending,
     /// The schema of the session's temporary tables.
     pub temporary: String,
+    /// The path of the catalog's definition whose literals are being read.
+    pub stored_path: Option<Vec<String>>,
     /// Whether one of them was made that a commit empties or drops.
     pub has_brief_tables: bool,
     pub transaction_start: i64,
@@ -159,6 +161,7 @@ impl SessionEnvironment {
             activity,
             pending: Pending::default(),
             temporary: format!("{}{number}", crate::catalog::store::TEMPORARY),
+            stored_path: None,
             has_brief_tables: false,
             transaction_start: start,
             statement_start: start,
@@ -210,17 +213,23 @@ impl SessionEnvironment {
         self.sees_all() || self.catalog.has_privileges_of(self.role_oid(), user)
     }
 
-    /// The schemas in which names are looked up: temporary tables first.
+    /// The schemas in which names are looked up: temporary objects first, unless `pg_temp` has a place of its own.
     pub fn path(&self) -> Vec<String> {
-        let mut path = vec![self.temporary.clone()];
-        path.extend(self.named_path());
+        if let Some(path) = &self.stored_path {
+            return path.clone();
+        }
+        let mut path = self.named_path();
+        if !path.contains(&self.temporary) {
+            path.insert(0, self.temporary.clone());
+        }
         path
     }
 
     /// The schema in which objects are created: the first of the path that exists.
     pub fn creation_schema(&self) -> Result<String> {
         let path = self.named_path();
-        path.into_iter().find(|schema| self.catalog.schema(schema).is_some()).ok_or_else(|| {
+        let is_there = |schema: &String| *schema == self.temporary || self.catalog.schema(schema).is_some();
+        path.into_iter().find(is_there).ok_or_else(|| {
             SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
         })
     }

@@ -10,16 +10,18 @@
 
 use std::sync::Arc;
 
-use crate::bind::privileges::denied;
+use crate::bind::privileges::{denied, other_database};
 use crate::catalog::rights::{CONNECT, INSERT, Privileges, RightsKind, USAGE};
 use crate::catalog::role::{BOOTSTRAP, BOOTSTRAP_NAME, Role, SIGNAL_BACKEND};
 use crate::catalog::securables::Securable;
+use crate::catalog::store::TEMPORARY;
 use crate::catalog::{ColumnOrigin, Relation, Sequence};
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::ObjectName;
 use crate::session::connection::Connection;
 use crate::session::environment::SessionEnvironment;
 use crate::session::sessions::Activity;
-use crate::session::settings::{NO_ROLE, Settings, check_changeable, is_role};
+use crate::session::settings::{NO_ROLE, Settings, SettingsScope, check_changeable, is_role};
 use crate::session::{Shared, Sql};
 use crate::types::Environment;
 use crate::types::environment::Acting;
@@ -184,9 +186,14 @@ impl SessionEnvironment {
         self.catalog.is_superuser(self.role_oid())
     }
 
-    /// The schemas of the search path that the current role may use.
+    /// The schemas of the search path that the current role may use; `pg_temp` is the session's own temporary schema, and
+    /// other sessions' are not there.
     pub fn named_path(&self) -> Vec<String> {
         let mut path = self.settings.search_path(self.user());
+        path.retain(|name| !name.starts_with(TEMPORARY) || *name == self.temporary);
+        for name in path.iter_mut().filter(|name| *name == "pg_temp") {
+            name.clone_from(&self.temporary);
+        }
         let role = self.role_oid();
         if !self.catalog.is_superuser(role) {
             path.retain(|name| {
@@ -196,6 +203,32 @@ impl SessionEnvironment {
             });
         }
         path
+    }
+
+    /// Checks that a name is not of another database.
+    ///
+    /// # Errors
+    /// 0A000.
+    pub fn check_database_of(&self, name: &ObjectName) -> Result<()> {
+        match name.database() {
+            Some(database) if !self.is_database(database) => Err(other_database(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the current role may use the schema that a name gives.
+    ///
+    /// # Errors
+    /// 42501; 0A000 if it names another database.
+    pub fn check_usage_of(&self, name: &ObjectName) -> Result<()> {
+        self.check_database_of(name)?;
+        let Some(schema) = name.schema().and_then(|schema| self.catalog.schema(schema)) else {
+            return Ok(());
+        };
+        match self.catalog.may(self.role_oid(), &schema.rights, RightsKind::Schema, USAGE) {
+            true => Ok(()),
+            false => Err(denied("schema", &schema.name)),
+        }
     }
 
     /// Whether the current role has one of these privileges on a sequence. A role that inserts into a table
@@ -243,6 +276,18 @@ impl SessionEnvironment {
         denied(format!(
             "must be a member of the role whose session it is or member of pg_signal_backend to {what}"
         ))
+    }
+
+    /// Begins the scope of a routine that runs with these settings.
+    ///
+    /// # Errors
+    /// 42501, 22023, 42704: one of them cannot be set.
+    pub fn begin_scope(&mut self, settings: &[(String, String)]) -> Result<SettingsScope> {
+        if !settings.is_empty() {
+            let is_superuser = self.is_superuser();
+            settings.iter().try_for_each(|(name, _)| check_changeable(name, is_superuser))?;
+        }
+        self.settings.begin_scope(settings)
     }
 
     /// Whether a security-restricted operation is in progress.

@@ -79,7 +79,10 @@ pub use result::{
 };
 pub(crate) use sequences::SHORTAGE;
 pub use sessions::{Encryption, Notification, Signals};
-pub(crate) use settings::{check_changeable, is_known};
+pub(crate) use settings::{
+    check_changeable, is_known, is_list, is_of_transaction, own_name, parse_bool, split_names,
+    unrecognized_setting,
+};
 pub use slow::SlowStatement;
 pub(crate) use transaction::{BodyPoint, SequenceChange};
 

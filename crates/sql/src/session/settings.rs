@@ -5,6 +5,7 @@
 //! back.
 
 mod known;
+mod scope;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -13,16 +14,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::known::{SETTINGS, TRANSACTION_MODES, all_settings, unrecognized};
-use self::values::{
-    bounded, date_style_text, parse_bool, parse_date_style, show_duration, show_pages, show_size, split_names,
-};
+use self::values::{bounded, date_style_text, parse_date_style, show_duration, show_pages, show_size};
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::MEMORY_BYTES_DEFAULT;
 use crate::types::datetime::zone::{fixed, zone_by_name, zone_name};
 use crate::types::environment::{ByteaStyle, FormatSettings, IntervalStyle};
 
-pub(super) use known::{Kind, known, own_name};
-pub(crate) use known::{NO_ROLE, check_changeable, is_known, is_role};
+pub(super) use known::{Kind, known};
+pub(crate) use known::{
+    NO_ROLE, check_changeable, is_known, is_list, is_of_transaction, is_role, own_name,
+    unrecognized as unrecognized_setting,
+};
+pub(crate) use scope::SettingsScope;
+pub(crate) use values::{parse_bool, split_names};
 pub(super) use values::{parse_bytes, parse_duration, parse_size};
 
 /// The settings of a session.

@@ -164,17 +164,7 @@ impl Connection {
             self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
             return Ok("SET");
         }
-        let text = match value {
-            SetValue::Default => None,
-            SetValue::Values(values) if name == "search_path" => Some(
-                values
-                    .iter()
-                    .map(|value| crate::parse::quote_identifier(value))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            ),
-            SetValue::Values(values) => Some(values.join(", ")),
-        };
+        let text = value.text(name);
         self.environment.set_setting(name, text.as_deref(), local, in_block)?;
         Ok("SET")
     }

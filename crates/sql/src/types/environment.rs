@@ -187,6 +187,20 @@ pub trait Environment {
         None
     }
 
+    /// Checks that the role may look an object up by a name with this schema.
+    ///
+    /// # Errors
+    /// 42501.
+    fn check_name(&self, _kind: ObjectKind, _name: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// Has names of objects in literals mean what they mean along a path, for a definition of the catalog's. What they meant
+    /// before, to be given back.
+    fn look_up_along(&mut self, _path: Option<Vec<String>>) -> Option<Vec<String>> {
+        None
+    }
+
     /// The object with this name, as its `reg…` type reads it.
     fn object_by_name(&self, _kind: ObjectKind, _name: &str) -> Result<Option<u32>> {
         Ok(None)
@@ -304,6 +318,11 @@ pub trait Environment {
     /// The database's name.
     fn database(&self) -> &str {
         "heddle"
+    }
+
+    /// Whether this is a name of the database.
+    fn is_database(&self, _name: &str) -> bool {
+        true
     }
 
     /// The schemas that names are looked up in; with the implicit ones if so wanted.

@@ -54,6 +54,8 @@ pub(crate) struct BoundQuery {
     pub locks: Vec<RowLock>,
     /// The result's columns.
     pub columns: Vec<BoundColumn>,
+    /// Whether it is a view's with `security_barrier`.
+    pub is_barrier: bool,
 }
 
 /// Where a query's rows come from.

@@ -8,6 +8,9 @@ use crate::bind::tree::{
     BoundStatement, BoundTarget, BoundWindow, ConflictAction, CteBody, FrameBound, FunctionCall, MergeAction,
     OnConflict, QueryBody, RelationId, RelationKind, StatementKind, SubqueryKind,
 };
+use crate::functions::Function;
+use crate::types::Type;
+
 /// Calls `visit` for an expression and everything in it, subqueries included.
 pub(crate) fn walk<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundExpr)) {
     visit(expr);
@@ -285,4 +288,36 @@ pub(crate) fn children_mut(expr: &mut BoundExpr, visit: &mut dyn FnMut(&mut Boun
             }
         }
     }
+}
+
+/// Whether evaluating an expression tells nothing of the values that it looks at: it calls nothing but comparisons, none of
+/// which can fail. A condition that could tell is not evaluated before those of a view with `security_barrier`.
+pub(crate) fn is_leakproof(expr: &BoundExpr) -> bool {
+    let mut is_safe = true;
+    walk(expr, &mut |part| {
+        is_safe &= match part {
+            BoundExpr::Constant { .. }
+            | BoundExpr::Parameter { .. }
+            | BoundExpr::Column { .. }
+            | BoundExpr::And(_)
+            | BoundExpr::Or(_)
+            | BoundExpr::Not(_)
+            | BoundExpr::IsNull { .. }
+            | BoundExpr::IsTruth { .. } => true,
+            BoundExpr::Operator { operator, .. }
+            | BoundExpr::IsDistinct { equals: operator, .. }
+            | BoundExpr::InList { equals: operator, .. }
+            | BoundExpr::Quantified { operator, .. } => is_plain_comparison(operator),
+            _ => false,
+        };
+    });
+    is_safe
+}
+
+fn is_plain_comparison(operator: &Function) -> bool {
+    let is_plain = |ty: &Type| {
+        matches!(ty, Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid | Type::Text | Type::Uuid)
+            || matches!(ty, Type::Date | Type::Timestamp | Type::Timestamptz)
+    };
+    matches!(operator.name, "=" | "<>" | "<" | "<=" | ">" | ">=") && operator.arguments.iter().all(is_plain)
 }

@@ -11,6 +11,7 @@ use super::{
     derived_oid, relations,
 };
 use crate::bind::{BindContext, Checks, bind};
+use crate::catalog::relation::ViewOptions;
 use crate::catalog::rights::Rights;
 use crate::catalog::store::TEMPORARY;
 use crate::catalog::{
@@ -150,7 +151,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
     for relation in relations() {
         // pg_dump restores the rights that it finds, and these are in every database: it is to find none.
-        let of = ClassFacts { owner: OWNER, acl: Value::Null, persistence: 'p' };
+        let of = ClassFacts { owner: OWNER, acl: Value::Null, persistence: 'p', options: Value::Null };
         let schema = schema_oid(catalog, relation.schema);
         class(out, (relation.oid, relation.name, schema), relation.kind, of, relation.columns.len());
     }
@@ -181,14 +182,21 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         );
         for index in indexes_of(table) {
             let natts = index.columns.len() + index.included.len();
-            let of =
-                ClassFacts { owner: table.rights.owner, acl: Value::Null, persistence: persistence(table) };
+            let of = ClassFacts {
+                owner: table.rights.owner,
+                acl: Value::Null,
+                persistence: persistence(table),
+                options: Value::Null,
+            };
             class(out, (index.oid, index.name, schema), 'i', of, natts);
         }
     }
     for view in views(catalog) {
         let schema = schema_oid(catalog, &view.schema);
-        let of = ClassFacts::in_schema(system, &view.rights, &view.schema);
+        let of = ClassFacts {
+            options: view_options(view.options),
+            ..ClassFacts::in_schema(system, &view.rights, &view.schema)
+        };
         class(out, (view.oid, &view.name, schema), 'v', of, view.columns.len());
     }
     for sequence in sequences(catalog) {
@@ -203,12 +211,22 @@ struct ClassFacts {
     owner: u32,
     acl: Value,
     persistence: char,
+    options: Value,
+}
+
+/// The options of a view that were said.
+fn view_options(options: ViewOptions) -> Value {
+    let said = [("security_barrier", options.barrier), ("security_invoker", options.invoker)];
+    let said: Vec<String> =
+        said.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))).collect();
+    if said.is_empty() { Value::Null } else { list(Type::Text, said.iter().map(String::as_str)) }
 }
 
 impl ClassFacts {
     /// A permanent relation with these rights.
     fn of(system: &SystemCatalog<'_>, rights: &Rights) -> ClassFacts {
-        ClassFacts { owner: rights.owner, acl: acl_of(system, rights), persistence: 'p' }
+        let acl = acl_of(system, rights);
+        ClassFacts { owner: rights.owner, acl, persistence: 'p', options: Value::Null }
     }
 
     /// A relation without rows of its own, which is temporary if its schema is.
@@ -245,6 +263,7 @@ fn class(
         relhasrules = kind == 'v',
         relispopulated = true,
         relreplident = if kind == 'r' { 'd' } else { 'n' },
+        reloptions = of.options,
     );
 }
 

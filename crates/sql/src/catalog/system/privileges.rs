@@ -66,7 +66,9 @@ pub(crate) const PRIVILEGES: &[Definition] = &[
     scalar("has_type_privilege(oid, text) bool", TYPE).stable(),
     scalar("has_type_privilege(text, text) bool", TYPE).stable(),
     scalar("has_type_privilege(name, text, text) bool", TYPE).stable(),
+    scalar("has_function_privilege(text, text) bool", FUNCTION).stable(),
     scalar("has_function_privilege(oid, text) bool", FUNCTION).stable(),
+    scalar("has_function_privilege(name, text, text) bool", FUNCTION).stable(),
     scalar("has_function_privilege(name, oid, text) bool", FUNCTION).stable(),
     scalar("has_tablespace_privilege(oid, text) bool", yes).stable(),
     scalar("has_tablespace_privilege(text, text) bool", yes).stable(),
@@ -139,6 +141,7 @@ fn object_oid(context: &FunctionContext<'_>, kind: RightsKind, value: &Value) ->
     let (object, state, what) = match kind {
         RightsKind::Schema => (ObjectKind::Schema, SqlState::INVALID_SCHEMA_NAME, "schema"),
         RightsKind::Type => (ObjectKind::Type, SqlState::UNDEFINED_OBJECT, "type"),
+        RightsKind::Function => (ObjectKind::FunctionSignature, SqlState::UNDEFINED_FUNCTION, "function"),
         RightsKind::Database => {
             let system = context.environment.system_catalog();
             if name == context.environment.database()

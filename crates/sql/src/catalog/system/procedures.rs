@@ -147,6 +147,8 @@ fn routine_row(system: &SystemCatalog<'_>, out: &mut Output, routine: &Routine) 
         proowner = routine.rights.owner,
         proacl = acl_of(system, &routine.rights),
         prosecdef = routine.is_definer,
+        proleakproof = routine.is_leakproof,
+        proconfig = settings_of(routine),
         prolang = routine.language.oid(),
         procost = 100.0_f32,
         prorows = if routine.is_set { 1000.0_f32 } else { 0.0 },
@@ -166,6 +168,16 @@ fn routine_row(system: &SystemCatalog<'_>, out: &mut Output, routine: &Routine) 
         proargdefaults = if defaults.is_empty() { Value::Null } else { Value::text(defaults.join(", ")) },
         prosrc = routine.body.as_str(),
     );
+}
+
+/// `{name=value,…}` of the settings that a routine runs with.
+fn settings_of(routine: &Routine) -> Value {
+    if routine.settings.is_empty() {
+        return Value::Null;
+    }
+    let settings: Vec<String> =
+        routine.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    list(Type::Text, settings.iter().map(String::as_str))
 }
 
 fn function_row(out: &mut Output, oid: u32, function: &Function) {

@@ -4,6 +4,7 @@ use super::SystemCatalog;
 use super::definitions::shown_relation;
 use crate::catalog::{Argument, ArgumentMode, Catalog, Routine, Stability};
 use crate::parse::quote_identifier;
+use crate::session::{is_list, split_names};
 use crate::types::{Modifier, Type, format_type};
 
 fn type_text(catalog: &Catalog, ty: Type) -> String {
@@ -108,12 +109,34 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String>
     if routine.is_strict {
         options.push("STRICT");
     }
+    if routine.is_definer {
+        options.push("SECURITY DEFINER");
+    }
+    if routine.is_leakproof {
+        options.push("LEAKPROOF");
+    }
     if !options.is_empty() {
         text += &format!(" {}\n", options.join(" "));
+    }
+    for (name, value) in &routine.settings {
+        text += &format!(" SET {} TO {}\n", quote_identifier(name), setting_text(name, value));
     }
     let mut tag = format!("${kind}$").to_lowercase();
     while routine.body.contains(&tag) {
         tag = tag.replacen('$', "$x", 1);
     }
     Some(format!("{text}AS {tag}{}{tag}\n", routine.body))
+}
+
+fn quote_literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The value of a routine's setting: the names of a list one by one.
+fn setting_text(name: &str, value: &str) -> String {
+    if !is_list(name) {
+        return quote_literal(value);
+    }
+    let names: Vec<String> = split_names(value).iter().map(|name| quote_literal(name)).collect();
+    if names.is_empty() { "''".to_string() } else { names.join(", ") }
 }

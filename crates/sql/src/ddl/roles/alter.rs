@@ -4,7 +4,7 @@ use super::{denied, has_passwords};
 use crate::catalog::role::Role;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, RoleName, RoleOption};
-use crate::session::{Connection, check_changeable, is_known};
+use crate::session::{Connection, check_changeable, is_known, unrecognized_setting};
 
 impl Connection {
     pub(super) fn alter_role(&mut self, name: &RoleName, options: &[RoleOption]) -> Result<&'static str> {
@@ -103,6 +103,17 @@ impl Connection {
         let environment = self.environment();
         check_kept(setting, environment.is_superuser())?;
         environment.settings.clone().set_default(setting, value)
+    }
+
+    /// Checks that a setting may be kept, or taken back.
+    ///
+    /// # Errors
+    /// 42501, 42704.
+    pub(in crate::ddl) fn check_kept_name(&self, setting: &str) -> Result<()> {
+        if !setting.contains('.') && !is_known(setting) {
+            return Err(unrecognized_setting(setting));
+        }
+        check_kept(setting, self.is_superuser())
     }
 
     pub(super) fn rename_role(&mut self, name: &RoleName, to: &Name) -> Result<&'static str> {

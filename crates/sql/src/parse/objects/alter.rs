@@ -125,9 +125,15 @@ impl Parser<'_> {
             let actions = vec![AlterAction::RenameColumn { from, to: self.name()? }];
             return Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })));
         }
-        if self.accept("set") && self.is_mark(0, "(") {
-            self.storage_parameters()?;
-            return Ok(Statement::NoEffect { tag });
+        if (self.is_word(0, "set") || self.is_word(0, "reset")) && self.is_mark(1, "(") {
+            let resets = self.is_word(0, "reset");
+            self.advance();
+            if kind != ObjectKind::View {
+                self.storage_parameters()?;
+                return Ok(Statement::NoEffect { tag });
+            }
+            let actions = vec![AlterAction::Parameters { resets, parameters: self.parameters()? }];
+            return Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })));
         }
         Err(self.refused(&format!("{tag} of this kind is not supported")))
     }

@@ -19,9 +19,13 @@ impl Parser<'_> {
         if materialized && self.accept("using") {
             self.name()?;
         }
+        let mut options = Vec::new();
         if self.is_word(0, "with") && self.is_mark(1, "(") {
             self.advance();
-            self.storage_parameters()?;
+            match materialized {
+                true => self.storage_parameters()?,
+                false => options = self.parameters()?,
+            }
         }
         if materialized && self.accept("tablespace") {
             self.name()?;
@@ -51,6 +55,7 @@ impl Parser<'_> {
             materialized,
             if_not_exists,
             columns,
+            options,
             with_data,
             query,
             text,

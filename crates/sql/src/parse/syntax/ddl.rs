@@ -173,6 +173,11 @@ pub(crate) struct AlterTable {
 /// What ALTER TABLE does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AlterAction {
+    /// `SET (name = value, …)` and `RESET (name, …)`; of tables without effect.
+    Parameters {
+        resets: bool,
+        parameters: Vec<(String, Option<String>)>,
+    },
     AddColumn {
         column: ColumnDefinition,
         if_not_exists: bool,
@@ -276,6 +281,8 @@ pub(crate) struct CreateView {
     pub materialized: bool,
     pub if_not_exists: bool,
     pub columns: Vec<Name>,
+    /// WITH, of a view: names and values.
+    pub options: Vec<(String, Option<String>)>,
     /// Of a materialized view, whether its query is run.
     pub with_data: bool,
     pub query: Box<Query>,

@@ -32,6 +32,11 @@ impl ObjectName {
         self.parts.len().checked_sub(2).map(|position| self.parts[position].text.as_str())
     }
 
+    /// The database, if one was given.
+    pub fn database(&self) -> Option<&str> {
+        self.parts.len().checked_sub(3).map(|position| self.parts[position].text.as_str())
+    }
+
     /// Where it stands.
     pub fn at(&self) -> At {
         self.parts.first().map_or(0, |name| name.at)

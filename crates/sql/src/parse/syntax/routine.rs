@@ -1,7 +1,7 @@
 //! Statements about functions and procedures.
 
 use crate::catalog::{ArgumentMode, Language, Stability, TriggerTime};
-use crate::parse::syntax::{At, Call, Name, ObjectKind, ObjectName, RoleName, TextExpr, TypeName};
+use crate::parse::syntax::{At, Call, Name, ObjectKind, ObjectName, RoleName, SetValue, TextExpr, TypeName};
 
 /// A type as routines name it.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,21 @@ pub(crate) struct RoutineOptions {
     pub is_strict: Option<bool>,
     /// SECURITY DEFINER.
     pub is_definer: Option<bool>,
+    /// LEAKPROOF.
+    pub is_leakproof: Option<bool>,
+    /// SET and RESET, in order.
+    pub settings: Vec<RoutineSetting>,
+}
+
+/// SET and RESET of a setting that a routine runs with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RoutineSetting {
+    /// A value, or the default, which is none.
+    To(String, SetValue),
+    /// SET … FROM CURRENT.
+    FromCurrent(String),
+    /// RESET; none: ALL.
+    Reset(Option<String>),
 }
 
 /// A routine as DROP, ALTER and COMMENT name it.

@@ -30,6 +30,8 @@ pub(crate) enum RoleStatement {
     /// ALTER ROLE … SET and RESET; without a value the default. No setting: RESET ALL.
     AlterSetting {
         name: RoleName,
+        /// IN DATABASE.
+        database: Option<Name>,
         setting: Option<String>,
         value: Option<String>,
     },

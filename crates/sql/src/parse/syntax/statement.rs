@@ -223,6 +223,15 @@ pub(crate) enum SetValue {
     Values(Vec<String>),
 }
 
+impl SetValue {
+    /// The value of a setting as a text, its names quoted where it is a list of names; none: the default.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let SetValue::Values(values) = self else { return None };
+        let quoted = || values.iter().map(|value| crate::parse::quote_identifier(value)).collect::<Vec<_>>();
+        Some(if name == "search_path" { quoted().join(", ") } else { values.join(", ") })
+    }
+}
+
 /// DECLARE CURSOR.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeclareCursor {

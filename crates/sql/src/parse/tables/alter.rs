@@ -41,9 +41,9 @@ impl Parser<'_> {
                 Ok(AlterAction::Ignored)
             }
             () if (self.is_word(0, "set") || self.is_word(0, "reset")) && self.is_mark(1, "(") => {
+                let resets = self.is_word(0, "reset");
                 self.advance();
-                self.storage_parameters()?;
-                Ok(AlterAction::Ignored)
+                Ok(AlterAction::Parameters { resets, parameters: self.parameters()? })
             }
             () if self.accept_words(&["cluster", "on"]) => {
                 self.name()?;

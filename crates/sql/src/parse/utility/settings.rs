@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
-use crate::parse::syntax::{SetScope, SetValue, Statement};
+use crate::parse::syntax::{RoutineSetting, SetScope, SetValue, Statement};
 
 impl Parser<'_> {
     /// SET, SHOW, RESET, DISCARD.
@@ -96,6 +96,23 @@ impl Parser<'_> {
         Ok(Statement::Set { scope, name, value })
     }
 
+    /// SET in the definition of a routine.
+    pub(in crate::parse) fn routine_setting(&mut self) -> Result<RoutineSetting> {
+        let start = self.mark();
+        self.expect("set")?;
+        if !self.is_one_of(&["time", "names", "role"]) {
+            let name = self.setting_name()?;
+            if self.accept_words(&["from", "current"]) {
+                return Ok(RoutineSetting::FromCurrent(name));
+            }
+        }
+        self.rewind(start);
+        match self.setting("set")? {
+            Statement::Set { scope: SetScope::Session, name, value } => Ok(RoutineSetting::To(name, value)),
+            _ => Err(self.unexpected()),
+        }
+    }
+
     fn set_value(&mut self) -> Result<SetValue> {
         if self.accept("default") {
             return Ok(SetValue::Default);
@@ -108,7 +125,7 @@ impl Parser<'_> {
         Ok(SetValue::Values(values))
     }
 
-    pub(super) fn one_set_value(&mut self) -> Result<String> {
+    pub(in crate::parse) fn one_set_value(&mut self) -> Result<String> {
         let sign = if self.accept_operator("-") {
             "-"
         } else {

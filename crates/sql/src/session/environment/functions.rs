@@ -72,7 +72,27 @@ impl Environment for SessionEnvironment {
         object_name(&self.catalog, &self.path(), &self.bootstrap_name(), kind, oid)
     }
 
+    fn check_name(&self, kind: ObjectKind, name: &str) -> Result<()> {
+        if self.stored_path.is_some() {
+            return Ok(());
+        }
+        let text = name.split_once('(').map_or(name, |(name, _)| name);
+        let parsed = match kind {
+            ObjectKind::Relation | ObjectKind::Function | ObjectKind::FunctionSignature => {
+                crate::parse::parse_name(text).ok()
+            }
+            ObjectKind::Type => crate::parse::parse_type(name).ok().map(|parsed| parsed.name),
+            _ => None,
+        };
+        parsed.map_or(Ok(()), |name| self.check_usage_of(&name))
+    }
+
+    fn look_up_along(&mut self, path: Option<Vec<String>>) -> Option<Vec<String>> {
+        std::mem::replace(&mut self.stored_path, path)
+    }
+
     fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {
+        self.check_name(kind, name)?;
         if kind == ObjectKind::FunctionSignature {
             let path = self.path();
             return system::oid_by_signature(&self.catalog, &path, name, |ty| self.type_by_name(ty));
@@ -289,10 +309,19 @@ impl Environment for SessionEnvironment {
         &self.database
     }
 
+    fn is_database(&self, name: &str) -> bool {
+        SessionEnvironment::is_database(self, name)
+    }
+
     fn schemas(&self, with_implicit: bool) -> Vec<String> {
         let mut schemas = if with_implicit { vec!["pg_catalog".to_string()] } else { Vec::new() };
         let path = self.named_path();
-        schemas.extend(path.into_iter().filter(|schema| self.catalog.schema(schema).is_some()));
+        let has_temporary = self.catalog.has_objects_in(&self.temporary);
+        if with_implicit && has_temporary && !path.contains(&self.temporary) {
+            schemas.insert(0, self.temporary.clone());
+        }
+        let is_there = |schema: &String| *schema == self.temporary || self.catalog.schema(schema).is_some();
+        schemas.extend(path.into_iter().filter(is_there));
         schemas
     }
 

@@ -110,6 +110,16 @@ pub(super) const TRANSACTION_MODES: [(&str, &str); 3] = [
 /// The settings that only a superuser may change.
 const OF_SUPERUSERS: [&str; 2] = ["lc_messages", "session_replication_role"];
 
+/// Whether a setting is a list of names.
+pub(crate) fn is_list(name: &str) -> bool {
+    matches!(name, "search_path" | "temp_tablespaces")
+}
+
+/// Whether a setting is one that a routine cannot run with: a role, or a mode of the transaction.
+pub(crate) fn is_of_transaction(name: &str) -> bool {
+    is_role(name) || TRANSACTION_MODES.iter().any(|(mode, _)| mode.eq_ignore_ascii_case(name))
+}
+
 /// Checks that a role may change a setting.
 ///
 /// # Errors
@@ -135,7 +145,7 @@ pub(in crate::session) fn known(name: &str) -> Option<&'static (&'static str, &'
 }
 
 /// A setting's name as SHOW has it: `TimeZone` for `timezone`.
-pub(in crate::session) fn own_name(name: &str) -> &str {
+pub(crate) fn own_name(name: &str) -> &str {
     known(name).map_or(name, |(own, ..)| own)
 }
 
@@ -149,7 +159,7 @@ pub(super) fn all_settings() -> impl Iterator<Item = &'static (&'static str, &'s
     SETTINGS.iter().chain(PLANNER)
 }
 
-pub(super) fn unrecognized(name: &str) -> SqlError {
+pub(crate) fn unrecognized(name: &str) -> SqlError {
     let message = format!("unrecognized configuration parameter \"{name}\"");
     SqlError::new(SqlState::UNDEFINED_OBJECT, message)
 }

@@ -21,7 +21,8 @@ pub(super) fn bounded<N: std::str::FromStr + PartialOrd + std::fmt::Display>(
     Ok(number.to_string())
 }
 
-pub(super) fn parse_bool(value: &str) -> Option<bool> {
+/// A switch, as settings and options of objects spell it.
+pub(crate) fn parse_bool(value: &str) -> Option<bool> {
     match value.to_lowercase().as_str() {
         "on" | "true" | "t" | "yes" | "y" | "1" => Some(true),
         "off" | "false" | "f" | "no" | "n" | "0" => Some(false),
@@ -139,7 +140,7 @@ pub(super) fn date_style_text((style, order): (DateStyle, DateOrder)) -> String 
 }
 
 /// The names of a list such as `"$user", public`.
-pub(super) fn split_names(list: &str) -> Vec<String> {
+pub(crate) fn split_names(list: &str) -> Vec<String> {
     let mut names = Vec::new();
     let (mut name, mut quoted, mut was_quoted) = (String::new(), false, false);
     for character in list.chars().chain([',']) {

@@ -256,6 +256,7 @@ fn parse_object(environment: &dyn Environment, kind: Type, text: &str) -> Result
     let object = object_kind(kind).unwrap_or(ObjectKind::Relation);
     let found = match object {
         ObjectKind::Type => {
+            environment.check_name(object, text)?;
             let found = environment.type_by_name(text).map(Type::oid);
             if found.is_none() && !looks_like_name(text) {
                 let message = format!("syntax error at or near \"{text}\"");
