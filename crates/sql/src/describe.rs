@@ -79,6 +79,10 @@ impl Sql {
         let catalog = self.catalog();
         let of = |ty: &UserType| match ty {
             UserType::Enum(ty) => (ty.name.clone(), format!("enum ({})", ty.labels.join(", "))),
+            UserType::Composite(ty) => {
+                let names: Vec<&str> = ty.attributes.iter().map(|it| it.name.as_str()).collect();
+                (ty.name.clone(), format!("composite ({})", names.join(", ")))
+            }
             UserType::Domain(domain) => (
                 domain.name.clone(),
                 format!("domain over {}", format_type(domain.ty, domain.modifier, &|_| None)),

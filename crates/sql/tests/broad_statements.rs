@@ -79,6 +79,26 @@ impl Comparison {
         if answer.sqlstate == "00000" { Ok((answer.rows, columns)) } else { Err(answer.sqlstate) }
     }
 
+    /// Fresh databases.
+    fn start(oracle: &Oracle) -> Comparison {
+        let mut session = oracle.connect();
+        for text in ["drop schema public cascade", "create schema public", "set timezone to 'UTC'"] {
+            session.run(text);
+        }
+        let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+        let connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
+        Comparison {
+            connection,
+            session,
+            type_names: HashMap::new(),
+            differences: Vec::new(),
+            has_diverged: false,
+            statements: 0,
+            failed: 0,
+            slowest: Default::default(),
+        }
+    }
+
     fn compare(&mut self, text: &str) {
         let mut ours = self.ours(text);
         let has_columns = ours.as_ref().is_ok_and(|(_, columns)| !columns.is_empty());
@@ -147,6 +167,33 @@ fn shorten(value: &mut Option<String>, column: Option<&(String, String)>) {
     }
 }
 
+/// The scripts of `tests/broad/features`: one statement on each line.
+#[test]
+fn scripts_of_features_answer_as_postgresql_does() {
+    let Some(oracle) = Oracle::start() else { return };
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broad/features");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let wanted = std::env::var("FEATURE").unwrap_or_default();
+    files.retain(|file| file.to_string_lossy().contains(&wanted));
+    assert!(!files.is_empty());
+    let mut differences = Vec::new();
+    for file in files {
+        let mut comparison = Comparison::start(&oracle);
+        for text in std::fs::read_to_string(&file).unwrap().lines() {
+            if !text.is_empty() && !text.starts_with("--") {
+                comparison.has_diverged = false;
+                comparison.compare(text);
+            }
+        }
+        let named = |difference| format!("{}: {difference}", file.file_name().unwrap().display());
+        differences.extend(comparison.differences.into_iter().map(named));
+        comparison.session.run("drop schema public cascade");
+        comparison.session.run("create schema public");
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -204,22 +251,7 @@ fn broad_statements_answer_as_postgresql_does() {
     let (mut statements, mut failed, mut differences) = (0, 0, Vec::new());
     let mut slowest = (Duration::ZERO, String::new());
     for file in 0..files {
-        let mut session = oracle.connect();
-        for text in ["drop schema public cascade", "create schema public", "set timezone to 'UTC'"] {
-            session.run(text);
-        }
-        let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
-        let connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
-        let mut comparison = Comparison {
-            connection,
-            session,
-            type_names: HashMap::new(),
-            differences: Vec::new(),
-            has_diverged: false,
-            statements: 0,
-            failed: 0,
-            slowest: Default::default(),
-        };
+        let mut comparison = Comparison::start(&oracle);
         run_file(&mut comparison, seed + file, count as usize);
         statements += comparison.statements;
         failed += comparison.failed;

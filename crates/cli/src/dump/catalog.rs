@@ -8,6 +8,10 @@ use crate::failure::{Failure, Result};
 /// The schemas of users.
 pub(super) const OURS: &str = "n.nspname not like 'pg\\_%' and n.nspname <> 'information_schema'";
 
+/// Functions that no extension has made.
+const NO_MEMBER: &str = "not exists (select from pg_depend m
+    where m.classid = 'pg_proc'::regclass and m.objid = p.oid and m.deptype = 'e')";
+
 /// The oids of objects that users have made begin here.
 pub(super) const FIRST_OID: u32 = 16_384;
 
@@ -58,6 +62,7 @@ pub(super) fn read(connection: &mut Connection) -> Result<Script> {
     let mut script = Script::default();
     roles(connection, &mut script)?;
     schemas(connection, &mut script)?;
+    extensions(connection, &mut script)?;
     types_and_routines(connection, &mut script)?;
     sequences(connection, &mut script)?;
     tables(connection, &mut script)?;
@@ -83,6 +88,25 @@ fn schemas(connection: &mut Connection, script: &mut Script) -> Result {
     Ok(())
 }
 
+/// Extensions, with what users have said of them.
+fn extensions(connection: &mut Connection, script: &mut Script) -> Result {
+    let query = format!(
+        "select e.extname, n.nspname, coalesce(d.description, ''), coalesce(a.comment, '')
+         from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+             left join pg_available_extensions a on a.name = e.extname
+             left join pg_description d on d.classoid = 'pg_extension'::regclass and d.objoid = e.oid
+         where {OURS} order by e.oid"
+    );
+    for [name, schema, comment, usual] in lines(connection, &query)? {
+        script.before.push(format!("CREATE EXTENSION {} SCHEMA {};", quoted(&name), quoted(&schema)));
+        if comment != usual {
+            let comment = if comment.is_empty() { "NULL".to_string() } else { literal(&comment) };
+            script.after.push(format!("COMMENT ON EXTENSION {} IS {comment};", quoted(&name)));
+        }
+    }
+    Ok(())
+}
+
 /// Types, and the routines that return no rows of tables, in the order in which they were made: rules of domains call functions,
 /// whose arguments may be of domains. Tables follow, whose defaults and checks call functions.
 fn types_and_routines(connection: &mut Connection, script: &mut Script) -> Result {
@@ -101,7 +125,7 @@ fn types(connection: &mut Connection) -> Result<Vec<(u32, String)>> {
          from pg_type t join pg_namespace n on n.oid = t.typnamespace
          where t.typtype in ('e', 'd') and {OURS} order by t.oid"
     );
-    let mut found = Vec::new();
+    let mut found = composites(connection)?;
     for [oid, schema, name, kind, base, not_null, default] in lines(connection, &query)? {
         let name = format!("{}.{}", quoted(&schema), quoted(&name));
         let number = oid.parse().unwrap_or(u32::MAX);
@@ -131,11 +155,36 @@ fn types(connection: &mut Connection) -> Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
+/// Composite types, with the oids of their entries in `pg_class`: they count with those of other types.
+fn composites(connection: &mut Connection) -> Result<Vec<(u32, String)>> {
+    let query = format!(
+        "select c.oid, n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where c.relkind = 'c' and {OURS} order by c.oid"
+    );
+    let mut found = Vec::new();
+    for [oid, schema, name] in lines(connection, &query)? {
+        let query = format!(
+            "select a.attname, format_type(a.atttypid, a.atttypmod),
+                 coalesce((select ' COLLATE pg_catalog.' || quote_ident(l.collname) from pg_collation l
+                     join pg_type t on t.oid = a.atttypid where l.oid = a.attcollation and l.oid <> t.typcollation), '')
+             from pg_attribute a where a.attrelid = {oid} and a.attnum > 0 order by a.attnum"
+        );
+        let attributes = lines(connection, &query)?.into_iter();
+        let attributes: Vec<String> = attributes
+            .map(|[name, ty, collation]| format!("    {} {ty}{collation}", quoted(&name)))
+            .collect();
+        let name = format!("{}.{}", quoted(&schema), quoted(&name));
+        let text = format!("CREATE TYPE {name} AS (\n{}\n);", attributes.join(",\n"));
+        found.push((oid.parse().unwrap_or(u32::MAX), text));
+    }
+    Ok(found)
+}
+
 /// Functions and procedures: those that return rows of tables, or the others, with their oids.
 fn routines(connection: &mut Connection, of_rows: bool) -> Result<Vec<(u32, String)>> {
     let query = format!(
         "select p.oid, pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-         where {OURS} and {of_rows} = exists
+         where {OURS} and {NO_MEMBER} and {of_rows} = exists
              (select from pg_class c where c.relkind = 'r'
                   and pg_get_function_result(p.oid) in (c.oid::regclass::text, 'SETOF ' || c.oid::regclass::text))
          order by p.oid"

@@ -103,7 +103,8 @@ fn objects(connection: &mut Connection) -> Result<Vec<Object>> {
         "select case t.typtype when 'd' then 'DOMAIN' else 'TYPE' end,
              quote_ident(n.nspname) || '.' || quote_ident(t.typname), {}
          from pg_type t join pg_namespace n on n.oid = t.typnamespace
-         where t.typtype in ('e', 'd') and {OURS} order by t.oid",
+         where (t.typtype in ('e', 'd') or exists (select from pg_class c where c.oid = t.typrelid and c.relkind = 'c'))
+             and {OURS} order by t.oid",
         rights_of("t.typowner", "t.typacl")
     );
     for [kind, name, owner, acl] in lines(connection, &query)? {

@@ -39,6 +39,9 @@ impl Binder<'_> {
         if let (BoundExpr::Row { .. }, Type::Record) = (&expr, ty) {
             return Ok(expr);
         }
+        if let (BoundExpr::Row { fields, is_nullable: false, .. }, Type::Composite(_)) = (&expr, ty) {
+            return self.row_as(fields.clone(), ty, context, at);
+        }
         if let BoundExpr::Constant { value: Value::Null, .. } = expr
             && (from == ty || find_cast(from, ty, context).is_some())
         {
@@ -53,11 +56,59 @@ impl Binder<'_> {
         if from != ty && find_cast(from, ty, context).is_none() {
             let message = format!("cannot cast type {} to {}", self.type_text(from), self.type_text(ty));
             return Err(self.at(no_cast(from, ty), at)).map_err(|error| match (from, ty) {
-                (Type::Enum(_), _) | (_, Type::Enum(_)) => self.error(at, SqlState::CANNOT_COERCE, message),
+                (Type::Enum(_) | Type::Composite(_), _) | (_, Type::Enum(_) | Type::Composite(_)) => {
+                    self.error(at, SqlState::CANNOT_COERCE, message)
+                }
                 _ => error,
             });
         }
         Ok(BoundExpr::Cast { operand: Box::new(expr), ty, modifier, explicit })
+    }
+
+    /// `ROW(…)` as a row of a composite type.
+    fn row_as(
+        &mut self,
+        fields: Vec<BoundExpr>,
+        ty: Type,
+        context: CastContext,
+        at: At,
+    ) -> Result<BoundExpr> {
+        let columns = ty.row_relation().and_then(|oid| self.context.catalog.row_columns(oid));
+        let columns = columns.unwrap_or_default();
+        let refused = |binder: &Self, detail: String| {
+            let message = format!("cannot cast type record to {}", binder.type_text(ty));
+            binder.error(at, SqlState::CANNOT_COERCE, message).with_detail(detail)
+        };
+        if fields.len() != columns.len() {
+            let many = if fields.len() > columns.len() { "many" } else { "few" };
+            return Err(refused(self, format!("Input has too {many} columns.")));
+        }
+        let mut cast = Vec::with_capacity(fields.len());
+        for (number, (field, column)) in fields.into_iter().zip(&columns).enumerate() {
+            // Literals in a row were texts before it had a type.
+            let field = match field {
+                BoundExpr::Constant { value: value @ (Value::Null | Value::Text(_)), ty: Type::Text } => {
+                    BoundExpr::constant(value, Type::Unknown)
+                }
+                field => field,
+            };
+            let from = field.ty();
+            if from != Type::Unknown && from != column.ty && find_cast(from, column.ty, context).is_none() {
+                let (from, to) = (self.type_text(from), self.type_text(column.ty));
+                let detail = format!("Cannot cast type {from} to {to} in column {}.", number + 1);
+                return Err(refused(self, detail));
+            }
+            cast.push(self.coerce(field, column.ty, column.modifier, context, at)?);
+        }
+        Ok(self.row_of(cast, ty))
+    }
+
+    /// Values of the types that a composite type's fields have, as a row of it.
+    pub(super) fn row_of(&self, fields: Vec<BoundExpr>, ty: Type) -> BoundExpr {
+        let columns = ty.row_relation().and_then(|oid| self.context.catalog.row_columns(oid));
+        let names = columns.unwrap_or_default().iter().map(|column| column.name.as_str().into()).collect();
+        let row = Box::new(BoundExpr::Row { fields, names: Some(names), is_nullable: false });
+        BoundExpr::Cast { operand: row, ty, modifier: Modifier::NONE, explicit: false }
     }
 
     fn array_elements_as(

@@ -122,6 +122,11 @@ impl Binder<'_> {
         let ExprKind::AllFields(operand) = &expr.kind else { return Ok(vec![self.expr(expr)?]) };
         match self.expr(operand)? {
             BoundExpr::Row { fields, .. } => Ok(fields),
+            row if row.ty().row_relation().is_some() => {
+                let columns = self.record_columns(&row).unwrap_or_default().into_iter().enumerate();
+                let field = |(number, (_, ty))| BoundExpr::Field { row: Box::new(row.clone()), number, ty };
+                Ok(columns.map(field).collect())
+            }
             _ => self.expr(expr).map(|value| vec![value]),
         }
     }
@@ -274,6 +279,7 @@ impl Binder<'_> {
     fn field(&mut self, operand: &Expr, name: &Name) -> Result<BoundExpr> {
         if let ExprKind::Column(parts) = &operand.kind
             && self.find_column(parts, operand.at)?.is_none()
+            && !matches!(self.variable(parts), Ok(Some(_)))
         {
             let mut qualified = parts.clone();
             qualified.push(name.clone());
@@ -287,6 +293,11 @@ impl Binder<'_> {
             return Ok(BoundExpr::Field { row: Box::new(row), number, ty });
         }
         let message = match row.ty() {
+            Type::Composite(_) => {
+                let message =
+                    format!("column \"{}\" not found in data type {}", name.text, self.type_text(row.ty()));
+                return Err(self.error(name.at, SqlState::UNDEFINED_COLUMN, message));
+            }
             Type::Record => format!("could not identify column \"{}\" in record data type", name.text),
             ty => format!(
                 "column notation .{} applied to type {}, which is not a composite type",

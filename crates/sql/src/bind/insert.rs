@@ -125,7 +125,7 @@ impl Binder<'_> {
     /// The type of what is given for a column, or for a part of it.
     fn given_type(&self, table: &Table, given: Given<'_>) -> Result<Type> {
         let column = &table.columns[given.column];
-        given.part.map_or(Ok(column.ty), |part| self.type_of_part(column, part))
+        given.part.map_or(Ok(column.ty), |part| self.type_of_part(column, part).map(|(ty, _)| ty))
     }
 
     /// The rows to be inserted: VALUES take the columns' types, and may say DEFAULT.
@@ -262,8 +262,8 @@ impl Binder<'_> {
                 let mut whole = BoundExpr::null(column.ty);
                 for (number, part) in given.iter().enumerate().filter(|(_, given)| given.column == position) {
                     let Some(part) = part.part else { continue };
-                    let wanted = self.type_of_part(column, part)?;
-                    let value = self.assigned(column_of(number), wanted, column.modifier, &column.name, 0)?;
+                    let (wanted, modifier) = self.type_of_part(column, part)?;
+                    let value = self.assigned(column_of(number), wanted, modifier, &column.name, 0)?;
                     whole = self.in_clause(Clause::Insert, |binder| binder.with_part(whole, value, part))?;
                 }
                 values.push(whole);

@@ -3,15 +3,17 @@
 use crate::bind::binder::Binder;
 use crate::bind::tree::{BoundExpr, Quantifier, Subquery, SubqueryKind};
 use crate::error::{Result, SqlState};
-use crate::functions::resolve::{Resolved, resolve_operator, resolve_prefix_operator};
+use crate::functions::Function;
+use crate::functions::resolve::{Resolved, resolve_operator_with, resolve_prefix_operator_with};
 use crate::parse::syntax::{At, Expr, ExprKind, LikeKind, OperatorName, Query};
 use crate::types::{Type, Value};
 
 impl Binder<'_> {
     pub fn unary(&mut self, operator: &OperatorName, operand: &Expr, at: At) -> Result<BoundExpr> {
         let operand = self.expr(operand)?;
-        let resolved =
-            resolve_prefix_operator(&operator.symbol, operand.ty()).map_err(|error| self.at(error, at))?;
+        let others = self.operators_of_extensions(&operator.symbol);
+        let resolved = resolve_prefix_operator_with(&operator.symbol, operand.ty(), &others)
+            .map_err(|error| self.at(error, at))?;
         self.apply(resolved, vec![operand], at)
     }
 
@@ -55,7 +57,14 @@ impl Binder<'_> {
     }
 
     fn resolve_binary(&self, symbol: &str, left: Type, right: Type, at: At) -> Result<Resolved> {
-        resolve_operator(symbol, left, right).map_err(|error| self.at(error, at))
+        let others = self.operators_of_extensions(symbol);
+        resolve_operator_with(symbol, left, right, &others).map_err(|error| self.at(error, at))
+    }
+
+    /// The operators of this name that installed extensions have.
+    fn operators_of_extensions(&self, symbol: &str) -> Vec<&'static Function> {
+        let symbol = if symbol == "!=" { "<>" } else { symbol };
+        self.context.catalog.extension_operators().filter(|it| it.name == symbol).collect()
     }
 
     /// The operator's call with its arguments converted.
@@ -432,7 +441,7 @@ fn distinct_from_null(left: &BoundExpr, right: &BoundExpr) -> Option<BoundExpr> 
         (true, _) => right,
         _ => return None,
     };
-    if operand.ty() == Type::Record {
+    if matches!(operand.ty(), Type::Record | Type::Composite(_)) {
         return None;
     }
     Some(operand.clone())

@@ -1,7 +1,7 @@
-//! Assignments to parts of columns: `SET a[1] = 5, a[3:4] = '{7,8}', j['key'][0] = '1'`.
+//! Assignments to parts of columns: `SET a[1] = 5, a[3:4] = '{7,8}', j['key'][0] = '1', c.field = 1`.
 //!
 //! # Invariants
-//! - The column gets a new value: a call of `heddle_set_element`, `heddle_set_slice` or `heddle_set_path` over the value before
+//! - The column gets a new value: a row of its fields with one replaced; or a call of `heddle_set_element`, `heddle_set_slice` or `heddle_set_path` over the value before
 //!   it. Several assignments to parts of one column are calls inside of each other, in their order.
 //!
 //! Source: PostgreSQL 15, `transformAssignmentIndirection` in `parse_target.c`, `jsonbsubs.c`.
@@ -21,24 +21,37 @@ const ELEMENT: &str = "heddle_set_element";
 const SLICE: &str = "heddle_set_slice";
 const PATH: &str = "heddle_set_path";
 
+/// A step from a value to a part of it.
+enum Step<'e> {
+    /// What stands in one pair of brackets.
+    Brackets(Bounds<'e>),
+    Field(&'e Name),
+}
+
 /// What stands in one pair of brackets.
+#[derive(Clone, Copy)]
 struct Bounds<'e> {
     lower: Option<&'e Expr>,
     upper: Option<&'e Expr>,
     is_slice: bool,
 }
 
-/// The brackets behind a column, from the first one on.
-fn brackets(part: &Expr) -> Vec<Bounds<'_>> {
+/// The brackets and fields behind a column, from the first one on.
+fn steps(part: &Expr) -> Vec<Step<'_>> {
     let (mut found, mut part) = (Vec::new(), part);
     loop {
         part = match &part.kind {
             ExprKind::Subscript { operand, index } => {
-                found.push(Bounds { lower: None, upper: Some(index), is_slice: false });
+                found.push(Step::Brackets(Bounds { lower: None, upper: Some(index), is_slice: false }));
                 operand
             }
             ExprKind::Slice { operand, lower, upper } => {
-                found.push(Bounds { lower: lower.as_deref(), upper: upper.as_deref(), is_slice: true });
+                let bounds = Bounds { lower: lower.as_deref(), upper: upper.as_deref(), is_slice: true };
+                found.push(Step::Brackets(bounds));
+                operand
+            }
+            ExprKind::Field { operand, name } => {
+                found.push(Step::Field(name));
                 operand
             }
             _ => break,
@@ -46,6 +59,15 @@ fn brackets(part: &Expr) -> Vec<Bounds<'_>> {
     }
     found.reverse();
     found
+}
+
+/// The brackets that stand first.
+fn leading_brackets<'e>(steps: &[Step<'e>]) -> Vec<Bounds<'e>> {
+    let brackets = steps.iter().map_while(|step| match step {
+        Step::Brackets(bounds) => Some(*bounds),
+        Step::Field(_) => None,
+    });
+    brackets.collect()
 }
 
 impl Binder<'_> {
@@ -80,25 +102,67 @@ impl Binder<'_> {
 
     /// The value that is assigned to a part of a column, of the part's type.
     pub(super) fn value_of_part(&mut self, column: &Column, part: &Expr, value: &Expr) -> Result<BoundExpr> {
-        let wanted = self.type_of_part(column, part)?;
+        let (wanted, modifier) = self.type_of_part(column, part)?;
         if value.kind == ExprKind::Default {
-            return Err(self.unsupported(value.at, "cannot set an array element to DEFAULT"));
+            let what = if wanted == column.ty { "an array element" } else { "a subfield" };
+            return Err(self.unsupported(value.at, &format!("cannot set {what} to DEFAULT")));
         }
         let given = self.expr(value)?;
-        self.assigned(given, wanted, column.modifier, &column.name, value.at)
+        self.assigned(given, wanted, modifier, &column.name, value.at)
     }
 
-    /// The type of a part of a column.
-    pub(super) fn type_of_part(&self, column: &Column, part: &Expr) -> Result<Type> {
-        match column.ty {
+    /// The type of a part of a column, and its modifier.
+    pub(super) fn type_of_part(&self, column: &Column, part: &Expr) -> Result<(Type, Modifier)> {
+        let (mut ty, mut modifier) = (column.ty, column.modifier);
+        let steps = steps(part);
+        let mut rest = &steps[..];
+        while let Some(step) = rest.first() {
+            if let Step::Field(name) = step {
+                (_, ty, modifier) = self.field_of(ty, name, &column.name)?;
+                rest = &rest[1..];
+                continue;
+            }
+            let brackets = leading_brackets(rest);
+            ty = self.type_in_brackets(ty, &brackets, part.at)?;
+            rest = &rest[brackets.len()..];
+        }
+        Ok((ty, modifier))
+    }
+
+    /// The number, type and modifier of a field that is assigned.
+    fn field_of(&self, ty: Type, name: &Name, column: &str) -> Result<(usize, Type, Modifier)> {
+        let Some(columns) = ty.row_relation().and_then(|oid| self.context.catalog.row_columns(oid)) else {
+            let message = format!(
+                "cannot assign to field \"{}\" of column \"{column}\" because its type {} is not a composite type",
+                name.text,
+                self.type_text(ty)
+            );
+            return Err(self.error(name.at, SqlState::DATATYPE_MISMATCH, message));
+        };
+        match columns.iter().position(|field| field.name == name.text) {
+            Some(at) => Ok((at, columns[at].ty, columns[at].modifier)),
+            None => {
+                let message = format!(
+                    "cannot assign to field \"{}\" of column \"{column}\" because there is no such column in data type {}",
+                    name.text,
+                    self.type_text(ty)
+                );
+                Err(self.error(name.at, SqlState::UNDEFINED_COLUMN, message))
+            }
+        }
+    }
+
+    /// The type of what brackets mean of a value.
+    fn type_in_brackets(&self, ty: Type, brackets: &[Bounds<'_>], at: At) -> Result<Type> {
+        match ty {
             Type::Jsonb => Ok(Type::Jsonb),
-            array if brackets(part).iter().any(|bracket| bracket.is_slice) && array.is_array() => Ok(array),
+            array if brackets.iter().any(|bracket| bracket.is_slice) && array.is_array() => Ok(array),
             ty => ty.element().ok_or_else(|| {
                 let message = format!(
                     "cannot subscript type {} because it does not support subscripting",
                     self.type_text(ty)
                 );
-                self.error(part.at, SqlState::DATATYPE_MISMATCH, message)
+                self.error(at, SqlState::DATATYPE_MISMATCH, message)
             }),
         }
     }
@@ -110,13 +174,75 @@ impl Binder<'_> {
         given: BoundExpr,
         part: &Expr,
     ) -> Result<BoundExpr> {
-        let brackets = brackets(part);
+        self.with_step(before, given, &steps(part), part)
+    }
+
+    fn with_step(
+        &mut self,
+        before: BoundExpr,
+        given: BoundExpr,
+        steps: &[Step<'_>],
+        part: &Expr,
+    ) -> Result<BoundExpr> {
+        match steps.first() {
+            None => Ok(given),
+            Some(Step::Field(name)) => {
+                let ty = before.ty();
+                let (number, ..) = self.field_of(ty, name, "")?;
+                let columns = self.record_columns(&before).unwrap_or_default();
+                let mut fields = Vec::with_capacity(columns.len());
+                for (at, (_, ty)) in columns.into_iter().enumerate() {
+                    let field = match &before {
+                        // A row of which nothing is known yet.
+                        BoundExpr::Constant { value: Value::Null, .. } => BoundExpr::null(ty),
+                        // What an assignment before this one has made.
+                        BoundExpr::Cast { operand, .. } if let BoundExpr::Row { fields, .. } = &**operand => {
+                            fields[at].clone()
+                        }
+                        _ => BoundExpr::Field { row: Box::new(before.clone()), number: at, ty },
+                    };
+                    fields.push(match at == number {
+                        true => self.with_step(field, given.clone(), &steps[1..], part)?,
+                        false => field,
+                    });
+                }
+                Ok(self.row_of(fields, ty))
+            }
+            Some(Step::Brackets(_)) => {
+                let brackets = leading_brackets(steps);
+                let rest = &steps[brackets.len()..];
+                if rest.is_empty() {
+                    return self.in_brackets(before, given, &brackets, part);
+                }
+                let Some(ty) = before.ty().element().filter(|_| !brackets.iter().any(|it| it.is_slice))
+                else {
+                    return Err(self.unsupported(part.at, "fields of slices cannot be assigned"));
+                };
+                let mut indexes = Vec::with_capacity(brackets.len());
+                for bracket in &brackets {
+                    indexes.push(self.bound_of_slice(bracket.upper)?);
+                }
+                let element = BoundExpr::Subscript { array: Box::new(before.clone()), indexes, ty };
+                let element = self.with_step(element, given, rest, part)?;
+                self.in_brackets(before, element, &brackets, part)
+            }
+        }
+    }
+
+    /// An array or a document with a part replaced.
+    fn in_brackets(
+        &mut self,
+        before: BoundExpr,
+        given: BoundExpr,
+        brackets: &[Bounds<'_>],
+        part: &Expr,
+    ) -> Result<BoundExpr> {
         let is_slice = brackets.iter().any(|bracket| bracket.is_slice);
         if before.ty() == Type::Jsonb {
-            return self.with_path(before, given, &brackets, part);
+            return self.with_path(before, given, brackets, part);
         }
         let (mut lowers, mut uppers) = (Vec::new(), Vec::new());
-        for bracket in &brackets {
+        for bracket in brackets {
             // Beside a slice, an index alone counts as one from 1.
             let one = BoundExpr::Constant { value: Value::Int4(1), ty: Type::Int4 };
             lowers.push(if bracket.is_slice { self.bound_of_slice(bracket.lower)? } else { one });
@@ -195,5 +321,13 @@ impl Binder<'_> {
 
 /// Whether an assigned value is an assignment to a part.
 fn is_part(value: &BoundExpr) -> bool {
+    if let BoundExpr::Cast { operand, ty: Type::Composite(_), .. } = value {
+        return matches!(&**operand, BoundExpr::Row { fields, .. } if fields.iter().any(is_before));
+    }
     matches!(value, BoundExpr::Call { function, .. } if matches!(function.name, ELEMENT | SLICE | PATH))
+}
+
+/// Whether a field is one of the column as it was, or a part of it is assigned.
+fn is_before(field: &BoundExpr) -> bool {
+    matches!(field, BoundExpr::Field { .. }) || is_part(field)
 }

@@ -131,11 +131,13 @@ fn depends_on_session(from: Type, to: Type) -> bool {
 /// Whether a type's text depends on the session's formats, on names or labels, or on what types of elements do.
 fn is_shown_by_session(ty: Type) -> bool {
     use Type::{
-        Array, Date, Enum, Interval, Record, Regclass, Regcollation, Regnamespace, Regoper, Regoperator,
-        Regproc, Regprocedure, Regrole, Regtype, Timestamp,
+        Array, Composite, Date, Enum, Interval, Record, Regclass, Regcollation, Regnamespace, Regoper,
+        Regoperator, Regproc, Regprocedure, Regrole, Regtype, Timestamp,
     };
-    matches!(ty, Array(_) | Date | Enum(_) | Interval | Record | Regclass | Regcollation | Regnamespace)
-        || matches!(ty, Regoper | Regoperator | Regproc | Regprocedure | Regrole | Regtype | Timestamp)
+    matches!(
+        ty,
+        Array(_) | Composite(_) | Date | Enum(_) | Interval | Record | Regclass | Regcollation | Regnamespace
+    ) || matches!(ty, Regoper | Regoperator | Regproc | Regprocedure | Regrole | Regtype | Timestamp)
 }
 
 /// Whether an expression's result depends on its operands alone: a built-in function, a cast, a routine that is IMMUTABLE.

@@ -94,7 +94,7 @@ impl Binder<'_> {
     pub fn domain_default(&self, column: &Column) -> Option<String> {
         match self.context.catalog.user_type_by_oid(column.domain?)? {
             UserType::Domain(domain) => domain.default.clone(),
-            UserType::Enum(_) => None,
+            UserType::Enum(_) | UserType::Composite(_) => None,
         }
     }
 

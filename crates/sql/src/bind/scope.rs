@@ -345,6 +345,10 @@ impl Binder<'_> {
             let columns = self.context.catalog.result_columns(routine);
             return Some(columns.into_iter().map(|column| (column.name, column.ty)).collect());
         }
+        if let Some(relation) = row.ty().row_relation() {
+            let columns = self.context.catalog.row_columns(relation)?;
+            return Some(columns.into_iter().map(|column| (column.name, column.ty)).collect());
+        }
         match row {
             BoundExpr::SetReturning { function, .. } | BoundExpr::Call { function, .. } => {
                 Some(function.columns.iter().map(|(name, ty)| ((*name).to_string(), *ty)).collect())
@@ -368,8 +372,8 @@ impl Binder<'_> {
         let [FunctionCall::Set { args, .. }] = calls else { return None };
         let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
         let routine = self.context.catalog.routine_by_oid(*oid).filter(|routine| routine.row_of.is_none())?;
-        let table = self.context.catalog.table_by_oid(routine.outputs().nth(column)?.row_of?)?;
-        Some(table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect())
+        let columns = self.context.catalog.row_columns(routine.outputs().nth(column)?.row_of?)?;
+        Some(columns.into_iter().map(|column| (column.name, column.ty)).collect())
     }
 
     fn no_column(&self, parts: &[Name], at: At) -> crate::error::SqlError {

@@ -74,6 +74,14 @@ impl Binder<'_> {
             Some(UserType::Domain(domain)) => {
                 Ok(NamedType { ty: domain.ty, modifier: domain.modifier, domain: Some(domain.clone()) })
             }
+            Some(UserType::Composite(ty)) => {
+                Ok(NamedType { ty: Type::Composite(ty.oid), modifier: Modifier::NONE, domain: None })
+            }
+            None if let Some(ty) =
+                self.context.catalog.find_row_type(name.name.schema(), own, &self.path) =>
+            {
+                Ok(NamedType { ty, modifier: Modifier::NONE, domain: None })
+            }
             None => {
                 let message = format!("type \"{}\" does not exist", name.name);
                 Err(self.error(name.at, SqlState::UNDEFINED_OBJECT, message))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::parse::quote_identifier;
 use crate::types::environment::FormatSettings;
+use crate::types::record::Shape;
 use crate::types::{Environment, PlainEnvironment};
 
 /// The users' types of a catalog, and default settings.
@@ -43,6 +44,10 @@ impl Environment for CatalogEnvironment<'_> {
     }
 
     fn type_name(&self, oid: u32) -> Option<String> {
-        self.catalog.enum_by_oid(oid).map(|ty| quote_identifier(&ty.name))
+        self.catalog.user_type_name(oid).map(|name| quote_identifier(&name))
+    }
+
+    fn shape(&self, oid: u32) -> Option<Arc<Shape>> {
+        self.catalog.shape(oid)
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::Catalog;
-use super::relation::Column;
 use super::routine::{Argument, ResultColumn, Routine, Trigger};
 use crate::catalog::store::{self, temporary_in};
 use crate::types::Modifier;
@@ -90,13 +89,8 @@ impl Catalog {
 
     /// The columns of a routine's result; one without a name of its own for a plain value.
     pub fn result_columns(&self, routine: &Routine) -> Vec<ResultColumn> {
-        if let Some(table) = routine.row_of.and_then(|oid| self.table_by_oid(oid)) {
-            let column = |column: &Column| ResultColumn {
-                name: column.name.clone(),
-                ty: column.ty,
-                modifier: column.modifier,
-            };
-            return table.visible().iter().map(column).collect();
+        if let Some(columns) = routine.row_of.and_then(|oid| self.row_columns(oid)) {
+            return columns;
         }
         let column = |argument: &Argument| ResultColumn {
             name: argument.name.clone(),

@@ -6,6 +6,7 @@
 
 mod earlier_users;
 pub(crate) mod environment;
+mod extension;
 mod find_routines;
 pub(crate) mod relation;
 pub(crate) mod rights;
@@ -18,13 +19,14 @@ pub(crate) mod stored;
 pub(crate) mod system;
 mod user_types;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use environment::CatalogEnvironment;
+pub(crate) use extension::{Extension, PLPGSQL};
 pub(crate) use relation::{
     Check, Column, ColumnOrigin, Deferral, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence,
     StoredQuery, Table, View,
@@ -39,9 +41,9 @@ use crate::catalog::role::{DATABASE_OWNER, Role};
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::store::temporary_in;
 use crate::error::{SqlError, SqlState};
-use crate::types::FIRST_USER_OID;
+use crate::types::{FIRST_USER_OID, ROW_TYPE};
 
-pub(crate) use user_types::{Domain, EnumType, UserType};
+pub(crate) use user_types::{CompositeType, Domain, EnumType, TypeAttribute, UserType};
 
 /// The schema in which objects are created unless something else is said.
 pub(crate) const PUBLIC: &str = "public";
@@ -71,6 +73,8 @@ pub(crate) struct Catalog {
     default_acls: Vec<DefaultAcl>,
     /// By table, in the order of their names, in which they fire.
     triggers: HashMap<u32, Vec<Arc<Trigger>>>,
+    /// Those that are installed, by name.
+    extensions: BTreeMap<String, Arc<Extension>>,
     owners: system::Owners,
 }
 
@@ -158,6 +162,7 @@ impl Default for Catalog {
             database: DatabaseEntry::default(),
             default_acls: Vec::new(),
             triggers: HashMap::new(),
+            extensions: extension::built_in(),
             owners: Default::default(),
         };
         catalog.add_built_in_roles();
@@ -181,7 +186,7 @@ impl Catalog {
 
     /// Keeps oids up to this one from being given again.
     pub fn reserve_oid(&mut self, oid: u32) {
-        self.next_oid = self.next_oid.max((oid | 1) + 1);
+        self.next_oid = self.next_oid.max(((oid & !ROW_TYPE) | 1) + 1);
     }
 
     /// Keeps oids that another catalog has given from being given again.
@@ -273,9 +278,18 @@ impl Catalog {
         self.relation(schema, name)
     }
 
-    /// Schema and name of a relation.
+    /// The oid of the relation or the composite type of this name, as `pg_class` has it.
+    pub fn find_oid(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<u32> {
+        let found = self.find(schema, name, path).map(Relation::oid);
+        found.or_else(|| match self.find_type(schema, name, path)? {
+            UserType::Composite(ty) => Some(ty.relation()),
+            _ => None,
+        })
+    }
+
+    /// Schema and name of a relation or a composite type.
     pub fn relation_name(&self, oid: u32) -> Option<&(String, String)> {
-        self.relation_names.get(&oid)
+        self.relation_names.get(&oid).or_else(|| self.type_names.get(&(oid | ROW_TYPE)))
     }
 
     /// The table with this oid.

@@ -12,12 +12,15 @@ use crate::types::{Modifier, Type};
 pub(crate) enum Language {
     Sql,
     Plpgsql,
+    /// Of an extension: the body is the signature of the code (`extension::function`).
+    C,
 }
 
 impl Language {
     /// Its oid in `pg_language`: PostgreSQL's of sql, and one behind those of plpgsql.
     pub fn oid(self) -> u32 {
         match self {
+            Language::C => 13,
             Language::Sql => 14,
             Language::Plpgsql => 13_999,
         }
@@ -26,6 +29,7 @@ impl Language {
     /// Its name in `pg_language`.
     pub fn name(self) -> &'static str {
         match self {
+            Language::C => "c",
             Language::Sql => "sql",
             Language::Plpgsql => "plpgsql",
         }
@@ -149,6 +153,9 @@ pub(crate) struct Routine {
     /// SET: names and values of the settings that it runs with.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
+    /// The oid of the extension that it belongs to.
+    #[serde(default)]
+    pub extension: Option<u32>,
 }
 
 impl Routine {

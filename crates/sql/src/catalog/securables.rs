@@ -74,6 +74,7 @@ impl UserType {
         match self {
             UserType::Enum(ty) => &ty.rights,
             UserType::Domain(domain) => &domain.rights,
+            UserType::Composite(ty) => &ty.rights,
         }
     }
 
@@ -82,6 +83,7 @@ impl UserType {
         match self {
             UserType::Enum(ty) => &ty.name,
             UserType::Domain(domain) => &domain.name,
+            UserType::Composite(ty) => &ty.name,
         }
     }
 }
@@ -153,6 +155,12 @@ impl Catalog {
                 change(&mut domain.schema, &mut domain.comment, &mut domain.rights);
                 self.put_type(UserType::Domain(Arc::new(domain.clone())));
                 Object::Domain(domain)
+            }
+            UserType::Composite(ty) => {
+                let mut ty = ty.as_ref().clone();
+                change(&mut ty.schema, &mut ty.comment, &mut ty.rights);
+                self.put_type(UserType::Composite(Arc::new(ty.clone())));
+                Object::Composite(ty)
             }
         }
     }

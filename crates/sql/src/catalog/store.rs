@@ -15,8 +15,9 @@ use crate::catalog::role::Role;
 use crate::catalog::rules::EVALUATOR;
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::{
-    Catalog, Check, Column, ColumnOrigin, DATABASE_OID, DatabaseEntry, Domain, EnumType, ForeignKey, Index,
-    Persistence, Relation, Routine, Schema, Sequence, StoredQuery, Table, Trigger, UserType, View,
+    Catalog, Check, Column, ColumnOrigin, CompositeType, DATABASE_OID, DatabaseEntry, Domain, EnumType,
+    Extension, ForeignKey, Index, Persistence, Relation, Routine, Schema, Sequence, StoredQuery, Table,
+    Trigger, UserType, View,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
@@ -50,6 +51,8 @@ pub(crate) enum Object {
     Database(DatabaseEntry),
     DefaultAcl(DefaultAcl),
     Trigger(Trigger),
+    Extension(Extension),
+    Composite(CompositeType),
 }
 
 /// A table's definition as it is stored.
@@ -246,11 +249,13 @@ impl Store {
             }
             Object::Enum(ty) => catalog.put_type(UserType::Enum(Arc::new(ty))),
             Object::Domain(domain) => catalog.put_type(UserType::Domain(Arc::new(domain))),
+            Object::Composite(ty) => catalog.put_type(UserType::Composite(Arc::new(ty))),
             Object::Routine(routine) => catalog.put_routine(Arc::new(routine)),
             Object::Role(role) => catalog.put_role(role),
             Object::Database(database) => catalog.database = database,
             Object::DefaultAcl(acl) => catalog.put_default_acl(acl),
             Object::Trigger(trigger) => catalog.put_trigger(Arc::new(trigger)),
+            Object::Extension(extension) => catalog.put_extension(Arc::new(extension)),
             Object::Table(stored) => {
                 catalog.reserve_oid(stored.oid);
                 if stored.persistence.is_temporary() {
@@ -376,11 +381,13 @@ impl Object {
             Object::Sequence(sequence) => sequence.oid,
             Object::Enum(ty) => ty.oid,
             Object::Domain(domain) => domain.oid,
+            Object::Composite(ty) => ty.oid,
             Object::Routine(routine) => routine.oid,
             Object::Role(role) => role.oid,
             Object::Database(_) => DATABASE_OID,
             Object::DefaultAcl(acl) => acl.oid,
             Object::Trigger(trigger) => trigger.oid,
+            Object::Extension(extension) => extension.oid,
         })
     }
 

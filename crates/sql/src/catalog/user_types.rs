@@ -1,21 +1,65 @@
-//! The types that users define: enums and domains, and how a catalog finds them.
+//! The types that users define: enums, domains and composite types, and how a catalog finds them.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Catalog;
-use super::relation::Check;
+use super::relation::{Check, Column};
+use super::routine::ResultColumn;
+use super::{Catalog, Relation};
 use crate::catalog::rights::Rights;
 use crate::catalog::store::temporary_in;
 use crate::catalog::stored;
-use crate::types::{Modifier, Type};
+use crate::types::record::{RecordField, Shape};
+use crate::types::{Modifier, ROW_TYPE, Type};
 
 /// A type of a user's.
 #[derive(Clone, Debug)]
 pub(crate) enum UserType {
     Enum(Arc<EnumType>),
     Domain(Arc<Domain>),
+    Composite(Arc<CompositeType>),
+}
+
+/// An attribute of a composite type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TypeAttribute {
+    /// Its name.
+    pub name: String,
+    #[serde(with = "stored::oid")]
+    pub ty: Type,
+    #[serde(with = "stored::modifier")]
+    pub modifier: Modifier,
+    /// The oid of the collation that it is declared with, unless it is the default.
+    #[serde(default)]
+    pub collation: Option<u32>,
+    /// COMMENT ON COLUMN.
+    #[serde(default)]
+    pub comment: Option<String>,
+}
+
+/// A composite type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CompositeType {
+    /// Its oid: that of the entry in `pg_class`, with [`ROW_TYPE`].
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    pub attributes: Vec<TypeAttribute>,
+    /// COMMENT ON TYPE.
+    pub comment: Option<String>,
+    /// Its owner, and what was granted on it.
+    #[serde(default)]
+    pub rights: Rights,
+}
+
+impl CompositeType {
+    /// The oid of its entry in `pg_class`.
+    pub fn relation(&self) -> u32 {
+        self.oid & !ROW_TYPE
+    }
 }
 
 /// An enum.
@@ -70,6 +114,7 @@ impl UserType {
         match self {
             UserType::Enum(ty) => &ty.schema,
             UserType::Domain(domain) => &domain.schema,
+            UserType::Composite(ty) => &ty.schema,
         }
     }
 
@@ -78,6 +123,7 @@ impl UserType {
         match self {
             UserType::Enum(ty) => ty.oid,
             UserType::Domain(domain) => domain.oid,
+            UserType::Composite(ty) => ty.oid,
         }
     }
 }
@@ -103,7 +149,7 @@ impl Catalog {
     pub fn enum_by_oid(&self, oid: u32) -> Option<&Arc<EnumType>> {
         match self.user_type_by_oid(oid)? {
             UserType::Enum(ty) => Some(ty),
-            UserType::Domain(_) => None,
+            UserType::Domain(_) | UserType::Composite(_) => None,
         }
     }
 
@@ -121,6 +167,7 @@ impl Catalog {
         let (schema, name) = match &ty {
             UserType::Enum(ty) => (ty.schema.clone(), ty.name.clone()),
             UserType::Domain(domain) => (domain.schema.clone(), domain.name.clone()),
+            UserType::Composite(ty) => (ty.schema.clone(), ty.name.clone()),
         };
         self.reserve_oid(ty.oid());
         self.type_names.insert(ty.oid(), (schema.clone(), name.clone()));
@@ -139,10 +186,76 @@ impl Catalog {
             Type::Enum(oid) => {
                 self.type_names.get(&oid).map_or_else(|| ty.display_name(), |(_, name)| name.clone())
             }
-            Type::Array(element) if matches!(element.get(), Type::Enum(_)) => {
+            Type::Composite(_) => self.row_type_name(ty).unwrap_or_else(|| ty.display_name()),
+            Type::Array(element) if element.get().user_oid().is_some() => {
                 format!("{}[]", self.type_display(element.get()))
             }
             _ => ty.display_name(),
         }
+    }
+
+    /// The name of an enum or of a row type.
+    pub fn user_type_name(&self, oid: u32) -> Option<String> {
+        match Type::from_oid(oid)? {
+            Type::Enum(_) => self.enum_by_oid(oid).map(|ty| ty.name.clone()),
+            ty => self.row_type_name(ty),
+        }
+    }
+
+    /// The name of a row type: that of the composite type or of the relation.
+    pub fn row_type_name(&self, ty: Type) -> Option<String> {
+        let of_type = self.type_names.get(&ty.oid()).map(|(_, name)| name.clone());
+        of_type.or_else(|| Some(self.relation_name(ty.row_relation()?)?.1.clone()))
+    }
+
+    /// The schema and the name of a row type.
+    pub fn row_type(&self, ty: Type) -> Option<&(String, String)> {
+        self.type_names.get(&ty.oid()).or_else(|| self.relation_name(ty.row_relation()?))
+    }
+
+    /// The columns of the rows of a table or of a composite type, whose entry in `pg_class` has this oid.
+    pub fn row_columns(&self, relation: u32) -> Option<Vec<ResultColumn>> {
+        if let Some(table) = self.table_by_oid(relation) {
+            let column = |column: &Column| ResultColumn {
+                name: column.name.clone(),
+                ty: column.ty,
+                modifier: column.modifier,
+            };
+            return Some(table.visible().iter().map(column).collect());
+        }
+        let column = |attribute: &TypeAttribute| ResultColumn {
+            name: attribute.name.clone(),
+            ty: attribute.ty,
+            modifier: attribute.modifier,
+        };
+        match self.user_type_by_oid(Type::row_of(relation).oid())? {
+            UserType::Composite(ty) => Some(ty.attributes.iter().map(column).collect()),
+            _ => None,
+        }
+    }
+
+    /// The fields of a row type.
+    pub fn shape(&self, oid: u32) -> Option<Arc<Shape>> {
+        let columns = self.row_columns(Type::Composite(oid).row_relation()?)?;
+        let field =
+            |column: &ResultColumn| RecordField { name: column.name.as_str().into(), kind: column.ty };
+        let modifiers = columns.iter().map(|column| column.modifier).collect();
+        Some(Arc::new(Shape { fields: columns.iter().map(field).collect(), modifiers }))
+    }
+
+    /// The row type of the table of this name.
+    pub fn find_row_type(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<Type> {
+        match self.find(schema, name, path)? {
+            Relation::Table(table) => Some(Type::row_of(table.oid)),
+            _ => None,
+        }
+    }
+
+    /// The composite types.
+    pub fn composites(&self) -> impl Iterator<Item = &Arc<CompositeType>> {
+        self.types().filter_map(|ty| match ty {
+            UserType::Composite(ty) => Some(ty),
+            _ => None,
+        })
     }
 }

@@ -20,8 +20,8 @@ use crate::ddl::create_table::{TableDraft, check_key_column};
 use crate::ddl::foreign_key::check_types;
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::quote_identifier;
 use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, SequenceOption, TextExpr, TypeName};
+use crate::parse::{qualified_name, quote_identifier};
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
 use crate::types::cast::{Cast, CastContext, is_relabel};
@@ -151,9 +151,8 @@ impl Connection {
         let ColumnOrigin::Default(text) = &old.origin else { return Ok(old.origin.clone()) };
         let catalog = self.current_catalog();
         let enum_name = |oid: u32| match catalog.user_type_by_oid(oid)? {
-            UserType::Enum(ty) => {
-                Some(format!("{}.{}", quote_identifier(&ty.schema), quote_identifier(&ty.name)))
-            }
+            UserType::Enum(ty) => Some(qualified_name(&ty.schema, &ty.name)),
+            UserType::Composite(ty) => Some(qualified_name(&ty.schema, &ty.name)),
             UserType::Domain(_) => None,
         };
         self.with_binder("", |binder| {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::catalog::store::Object;
 use crate::catalog::system::constraints::key_constraint_oid;
-use crate::catalog::{Catalog, Relation, Schema, Sequence, Table, Trigger, UserType, View};
+use crate::catalog::{Catalog, Extension, Relation, Schema, Sequence, Table, Trigger, UserType, View};
+use crate::ddl::extension::no_extension;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Comment, ObjectKind, ObjectName};
 use crate::session::{Connection, Severity};
@@ -30,6 +31,7 @@ impl Connection {
             }
             ObjectKind::Constraint => self.comment_on_constraint(comment, &mut catalog)?,
             ObjectKind::Trigger => self.comment_on_trigger(comment, &mut catalog)?,
+            ObjectKind::Extension => self.comment_on_extension(comment, &mut catalog)?,
             // A database.
             _ => {
                 self.check_database_comment(comment.name.last())?;
@@ -68,7 +70,19 @@ impl Connection {
             let message = format!("column \"{}\" of relation \"{relation}\" does not exist", column.text);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         };
-        match self.find_relation(&ObjectName { parts: relation.to_vec() })? {
+        let relation_name = ObjectName { parts: relation.to_vec() };
+        let path = self.environment().path();
+        if let Some(UserType::Composite(ty)) =
+            catalog.find_type(relation_name.schema(), relation_name.last(), &path)
+        {
+            self.check_owner(&ty.rights, "type", &ty.name)?;
+            let mut changed = ty.as_ref().clone();
+            let found = changed.attributes.iter_mut().find(|known| known.name == column.text);
+            found.ok_or_else(|| missing(&ty.name))?.comment = comment.text.clone();
+            catalog.put_type(UserType::Composite(Arc::new(changed.clone())));
+            return Ok(Object::Composite(changed));
+        }
+        match self.find_relation(&relation_name)? {
             Relation::Table(table) => {
                 self.check_owner(&table.rights, "relation", &table.name)?;
                 let mut changed = table.as_ref().clone();
@@ -173,6 +187,15 @@ impl Connection {
         let primary = table.key_oid.filter(|_| table.key_name.as_deref() == Some(name));
         let index = primary.or(unique.map(|index| index.oid)).ok_or_else(|| missing("table"))?;
         Ok(put_key_comment(&table, key_constraint_oid(index), text, catalog))
+    }
+
+    fn comment_on_extension(&self, comment: &Comment, catalog: &mut Catalog) -> Result<Object> {
+        let name = comment.name.last();
+        let known = catalog.extension(name).cloned().ok_or_else(|| no_extension(name))?;
+        self.check_owner(&known.rights, "extension", name)?;
+        let changed = Extension { comment: comment.text.clone(), ..known.as_ref().clone() };
+        catalog.put_extension(Arc::new(changed.clone()));
+        Ok(Object::Extension(changed))
     }
 
     fn comment_on_trigger(&self, comment: &Comment, catalog: &mut Catalog) -> Result<Object> {

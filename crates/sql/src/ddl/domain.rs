@@ -118,7 +118,7 @@ impl Connection {
                 self.check_owner(&domain.rights, "domain", &domain.name)?;
                 Ok(domain.clone())
             }
-            Some(UserType::Enum(_)) => {
+            Some(UserType::Enum(_) | UserType::Composite(_)) => {
                 let message = format!("\"{name}\" is not a domain");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }

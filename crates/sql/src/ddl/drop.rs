@@ -13,12 +13,13 @@ use self::dependents::complete;
 use self::plan::Plan;
 use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Relation, Routine, Table, Trigger, View};
+use crate::catalog::{Catalog, Extension, PLPGSQL, Relation, Routine, Table, Trigger, View};
 use crate::ddl::alter_table::without_column;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName};
 use crate::session::Connection;
 
+pub(super) use dependents::may_name;
 pub(crate) use dependents::names_relation;
 
 fn kind_name(kind: ObjectKind) -> &'static str {
@@ -73,6 +74,7 @@ impl Connection {
                 Some(Dropped::Relation(Relation::Index { table, oid })) => indexes.push((table, oid)),
                 Some(Dropped::Schema(schema)) => plan.schemas.push(schema),
                 Some(Dropped::Type(oid)) => plan.types.push(oid),
+                Some(Dropped::Extension(extension)) => plan.extensions.push(extension.oid),
                 None if drop.if_exists => self.skip_missing(kind_name(drop.kind), &called(drop.kind, name)),
                 None => return Err(missing(drop.kind, name)),
             }
@@ -82,7 +84,7 @@ impl Connection {
         }
         // Another catalog would have every session plan its statements again.
         if !plan.is_empty() {
-            complete(&mut plan, &catalog, drop.cascade)?;
+            complete(&mut plan, &catalog, drop.cascade).map_err(|error| of_extension(error, drop))?;
             self.carry_out(plan)?;
         }
         Ok(tag(drop.kind))
@@ -104,6 +106,9 @@ impl Connection {
                 Some(schema) => self.check_owner(&schema.rights, "schema", name),
                 None => Ok(()),
             },
+            Dropped::Extension(extension) => {
+                self.check_owner(&extension.rights, "extension", &extension.name)
+            }
             Dropped::Type(oid) => match catalog.user_type_by_oid(*oid) {
                 Some(ty) if !owns_schema(ty.schema()) => self.check_owner(ty.rights(), "type", ty.name()),
                 _ => Ok(()),
@@ -124,10 +129,12 @@ impl Connection {
             ObjectKind::Type | ObjectKind::Domain => {
                 Ok(catalog.find_type(name.schema(), name.last(), &path).map(|ty| Dropped::Type(ty.oid())))
             }
-            ObjectKind::Extension if name.last() == "plpgsql" => {
-                Err(SqlError::unsupported("the language plpgsql cannot be dropped"))
-            }
-            ObjectKind::Extension => Ok(None),
+            ObjectKind::Extension => match catalog.extension(name.last()) {
+                Some(found) if found.oid == PLPGSQL => {
+                    Err(SqlError::unsupported("the language plpgsql cannot be dropped"))
+                }
+                found => Ok(found.map(|found| Dropped::Extension(found.clone()))),
+            },
             _ => {
                 let Some(relation) = catalog.find(name.schema(), name.last(), &path) else { return Ok(None) };
                 let wanted = kind_name(kind);
@@ -282,6 +289,24 @@ enum Dropped {
     Relation(Relation),
     Schema(String),
     Type(u32),
+    Extension(Arc<Extension>),
+}
+
+/// An extension is not dropped because something depends on it: what on its members does.
+fn of_extension(error: SqlError, drop: &Drop) -> SqlError {
+    match (drop.kind, &drop.names[..]) {
+        (ObjectKind::Extension, [name]) if error.state() == SqlState::DEPENDENT_OBJECTS_STILL_EXIST => {
+            let message = format!(
+                "cannot drop extension {} because other objects depend on it",
+                crate::parse::quote_identifier(name.last())
+            );
+            let detail = error.detail().unwrap_or_default().to_string();
+            SqlError::new(error.state(), message)
+                .with_detail(detail)
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+        }
+        _ => error,
+    }
 }
 
 fn needed_by_constraint(index: &str, table: &str) -> SqlError {

@@ -50,6 +50,7 @@ pub(super) fn key_name(expr: &Expr) -> String {
     match &expr.kind {
         ExprKind::Call(call) => call.name.last().to_string(),
         ExprKind::Cast { operand, .. } => key_name(operand),
+        ExprKind::Field { name, .. } => name.text.clone(),
         ExprKind::Column(parts) => parts.last().map_or(String::new(), |part| part.text.clone()),
         _ => "expr".to_string(),
     }

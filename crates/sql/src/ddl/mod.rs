@@ -3,7 +3,7 @@
 //! ```text
 //! create_table   tables and their constraints        alter_table   ALTER TABLE
 //! alter_column   ALTER COLUMN                        column_type   ALTER COLUMN … TYPE
-//! column_users   what uses a column
+//! column_users   what uses a column                  composite     composite types
 //! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
 //! materialized   materialized views
 //! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
@@ -14,7 +14,7 @@
 //! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
 //! rename_schema  ALTER SCHEMA … RENAME TO
 //! on_commit      temporary tables that a commit empties or drops
-//! comments       COMMENT ON
+//! comments       COMMENT ON                         extension     CREATE and ALTER EXTENSION
 //! definition_text     texts of expressions with the schemas of what they name
 //! renamed_names        names in these texts follow what is renamed
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
@@ -34,12 +34,14 @@ mod alter_table;
 mod column_type;
 mod column_users;
 mod comments;
+mod composite;
 mod create_as;
 mod create_table;
 mod definition_text;
 mod domain;
 mod drop;
 mod dropped_calls;
+mod extension;
 mod foreign_key;
 mod index;
 mod index_expressions;
@@ -70,9 +72,9 @@ use crate::bind::{BindContext, Binder};
 use crate::catalog::rights::{CREATE, USAGE};
 use crate::catalog::rules::EVALUATOR;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Relation, no_relation, no_schema, system};
+use crate::catalog::{Catalog, Relation, UserType, no_relation, no_schema, system};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{ObjectName, Query, QueryBodySyntax, Statement};
+use crate::parse::syntax::{AlterType, ObjectName, Query, QueryBodySyntax, Statement};
 use crate::session::{Connection, Severity};
 
 /// The table that a SELECT … INTO names.
@@ -148,12 +150,17 @@ impl Connection {
                 self.create_schema(name.as_ref(), owner.as_ref(), *if_not_exists, (elements, text))
             }
             Statement::CreateEnum { name, labels } => self.create_enum(name, labels),
+            Statement::CreateComposite { name, attributes } => self.create_composite(name, attributes, text),
+            Statement::AlterType { name, change: AlterType::Attributes(changes) } => {
+                self.alter_attributes(name, changes, text)
+            }
             Statement::AlterType { name, change } => self.alter_type(name, change),
             Statement::CreateDomain(create) => self.create_domain(create, text),
             Statement::AlterDomain(alter) => self.alter_domain(alter, text),
             Statement::SetSchema { kind, name, if_exists, to } => {
                 self.set_schema(*kind, name, *if_exists, &to.text)
             }
+            Statement::Extension(statement) => self.change_extension(statement),
             Statement::CreateRoutine(create) => self.create_routine(create, text),
             Statement::AlterRoutine(alter) => self.alter_routine(alter),
             Statement::DropRoutines(drop) => self.drop_routines(drop),
@@ -217,7 +224,9 @@ impl Connection {
     /// Whether a schema has no relation of this name yet. If it has one: an error, or with IF NOT EXISTS (`tolerant`) a
     /// notice and false.
     pub(crate) fn is_free(&mut self, schema: &str, name: &str, tolerant: bool) -> Result<bool> {
-        if self.environment().catalog.relation(schema, name).is_none() {
+        let catalog = &self.environment().catalog;
+        let is_row = matches!(catalog.user_type(schema, name), Some(UserType::Composite(_)));
+        if catalog.relation(schema, name).is_none() && !is_row {
             return Ok(true);
         }
         let message = format!("relation \"{name}\" already exists");

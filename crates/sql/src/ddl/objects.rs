@@ -333,7 +333,10 @@ impl Connection {
     }
 
     pub(super) fn type_is_free(&self, schema: &str, name: &str) -> Result<()> {
-        if self.environment().catalog.user_type(schema, name).is_some() {
+        let catalog = &self.environment().catalog;
+        // The rows of a relation are a type of its name.
+        let is_row = !matches!(catalog.relation(schema, name), None | Some(Relation::Index { .. }));
+        if is_row || catalog.user_type(schema, name).is_some() {
             let message = format!("type \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
@@ -373,6 +376,9 @@ impl Connection {
         let path = self.environment().path();
         self.environment().check_usage_of(name)?;
         let found = catalog.find_type(name.schema(), name.last(), &path).cloned();
+        if let Some(UserType::Composite(ty)) = &found {
+            return self.alter_composite(&ty.clone(), change);
+        }
         let Some(UserType::Enum(ty)) = found else {
             let message = format!("type \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
@@ -386,6 +392,10 @@ impl Connection {
             })
         };
         match change {
+            AlterType::RenameAttribute { .. } | AlterType::Attributes(_) => {
+                let message = format!("\"{}\" is not a composite type", ty.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             AlterType::AddValue { value, if_not_exists, place } => {
                 if place_of(value).is_ok() {
                     let message = format!("enum label \"{value}\" already exists");

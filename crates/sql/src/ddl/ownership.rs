@@ -98,7 +98,7 @@ impl Connection {
     pub(crate) fn check_type_usage(&self, named: &NamedType) -> Result<()> {
         match (&named.domain, named.ty.element().unwrap_or(named.ty)) {
             (Some(domain), _) => self.check_user_type(domain.oid),
-            (None, Type::Enum(oid)) => self.check_user_type(oid),
+            (None, Type::Enum(oid) | Type::Composite(oid)) => self.check_user_type(oid),
             _ => Ok(()),
         }
     }

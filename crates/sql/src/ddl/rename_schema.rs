@@ -14,7 +14,7 @@ use heddledb::TableChange;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{
-    Catalog, ColumnOrigin, PUBLIC_OID, Relation, Routine, Schema, Sequence, Table, UserType, View,
+    Catalog, ColumnOrigin, Extension, PUBLIC_OID, Relation, Routine, Schema, Sequence, Table, UserType, View,
 };
 use crate::ddl::objects::check_schema_name;
 use crate::ddl::renamed_names::rename_in_texts;
@@ -70,6 +70,13 @@ impl Connection {
             let moved = Routine { schema: to.to_string(), ..routine.as_ref().clone() };
             catalog.put_routine(Arc::new(moved.clone()));
             changed.push(Object::Routine(moved));
+        }
+        let extensions: Vec<Arc<Extension>> =
+            catalog.extensions().filter(|it| it.schema == from).cloned().collect();
+        for extension in extensions {
+            let moved = Extension { schema: to.to_string(), ..extension.as_ref().clone() };
+            catalog.put_extension(Arc::new(moved.clone()));
+            changed.push(Object::Extension(moved));
         }
         changed.extend(follow(&mut catalog, from, Some(to)));
         let renamed = Schema { name: to.to_string(), ..schema };

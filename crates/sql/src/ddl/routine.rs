@@ -75,6 +75,7 @@ impl Connection {
             is_definer: options.is_definer.unwrap_or(false),
             is_leakproof: self.leakproof(options)?.unwrap_or(false),
             settings: self.routine_settings(Vec::new(), &options.settings)?,
+            extension: None,
         };
         self.set_result(&mut routine, create.returns.as_ref())?;
         if language == Language::Sql && (routine.result == Type::Trigger) {
@@ -136,11 +137,14 @@ impl Connection {
     fn arguments(&mut self, written: &[ArgumentSyntax], text: &str) -> Result<Vec<Argument>> {
         let mut arguments = Vec::with_capacity(written.len());
         for argument in written {
-            let (ty, row) = self.routine_type(&argument.ty)?;
+            let (mut ty, mut row) = self.routine_type(&argument.ty)?;
             self.check_routine_type(&argument.ty, ty)?;
-            if row.is_some() && argument.mode != ArgumentMode::Out {
-                let message = "arguments of row types are not supported";
-                return Err(SqlError::unsupported(message).with_hint("Pass the columns one by one."));
+            if argument.mode == ArgumentMode::InOut && row.is_some() {
+                let message = "INOUT arguments of row types are not supported";
+                return Err(SqlError::unsupported(message).with_hint("Use an IN and an OUT argument."));
+            }
+            if let Some(relation) = row.filter(|_| argument.mode.is_input()) {
+                (ty, row) = (Type::row_of(relation), None);
             }
             let is_refused = matches!(ty, Type::Any | Type::Cstring) || ty == Type::Record && row.is_none();
             if is_refused || ty.is_polymorphic() {
@@ -287,7 +291,10 @@ impl Connection {
         if let Some(types) = &name.types {
             let mut wanted = Vec::with_capacity(types.len());
             for ty in types {
-                wanted.push(self.routine_type(ty)?.0);
+                wanted.push(match self.routine_type(ty)? {
+                    (_, Some(relation)) => Type::row_of(relation),
+                    (ty, None) => ty,
+                });
             }
             found.retain(|routine| routine.input_types() == wanted);
         }
@@ -340,6 +347,7 @@ impl Connection {
             match self.find_routine(drop.kind, name)? {
                 Some(routine) => {
                     self.check_routine_owner(&routine)?;
+                    self.refuse_member(&routine)?;
                     dropped.push(routine);
                 }
                 None => {
@@ -365,6 +373,21 @@ impl Connection {
             ObjectKind::Routine => "DROP ROUTINE",
             _ => "DROP FUNCTION",
         })
+    }
+
+    /// Refuses to drop a routine that an extension needs.
+    fn refuse_member(&self, routine: &Routine) -> Result<()> {
+        let catalog = self.current_catalog();
+        let Some(extension) = routine.extension.and_then(|oid| catalog.extension_by_oid(oid)) else {
+            return Ok(());
+        };
+        let (name, display) = (&extension.name, |ty| catalog.type_display(ty));
+        let message = format!(
+            "cannot drop function {} because extension {name} requires it",
+            routine.signature(display)
+        );
+        let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
+        Err(error.with_hint(format!("You can drop extension {name} instead.")))
     }
 
     pub(crate) fn alter_routine(&mut self, alter: &AlterRoutine) -> Result<&'static str> {
@@ -505,7 +528,14 @@ pub(crate) fn resolve_type(
     let name = crate::parse::syntax::TypeName { set_of: false, ..ty.name.clone() };
     if !ty.is_row {
         match (binder.named_type(&name), relation) {
-            (Ok(named), _) => return Ok(plain(named.ty, named.modifier)),
+            (Ok(named), _) => {
+                return Ok(match named.ty.row_relation() {
+                    Some(relation) => {
+                        ResolvedType { row_of: Some(relation), ..plain(Type::Record, Modifier::NONE) }
+                    }
+                    None => plain(named.ty, named.modifier),
+                });
+            }
             (Err(error), Some(Relation::Table(_))) if error.state() == SqlState::UNDEFINED_OBJECT => {}
             (Err(error), _) => return Err(error),
         }

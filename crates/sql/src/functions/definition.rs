@@ -271,7 +271,7 @@ impl Definition {
     ///
     /// # Panics
     /// If the signature is not well-formed: a fault of the table's, which every test finds.
-    pub(super) fn parse(self) -> Function {
+    pub(crate) fn parse(self) -> Function {
         let malformed = || -> ! { panic!("malformed signature: {}", self.signature) };
         let Some((name, rest)) = self.signature.split_once('(') else { malformed() };
         let Some((arguments, result)) = rest.split_once(')') else { malformed() };

@@ -197,24 +197,49 @@ pub fn order_named(function: &Function, positional: usize, names: &[&str]) -> Op
 
 /// Resolves an operator with two operands.
 pub fn resolve_operator(symbol: &str, left: Type, right: Type) -> Result<Resolved> {
+    resolve_operator_with(symbol, left, right, &[])
+}
+
+/// As [`resolve_operator`], also among these operators of extensions.
+pub fn resolve_operator_with(
+    symbol: &str,
+    left: Type,
+    right: Type,
+    others: &[&'static Function],
+) -> Result<Resolved> {
     // A literal takes the other operand's type if there is an operator over two of that type.
     let (exact_left, exact_right) = match (left, right) {
         (Type::Unknown, known) if known != Type::Unknown => (known, known),
         (known, Type::Unknown) if known != Type::Unknown => (known, known),
         both => both,
     };
-    resolve_among(symbol, &[left, right], &[exact_left, exact_right])
+    resolve_among(symbol, &[left, right], &[exact_left, exact_right], others)
 }
 
 /// Resolves a prefix operator.
 pub fn resolve_prefix_operator(symbol: &str, operand: Type) -> Result<Resolved> {
-    resolve_among(symbol, &[operand], &[operand])
+    resolve_prefix_operator_with(symbol, operand, &[])
 }
 
-fn resolve_among(symbol: &str, actual: &[Type], exact: &[Type]) -> Result<Resolved> {
+/// As [`resolve_prefix_operator`], also among these operators of extensions.
+pub fn resolve_prefix_operator_with(
+    symbol: &str,
+    operand: Type,
+    others: &[&'static Function],
+) -> Result<Resolved> {
+    resolve_among(symbol, &[operand], &[operand], others)
+}
+
+fn resolve_among(
+    symbol: &str,
+    actual: &[Type],
+    exact: &[Type],
+    others: &[&'static Function],
+) -> Result<Resolved> {
     let symbol = if symbol == "!=" { "<>" } else { symbol };
-    let of_arity = || operators_named(symbol).filter(|it| it.arguments.len() == actual.len());
-    let candidates: Vec<Candidate> = of_arity()
+    let all = operators_named(symbol).chain(others.iter().copied());
+    let candidates: Vec<Candidate> = all
+        .filter(|it| it.arguments.len() == actual.len())
         .map(|function| Candidate {
             function,
             arguments: function.arguments.clone(),

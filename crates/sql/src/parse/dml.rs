@@ -107,26 +107,28 @@ impl Parser<'_> {
             return Ok(Assignment { columns, row: true, part: None, value, at });
         }
         let column = self.name()?;
-        if self.is_mark(0, ".") {
-            let message = "assigning to a field of a column is not supported";
-            return Err(self
-                .error(self.position(), crate::error::SqlState::FEATURE_NOT_SUPPORTED, message)
-                .with_hint("Assign a whole new value to the column."));
-        }
         let part = self.part_of(&column, at)?;
         self.expect_operator("=")?;
         let value = self.expression()?;
         Ok(Assignment { columns: vec![column], row: false, part, value, at })
     }
 
-    /// The brackets behind a column that is written.
+    /// The brackets and fields behind a column that is written.
     fn part_of(&mut self, column: &Name, at: At) -> Result<Option<Expr>> {
         let mut part = None;
-        while self.is_mark(0, "[") {
-            let whole = Expr { kind: ExprKind::Column(vec![column.clone()]), at, height: 1 };
-            part = Some(self.subscript(part.unwrap_or(whole), at)?);
+        loop {
+            let whole = || Expr { kind: ExprKind::Column(vec![column.clone()]), at, height: 1 };
+            if self.is_mark(0, "[") {
+                part = Some(self.subscript(part.unwrap_or_else(whole), at)?);
+            } else if self.accept_mark(".") {
+                let operand = part.unwrap_or_else(whole);
+                let height = operand.height;
+                let kind = ExprKind::Field { operand: Box::new(operand), name: self.label()? };
+                part = Some(self.above(kind, at, height)?);
+            } else {
+                return Ok(part);
+            }
         }
-        Ok(part)
     }
 
     /// The table of UPDATE, DELETE, MERGE and its alias.

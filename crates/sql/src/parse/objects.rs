@@ -2,14 +2,15 @@
 
 mod alter;
 mod drop;
+mod extensions;
 mod sequences;
 mod views;
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    AlterRoutine, Comment, CreateIndex, IndexElement, ObjectKind, PersistenceName, RoleStatement,
-    RoutineChange, Statement,
+    AlterRoutine, AttributeDefinition, Comment, CreateIndex, IndexElement, ObjectKind, PersistenceName,
+    RoleStatement, RoutineChange, Statement,
 };
 
 impl Parser<'_> {
@@ -50,6 +51,7 @@ impl Parser<'_> {
             () if self.accept("role") || self.accept("group") => self.create_role(false),
             () if self.accept("user") => self.create_role(true),
             () if self.accept("trigger") => self.create_trigger(or_replace),
+            () if self.accept("extension") => self.create_extension(),
             () => self.create_unsupported(at),
         }
     }
@@ -57,7 +59,6 @@ impl Parser<'_> {
     fn create_unsupported(&mut self, at: u32) -> Result<Statement> {
         const KINDS: &[(&str, Option<&str>)] = &[
             ("rule", None),
-            ("extension", None),
             ("policy", None),
             (
                 "database",
@@ -86,20 +87,8 @@ impl Parser<'_> {
             return Err(self.unexpected());
         };
         self.advance();
-        // Scripts of Rails and dumps begin with it, and the language is there.
-        let is_accepted = *kind == "extension" && self.accept_words(&["if", "not", "exists"]);
-        let extension = (*kind == "extension").then(|| self.name()).transpose()?.map(|name| name.text);
-        let is_there = extension.as_deref() == Some("plpgsql");
-        let hint = extension.map_or(*hint, |name| instead_of_extension(&name));
         self.skip_statement();
-        if is_there && is_accepted {
-            return Ok(Statement::NoEffect { tag: "CREATE EXTENSION" });
-        }
-        if is_there {
-            let message = "extension \"plpgsql\" already exists";
-            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
-        }
-        Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint, at })
+        Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint: *hint, at })
     }
 
     fn create_index(&mut self, unique: bool, at: u32) -> Result<Statement> {
@@ -177,9 +166,25 @@ impl Parser<'_> {
             self.expect_mark(")")?;
             return Ok(Statement::CreateEnum { name, labels });
         }
+        if self.accept("as") {
+            let mut attributes = Vec::new();
+            self.expect_mark("(")?;
+            if !self.accept_mark(")") {
+                attributes = self.list(Self::type_attribute)?;
+                self.expect_mark(")")?;
+            }
+            return Ok(Statement::CreateComposite { name, attributes });
+        }
         self.skip_statement();
-        let hint = Some("Enums (CREATE TYPE name AS ENUM) and domains are supported.");
+        let hint = Some("Enums, composite types and domains are supported.");
         Ok(Statement::Unsupported { what: "CREATE TYPE of this kind".to_string(), hint, at })
+    }
+
+    /// `name type [COLLATE collation]`: an attribute of a composite type.
+    pub(in crate::parse) fn type_attribute(&mut self) -> Result<AttributeDefinition> {
+        let (name, ty) = (self.name()?, self.type_name()?);
+        let collation = self.accept("collate").then(|| self.object_name()).transpose()?;
+        Ok(AttributeDefinition { name, ty, collation })
     }
 
     fn object_kind(&mut self) -> Result<ObjectKind> {
@@ -233,12 +238,7 @@ impl Parser<'_> {
             return Ok(Statement::Role(Box::new(RoleStatement::Comment { name, text })));
         }
         let kind = self.object_kind()?;
-        if kind == ObjectKind::Extension && self.is_word(0, "plpgsql") {
-            // Dumps of earlier versions of PostgreSQL say what the language is.
-            self.skip_statement();
-            return Ok(Statement::NoEffect { tag: "COMMENT" });
-        }
-        if matches!(kind, ObjectKind::Other | ObjectKind::Extension) {
+        if kind == ObjectKind::Other {
             self.skip_statement();
             return Ok(Statement::Unsupported {
                 what: "COMMENT on such an object".to_string(),
@@ -264,16 +264,4 @@ impl Parser<'_> {
         let text = if self.accept("null") { None } else { Some(self.string()?) };
         Ok(Statement::Comment(Comment { kind, name, on, on_domain, text }))
     }
-}
-
-/// What there is instead of an extension of PostgreSQL.
-fn instead_of_extension(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "uuid-ossp" => "uuid_generate_v4() and gen_random_uuid() are built in.",
-        "pgcrypto" => "gen_random_uuid(), md5() and sha224() to sha512() are built in.",
-        "citext" => "Use text, and a unique index on lower(column).",
-        "hstore" => "Use jsonb.",
-        "pg_stat_statements" => "The view pg_stat_statements is built in.",
-        _ => "The functions of common extensions, such as gen_random_uuid(), are built in.",
-    })
 }

@@ -6,6 +6,8 @@ use crate::bind::privileges::denied;
 use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::catalog::{Language, ResultColumn, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
+use crate::extension;
+use crate::functions::{Function, FunctionContext, FunctionKind};
 use crate::parse::syntax::Do;
 use crate::plan::Planned;
 use crate::routine::plpgsql;
@@ -122,6 +124,9 @@ fn run_body(
     arguments: &[Value],
     access: Access<'_>,
 ) -> Result<Returned> {
+    if routine.language == Language::C {
+        return code(environment, routine, arguments);
+    }
     let body = body_of(environment, routine)?;
     environment.routines.enter()?;
     let may_write = routine.stability == Stability::Volatile;
@@ -133,6 +138,34 @@ fn run_body(
     });
     environment.routines.leave();
     done
+}
+
+/// Runs the code of an extension's function.
+fn code(environment: &mut SessionEnvironment, routine: &Routine, arguments: &[Value]) -> Result<Returned> {
+    let function = code_of(routine)?;
+    let types = routine.input_types();
+    let mut context = FunctionContext { environment, argument_types: &types, result_type: function.result };
+    match function.kind {
+        FunctionKind::Scalar(run) => Ok(smallvec::smallvec![run(&mut context, arguments)?]),
+        FunctionKind::Set(run) => {
+            let (mut rows, mut found) = (run(&mut context, arguments)?, Returned::new());
+            while let Some(row) = rows.next()? {
+                found.push(row);
+            }
+            Ok(found)
+        }
+        FunctionKind::Aggregate { .. } | FunctionKind::Window(_) => {
+            Err(SqlError::internal("an extension's function is an aggregate"))
+        }
+    }
+}
+
+fn code_of(routine: &Routine) -> Result<&'static Function> {
+    extension::function(&routine.body).ok_or_else(|| {
+        let message = format!("could not find function \"{}\"", routine.body);
+        SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+            .with_hint("A newer version of the program has installed it.")
+    })
 }
 
 /// Calls the procedure of a CALL as a part of what runs now: it may end transactions if that may. The row of its output
@@ -250,6 +283,7 @@ pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routin
 fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Body> {
     match routine.language {
         Language::Sql => SqlBody::compile(routine, &environment.catalog).map(Body::Sql),
+        Language::C => Err(SqlError::internal("an extension's function has no body")),
         Language::Plpgsql => {
             plpgsql::compile(environment, routine).map(|program| Body::Plpgsql(Box::new(program)))
         }
@@ -305,6 +339,7 @@ impl Inline {
             is_definer: false,
             is_leakproof: false,
             settings: Vec::new(),
+            extension: None,
         };
         let program = plpgsql::compile(environment, &routine)?;
         Ok(Inline { routine, program })

@@ -29,6 +29,7 @@ pub(crate) struct SqlBody {
 /// The arguments of a call, as the statements of a body name them.
 struct Arguments<'a> {
     routine: &'a Routine,
+    catalog: Arc<Catalog>,
     values: &'a [Value],
 }
 
@@ -44,9 +45,10 @@ impl Arguments<'_> {
 
 impl Names for Arguments<'_> {
     fn find(&self, parts: &[&str]) -> Result<Option<(VariableRef, Type)>> {
-        let name = match parts {
-            [name] => *name,
-            [routine, name] if *routine == self.routine.name => *name,
+        let (name, field) = match parts {
+            [name] => (*name, None),
+            [routine, name] if *routine == self.routine.name => (*name, None),
+            [name, field] => (*name, Some(*field)),
             _ => return Ok(None),
         };
         let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
@@ -55,7 +57,13 @@ impl Names for Arguments<'_> {
             Some(number) => *at + 1 == number,
             None => !name.is_empty() && argument.name == name,
         });
-        Ok(found.map(|(slot, argument)| (VariableRef { slot, field: None }, argument.ty)))
+        let Some((slot, argument)) = found else { return Ok(None) };
+        let Some(field) = field else {
+            return Ok(Some((VariableRef { slot, field: None }, argument.ty)));
+        };
+        let columns = argument.ty.row_relation().and_then(|oid| self.catalog.row_columns(oid));
+        let at = columns.as_ref().and_then(|columns| columns.iter().position(|it| it.name == field));
+        Ok(at.zip(columns).map(|(at, columns)| (VariableRef { slot, field: Some(at) }, columns[at].ty)))
     }
 
     fn fields(&self, _parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>> {
@@ -104,7 +112,7 @@ impl SqlBody {
     /// Those of binding; 42P13.
     pub(crate) fn check(&self, environment: &mut SessionEnvironment, routine: &Routine) -> Result<()> {
         let values = vec![Value::Null; routine.inputs().count()];
-        let arguments = Arguments { routine, values: &values };
+        let arguments = Arguments { routine, catalog: environment.catalog.clone(), values: &values };
         let mut last = None;
         for query in &self.queries {
             if matches!(query.statement(), Statement::SetConstraints { .. }) {
@@ -141,6 +149,9 @@ impl SqlBody {
         if shape == [Type::Record] && self.columns.is_empty() {
             return Ok(());
         }
+        if self.returns_whole_row(routine, last) {
+            return Ok(());
+        }
         if last.columns.len() != shape.len() {
             return Err(wrong(match shape.len() {
                 1 => "Final statement must return exactly one column.".to_string(),
@@ -167,6 +178,16 @@ impl SqlBody {
         Ok(())
     }
 
+    /// Whether a statement's one column is the row that the routine returns.
+    fn returns_whole_row(&self, routine: &Routine, plan: &QueryPlan) -> bool {
+        let [column] = &plan.columns[..] else { return false };
+        let is_row = match column.ty {
+            Type::Record => self.columns.len() > 1 || self.columns.iter().any(|it| it.ty != Type::Record),
+            ty => ty.row_relation().is_some() && ty.row_relation() == routine.row_of,
+        };
+        routine.row_of.is_some() && is_row
+    }
+
     /// Collects what a call with these arguments reads and writes.
     ///
     /// # Errors
@@ -178,7 +199,8 @@ impl SqlBody {
         start: &Start<'_>,
         collector: &mut Collector,
     ) -> Result<()> {
-        let arguments = Arguments { routine, values: start.arguments };
+        let catalog = execution.environment.catalog.clone();
+        let arguments = Arguments { routine, catalog, values: start.arguments };
         for (number, query) in self.queries.iter().enumerate() {
             let site = Site {
                 line: number as u32 + 1,
@@ -205,7 +227,8 @@ impl SqlBody {
         routine: &Routine,
         values: &[Value],
     ) -> Result<Returned> {
-        let arguments = Arguments { routine, values };
+        let catalog = execution.environment.catalog.clone();
+        let arguments = Arguments { routine, catalog, values };
         let mut results = Returned::new();
         let last = self.queries.len().saturating_sub(1);
         for (number, query) in self.queries.iter().enumerate() {
@@ -258,6 +281,14 @@ impl SqlBody {
         if self.is_plain(routine) && routine.result != Type::Record {
             let value = row.into_iter().next().unwrap_or_default();
             return convert(environment, value, plan.columns[0].ty, routine.result, Modifier::NONE);
+        }
+        if self.returns_whole_row(routine, plan) {
+            let Some(Value::Record(row)) = row.into_iter().next() else { return Ok(Value::Null) };
+            let mut values = Vec::with_capacity(self.columns.len());
+            for ((value, field), to) in row.values.iter().zip(&row.fields[..]).zip(&self.columns) {
+                values.push(convert(environment, value.clone(), field.kind, to.ty, to.modifier)?);
+            }
+            return Ok(record(&self.fields, values));
         }
         if self.columns.is_empty() {
             let field = |column: &crate::bind::tree::BoundColumn| RecordField {

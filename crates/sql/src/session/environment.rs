@@ -327,7 +327,7 @@ fn object_name(
     match kind {
         ObjectKind::Relation => {
             let (schema, name) = catalog.relation_name(oid)?;
-            let visible = catalog.find(None, name, path).is_some_and(|found| found.oid() == oid);
+            let visible = catalog.find_oid(None, name, path) == Some(oid);
             let name = quote_identifier(name);
             Some(if visible { name } else { format!("{}.{name}", quote_identifier(schema)) })
         }

@@ -9,7 +9,7 @@ use crate::types::datetime::{self, DATE_INFINITY, DATE_NEGATIVE_INFINITY};
 use crate::types::interval::{DAY, Interval};
 use crate::types::numeric::Numeric;
 use crate::types::record::RecordValue;
-use crate::types::text::{from_text, jsonb_text, parse_jsonb, to_text};
+use crate::types::text::{from_text, jsonb_text, parse_jsonb, shape_of, to_text};
 use crate::types::{Environment, Modifier, Type, Value, network};
 
 /// The first byte of a `jsonb`.
@@ -192,6 +192,7 @@ fn read(environment: &dyn Environment, kind: Type, reader: &mut Reader<'_>) -> R
         },
         Type::Array(_) | Type::Int2Vector | Type::OidVector => read_array(environment, kind, reader)?,
         Type::Record => read_record(environment, reader)?,
+        Type::Composite(oid) => read_composite(environment, oid, reader)?,
         Type::Void => Value::Void,
         kind if kind.is_oid_like() || kind == Type::Xid => Value::Oid(reader.oid()?),
         // All others are texts in both formats.
@@ -294,6 +295,31 @@ fn read_record(environment: &dyn Environment, reader: &mut Reader<'_>) -> Result
         values.push(read_sized(environment, kind, reader)?);
     }
     Ok(Value::Record(RecordValue::anonymous(&kinds, values).into()))
+}
+
+/// A row of a composite type: as many values as it has fields, of their types.
+fn read_composite(environment: &dyn Environment, oid: u32, reader: &mut Reader<'_>) -> Result<Value> {
+    let shape = shape_of(environment, oid)?;
+    let count = reader.int4()?;
+    if usize::try_from(count).ok() != Some(shape.fields.len()) {
+        let message = format!("wrong number of columns: {count}, expected {}", shape.fields.len());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+    }
+    let mut values = Vec::with_capacity(shape.fields.len());
+    for (at, field) in shape.fields.iter().enumerate() {
+        let found = reader.oid()?;
+        if found != field.kind.oid() {
+            let message = format!(
+                "binary data has type {found} instead of expected {} ({}) in record column {}",
+                field.kind.oid(),
+                field.kind.display_name(),
+                at + 1
+            );
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+        }
+        values.push(read_sized(environment, field.kind, reader)?);
+    }
+    RecordValue { fields: shape.fields.clone(), values: values.into() }.composed()
 }
 
 #[cfg(test)]

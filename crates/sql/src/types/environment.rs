@@ -11,6 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::routine::trigger::Firing;
 use crate::run::Access;
 use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
+use crate::types::record::Shape;
 use crate::types::{Type, Value};
 
 /// How dates are printed and how ambiguous ones are read (`DateStyle`).
@@ -169,6 +170,11 @@ pub trait Environment {
 
     /// The labels of an enum, in order; none if there is no such type.
     fn enum_labels(&self, _oid: u32) -> Option<Arc<[Arc<str>]>> {
+        None
+    }
+
+    /// The fields of a composite type; none if there is no such type.
+    fn shape(&self, _oid: u32) -> Option<Arc<Shape>> {
         None
     }
 

@@ -11,6 +11,12 @@ use std::fmt;
 /// The first oid that is given to objects of users; enum types lie above it.
 pub const FIRST_USER_OID: u32 = 16384;
 
+/// Where the oids of row types begin: the row type of a relation, or the composite type of a catalog's entry, has this bit
+/// beside the relation's oid. Oids that the catalog gives stay below it.
+pub const ROW_TYPE: u32 = 1 << 29;
+/// Where they end.
+const ROW_TYPES_END: u32 = 1 << 30;
+
 /// The letter by which PostgreSQL groups types for the choice of overloaded functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
@@ -18,6 +24,8 @@ pub enum Category {
     Array,
     /// `B`
     Boolean,
+    /// `C`: rows
+    Composite,
     /// `D`
     DateTime,
     /// `E`
@@ -46,6 +54,7 @@ impl Category {
         match self {
             Category::Array => 'A',
             Category::Boolean => 'B',
+            Category::Composite => 'C',
             Category::DateTime => 'D',
             Category::Enum => 'E',
             Category::Network => 'I',
@@ -88,6 +97,8 @@ macro_rules! types {
             )*
             /// An enum of a user's, by its oid.
             Enum(u32),
+            /// The rows of a relation or of a composite type, by the type's oid.
+            Composite(u32),
             /// An array of any number of dimensions; the elements are never arrays.
             Array(Element),
         }
@@ -102,7 +113,7 @@ macro_rules! types {
                         oid: $oid, array: $array, name: $name, long: $long, length: $length,
                         category: Category::$category, preferred: $preferred,
                     }),)*
-                    Type::Enum(_) | Type::Array(_) => None,
+                    Type::Enum(_) | Type::Composite(_) | Type::Array(_) => None,
                 }
             }
 
@@ -111,6 +122,7 @@ macro_rules! types {
                 match oid {
                     $($oid => Some(Type::$variant),)*
                     $($array if $array != 0 => Some(Type::Array(Element($oid))),)*
+                    ROW_TYPE..ROW_TYPES_END if oid % 2 == 0 => Some(Type::Composite(oid)),
                     FIRST_USER_OID.. if oid % 2 == 0 => Some(Type::Enum(oid)),
                     FIRST_USER_OID.. => Some(Type::Array(Element(oid - 1))),
                     _ => None,
@@ -190,9 +202,9 @@ impl Type {
     /// The type's oid, which clients see in the description of a result.
     pub fn oid(self) -> u32 {
         match self {
-            Type::Enum(oid) => oid,
+            Type::Enum(oid) | Type::Composite(oid) => oid,
             Type::Array(element) => match element.get() {
-                Type::Enum(oid) => oid + 1,
+                Type::Enum(oid) | Type::Composite(oid) => oid + 1,
                 element => element.facts().map_or(0, |facts| facts.array),
             },
             other => other.facts().map_or(0, |facts| facts.oid),
@@ -203,7 +215,7 @@ impl Type {
     pub fn array(self) -> Option<Type> {
         match self {
             Type::Array(_) => Some(self),
-            Type::Enum(oid) => Some(Type::Array(Element(oid))),
+            Type::Enum(oid) | Type::Composite(oid) => Some(Type::Array(Element(oid))),
             other => {
                 other.facts().filter(|facts| facts.array != 0).map(|facts| Type::Array(Element(facts.oid)))
             }
@@ -233,7 +245,7 @@ impl Type {
     /// The name in `pg_type`: `int4`, `_int4`. None for users' types, whose names the catalog knows.
     pub fn internal_name(self) -> Option<String> {
         match self {
-            Type::Enum(_) => None,
+            Type::Enum(_) | Type::Composite(_) => None,
             Type::Array(element) => element.get().internal_name().map(|name| format!("_{name}")),
             other => other.facts().map(|facts| facts.name.to_string()),
         }
@@ -242,7 +254,7 @@ impl Type {
     /// The name as `format_type` prints it, without a modifier. None for users' types.
     pub fn sql_name(self) -> Option<String> {
         match self {
-            Type::Enum(_) => None,
+            Type::Enum(_) | Type::Composite(_) => None,
             Type::Array(element) => element.get().sql_name().map(|name| format!("{name}[]")),
             other => other.facts().map(|facts| facts.long.to_string()),
         }
@@ -265,6 +277,7 @@ impl Type {
     pub fn category(self) -> Category {
         match self {
             Type::Enum(_) => Category::Enum,
+            Type::Composite(_) => Category::Composite,
             Type::Array(_) => Category::Array,
             other => other.facts().map_or(Category::Pseudo, |facts| facts.category),
         }
@@ -273,6 +286,27 @@ impl Type {
     /// Whether the type is the preferred one of its category.
     pub fn is_preferred(self) -> bool {
         self.facts().is_some_and(|facts| facts.preferred)
+    }
+
+    /// The row type of the relation with this oid.
+    pub fn row_of(relation: u32) -> Type {
+        Type::Composite(relation | ROW_TYPE)
+    }
+
+    /// The oid of the relation whose row type it is.
+    pub fn row_relation(self) -> Option<u32> {
+        match self {
+            Type::Composite(oid) => Some(oid & !ROW_TYPE),
+            _ => None,
+        }
+    }
+
+    /// The oid of a user's type, or of the elements' if it is an array.
+    pub fn user_oid(self) -> Option<u32> {
+        match self.element().unwrap_or(self) {
+            Type::Enum(oid) | Type::Composite(oid) => Some(oid),
+            _ => None,
+        }
     }
 
     /// Whether a function's argument or result of this type stands for a type that its call decides.
@@ -396,7 +430,7 @@ pub fn format_type(kind: Type, modifier: Modifier, name_of: &dyn Fn(u32) -> Opti
         return format!("{}[]", format_type(element.get(), modifier, name_of));
     }
     let name = match kind {
-        Type::Enum(oid) => return name_of(oid).unwrap_or_else(|| "???".to_string()),
+        Type::Enum(oid) | Type::Composite(oid) => return name_of(oid).unwrap_or_else(|| "???".to_string()),
         other => other.display_name(),
     };
     if modifier.is_none() {

@@ -25,5 +25,5 @@ pub mod text;
 mod value;
 
 pub use environment::{DeferrableKey, Environment, KeySide, PlainEnvironment};
-pub use kind::{Category, FIRST_USER_OID, Modifier, Type, format_type};
+pub use kind::{Category, FIRST_USER_OID, Modifier, ROW_TYPE, Type, format_type};
 pub use value::{Value, compare_floats};

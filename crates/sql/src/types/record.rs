@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::{Type, Value};
+use crate::types::cast::{Cast, CastContext, no_cast};
+use crate::types::{Environment, Modifier, Type, Value};
 
 /// How many levels of rows may lie in a row. Rows are walked by recursion.
 const LEVELS_MAX: usize = 500;
@@ -17,6 +18,44 @@ pub struct RecordField {
     pub name: Arc<str>,
     /// The type.
     pub kind: Type,
+}
+
+/// The fields of a composite type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// Their names and types.
+    pub fields: Arc<[RecordField]>,
+    /// Their types' modifiers.
+    pub modifiers: Vec<Modifier>,
+}
+
+impl Shape {
+    /// A row as one of this shape: each value is cast to its field's type.
+    ///
+    /// # Errors
+    /// 42846: it has another number of values, or one of a type that cannot be cast.
+    pub fn conform(&self, environment: &mut dyn Environment, row: &RecordValue) -> Result<Value> {
+        if row.values.len() != self.fields.len() {
+            let many = if row.values.len() > self.fields.len() { "many" } else { "few" };
+            let error = SqlError::new(SqlState::CANNOT_COERCE, "cannot cast type record to a composite type");
+            return Err(error.with_detail(format!("Input has too {many} columns.")));
+        }
+        let mut values = Vec::with_capacity(row.values.len());
+        for (at, (value, field)) in row.values.iter().zip(&row.fields[..]).enumerate() {
+            let (wanted, modifier) = (self.fields[at].kind, self.modifiers[at]);
+            if value.is_null() || (field.kind == wanted && modifier.is_none()) {
+                values.push(value.clone());
+                continue;
+            }
+            let cast = Cast::find(field.kind, wanted, modifier, CastContext::Explicit);
+            let cast = cast.ok_or_else(|| {
+                let error = no_cast(field.kind, wanted);
+                error.with_detail(format!("The types differ in column {}.", at + 1))
+            })?;
+            values.push(cast.apply(environment, value)?);
+        }
+        RecordValue { fields: self.fields.clone(), values: values.into() }.composed()
+    }
 }
 
 /// A row.

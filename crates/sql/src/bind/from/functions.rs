@@ -78,8 +78,17 @@ impl Binder<'_> {
             let value = BoundExpr::Call { function: resolved.function, args: resolved.args, ty };
             return Ok((FunctionCall::Scalar(value), vec![plain_column(&own_name, ty)]));
         }
+        let row = resolved.result.row_relation().and_then(|oid| self.context.catalog.row_columns(oid));
         let mut columns: Vec<BoundColumn> = if !declared.is_empty() {
             self.declared_columns(declared)?
+        } else if let Some(row) = row {
+            let column = |it: crate::catalog::ResultColumn| BoundColumn {
+                name: it.name,
+                ty: it.ty,
+                modifier: it.modifier,
+                source: None,
+            };
+            row.into_iter().map(column).collect()
         } else if resolved.function.columns.is_empty() {
             vec![plain_column(out_column(name).unwrap_or(&own_name), resolved.result)]
         } else {

@@ -15,8 +15,8 @@ use crate::catalog::relation::ViewOptions;
 use crate::catalog::rights::Rights;
 use crate::catalog::store::TEMPORARY;
 use crate::catalog::{
-    Catalog, CatalogEnvironment, Column, ColumnOrigin, Deferral, IndexColumn, Persistence, Relation,
-    Sequence, Table, UserType, View,
+    Catalog, CatalogEnvironment, Column, ColumnOrigin, CompositeType, Deferral, IndexColumn, Persistence,
+    Relation, Sequence, Table, UserType, View,
 };
 use crate::parse::syntax::Statement;
 use crate::types::{Modifier, Type, Value};
@@ -132,6 +132,13 @@ pub(super) fn stored_queries(catalog: &Catalog) -> Vec<Arc<View>> {
     views
 }
 
+/// The composite types, in the order of their oids.
+pub(super) fn composites(catalog: &Catalog) -> Vec<&Arc<CompositeType>> {
+    let mut types: Vec<_> = catalog.composites().collect();
+    types.sort_by_key(|ty| ty.oid);
+    types
+}
+
 /// The sequences, in the order of their oids.
 pub(super) fn sequences(catalog: &Catalog) -> Vec<&Arc<Sequence>> {
     let mut sequences: Vec<_> = catalog.sequences().collect();
@@ -165,6 +172,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             oid = table.oid,
             relname = &table.name,
             relnamespace = schema,
+            reltype = Type::row_of(table.oid).oid(),
             relowner = table.rights.owner,
             relacl = acl_of(system, &table.rights),
             relam = HEAP,
@@ -198,6 +206,11 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             ..ClassFacts::in_schema(system, &view.rights, &view.schema)
         };
         class(out, (view.oid, &view.name, schema), 'v', of, view.columns.len());
+    }
+    for ty in composites(catalog) {
+        let of = ClassFacts { owner: ty.rights.owner, acl: Value::Null, persistence: 'p' };
+        let schema = schema_oid(catalog, &ty.schema);
+        class(out, (ty.relation(), &ty.name, schema), 'c', of, ty.attributes.len());
     }
     for sequence in sequences(catalog) {
         let schema = schema_oid(catalog, &sequence.schema);
@@ -248,6 +261,7 @@ fn class(
         oid = oid,
         relname = name,
         relnamespace = schema,
+        reltype = if kind == 'c' { Type::row_of(oid).oid() } else { 0 },
         relowner = of.owner,
         relacl = of.acl,
         relam = match kind {
@@ -255,7 +269,7 @@ fn class(
             'r' => HEAP,
             _ => 0,
         },
-        relfilenode = if kind == 'v' { 0 } else { oid },
+        relfilenode = if matches!(kind, 'v' | 'c') { 0 } else { oid },
         reltuples = if kind == 'r' { -1.0_f32 } else { 0.0 },
         relpersistence = of.persistence,
         relkind = kind,
@@ -343,6 +357,12 @@ pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
             let granted = view.column_acls.iter().find(|(column, _)| *column == at);
             let acl = granted.map_or(Value::Null, |(_, acl)| acl_value(system, acl));
             Attribute { acl, ..plain(view.oid, at, name, *ty, *modifier, false) }.write(out);
+        }
+    }
+    for ty in composites(catalog) {
+        for (at, attribute) in ty.attributes.iter().enumerate() {
+            let plain = plain(ty.relation(), at, &attribute.name, attribute.ty, attribute.modifier, false);
+            Attribute { collation: attribute.collation, ..plain }.write(out);
         }
     }
     for sequence in sequences(catalog) {

@@ -119,7 +119,7 @@ pub(super) fn constraints(catalog: &Catalog) -> Vec<Constraint<'_>> {
     let of_tables = tables(catalog).into_iter().map(Arc::as_ref).flat_map(constraints_of);
     let domains = catalog.types().filter_map(|ty| match ty {
         UserType::Domain(domain) => Some(domain),
-        UserType::Enum(_) => None,
+        UserType::Enum(_) | UserType::Composite(_) => None,
     });
     of_tables.chain(domains.flat_map(|domain| domain_constraints(domain))).collect()
 }

@@ -5,10 +5,10 @@ use super::classes::{
 };
 use super::constraints::{Rule, constraints_of};
 use super::definitions::{relations_of, routines_of, sequences_of};
-use super::listings::{PG_CLASS, PG_NAMESPACE, PG_PROC, PG_TRIGGER};
+use super::listings::{PG_CLASS, PG_EXTENSION, PG_NAMESPACE, PG_PROC, PG_TRIGGER};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
-use crate::catalog::{Catalog, ColumnOrigin, UserType};
+use crate::catalog::{Catalog, ColumnOrigin, PLPGSQL, UserType};
 
 const PG_ATTRDEF: u32 = 2604;
 const PG_CONSTRAINT: u32 = 2606;
@@ -72,6 +72,12 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     for (domain, routine) in calls_of_domains(catalog) {
         depend((PG_TYPE, domain), (PG_PROC, routine, 0), 'n');
+    }
+    for extension in catalog.extensions().filter(|it| it.oid != PLPGSQL) {
+        depend((PG_EXTENSION, extension.oid), (PG_NAMESPACE, schema_oid(catalog, &extension.schema), 0), 'n');
+        for routine in catalog.members(extension.oid) {
+            depend((PG_PROC, routine.oid), (PG_EXTENSION, extension.oid, 0), 'e');
+        }
     }
     for trigger in catalog.triggers() {
         depend((PG_TRIGGER, trigger.oid), (PG_CLASS, trigger.table, 0), 'a');

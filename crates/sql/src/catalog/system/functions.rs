@@ -312,7 +312,7 @@ fn type_text(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Valu
 fn shown_type(system: &SystemCatalog<'_>, oid: u32, modifier: Modifier) -> Option<String> {
     let ty = Type::from_oid(oid)?;
     let element = ty.element().filter(|_| matches!(ty, Type::Array(_))).unwrap_or(ty);
-    let Type::Enum(user) = element else {
+    let (Type::Enum(user) | Type::Composite(user)) = element else {
         return Some(format_type(ty, modifier, &|_| None));
     };
     let (schema, name) = type_name(system, user)?;
@@ -346,8 +346,8 @@ fn relation_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
         return Some(found.is_some_and(|found| found.oid == oid));
     }
     let (_, name) = system.objects().relation_name(oid)?;
-    let found = system.objects().find(None, name, &path);
-    Some(found.is_some_and(|found| found.oid() == oid) && find(system.objects(), None, name, &path).is_none())
+    let found = system.objects().find_oid(None, name, &path);
+    Some(found == Some(oid) && find(system.objects(), None, name, &path).is_none())
 }
 
 fn type_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
@@ -357,8 +357,10 @@ fn type_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
     if schema == PG_CATALOG {
         return Some(true);
     }
-    let found = system.objects().find_type(None, &name, &system.session.path());
-    Some(found.is_some_and(|found: &UserType| found.oid() == element.oid()))
+    let path = system.session.path();
+    let found = system.objects().find_type(None, &name, &path).map(UserType::oid);
+    let found = found.or_else(|| Some(system.objects().find_row_type(None, &name, &path)?.oid()));
+    Some(found == Some(element.oid()))
 }
 
 fn function_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::classes::{
-    schemas as all_schemas, sequences as all_sequences, tables as all_tables, view_columns,
+    composites, schemas as all_schemas, sequences as all_sequences, tables as all_tables, view_columns,
     views as all_views,
 };
 use super::definitions::{default_text, view_text};
@@ -97,7 +97,7 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
 pub(super) fn data_type(ty: Type) -> String {
     match ty {
         Type::Array(_) => "ARRAY".to_string(),
-        Type::Enum(_) => "USER-DEFINED".to_string(),
+        Type::Enum(_) | Type::Composite(_) => "USER-DEFINED".to_string(),
         other => other.display_name(),
     }
 }
@@ -273,7 +273,7 @@ fn sequence_by_oid(catalog: &Catalog, oid: u32) -> Option<&Sequence> {
 fn domain_name(catalog: &Catalog, oid: u32) -> Option<(&str, &str)> {
     match catalog.user_type_by_oid(oid)? {
         UserType::Domain(domain) => Some((&domain.schema, &domain.name)),
-        UserType::Enum(_) => None,
+        UserType::Enum(_) | UserType::Composite(_) => None,
     }
 }
 
@@ -320,5 +320,44 @@ pub(super) fn domains(system: &SystemCatalog<'_>, out: &mut Output) {
         cells.push(("domain_default", default.value()));
         cells.extend(type_names(system, domain.ty.oid(), 1));
         out.row(cells);
+    }
+}
+
+/// The attributes of composite types.
+pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
+    for ty in composites(system.objects()) {
+        for (number, attribute) in ty.attributes.iter().enumerate() {
+            let number = number as i32 + 1;
+            let (of_schema, of_name) = type_name(system, attribute.ty.oid()).unwrap_or_default();
+            let mut cells = vec![
+                ("udt_catalog", system.session.database.as_str().value()),
+                ("udt_schema", ty.schema.as_str().value()),
+                ("udt_name", ty.name.as_str().value()),
+                ("attribute_name", attribute.name.as_str().value()),
+                ("ordinal_position", number.value()),
+                ("is_nullable", "YES".value()),
+                ("attribute_udt_catalog", system.session.database.as_str().value()),
+                ("attribute_udt_schema", of_schema.value()),
+                ("attribute_udt_name", of_name.value()),
+                ("dtd_identifier", number.to_string().value()),
+                ("is_derived_reference_attribute", "NO".value()),
+            ];
+            cells.extend(type_cells(attribute.ty, attribute.modifier));
+            out.row(cells);
+        }
+    }
+}
+
+/// The composite types.
+pub(super) fn user_defined_types(system: &SystemCatalog<'_>, out: &mut Output) {
+    for ty in composites(system.objects()) {
+        row!(
+            out,
+            user_defined_type_catalog = &system.session.database,
+            user_defined_type_schema = &ty.schema,
+            user_defined_type_name = &ty.name,
+            user_defined_type_category = "STRUCTURED",
+            is_instantiable = "YES",
+        );
     }
 }

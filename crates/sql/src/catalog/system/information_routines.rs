@@ -8,6 +8,7 @@
 use super::SystemCatalog;
 use super::information::{data_type, yes_or_no};
 use super::procedures::{Listed, Origin, each_routine};
+use super::routines::source;
 use super::row::{Cell, Output};
 use super::triggers::{condition, execution};
 use super::types::type_name;
@@ -54,8 +55,12 @@ fn facts<'c>(origin: &Origin<'c>) -> Facts<'c> {
         Origin::User(routine) => Facts {
             kind: Some(if routine.is_procedure { "PROCEDURE" } else { "FUNCTION" }),
             result: (!routine.is_procedure).then_some(routine.result),
-            language: if routine.language == Language::Sql { "SQL" } else { "PLPGSQL" },
-            body: &routine.body,
+            language: match routine.language {
+                Language::Sql => "SQL",
+                Language::Plpgsql => "PLPGSQL",
+                Language::C => "C",
+            },
+            body: source(routine),
             is_deterministic: routine.stability == Stability::Immutable,
             is_strict: routine.is_strict,
             is_definer: routine.is_definer,

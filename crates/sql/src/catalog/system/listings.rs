@@ -14,13 +14,16 @@ pub(super) const PG_TYPE: u32 = 1247;
 pub(super) const PG_PROC: u32 = 1255;
 pub(super) const PG_NAMESPACE: u32 = 2615;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
+/// The oid of `pg_extension`.
+pub(super) const PG_EXTENSION: u32 = 3079;
 /// The oid of `pg_trigger`.
 pub(super) const PG_TRIGGER: u32 = 2620;
 
 /// The oid of a catalog that comments name.
 pub(super) fn commented_catalog(name: &str) -> Option<u32> {
-    let named = ["pg_class", "pg_type", "pg_proc", "pg_namespace", "pg_constraint", "pg_trigger"];
-    let oids = [PG_CLASS, PG_TYPE, PG_PROC, PG_NAMESPACE, PG_CONSTRAINT, PG_TRIGGER];
+    let named =
+        ["pg_class", "pg_type", "pg_proc", "pg_namespace", "pg_constraint", "pg_trigger", "pg_extension"];
+    let oids = [PG_CLASS, PG_TYPE, PG_PROC, PG_NAMESPACE, PG_CONSTRAINT, PG_TRIGGER, PG_EXTENSION];
     named.iter().position(|known| *known == name).map(|at| oids[at])
 }
 
@@ -148,7 +151,13 @@ pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
         comments.push(match ty {
             UserType::Enum(ty) => (PG_TYPE, ty.oid, 0, ty.comment.as_deref()),
             UserType::Domain(domain) => (PG_TYPE, domain.oid, 0, domain.comment.as_deref()),
+            UserType::Composite(ty) => (PG_TYPE, ty.oid, 0, ty.comment.as_deref()),
         });
+    }
+    for ty in catalog.composites() {
+        for (at, attribute) in ty.attributes.iter().enumerate() {
+            comments.push((PG_CLASS, ty.relation(), at as i32 + 1, attribute.comment.as_deref()));
+        }
     }
     for routine in catalog.routines() {
         comments.push((PG_PROC, routine.oid, 0, routine.comment.as_deref()));
@@ -158,6 +167,9 @@ pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
     }
     for trigger in catalog.triggers() {
         comments.push((PG_TRIGGER, trigger.oid, 0, trigger.comment.as_deref()));
+    }
+    for extension in catalog.extensions() {
+        comments.push((PG_EXTENSION, extension.oid, 0, extension.comment.as_deref()));
     }
     comments.into_iter().filter_map(|(class, oid, column, text)| Some((class, oid, column, text?))).collect()
 }

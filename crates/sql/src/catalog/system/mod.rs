@@ -26,6 +26,7 @@ pub(crate) mod constraints;
 mod definitions;
 mod dependencies;
 mod engine;
+mod extensions;
 pub(crate) mod functions;
 mod information;
 mod information_constraints;
@@ -123,6 +124,8 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_attribute", classes::attributes),
     ("pg_auth_members", cluster::memberships),
     ("pg_authid", cluster::authorizations),
+    ("pg_available_extension_versions", extensions::versions),
+    ("pg_available_extensions", extensions::available),
     ("pg_cast", procedures::casts),
     ("pg_class", classes::classes),
     ("pg_collation", types::collations),
@@ -134,7 +137,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_depend", dependencies::dependencies),
     ("pg_description", listings::descriptions),
     ("pg_enum", types::labels),
-    ("pg_extension", types::extensions),
+    ("pg_extension", extensions::installed),
     ("pg_group", cluster::groups),
     ("pg_index", classes::indexes),
     ("pg_indexes", listings::indexes),
@@ -181,6 +184,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_type", types::rows),
     ("pg_user", cluster::users),
     ("pg_views", listings::views),
+    ("attributes", information::attributes),
     ("check_constraints", information_constraints::checks),
     ("column_privileges", information_privileges::columns),
     ("columns", information::columns),
@@ -205,6 +209,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("triggered_update_columns", information_routines::triggered_columns),
     ("triggers", information_routines::triggers),
     ("usage_privileges", information_privileges::usage),
+    ("user_defined_types", information::user_defined_types),
     ("views", information::views),
 ];
 

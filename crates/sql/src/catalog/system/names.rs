@@ -29,6 +29,7 @@ pub(crate) fn name_of(
         ObjectKind::Type => match catalog.user_type_by_oid(oid)? {
             UserType::Enum(ty) => Some(quote_identifier(&ty.name)),
             UserType::Domain(domain) => Some(quote_identifier(&domain.name)),
+            UserType::Composite(ty) => Some(quote_identifier(&ty.name)),
         },
         ObjectKind::Schema => match oid {
             PG_CATALOG_OID => Some(PG_CATALOG.to_string()),

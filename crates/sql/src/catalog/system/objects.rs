@@ -10,11 +10,10 @@ use std::sync::Arc;
 use super::constraints::Owner;
 use super::definitions::shown_relation;
 use super::dependencies::RULE;
-use super::listings::{PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_PROC, PG_TRIGGER, PG_TYPE};
+use super::listings::{PG_CLASS, PG_CONSTRAINT, PG_EXTENSION, PG_NAMESPACE, PG_PROC, PG_TRIGGER, PG_TYPE};
 use super::names::name_of;
 use super::owners::{constraint_by_oid, default_oid, owner_of};
 use super::procedures::function_by_oid;
-use super::types::PLPGSQL_EXTENSION;
 use super::types::type_name;
 use super::{PG_CATALOG, PG_CATALOG_OID, SystemCatalog, relation_by_oid};
 use crate::catalog::role::BOOTSTRAP;
@@ -28,7 +27,6 @@ use crate::types::{Modifier, Type, Value, format_type};
 const PG_AUTHID: u32 = 1260;
 const PG_ATTRDEF: u32 = 2604;
 const PG_REWRITE: u32 = 2618;
-const PG_EXTENSION: u32 = 3079;
 
 /// An object in words.
 struct Words {
@@ -79,7 +77,9 @@ fn words(context: &mut FunctionContext<'_>, values: &[Value]) -> Option<Words> {
         PG_AUTHID => role(&system, *object),
         PG_ATTRDEF => default(&system, *object),
         PG_REWRITE => rule(&system, *object),
-        PG_EXTENSION => (*object == PLPGSQL_EXTENSION).then(|| plain("extension", None, "plpgsql")),
+        PG_EXTENSION => {
+            system.objects().extension_by_oid(*object).map(|it| plain("extension", None, &it.name))
+        }
         _ => None,
     }
 }

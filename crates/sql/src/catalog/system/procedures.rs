@@ -6,11 +6,12 @@
 
 use super::classes::schema_oid;
 use super::privileges::acl_of;
+use super::routines::{library, source};
 use super::row::{Output, list, row, vector};
 use super::types::TYPE_FUNCTIONS;
 use super::{OWNER, PG_CATALOG, PG_CATALOG_OID, SystemCatalog};
 use crate::catalog::rights::Rights;
-use crate::catalog::{ArgumentMode, Routine};
+use crate::catalog::{ArgumentMode, Language, Routine};
 use crate::functions::{Function, FunctionKind, Volatility, all_functions, all_operators};
 use crate::types::cast::{CastContext, all_casts, is_relabel};
 use crate::types::{Type, Value};
@@ -166,7 +167,8 @@ fn routine_row(system: &SystemCatalog<'_>, out: &mut Output, routine: &Routine) 
         proargmodes = all(list(Type::Char, routine.arguments.iter().map(|it| it.mode.letter()))),
         proargnames = if has_names { names } else { Value::Null },
         proargdefaults = if defaults.is_empty() { Value::Null } else { Value::text(defaults.join(", ")) },
-        prosrc = routine.body.as_str(),
+        prosrc = source(routine),
+        probin = (routine.language == Language::C).then(|| library(system, routine)),
     );
 }
 

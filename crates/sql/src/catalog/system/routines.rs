@@ -2,7 +2,7 @@
 
 use super::SystemCatalog;
 use super::definitions::shown_relation;
-use crate::catalog::{Argument, ArgumentMode, Catalog, Routine, Stability};
+use crate::catalog::{Argument, ArgumentMode, Catalog, Language, Routine, Stability};
 use crate::parse::quote_identifier;
 use crate::session::{is_list, split_names};
 use crate::types::{Modifier, Type, format_type};
@@ -122,10 +122,28 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String>
         text += &format!(" SET {} TO {}\n", quote_identifier(name), setting_text(name, value));
     }
     let mut tag = format!("${kind}$").to_lowercase();
-    while routine.body.contains(&tag) {
+    let (body, library) = match routine.language {
+        Language::C => (source(routine), format!("'{}', ", library(system, routine))),
+        _ => (routine.body.as_str(), String::new()),
+    };
+    while body.contains(&tag) {
         tag = tag.replacen('$', "$x", 1);
     }
-    Some(format!("{text}AS {tag}{}{tag}\n", routine.body))
+    Some(format!("{text}AS {library}{tag}{body}{tag}\n"))
+}
+
+/// `pg_proc.prosrc`: the body, or the name of an extension's function.
+pub(super) fn source(routine: &Routine) -> &str {
+    match routine.language {
+        Language::C => routine.body.split('(').next().unwrap_or_default(),
+        _ => &routine.body,
+    }
+}
+
+/// `pg_proc.probin`: where PostgreSQL has the code of an extension's function.
+pub(super) fn library(system: &SystemCatalog<'_>, routine: &Routine) -> String {
+    let extension = routine.extension.and_then(|oid| system.objects().extension_by_oid(oid));
+    format!("$libdir/{}", extension.map_or("", |it| it.name.as_str()))
 }
 
 fn quote_literal(text: &str) -> String {

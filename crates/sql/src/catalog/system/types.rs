@@ -64,9 +64,6 @@ static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
 static LINES_BY_OID: LazyLock<HashMap<u32, usize>> =
     LazyLock::new(|| LINES.iter().enumerate().map(|(at, line)| (line.oid(at::OID), at)).collect());
 
-/// The oid of the extension plpgsql.
-pub(super) const PLPGSQL_EXTENSION: u32 = 13_639;
-
 /// The functions that read and write values of types: oid and name.
 pub(super) static TYPE_FUNCTIONS: LazyLock<Vec<(u32, &'static str)>> = LazyLock::new(|| {
     let places =
@@ -106,7 +103,9 @@ pub(super) fn type_facts(ty: Type) -> TypeFacts {
             storage: line.letter(at::STORAGE),
             collation: line.oid(at::COLLATION),
         },
-        None if ty.is_array() => TypeFacts { by_value: false, align: 'i', storage: 'x', collation: 0 },
+        None if ty.is_array() || ty.row_relation().is_some() => {
+            TypeFacts { by_value: false, align: 'i', storage: 'x', collation: 0 }
+        }
         None => TypeFacts { by_value: true, align: 'i', storage: 'p', collation: 0 },
     }
 }
@@ -115,16 +114,19 @@ pub(super) fn type_facts(ty: Type) -> TypeFacts {
 pub(super) fn type_name(system: &SystemCatalog<'_>, oid: u32) -> Option<(String, String)> {
     let in_catalog = |name: String| (super::PG_CATALOG.to_string(), name);
     match Type::from_oid(oid) {
-        Some(ty @ (Type::Enum(_) | Type::Array(_))) => match ty.internal_name() {
+        Some(ty @ (Type::Enum(_) | Type::Composite(_) | Type::Array(_))) => match ty.internal_name() {
             Some(name) => Some(in_catalog(name)),
             None => {
                 let element = ty.element().map_or(oid, Type::oid);
                 let prefix = if element == oid { "" } else { "_" };
-                let (schema, name) = match system.objects().user_type_by_oid(element)? {
-                    UserType::Enum(ty) => (&ty.schema, &ty.name),
-                    UserType::Domain(domain) => (&domain.schema, &domain.name),
+                let (schema, name) = match system.objects().user_type_by_oid(element) {
+                    Some(ty) => (ty.schema(), ty.name()),
+                    None => {
+                        let (schema, name) = system.objects().row_type(Type::Composite(element))?;
+                        (schema.as_str(), name.as_str())
+                    }
                 };
-                Some((schema.clone(), format!("{prefix}{name}")))
+                Some((schema.to_string(), format!("{prefix}{name}")))
             }
         },
         Some(ty) => ty.internal_name().map(in_catalog),
@@ -163,6 +165,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
         );
     }
     user_types(system, out);
+    row_types(system, out);
 }
 
 /// The oid of a function that reads or writes values of a type.
@@ -180,6 +183,11 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
                 let schema = schema_oid(catalog, &ty.schema);
                 let acl = acl_of(system, &ty.rights);
                 user_enum(out, (ty.oid, &ty.name, schema), ty.rights.owner, acl);
+            }
+            UserType::Composite(ty) => {
+                let schema = schema_oid(catalog, &ty.schema);
+                let acl = acl_of(system, &ty.rights);
+                row_type(out, (ty.relation(), &ty.name, schema), ty.rights.owner, acl);
             }
             UserType::Domain(domain) => {
                 let facts = type_facts(domain.ty);
@@ -212,6 +220,48 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
+/// The row types of tables, and their arrays.
+fn row_types(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for table in super::classes::tables(catalog) {
+        let schema = schema_oid(catalog, &table.schema);
+        row_type(out, (table.oid, &table.name, schema), table.rights.owner, crate::types::Value::Null);
+    }
+}
+
+/// A row type, and its array type.
+fn row_type(
+    out: &mut Output,
+    (relation, name, schema): (u32, &str, u32),
+    owner: u32,
+    acl: crate::types::Value,
+) {
+    let oid = Type::row_of(relation).oid();
+    row!(
+        out,
+        oid = oid,
+        typname = name,
+        typnamespace = schema,
+        typowner = owner,
+        typacl = acl,
+        typlen = -1_i16,
+        typtype = 'c',
+        typcategory = 'C',
+        typisdefined = true,
+        typdelim = ',',
+        typrelid = relation,
+        typarray = oid + 1,
+        typinput = function("record_in"),
+        typoutput = function("record_out"),
+        typreceive = function("record_recv"),
+        typsend = function("record_send"),
+        typalign = 'd',
+        typstorage = 'x',
+        typtypmod = -1_i32,
+    );
+    array_type(out, oid, (name, schema), owner);
+}
+
 /// An enum and its array type.
 fn user_enum(out: &mut Output, (oid, name, schema): (u32, &str, u32), owner: u32, acl: crate::types::Value) {
     row!(
@@ -236,6 +286,11 @@ fn user_enum(out: &mut Output, (oid, name, schema): (u32, &str, u32), owner: u32
         typstorage = 'p',
         typtypmod = -1_i32,
     );
+    array_type(out, oid, (name, schema), owner);
+}
+
+/// The array type over a user's type.
+fn array_type(out: &mut Output, oid: u32, (name, schema): (&str, u32), owner: u32) {
     row!(
         out,
         oid = oid + 1,
@@ -312,30 +367,17 @@ pub(super) fn access_methods(_: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 pub(super) fn languages(_: &SystemCatalog<'_>, out: &mut Output) {
-    for (oid, name) in [(12, "internal"), (Language::Sql.oid(), "sql"), (Language::Plpgsql.oid(), "plpgsql")]
-    {
+    let named = [Language::C, Language::Sql, Language::Plpgsql].map(|it| (it.oid(), it.name()));
+    for (oid, name) in [(12, "internal")].into_iter().chain(named) {
         row!(
             out,
             oid = oid,
             lanname = name,
             lanowner = OWNER,
             lanispl = name == "plpgsql",
-            lanpltrusted = name != "internal",
+            lanpltrusted = !matches!(name, "internal" | "c"),
         );
     }
-}
-
-/// PL/pgSQL, which PostgreSQL installs as an extension.
-pub(super) fn extensions(_: &SystemCatalog<'_>, out: &mut Output) {
-    row!(
-        out,
-        oid = PLPGSQL_EXTENSION,
-        extname = "plpgsql",
-        extowner = OWNER,
-        extnamespace = PG_CATALOG_OID,
-        extrelocatable = false,
-        extversion = "1.0",
-    );
 }
 
 /// A line of `classes.txt`: oid, name, family, type, type of what is stored.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::plan::Plan;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, ColumnOrigin, UserType};
+use crate::catalog::{Catalog, ColumnOrigin};
 use crate::ddl::dropped_calls::without_calls;
 use crate::ddl::rename_schema::follow;
 use crate::error::Result;
@@ -66,8 +66,7 @@ impl Connection {
         }
         for &oid in &plan.types {
             let (schema, name) = match catalog.user_type_by_oid(oid) {
-                Some(UserType::Enum(ty)) => (ty.schema.clone(), ty.name.clone()),
-                Some(UserType::Domain(domain)) => (domain.schema.clone(), domain.name.clone()),
+                Some(ty) => (ty.schema().to_string(), ty.name().to_string()),
                 None => continue,
             };
             catalog.remove_type(&schema, &name);
@@ -80,6 +79,10 @@ impl Connection {
         for routine in &plan.routines {
             catalog.remove_routine(routine.oid);
             gone.push(routine.oid);
+        }
+        for &oid in &plan.extensions {
+            catalog.remove_extension(oid);
+            gone.push(oid);
         }
         for schema in &plan.schemas {
             gone.extend(remove_schema(&mut catalog, schema));

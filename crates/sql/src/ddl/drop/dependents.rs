@@ -5,16 +5,18 @@
 
 use super::depends;
 use super::plan::Plan;
-use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, UserType, View};
+use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, View};
 use crate::ddl::dropped_calls::check_domains;
 use crate::ddl::routine::shown;
 use crate::error::Result;
+use crate::types::Type;
 
 /// Adds what depends on the objects to be dropped, or refuses.
 pub(super) fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
     for schema in plan.schemas.clone() {
         add_schema(plan, catalog, &schema, cascade)?;
     }
+    add_extensions(plan, catalog);
     loop {
         let count = |plan: &Plan| {
             let relations = plan.tables.len() + plan.views.len() + plan.sequences.len();
@@ -29,6 +31,7 @@ pub(super) fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Res
             break;
         }
     }
+    check_attributes(plan, catalog, cascade)?;
     add_triggers(plan, catalog, cascade)?;
     check_domains(plan.gone(catalog, cascade))?;
     check_columns(plan, catalog, cascade)
@@ -36,6 +39,12 @@ pub(super) fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Res
 
 fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -> Result<()> {
     let object = format!("schema {schema}");
+    for extension in catalog.extensions().filter(|extension| extension.schema == schema) {
+        if !cascade {
+            return Err(depends(&object, &format!("extension {}", extension.name)));
+        }
+        plan.extensions.push(extension.oid);
+    }
     for (name, relation) in catalog.relations_in(schema) {
         if !cascade {
             return Err(depends(&object, &format!("{} {schema}.{name}", relation.kind())));
@@ -54,18 +63,42 @@ fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -
         plan.routines.push(routine.clone());
     }
     for ty in catalog.types() {
-        let (of, name) = match ty {
-            UserType::Enum(ty) => (&ty.schema, &ty.name),
-            UserType::Domain(domain) => (&domain.schema, &domain.name),
-        };
-        if of == schema {
+        if ty.schema() == schema {
             if !cascade {
-                return Err(depends(&object, &format!("type {schema}.{name}")));
+                return Err(depends(&object, &format!("type {schema}.{}", ty.name())));
             }
             plan.types.push(ty.oid());
         }
     }
     plan.tables.dedup_by_key(|table| table.oid);
+    Ok(())
+}
+
+/// The members of the extensions that go, and the extensions of members that go.
+fn add_extensions(plan: &mut Plan, catalog: &Catalog) {
+    let of_routines: Vec<u32> = plan.routines.iter().filter_map(|routine| routine.extension).collect();
+    for oid in of_routines {
+        if !plan.extensions.contains(&oid) {
+            plan.extensions.push(oid);
+        }
+    }
+    for oid in &plan.extensions {
+        for routine in catalog.members(*oid) {
+            if !plan.routines.iter().any(|dropped| dropped.oid == routine.oid) {
+                plan.routines.push(routine.clone());
+            }
+        }
+    }
+}
+
+/// Composite types keep the types of their attributes.
+fn check_attributes(plan: &Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for ty in catalog.composites().filter(|ty| !plan.types.contains(&ty.oid)) {
+        let Some(attribute) = ty.attributes.iter().find(|it| plan.drops_type(it.ty)) else { continue };
+        let by = format!("column {} of composite type {}", attribute.name, ty.name);
+        let error = depends("type", &by);
+        return Err(if cascade { error.with_hint("Drop the attribute first.") } else { error });
+    }
     Ok(())
 }
 
@@ -124,10 +157,7 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
             continue;
         }
         let table = plan.tables.iter().find(|table| routine.names_row_of(table.oid));
-        let is_of = |ty: crate::types::Type| {
-            let element = ty.element().unwrap_or(ty);
-            matches!(element, crate::types::Type::Enum(oid) if plan.types.contains(&oid))
-        };
+        let is_of = |ty: Type| plan.drops_type(ty);
         let of_type = is_of(routine.result) || routine.arguments.iter().any(|argument| is_of(argument.ty));
         let object = match table {
             Some(table) => format!("table {}", table.name),
@@ -188,7 +218,7 @@ pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
 }
 
 /// Whether a text can have this name in it. It spares the parser most views: each DROP looks at all of them.
-pub(super) fn may_name(text: &str, name: &str) -> bool {
+pub(in crate::ddl) fn may_name(text: &str, name: &str) -> bool {
     // Quotes are doubled in quoted names, and U&"…" has escapes.
     let is_plain = name.is_ascii() && !name.contains('"') && !text.contains("&\"");
     !is_plain
@@ -206,13 +236,9 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
             plan.gone(catalog, cascade).is_in_row(&check.condition, table, by)?;
         }
         for (position, column) in table.columns.iter().enumerate() {
-            let element = column.ty.element().unwrap_or(column.ty);
             let by = || format!("column {} of table {}", column.name, table.name);
-            let ty = match element {
-                crate::types::Type::Enum(oid) => Some(oid),
-                _ => column.domain,
-            };
-            if column.indexed().is_none() && ty.is_some_and(|ty| plan.types.contains(&ty)) {
+            let is_of_domain = column.domain.is_some_and(|domain| plan.types.contains(&domain));
+            if column.indexed().is_none() && (is_of_domain || plan.drops_type(column.ty)) {
                 if !cascade {
                     return Err(depends("type", &by()));
                 }

@@ -6,6 +6,7 @@ use super::depends;
 use crate::catalog::{Catalog, Routine, Table, View};
 use crate::ddl::dropped_calls::Gone;
 use crate::error::Result;
+use crate::types::Type;
 
 /// What a DROP is going to do.
 #[derive(Default)]
@@ -16,6 +17,7 @@ pub(super) struct Plan {
     pub(super) types: Vec<u32>,
     pub(super) schemas: Vec<String>,
     pub(super) routines: Vec<Arc<Routine>>,
+    pub(super) extensions: Vec<u32>,
     pub(super) triggers: Vec<u32>,
     /// Tables that lose foreign keys: the keys' names.
     pub(super) foreign_keys: Vec<(u32, String)>,
@@ -30,11 +32,19 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn is_empty(&self) -> bool {
         let relations = self.tables.len() + self.views.len() + self.sequences.len();
-        relations + self.types.len() + self.schemas.len() + self.routines.len() == 0
+        relations + self.types.len() + self.schemas.len() + self.routines.len() + self.extensions.len() == 0
     }
 
     pub(super) fn gone<'g>(&'g self, catalog: &'g Catalog, cascade: bool) -> Gone<'g> {
         Gone { catalog, routines: &self.routines, types: &self.types, cascade }
+    }
+
+    /// Whether a type goes, with its elements or as the rows of a table.
+    pub(super) fn drops_type(&self, ty: Type) -> bool {
+        let element = ty.element().unwrap_or(ty);
+        let table = element.row_relation();
+        element.user_oid().is_some_and(|oid| self.types.contains(&oid))
+            || table.is_some_and(|oid| self.tables.iter().any(|table| table.oid == oid))
     }
 
     /// Whether a view goes, or a materialized one.

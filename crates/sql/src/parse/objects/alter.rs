@@ -3,7 +3,8 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    AlterAction, AlterTable, AlterType, ObjectKind, ObjectName, Statement, TargetKind,
+    AlterAction, AlterTable, AlterType, AttributeChange, AttributeDefinition, ObjectKind, ObjectName,
+    Statement, TargetKind,
 };
 
 impl Parser<'_> {
@@ -23,6 +24,7 @@ impl Parser<'_> {
             () if self.is_words(&["database"]) => self.alter_database(at),
             () if self.accept("trigger") => self.change_trigger(false),
             () if self.accept("domain") => self.alter_domain(),
+            () if self.accept("extension") => self.alter_extension(),
             () if self.is_one_of(&["index", "view", "schema"])
                 || self.is_words(&["materialized", "view"]) =>
             {
@@ -82,6 +84,16 @@ impl Parser<'_> {
                 AlterType::RenameValue { from, to: self.string()? }
             }
             () if self.accept_words(&["rename", "to"]) => AlterType::Rename(self.name()?),
+            () if self.accept_words(&["rename", "attribute"]) => {
+                let from = self.name()?;
+                self.expect("to")?;
+                let to = self.name()?;
+                let cascade = self.cascade();
+                AlterType::RenameAttribute { from, to, cascade }
+            }
+            () if self.is_one_of(&["add", "drop", "alter"]) && self.is_word(1, "attribute") => {
+                AlterType::Attributes(self.list(Self::attribute_change)?)
+            }
             () => {
                 if let Some(statement) = self.set_schema(ObjectKind::Type, &name, false)? {
                     return Ok(statement);
@@ -91,6 +103,33 @@ impl Parser<'_> {
             }
         };
         Ok(Statement::AlterType { name, change })
+    }
+
+    /// One of the changes of attributes that ALTER TYPE lists.
+    fn attribute_change(&mut self) -> Result<AttributeChange> {
+        Ok(match () {
+            () if self.accept_words(&["add", "attribute"]) => {
+                let attribute = self.type_attribute()?;
+                self.cascade();
+                AttributeChange::Add(attribute)
+            }
+            () if self.accept_words(&["drop", "attribute"]) => {
+                let if_exists = self.accept_words(&["if", "exists"]);
+                let name = self.name()?;
+                self.cascade();
+                AttributeChange::Drop { name, if_exists }
+            }
+            () => {
+                self.expect_words(&["alter", "attribute"])?;
+                let name = self.name()?;
+                self.accept_words(&["set", "data"]);
+                self.expect("type")?;
+                let ty = self.type_name()?;
+                let collation = self.accept("collate").then(|| self.object_name()).transpose()?;
+                self.cascade();
+                AttributeChange::Alter(AttributeDefinition { name, ty, collation })
+            }
+        })
     }
 
     /// ALTER INDEX, VIEW, SCHEMA: RENAME TO, OWNER TO and SET SCHEMA; storage parameters without effect.

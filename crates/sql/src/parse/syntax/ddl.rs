@@ -414,10 +414,53 @@ pub(crate) struct Comment {
     pub text: Option<String>,
 }
 
-/// What is done to an enum type.
+/// An attribute of a composite type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AttributeDefinition {
+    pub name: Name,
+    pub ty: TypeName,
+    pub collation: Option<ObjectName>,
+}
+
+/// What ALTER TYPE does to an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AttributeChange {
+    Add(AttributeDefinition),
+    Drop { name: Name, if_exists: bool },
+    Alter(AttributeDefinition),
+}
+
+/// What is done to a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AlterType {
     AddValue { value: String, if_not_exists: bool, place: Option<(bool, String)> },
     RenameValue { from: String, to: String },
     Rename(Name),
+    RenameAttribute { from: Name, to: Name, cascade: bool },
+    Attributes(Vec<AttributeChange>),
+}
+
+/// CREATE and ALTER EXTENSION.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ExtensionStatement {
+    Create(CreateExtension),
+    /// Without a version: to the newest.
+    Update {
+        name: Name,
+        to: Option<String>,
+    },
+    SetSchema {
+        name: Name,
+        schema: Name,
+    },
+}
+
+/// CREATE EXTENSION.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateExtension {
+    pub name: Name,
+    pub if_not_exists: bool,
+    pub schema: Option<Name>,
+    pub version: Option<String>,
+    pub cascade: bool,
 }

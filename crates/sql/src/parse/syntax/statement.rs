@@ -1,10 +1,11 @@
 //! Statements.
 
 use crate::parse::syntax::{
-    AlterDomain, AlterRoutine, AlterTable, AlterType, At, CallStatement, Comment, Copy, CreateDomain,
-    CreateIndex, CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete, Do, Drop,
-    DropRoutines, Expr, Insert, Merge, Name, ObjectKind, ObjectName, PrivilegeStatement, Query, Refresh,
-    RoleName, RoleStatement, RoutineName, SequenceStatement, TriggerChange, TypeName, Update,
+    AlterDomain, AlterRoutine, AlterTable, AlterType, At, AttributeDefinition, CallStatement, Comment, Copy,
+    CreateDomain, CreateIndex, CreateRoutine, CreateTable, CreateTableAs, CreateTrigger, CreateView, Delete,
+    Do, Drop, DropRoutines, Expr, ExtensionStatement, Insert, Merge, Name, ObjectKind, ObjectName,
+    PrivilegeStatement, Query, Refresh, RoleName, RoleStatement, RoutineName, SequenceStatement,
+    TriggerChange, TypeName, Update,
 };
 
 /// A statement.
@@ -36,12 +37,17 @@ pub(crate) enum Statement {
         name: ObjectName,
         labels: Vec<String>,
     },
+    CreateComposite {
+        name: ObjectName,
+        attributes: Vec<AttributeDefinition>,
+    },
     AlterType {
         name: ObjectName,
         change: AlterType,
     },
     CreateDomain(Box<CreateDomain>),
     AlterDomain(Box<AlterDomain>),
+    Extension(Box<ExtensionStatement>),
     CreateRoutine(Box<CreateRoutine>),
     AlterRoutine(Box<AlterRoutine>),
     DropRoutines(DropRoutines),

@@ -94,7 +94,7 @@ impl<'t> Compiler<'t, '_> {
     fn arguments(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut slots, mut inputs) = (Vec::new(), Vec::new());
         for argument in &self.routine.arguments {
-            let slot = match self.row_of(argument.row_of) {
+            let slot = match self.row_of(argument.row_of.or(argument.ty.row_relation())) {
                 Some(row) => self.plain_variable(&argument.name, row),
                 None => self.value_variable(&argument.name, argument.ty),
             };

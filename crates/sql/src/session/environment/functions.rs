@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{SessionEnvironment, now, object_name};
-use crate::catalog::Relation;
 use crate::catalog::rights::{SELECT, UPDATE, USAGE};
 use crate::catalog::system::{self, SystemCatalog};
 use crate::error::{Result, SqlError, SqlState};
@@ -16,6 +15,7 @@ use crate::run::memory::Memory;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, following, sequence_of};
 use crate::types::environment::{Acting, AdvisoryLock, FormatSettings, ObjectKind};
+use crate::types::record::Shape;
 use crate::types::{DeferrableKey, Environment, KeySide, Type, Value};
 
 impl Environment for SessionEnvironment {
@@ -52,17 +52,23 @@ impl Environment for SessionEnvironment {
     }
 
     fn type_name(&self, oid: u32) -> Option<String> {
-        self.catalog.enum_by_oid(oid).map(|ty| quote_identifier(&ty.name))
+        self.catalog.user_type_name(oid).map(|name| quote_identifier(&name))
+    }
+
+    fn shape(&self, oid: u32) -> Option<Arc<Shape>> {
+        self.catalog.shape(oid)
     }
 
     fn type_by_name(&self, name: &str) -> Option<Type> {
         let parsed = crate::parse::parse_type(name).ok()?;
         let built_in = Type::from_name(parsed.name.last());
         let ty = built_in.or_else(|| {
-            let found = self.catalog.find_type(parsed.name.schema(), parsed.name.last(), &self.path())?;
-            match found {
-                crate::catalog::UserType::Enum(ty) => Some(Type::Enum(ty.oid)),
-                crate::catalog::UserType::Domain(domain) => Some(domain.ty),
+            let (schema, name, path) = (parsed.name.schema(), parsed.name.last(), self.path());
+            match self.catalog.find_type(schema, name, &path) {
+                Some(crate::catalog::UserType::Enum(ty)) => Some(Type::Enum(ty.oid)),
+                Some(crate::catalog::UserType::Domain(domain)) => Some(domain.ty),
+                Some(crate::catalog::UserType::Composite(ty)) => Some(Type::Composite(ty.oid)),
+                None => self.catalog.find_row_type(schema, name, &path),
             }
         })?;
         if parsed.dimensions > 0 { ty.array() } else { Some(ty) }
@@ -105,8 +111,7 @@ impl Environment for SessionEnvironment {
         match kind {
             ObjectKind::Relation => {
                 let parts = crate::parse::parse_name(name)?;
-                let found = self.catalog.find(parts.schema(), parts.last(), &self.path());
-                Ok(found.map(Relation::oid))
+                Ok(self.catalog.find_oid(parts.schema(), parts.last(), &self.path()))
             }
             ObjectKind::Type => Ok(self.type_by_name(name).map(Type::oid)),
             ObjectKind::Schema => {

@@ -32,10 +32,12 @@ impl Statement {
             | Statement::AlterSequence(_)
             | Statement::CreateSchema { .. }
             | Statement::CreateEnum { .. }
+            | Statement::CreateComposite { .. }
             | Statement::AlterType { .. }
             | Statement::CreateDomain(_)
             | Statement::AlterDomain(_)
             | Statement::SetSchema { .. }
+            | Statement::Extension(_)
             | Statement::CreateRoutine(_)
             | Statement::AlterRoutine(_)
             | Statement::DropRoutines(_)

@@ -17,7 +17,7 @@ mod strings;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
-use crate::types::text::{from_text, to_text};
+use crate::types::text::{from_text, shape_of, to_text};
 use crate::types::{Category, Environment, Modifier, Type, Value};
 
 pub use strings::apply_modifier;
@@ -79,6 +79,10 @@ pub enum CastMethod {
     Elements(CastFunction),
     /// Element by element, through text.
     ElementTexts,
+    /// Field by field, to a composite type.
+    Row,
+    /// Rows in an array, field by field.
+    ElementRows,
 }
 
 fn table_entry(from: Type, to: Type) -> Option<&'static CastEntry> {
@@ -101,6 +105,13 @@ pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMetho
     if let Some(found) = table_entry(from, to) {
         return (found.context <= context).then_some(CastMethod::Function(found.run));
     }
+    match (from, to) {
+        // Whether the fields fit is seen when the row is.
+        (Type::Record, Type::Composite(_)) => return Some(CastMethod::Row),
+        (Type::Composite(_), Type::Record) => return Some(CastMethod::Same),
+        (Type::Composite(_), Type::Composite(_)) => return None,
+        _ => {}
+    }
     if matches!(from, Type::Int2Vector | Type::OidVector) && from.element().and_then(Type::array) == Some(to)
     {
         return Some(CastMethod::Elements(|_, element| Ok(element.clone())));
@@ -109,6 +120,8 @@ pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMetho
         return match find_cast(from_element.get(), to_element.get(), context)? {
             CastMethod::Function(run) => Some(CastMethod::Elements(run)),
             CastMethod::Text => Some(CastMethod::ElementTexts),
+            CastMethod::Row => Some(CastMethod::ElementRows),
+            CastMethod::Same => Some(CastMethod::Elements(|_, element| Ok(element.clone()))),
             _ => None,
         };
     }
@@ -179,6 +192,11 @@ impl Cast {
             CastMethod::Same => value.clone(),
             CastMethod::Function(run) => run(environment, value)?,
             CastMethod::Text => through_text(environment, self.from, self.to, self.modifier, value)?,
+            CastMethod::Row => as_row(environment, self.to, value)?,
+            CastMethod::ElementRows => {
+                let to = self.to.element().unwrap_or(Type::Record);
+                map_elements(value, self.to, |element| as_row(environment, to, element))?
+            }
             CastMethod::Elements(run) => map_elements(value, self.to, |element| run(environment, element))?,
             CastMethod::ElementTexts => {
                 let (from, to) = (self.from.element(), self.to.element());
@@ -193,6 +211,12 @@ impl Cast {
         }
         apply_modifier(self.to, self.modifier, result, self.is_explicit)
     }
+}
+
+/// A row as one of a composite type.
+fn as_row(environment: &mut dyn Environment, to: Type, value: &Value) -> Result<Value> {
+    let shape = shape_of(environment, to.oid())?;
+    shape.conform(environment, value.as_record())
 }
 
 fn map_elements(value: &Value, to: Type, mut cast: impl FnMut(&Value) -> Result<Value>) -> Result<Value> {

@@ -5,6 +5,7 @@ use super::float::{parse_float4, parse_float8};
 use super::invalid_syntax;
 use super::json::{check_json, parse_jsonb};
 use super::output::object_kind;
+use super::record::parse_record;
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt::step;
 use crate::types::array::ArrayValue;
@@ -66,6 +67,10 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
         Type::OidVector => vector(environment, Type::Oid, text)?,
         Type::Void => Value::Void,
         Type::Enum(oid) => enum_value(environment, oid, text)?,
+        Type::Composite(oid) => parse_record(environment, oid, text)?,
+        Type::Record => {
+            return Err(SqlError::unsupported("input of anonymous composite types is not implemented"));
+        }
         reg if reg.is_reg() => Value::Oid(parse_object(environment, reg, text)?),
         other => {
             let message = format!("cannot accept a value of type {}", other.display_name());

@@ -20,6 +20,7 @@ pub use json::{
 };
 pub(crate) use output::push_hex;
 pub use output::{bytea_text, to_text, uuid_text, write_text};
+pub(crate) use record::shape_of;
 
 use crate::error::{SqlError, SqlState};
 

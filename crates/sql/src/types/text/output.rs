@@ -136,9 +136,11 @@ fn oid_text(environment: &dyn Environment, kind: Type, oid: u32) -> String {
     }
     let built_in = match object {
         ObjectKind::Type => Type::from_oid(oid).and_then(|kind| match kind {
-            Type::Enum(oid) => environment.type_name(oid),
+            Type::Enum(oid) | Type::Composite(oid) => environment.type_name(oid),
             Type::Array(element) => match element.get() {
-                Type::Enum(oid) => environment.type_name(oid).map(|name| format!("{name}[]")),
+                Type::Enum(oid) | Type::Composite(oid) => {
+                    environment.type_name(oid).map(|name| format!("{name}[]"))
+                }
                 _ => kind.sql_name(),
             },
             _ => kind.sql_name(),

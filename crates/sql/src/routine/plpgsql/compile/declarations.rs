@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Compiler, End, syntax};
-use crate::catalog::ResultColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::TokenKind;
 use crate::parse::syntax::RoutineType;
@@ -106,15 +105,9 @@ impl<'t> Compiler<'t, '_> {
         Ok(self.plain_variable(&name, VariableKind::Cursor { query, arguments }))
     }
 
-    /// What a variable holds that is a row of this table.
+    /// What a variable holds that is a row of this table or composite type.
     pub(super) fn row_of(&self, table: Option<u32>) -> Option<VariableKind> {
-        let table = self.environment.catalog.table_by_oid(table?)?;
-        let column = |it: &crate::catalog::Column| ResultColumn {
-            name: it.name.clone(),
-            ty: it.ty,
-            modifier: it.modifier,
-        };
-        let columns = table.visible().iter().map(column).collect();
+        let columns = self.environment.catalog.row_columns(table?)?;
         Some(VariableKind::Row(Some(Arc::new(RowType::new(columns)))))
     }
 
@@ -135,7 +128,7 @@ impl<'t> Compiler<'t, '_> {
             return Ok(VariableKind::Cursor { query: None, arguments: Vec::new() });
         }
         let resolved = crate::ddl::routine::resolve_type(self.environment, ty)?;
-        if let Some(row) = self.row_of(resolved.row_of) {
+        if let Some(row) = self.row_of(resolved.row_of.or(resolved.ty.row_relation())) {
             return Ok(row);
         }
         match resolved.ty {
