@@ -342,7 +342,7 @@ impl Binder<'_> {
             (false, Stability::Volatile) => CALL_VOLATILE,
             (false, _) => CALL_STABLE,
         };
-        let (function, ty) = (entry(name)?, routine.result);
+        let (function, ty) = (entry(name)?, routine.row_of.map_or(routine.result, Type::row_of));
         let args = with_oid(&routine, args);
         if !routine.is_set {
             return Ok(BoundExpr::Call { function, args, ty });
