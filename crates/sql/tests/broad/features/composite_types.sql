@@ -123,7 +123,7 @@ select '(1,2020-01-01)'::s.spare
 alter type s.spare set schema public
 select relname, relkind, reltype::regtype, relnatts from pg_class where relname in ('pair','t') order by 1
 select attname, atttypid::regtype, attnum from pg_attribute where attrelid = 'pair'::regclass and attnum > 0
-select udt_name, attribute_name, ordinal_position, data_type, attribute_udt_name, is_nullable, numeric_precision from information_schema.attributes where udt_schema = 'public' and udt_name <> 'spare' order by 1, 3
+select udt_name, attribute_name, ordinal_position, data_type, attribute_udt_name, is_nullable::text, numeric_precision from information_schema.attributes where udt_schema = 'public' and udt_name <> 'spare' order by 1, 3
 select user_defined_type_name, user_defined_type_category from information_schema.user_defined_types where user_defined_type_schema = 'public' order by 1
 select column_name, data_type, udt_name from information_schema.columns where table_name = 't' order by ordinal_position
 drop type pair
