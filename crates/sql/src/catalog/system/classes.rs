@@ -208,7 +208,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         class(out, (view.oid, &view.name, schema), 'v', of, view.columns.len());
     }
     for ty in composites(catalog) {
-        let of = ClassFacts { owner: ty.rights.owner, acl: Value::Null, persistence: 'p' };
+        let of = ClassFacts { acl: Value::Null, ..ClassFacts::of(system, &ty.rights) };
         let schema = schema_oid(catalog, &ty.schema);
         class(out, (ty.relation(), &ty.name, schema), 'c', of, ty.attributes.len());
     }
