@@ -20,6 +20,7 @@ pub(super) mod level {
     pub const AT: u8 = 11;
     pub const COLLATE: u8 = 12;
     pub const SIGN: u8 = 13;
+    pub const CAST: u8 = 14;
 }
 
 fn plain(symbol: &str) -> OperatorName {
@@ -38,9 +39,22 @@ fn level_of(symbol: &str) -> u8 {
 }
 
 impl Parser<'_> {
-    /// An expression.
+    /// An expression: `a_expr` of PostgreSQL's grammar.
     pub fn expression(&mut self) -> Result<Expr> {
-        self.expression_above(0)
+        self.expression_of(false)
+    }
+
+    /// An expression without AND, OR, NOT, LIKE, IN, BETWEEN and their kin, which may follow it: `b_expr` of PostgreSQL's
+    /// grammar, for BETWEEN, POSITION and column defaults.
+    pub fn restricted_expression(&mut self) -> Result<Expr> {
+        self.expression_of(true)
+    }
+
+    fn expression_of(&mut self, is_restricted: bool) -> Result<Expr> {
+        let before = std::mem::replace(&mut self.is_restricted, is_restricted);
+        let expr = self.expression_above(0);
+        self.is_restricted = before;
+        expr
     }
 
     pub fn expressions(&mut self) -> Result<Vec<Expr>> {
@@ -50,7 +64,7 @@ impl Parser<'_> {
     /// An expression whose operators bind at least this tightly.
     pub fn expression_above(&mut self, least: u8) -> Result<Expr> {
         self.nested(|parser| {
-            let mut left = parser.prefix(least)?;
+            let mut left = parser.prefix()?;
             while let Some(next) = parser.infix(least, &mut left)? {
                 left = next;
             }
@@ -58,10 +72,11 @@ impl Parser<'_> {
         })
     }
 
-    fn prefix(&mut self, least: u8) -> Result<Expr> {
+    /// What begins an operand. A prefix operator may follow any other operator, and takes what binds more tightly than itself.
+    fn prefix(&mut self) -> Result<Expr> {
         let at = self.position();
         match self.peek(0) {
-            TokenKind::Word(word) if word == "not" && least <= level::NOT => {
+            TokenKind::Word(word) if word == "not" && !self.is_restricted && !self.is_matching_word(1) => {
                 self.advance();
                 let operand = self.expression_above(level::NOT)?;
                 let height = operand.height;
@@ -84,7 +99,7 @@ impl Parser<'_> {
 
     fn prefix_operator(&mut self, at: At) -> Result<Expr> {
         let operator = self.operator_name()?;
-        let operand = self.expression_above(level::OTHER)?;
+        let operand = self.expression_above(level::OTHER + 1)?;
         let height = operand.height;
         self.above(ExprKind::Unary { operator, operand: Box::new(operand) }, at, height)
     }
@@ -111,6 +126,14 @@ impl Parser<'_> {
         let at = self.position();
         let level = match self.peek(0) {
             TokenKind::Operator(symbol) => level_of(symbol),
+            // Behind an operator that ends in no operand, as IS NULL does.
+            TokenKind::Mark("::") => level::CAST,
+            TokenKind::Word(word) if self.is_restricted => match word.as_ref() {
+                "is" if self.is_word(1, "distinct") => level::IS,
+                "is" if self.is_words(&["is", "not", "distinct"]) => level::IS,
+                "operator" if self.is_mark(1, "(") => level::OTHER,
+                _ => return Ok(None),
+            },
             TokenKind::Word(word) => match word.as_ref() {
                 "or" => level::OR,
                 "and" => level::AND,
@@ -137,6 +160,7 @@ impl Parser<'_> {
             level::MATCHING => self.matching(taken, at),
             level::AT => self.at_time_zone(taken, at),
             level::COLLATE => self.collate(taken, at),
+            level::CAST => self.cast_suffix(taken, at),
             _ if self.accept("overlaps") => self.overlaps(taken, at),
             _ => self.binary(taken, at, level),
         };
@@ -234,6 +258,9 @@ impl Parser<'_> {
             } else {
                 self.expect_words(&["distinct", "from"])?;
                 let right = Box::new(self.expression_above(level::IS + 1)?);
+                if self.is_one_of(&["is", "isnull", "notnull"]) {
+                    return Err(self.unexpected());
+                }
                 height = height.max(right.height);
                 ExprKind::IsDistinct { left: operand, right, negated }
             }
@@ -292,6 +319,7 @@ impl Parser<'_> {
             height = height.max(character.height);
             escape = Some(Box::new(character));
         }
+        self.no_matching()?;
         self.above(ExprKind::Like { kind, operand, pattern, escape, negated }, at, height)
     }
 
@@ -300,11 +328,20 @@ impl Parser<'_> {
         if !symmetric {
             self.accept("asymmetric");
         }
-        let low = Box::new(self.expression_above(level::MATCHING + 1)?);
+        let low = Box::new(self.restricted_expression()?);
         self.expect("and")?;
         let high = Box::new(self.expression_above(level::MATCHING + 1)?);
+        self.no_matching()?;
         let height = operand.height.max(low.height).max(high.height);
         self.above(ExprKind::Between { operand, low, high, symmetric, negated }, at, height)
+    }
+
+    /// Rejects a second LIKE, IN or BETWEEN behind the last operand of the first: they do not associate.
+    fn no_matching(&self) -> Result<()> {
+        if self.is_matching_word(0) || (self.is_word(0, "not") && self.is_matching_word(1)) {
+            return Err(self.unexpected());
+        }
+        Ok(())
     }
 
     fn in_list(&mut self, operand: Box<Expr>, negated: bool, at: At) -> Result<Expr> {
@@ -341,15 +378,14 @@ impl Parser<'_> {
         self.expect("collate")?;
         let collation = self.object_name()?;
         let height = left.height;
-        let mut collated =
-            self.above(ExprKind::Collate { operand: Box::new(left), collation }, at, height)?;
-        while self.is_mark(0, "::") {
-            let at = self.position();
-            self.expect_mark("::")?;
-            let (ty, height) = (self.type_name()?, collated.height);
-            collated = self.above(ExprKind::Cast { operand: Box::new(collated), ty }, at, height)?;
-        }
-        Ok(collated)
+        self.above(ExprKind::Collate { operand: Box::new(left), collation }, at, height)
+    }
+
+    /// `operand::type`
+    fn cast_suffix(&mut self, left: Expr, at: At) -> Result<Expr> {
+        self.expect_mark("::")?;
+        let (ty, height) = (self.type_name()?, left.height);
+        self.above(ExprKind::Cast { operand: Box::new(left), ty }, at, height)
     }
 
     /// `(a, b) OVERLAPS (c, d)`.

@@ -1,7 +1,6 @@
 //! FROM: tables, queries, functions, joins, aliases.
 
 use crate::error::{Result, SqlState};
-use crate::parse::expressions::level;
 use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction, ExprKind, JoinCondition, JoinType, TableRef};
 
@@ -241,10 +240,5 @@ impl Parser<'_> {
         let Some(name) = name else { return Ok(None) };
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
         Ok(Some(Alias { name, columns }))
-    }
-
-    /// An expression that ends before a comparison; for column defaults, which a constraint may follow.
-    pub fn restricted_expression(&mut self) -> Result<crate::parse::syntax::Expr> {
-        self.expression_above(level::COMPARISON)
     }
 }

@@ -290,9 +290,9 @@ impl Parser<'_> {
     fn position_call(&mut self, at: At) -> Result<Expr> {
         self.advance();
         self.expect_mark("(")?;
-        let part = self.expression_above(super::expressions::level::OTHER)?;
+        let part = self.restricted_expression()?;
         self.expect("in")?;
-        let whole = self.expression_above(super::expressions::level::OTHER)?;
+        let whole = self.restricted_expression()?;
         self.expect_mark(")")?;
         let height = part.height.max(whole.height);
         let call = self.call_of("position", vec![whole, part], at);

@@ -23,6 +23,8 @@ pub(crate) struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
     nesting: u32,
+    /// Whether the expression that is being read is a restricted one.
+    pub is_restricted: bool,
     /// The highest number of a parameter in the statement so far.
     pub parameters: u32,
     /// The names of relations, types and functions so far and where they stand, if they are asked for.
@@ -41,7 +43,15 @@ impl<'t> Parser<'t> {
     /// in a definition gets the same answer however much memory other statements take.
     pub fn new(text: &'t str) -> Result<Parser<'t>> {
         check_length(text)?;
-        Ok(Parser { text, tokens: tokens(text)?, at: 0, nesting: 0, parameters: 0, references: None })
+        Ok(Parser {
+            text,
+            tokens: tokens(text)?,
+            at: 0,
+            nesting: 0,
+            is_restricted: false,
+            parameters: 0,
+            references: None,
+        })
     }
 
     /// A parser of a client's text or of a routine's body, whose tokens count among the memory of statements.
@@ -50,7 +60,15 @@ impl<'t> Parser<'t> {
     /// 53200 besides those of [`new`](Self::new).
     pub fn counted(text: &'t str) -> Result<Parser<'t>> {
         check_length(text)?;
-        Ok(Parser { text, tokens: counted_tokens(text)?, at: 0, nesting: 0, parameters: 0, references: None })
+        Ok(Parser {
+            text,
+            tokens: counted_tokens(text)?,
+            at: 0,
+            nesting: 0,
+            is_restricted: false,
+            parameters: 0,
+            references: None,
+        })
     }
 
     /// The token `ahead` of the current one.

@@ -8,10 +8,10 @@ use crate::parse::syntax::{At, Expr, ExprKind, Name};
 impl Parser<'_> {
     /// A primary expression with its `::type`, `[index]` and `.field`.
     pub fn postfix(&mut self) -> Result<Expr> {
-        let is_array = self.is_word(0, "array") && (self.is_mark(1, "[") || self.is_mark(1, "("));
+        let is_primary = self.is_mark(0, "(") || matches!(self.peek(0), TokenKind::Parameter(_));
         let mut expr = self.primary()?;
-        // As in PostgreSQL's grammar, parts of a constructor are taken in parentheses only.
-        if is_array && self.is_mark(0, "[") {
+        // As in PostgreSQL's grammar, parts of anything but columns and parameters are taken in parentheses only.
+        if !is_primary && !matches!(expr.kind, ExprKind::Column(_)) && self.is_mark(0, "[") {
             return Err(self.unexpected());
         }
         let mut brackets = None;

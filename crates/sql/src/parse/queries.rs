@@ -273,11 +273,29 @@ impl Parser<'_> {
                 return Ok(GroupItem::Set(Vec::new()));
             }
             let expr = parser.expression()?;
-            Ok(match expr.kind {
-                ExprKind::Row(fields) => GroupItem::Set(fields),
-                _ => GroupItem::Expr(expr),
-            })
+            if !matches!(expr.kind, ExprKind::Row(_)) || parser.is_named_row(&expr) {
+                return Ok(GroupItem::Expr(expr));
+            }
+            let mut fields = Vec::new();
+            parser.add_group_fields(expr, &mut fields);
+            Ok(GroupItem::Set(fields))
         })
+    }
+
+    /// Whether a row is written as `ROW(…)`: that groups by one value, and `(a, b)` by a and b.
+    fn is_named_row(&self, expr: &Expr) -> bool {
+        !self.text[expr.at as usize..].starts_with('(')
+    }
+
+    fn add_group_fields(&self, expr: Expr, fields: &mut Vec<Expr>) {
+        if self.is_named_row(&expr) {
+            fields.push(expr);
+            return;
+        }
+        match expr.kind {
+            ExprKind::Row(parts) => parts.into_iter().for_each(|part| self.add_group_fields(part, fields)),
+            _ => fields.push(expr),
+        }
     }
 
     /// The items of an ORDER BY.

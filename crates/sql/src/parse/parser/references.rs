@@ -39,7 +39,8 @@ impl<'t> Parser<'t> {
     /// The names that refer to relations, types and functions, with the kinds and the bytes at which they begin and end.
     pub fn references(self) -> Vec<(Reference, ObjectName, Range<usize>)> {
         let Parser { text, tokens, references, .. } = self;
-        let mut parser = Parser { text, tokens, at: 0, nesting: 0, parameters: 0, references: None };
+        let mut parser =
+            Parser { text, tokens, at: 0, nesting: 0, is_restricted: false, parameters: 0, references: None };
         let mut found = Vec::new();
         for (reference, at) in references.unwrap_or_default() {
             parser.at = parser.tokens.partition_point(|token| token.start < at);

@@ -75,7 +75,10 @@ impl Parser<'_> {
             };
             return Ok(Statement::Set { scope, name: "timezone".to_string(), value });
         }
-        if self.is_one_of(&["names", "role"]) || self.is_words(&["session", "authorization"]) {
+        let has_own_syntax = !self.is_word(1, "to") && !self.is_operator(1, "=");
+        if has_own_syntax
+            && (self.is_one_of(&["names", "role"]) || self.is_words(&["session", "authorization"]))
+        {
             let name = match () {
                 () if self.accept("names") => "client_encoding",
                 () if self.accept("role") => "role",
