@@ -189,7 +189,12 @@ fn mergeable(query: &BoundQuery, nullable: bool) -> Option<&BoundSelect> {
         && !select.set_returning
         && !select.from.is_empty()
         && !select.relations.iter().any(|relation| relation.lateral);
-    let keeps_nulls = || select.targets.iter().all(|target| matches!(target.expr, BoundExpr::Column { .. }));
+    // A column of a query around it, or a constant, would not become NULL with the rows that are missing.
+    let own = |id: &RelationId| select.relations.iter().any(|relation| relation.id == *id);
+    let keeps_nulls = || {
+        let targets = &mut select.targets.iter();
+        targets.all(|target| matches!(&target.expr, BoundExpr::Column { relation, .. } if own(relation)))
+    };
     let one_relation = matches!(select.from[..], [BoundFrom::Relation(_)]) && select.filter.is_none();
     let is_simple = |expr: &BoundExpr| !is_volatile(expr) && !crate::plan::walk::has_subquery(expr);
     let merges = is_plain
