@@ -215,6 +215,9 @@ impl Connection {
     pub(super) fn statement_done(&mut self) {
         if self.transaction.is_idle() {
             self.environment.end_notifications(true);
+            if self.environment.settings.has_changes() {
+                self.environment.settings.end_transaction(true);
+            }
         }
     }
 

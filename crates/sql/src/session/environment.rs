@@ -82,6 +82,8 @@ pub(crate) struct SessionEnvironment {
     pub notices: Vec<Notice>,
     /// How many notices are older than the statement: an attempt begins with those.
     pub notices_before: usize,
+    /// The level of the settings outside of the statement: an attempt begins there.
+    pub settings_level: u32,
     /// Whether the statement in progress is to end.
     pub interrupt: Arc<Interrupt>,
     /// The values that `nextval` has given in this statement, and how many of them its present attempt was given again.
@@ -167,6 +169,7 @@ impl SessionEnvironment {
             statement_start: start,
             notices: Vec::new(),
             notices_before: 0,
+            settings_level: 1,
             interrupt,
             given: Vec::new(),
             replayed: 0,
@@ -250,6 +253,9 @@ impl SessionEnvironment {
         self.replayed = 0;
         self.set_values.clear();
         self.notices.truncate(self.notices_before);
+        if self.settings.level() > self.settings_level {
+            self.settings.end_level(self.settings_level + 1, false);
+        }
         self.pending.begin_attempt();
         self.exports.wanted.clear();
         for lock in std::mem::take(&mut self.acquired) {
@@ -262,6 +268,7 @@ impl SessionEnvironment {
         self.given.clear();
         self.acquired.clear();
         self.notices_before = self.notices.len();
+        self.settings_level = self.settings.level();
     }
 
     /// Stores more values of a sequence that has run out in an attempt, which is then retried.

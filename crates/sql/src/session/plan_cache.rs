@@ -112,7 +112,10 @@ impl Connection {
             self.refresh_catalog();
             return None;
         }
-        let done = done.and_then(|()| self.close_implicit_block());
+        let done = done.and_then(|()| {
+            self.statement_done();
+            self.close_implicit_block()
+        });
         self.count_statement(started, done.is_ok().then_some(&found.counters));
         Some(done)
     }

@@ -211,6 +211,7 @@ impl Connection {
     pub(super) fn run_attempts(&mut self, attempt: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<u64> {
         self.apply_lock_timeout()?;
         self.begin_attempts();
+        self.transaction.has_queried = true;
         loop {
             self.environment.shortage = None;
             let done = attempt(self);

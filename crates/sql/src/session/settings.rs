@@ -5,6 +5,7 @@
 //! back.
 
 mod known;
+mod nesting;
 mod scope;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::known::{SETTINGS, TRANSACTION_MODES, all_settings, unrecognized};
+use self::nesting::{Nesting, TOP_LEVEL};
 use self::values::{bounded, date_style_text, parse_date_style, show_duration, show_pages, show_size};
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::MEMORY_BYTES_DEFAULT;
@@ -39,9 +41,8 @@ pub(crate) struct Settings {
     pub formats: FormatSettings,
     /// What every statement asks, as it follows from the values.
     pub derived: Derived,
-    /// What to restore at the end of the transaction, and what when it is rolled back.
-    local: Vec<(String, Option<String>)>,
-    transaction: Vec<(String, Option<String>)>,
+    /// What to restore when the transaction or one of its subtransactions ends.
+    nesting: Nesting,
     /// Names of those that are reported to clients, and that have changed.
     changed: Vec<String>,
 }
@@ -92,8 +93,7 @@ impl Settings {
             defaults,
             formats: FormatSettings::default(),
             derived,
-            local: Vec::new(),
-            transaction: Vec::new(),
+            nesting: Nesting::new(),
             changed,
         };
         settings.derive();
@@ -188,11 +188,8 @@ impl Settings {
             None if known(&name).is_none() && !name.contains('.') => return Err(unrecognized(&name)),
             None => self.defaults.get(&name).cloned(),
         };
-        let old = self.values.get(&name).cloned();
-        if local {
-            self.local.push((name.clone(), old));
-        } else if in_block {
-            self.transaction.push((name.clone(), old));
+        if local || in_block {
+            self.nesting.note(&name, self.values.get(&name).cloned(), local);
         }
         self.store(&name, value)?;
         if !in_block {
@@ -223,14 +220,11 @@ impl Settings {
         let is_superuser = if is_superuser { "on" } else { "off" };
         let roles = [("session_authorization", session_user), ("role", role), ("is_superuser", is_superuser)];
         for (name, value) in roles {
-            let old = self.values.get(name).cloned();
-            if old.as_deref() == Some(value) {
-                continue;
+            if local || in_block {
+                self.nesting.note(name, self.values.get(name).cloned(), local);
             }
-            if local {
-                self.local.push((name.to_string(), old));
-            } else if in_block {
-                self.transaction.push((name.to_string(), old));
+            if self.get(name) == Some(value) {
+                continue;
             }
             self.store(name, Some(value.to_string()))?;
         }
@@ -269,16 +263,31 @@ impl Settings {
 
     /// The transaction has ended.
     pub fn end_transaction(&mut self, committed: bool) {
-        let mut undo = std::mem::take(&mut self.local);
-        let transaction = std::mem::take(&mut self.transaction);
-        if !committed {
-            undo.splice(0..0, transaction);
-        }
-        for (name, value) in undo.into_iter().rev() {
+        self.end_level(TOP_LEVEL, committed);
+        self.reset_modes();
+    }
+
+    /// Whether the transaction has changed settings.
+    pub fn has_changes(&self) -> bool {
+        self.nesting.has_changes()
+    }
+
+    /// Begins a subtransaction: a savepoint, or a block with exception handlers. Returns its level.
+    pub fn begin_level(&mut self) -> u32 {
+        self.nesting.begin()
+    }
+
+    /// The level of the innermost subtransaction.
+    pub fn level(&self) -> u32 {
+        self.nesting.level()
+    }
+
+    /// Ends this level and all deeper ones.
+    pub fn end_level(&mut self, level: u32, committed: bool) {
+        for (name, value) in self.nesting.end(level, committed) {
             // It was valid when it was stored.
             let _ = self.store(&name, value);
         }
-        self.reset_modes();
     }
 
     /// What is reported to clients: name and value of settings that have changed since the last call.
@@ -293,10 +302,8 @@ impl Settings {
     }
 
     fn store(&mut self, name: &str, value: Option<String>) -> Result<()> {
-        match value {
-            Some(value) => self.values.insert(name.to_string(), value),
-            None => self.values.remove(name),
-        };
+        // A setting of the client's own stays once it was named, as in PostgreSQL.
+        self.values.insert(name.to_string(), value.unwrap_or_default());
         if known(name).is_some_and(|(.., reported)| *reported)
             && !self.changed.iter().any(|known| known == name)
         {

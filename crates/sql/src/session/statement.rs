@@ -165,6 +165,10 @@ impl Connection {
             return Ok("SET");
         }
         let text = value.text(name);
+        if let Some(text) = &text {
+            let value = if settings::parse_bool(text) == Some(false) { "off" } else { "on" };
+            self.check_mode(name, value)?;
+        }
         self.environment.set_setting(name, text.as_deref(), local, in_block)?;
         Ok("SET")
     }

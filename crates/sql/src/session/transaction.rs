@@ -43,6 +43,8 @@ pub(crate) struct Transaction {
     failed: bool,
     savepoints: Vec<Savepoint>,
     changes: Changes,
+    /// Whether a query has run in the block: its modes are fixed from then on.
+    pub(super) has_queried: bool,
     /// Whether a body that ends transactions has committed one.
     pub(super) has_committed: bool,
     /// The version of the settings whose timeouts the engine's session has; 0: none's.
@@ -66,6 +68,8 @@ struct Savepoint {
     restarted: HashMap<u32, Standing>,
     /// Which constraints were deferred.
     deferral: Modes,
+    /// The level of the settings that it began.
+    settings_level: u32,
 }
 
 /// A point in the open transaction to which a block with handlers goes back.
@@ -92,6 +96,7 @@ impl Transaction {
             failed: false,
             savepoints: Vec::new(),
             changes: Changes::default(),
+            has_queried: false,
             has_committed: false,
             settings_version: 0,
         }
@@ -131,7 +136,7 @@ impl Transaction {
 
     fn begin(&mut self, block: Block) -> Result<()> {
         self.session.begin()?;
-        (self.block, self.failed) = (block, false);
+        (self.block, self.failed, self.has_queried) = (block, false, false);
         Ok(())
     }
 

@@ -35,7 +35,14 @@ pub(crate) enum Door<'a> {
 }
 
 /// A point to which a block with handlers goes back.
-pub(crate) enum BodySavepoint {
+pub(crate) struct BodySavepoint {
+    rows: RowsPoint,
+    /// The level of the settings that it began.
+    settings_level: u32,
+}
+
+/// What a block with handlers restores of rows and of the schema.
+enum RowsPoint {
     /// None: nothing can be written.
     Attempt(Option<heddledb::Savepoint>),
     Chain(BodyPoint),
@@ -55,32 +62,35 @@ impl Execution<'_> {
 
     /// A point to which [`rollback_to`](Self::rollback_to) goes back.
     pub(crate) fn savepoint(&mut self) -> Result<BodySavepoint> {
-        Ok(match &mut self.door {
-            Door::Attempt(access) => BodySavepoint::Attempt(access.savepoint()),
+        let rows = match &mut self.door {
+            Door::Attempt(access) => RowsPoint::Attempt(access.savepoint()),
             Door::Chain(connection) => {
-                BodySavepoint::Chain(connection.transaction.body_savepoint(self.environment)?)
+                RowsPoint::Chain(connection.transaction.body_savepoint(self.environment)?)
             }
-        })
+        };
+        Ok(BodySavepoint { rows, settings_level: self.environment.settings.begin_level() })
     }
 
-    /// Takes back what was written since the savepoint.
+    /// Takes back what was written and set since the savepoint, and forgets it.
     pub(crate) fn rollback_to(&mut self, savepoint: &BodySavepoint) -> Result<()> {
-        match (&mut self.door, savepoint) {
-            (Door::Attempt(access), BodySavepoint::Attempt(savepoint)) => {
+        self.environment.settings.end_level(savepoint.settings_level, false);
+        match (&mut self.door, &savepoint.rows) {
+            (Door::Attempt(access), RowsPoint::Attempt(savepoint)) => {
                 access.rollback_to(savepoint.as_ref());
                 Ok(())
             }
-            (Door::Chain(connection), BodySavepoint::Chain(savepoint)) => {
+            (Door::Chain(connection), RowsPoint::Chain(savepoint)) => {
                 connection.transaction.rollback_body_to(self.environment, savepoint)
             }
             _ => Err(SqlError::internal("a savepoint is of another kind of transaction")),
         }
     }
 
-    /// Forgets a savepoint; what was written since then stays.
+    /// Forgets a savepoint; what was written and set since then stays.
     pub(crate) fn release(&mut self, savepoint: &BodySavepoint) -> Result<()> {
-        match (&mut self.door, savepoint) {
-            (Door::Chain(connection), BodySavepoint::Chain(savepoint)) => {
+        self.environment.settings.end_level(savepoint.settings_level, true);
+        match (&mut self.door, &savepoint.rows) {
+            (Door::Chain(connection), RowsPoint::Chain(savepoint)) => {
                 connection.transaction.release_of_body(savepoint)
             }
             _ => Ok(()),

@@ -9,15 +9,9 @@
 use super::Settings;
 use crate::error::Result;
 
-/// What a scope has to restore.
+/// The level of the settings that a scope began; 0 if it sets none.
 #[derive(Default)]
-pub(crate) struct SettingsScope {
-    /// The values before, in the order in which they were replaced.
-    before: Vec<(String, Option<String>)>,
-    /// How much of what the transaction's end takes back is older than the scope.
-    local: usize,
-    transaction: usize,
-}
+pub(crate) struct SettingsScope(u32);
 
 impl Settings {
     /// Begins a scope with these settings.
@@ -25,14 +19,13 @@ impl Settings {
     /// # Errors
     /// 42704 and 22023 for what cannot be set.
     pub fn begin_scope(&mut self, settings: &[(String, String)]) -> Result<SettingsScope> {
-        let mut scope = SettingsScope {
-            before: Vec::with_capacity(settings.len()),
-            local: self.local.len(),
-            transaction: self.transaction.len(),
-        };
+        if settings.is_empty() {
+            return Ok(SettingsScope::default());
+        }
+        let scope = SettingsScope(self.nesting.begin());
         for (name, value) in settings {
             let set = self.checked(name, value, false).and_then(|(name, value)| {
-                scope.before.push((name.clone(), self.values.get(&name).cloned()));
+                self.nesting.save(&name, self.values.get(&name).cloned());
                 self.store(&name, Some(value))
             });
             if let Err(error) = set {
@@ -45,20 +38,8 @@ impl Settings {
 
     /// Ends a scope.
     pub fn end_scope(&mut self, scope: SettingsScope) {
-        for (name, value) in scope.before.into_iter().rev() {
-            let first = self.local.len().min(scope.local);
-            let mut later = self.local.split_off(first);
-            later.retain(|(other, _)| *other != name);
-            self.local.append(&mut later);
-            let first = self.transaction.len().min(scope.transaction);
-            match self.transaction[first..].iter_mut().find(|(other, _)| *other == name) {
-                // A rollback restores what was before the scope.
-                Some((_, restored)) => *restored = value,
-                None => {
-                    // It was valid when it was stored.
-                    let _ = self.store(&name, value);
-                }
-            }
+        if scope.0 > 0 {
+            self.end_level(scope.0, true);
         }
     }
 }

@@ -28,6 +28,9 @@ impl Connection {
         let prefix = if session { "default_transaction" } else { "transaction" };
         let scope = if session { SetScope::Session } else { SetScope::Local };
         let mut set = |name: &str, value: &str| {
+            if !session {
+                self.check_mode(&format!("{prefix}_{name}"), value)?;
+            }
             let in_block = !self.transaction.is_idle();
             self.environment.settings.set(
                 &format!("{prefix}_{name}"),
@@ -47,6 +50,35 @@ impl Connection {
             set("deferrable", on(deferrable))?;
         }
         Ok(())
+    }
+
+    /// Rejects a mode that a transaction cannot take on any more.
+    ///
+    /// # Errors
+    /// 25001 in a subtransaction and after the first query.
+    pub(in crate::session) fn check_mode(&self, name: &str, value: &str) -> Result<()> {
+        if self.transaction.is_idle() {
+            return Ok(());
+        }
+        let is_nested = self.transaction.has_savepoints();
+        let is_late = self.transaction.has_queried || self.transaction.session.has_snapshot();
+        let message = match name {
+            "transaction_read_only" if value == "on" || !self.environment.settings.is_on(name) => {
+                return Ok(());
+            }
+            "transaction_read_only" if is_nested => {
+                "cannot set transaction read-write mode inside a read-only transaction"
+            }
+            "transaction_read_only" if is_late => "transaction read-write mode must be set before any query",
+            "transaction_deferrable" if is_nested => {
+                "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction"
+            }
+            "transaction_deferrable" if is_late => {
+                "SET TRANSACTION [NOT] DEFERRABLE must be called before any query"
+            }
+            _ => return Ok(()),
+        };
+        Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
     }
 
     pub(in crate::session) fn commit(&mut self, chain: bool) -> Result<&'static str> {
@@ -115,7 +147,9 @@ impl Connection {
         let changes = self.transaction.changes.clone();
         let restarted = self.environment.restarted.clone();
         let (name, deferral) = (name.to_string(), self.environment.deferred.modes.clone());
-        self.transaction.savepoints.push(Savepoint { name, engine, changes, restarted, deferral });
+        let settings_level = self.environment.settings.begin_level();
+        let savepoint = Savepoint { name, engine, changes, restarted, deferral, settings_level };
+        self.transaction.savepoints.push(savepoint);
         self.environment.pending.savepoint();
         Ok("SAVEPOINT")
     }
@@ -128,6 +162,8 @@ impl Connection {
         self.transaction.changes = savepoint.changes.clone();
         self.environment.restarted = savepoint.restarted.clone();
         self.environment.deferred.modes = savepoint.deferral.clone();
+        self.environment.settings.end_level(savepoint.settings_level, false);
+        self.environment.settings.begin_level();
         self.environment.catalog = self.current_catalog();
         self.transaction.savepoints.truncate(place + 1);
         self.environment.pending.rollback_to(place);
@@ -138,7 +174,9 @@ impl Connection {
     pub(in crate::session) fn release(&mut self, name: &str) -> Result<&'static str> {
         self.check_in_block("RELEASE SAVEPOINT")?;
         let place = self.transaction.savepoint(name)?;
-        self.transaction.session.release(&self.transaction.savepoints[place].engine)?;
+        let savepoint = &self.transaction.savepoints[place];
+        self.transaction.session.release(&savepoint.engine)?;
+        self.environment.settings.end_level(savepoint.settings_level, true);
         self.transaction.savepoints.truncate(place);
         self.environment.pending.release(place);
         Ok("RELEASE")
