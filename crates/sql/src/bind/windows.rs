@@ -130,13 +130,17 @@ impl Binder<'_> {
             return Err(self.error(offset.at, SqlState::WINDOWING_ERROR, message));
         };
         let ty = match key.expr.ty() {
-            Type::Int2 | Type::Int4 | Type::Int8 => match bound.ty() {
+            Type::Int8 => Type::Int8,
+            key @ (Type::Int2 | Type::Int4) => match bound.ty() {
                 given @ (Type::Int2 | Type::Int4 | Type::Int8) => given,
+                Type::Unknown => key,
                 _ => Type::Int8,
             },
             Type::Float4 | Type::Float8 => Type::Float8,
             Type::Numeric => Type::Numeric,
-            Type::Date | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Interval => Type::Interval,
+            Type::Date | Type::Time | Type::Timetz | Type::Timestamp | Type::Timestamptz | Type::Interval => {
+                Type::Interval
+            }
             ty => {
                 let message = format!(
                     "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}",
@@ -145,7 +149,19 @@ impl Binder<'_> {
                 return Err(self.unsupported(offset.at, &message));
             }
         };
-        self.implicit(bound, ty, offset.at)
+        let given = bound.ty();
+        self.implicit(bound, ty, offset.at).map_err(|error| match error.state() {
+            SqlState::CANNOT_COERCE | SqlState::DATATYPE_MISMATCH => {
+                let message = format!(
+                    "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and offset type {}",
+                    self.type_text(key.expr.ty()),
+                    self.type_text(given)
+                );
+                let hint = "Cast the offset value to an appropriate type.";
+                self.unsupported(offset.at, &message).with_hint(hint)
+            }
+            _ => error,
+        })
     }
 }
 

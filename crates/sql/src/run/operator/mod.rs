@@ -26,6 +26,7 @@ mod spilled_join;
 mod spilled_states;
 mod window;
 mod window_frame;
+mod window_range;
 mod window_rows;
 
 pub(crate) use hash_join::{Build, KeyFilter};
