@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::bind::hypothetical::CountBefore;
 use crate::bind::privileges::Required;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::stars::Stars;
@@ -132,6 +133,8 @@ pub(crate) struct Scope {
     pub direct_arguments: Vec<(BoundExpr, At)>,
     /// Those of aggregates of this query that stand in its subqueries.
     pub outer_direct_arguments: Vec<BoundExpr>,
+    /// The counts by which hypothetical-set aggregates are computed.
+    pub counts_before: Vec<CountBefore>,
     /// Whether a set-returning function was met.
     pub set_returning: bool,
     /// The expression being bound that takes no set-returning functions: CASE or COALESCE.
@@ -163,6 +166,7 @@ impl Scope {
             groupings: Vec::new(),
             direct_arguments: Vec::new(),
             outer_direct_arguments: Vec::new(),
+            counts_before: Vec::new(),
             set_returning: false,
             refuses_sets: None,
             written: None,

@@ -5,6 +5,7 @@
 use hashbrown::HashSet;
 
 use crate::bind::binder::Binder;
+use crate::bind::hypothetical::CountsBySet;
 use crate::bind::same::are_same;
 use crate::bind::scope::Clause;
 use crate::bind::select::Target;
@@ -64,7 +65,7 @@ impl Binder<'_> {
         exprs: &mut Vec<BoundExpr>,
     ) -> Result<Vec<Vec<usize>>> {
         match item {
-            GroupItem::Expr(expr) => Ok(vec![vec![self.group_expr(expr, targets, exprs)?]]),
+            GroupItem::Expr(expr) => Ok(vec![self.group_set(std::slice::from_ref(expr), targets, exprs)?]),
             GroupItem::Set(items) => Ok(vec![self.group_set(items, targets, exprs)?]),
             GroupItem::Rollup(items) => {
                 let parts = self.group_parts(items, targets, exprs)?;
@@ -154,7 +155,17 @@ impl Binder<'_> {
         let Some(target) = target else {
             return self.in_clause(Clause::GroupBy, |binder| binder.expr(expr));
         };
-        if contains(&target.expr, &|part| matches!(part, BoundExpr::Aggregate { .. })) {
+        let is_grouped =
+            |part: &BoundExpr| matches!(part, BoundExpr::Aggregate { .. } | BoundExpr::Grouping(_));
+        let mut windows = Vec::new();
+        crate::bind::tree::walk::walk(&target.expr, &mut |part| {
+            if let BoundExpr::Window { number, .. } = part {
+                windows.push(*number);
+            }
+        });
+        let is_of_groups = contains(&target.expr, &is_grouped)
+            || windows.into_iter().any(|number| self.windows_aggregate(number, &is_grouped));
+        if is_of_groups {
             let message = "aggregate functions are not allowed in GROUP BY";
             return Err(self.error(target.at, SqlState::GROUPING_ERROR, message));
         }
@@ -163,6 +174,19 @@ impl Binder<'_> {
             return Err(self.error(target.at, SqlState::WINDOWING_ERROR, message));
         }
         Ok(target.expr.clone())
+    }
+
+    /// Whether a window function takes what only groups have.
+    fn windows_aggregate(&mut self, number: usize, is_grouped: &dyn Fn(&BoundExpr) -> bool) -> bool {
+        let Some(window) = self.scope().windows.get(number) else { return false };
+        let keys = window.order_by.iter().map(|key| &key.expr);
+        window
+            .args
+            .iter()
+            .chain(&window.filter)
+            .chain(&window.partition_by)
+            .chain(keys)
+            .any(|part| contains(part, is_grouped))
     }
 
     /// GROUPING(…): its arguments are looked up when the grouping is known.
@@ -195,7 +219,8 @@ impl Binder<'_> {
             return Ok(Grouped { group_by: Vec::new(), sets: None, having: None });
         }
         let (group_by, sets) = clause.unwrap_or_else(|| (Vec::new(), vec![Vec::new()]));
-        let mut grouping = Grouping { group_by, sets, inside: HashSet::new() };
+        let counts = self.counts_by_set(&group_by, &sets)?;
+        let mut grouping = Grouping { group_by, sets, inside: HashSet::new(), counts };
         let mut having = having;
         for target in targets.iter_mut() {
             self.raise(&mut target.expr, &mut grouping, target.at)?;
@@ -239,7 +264,14 @@ impl Binder<'_> {
             return Ok(());
         }
         match expr {
-            BoundExpr::Aggregate { .. } => return Ok(()),
+            BoundExpr::Aggregate { query, number, .. } => {
+                if *query == self.scope().id
+                    && let Some(count) = self.count_of_set(*number, &grouping.counts)?
+                {
+                    *expr = count;
+                }
+                return Ok(());
+            }
             BoundExpr::Grouping(call) => {
                 let (args, at) = self.scope().groupings[call[0]].clone();
                 let mut numbers = Vec::with_capacity(args.len());
@@ -343,6 +375,8 @@ struct Grouping {
     sets: Vec<Vec<usize>>,
     /// The columns that subqueries name which are not grouped themselves.
     inside: HashSet<(RelationId, usize)>,
+    /// The counts of hypothetical-set aggregates that depend on the grouping set.
+    counts: Vec<CountsBySet>,
 }
 
 impl Grouping {

@@ -6,11 +6,14 @@
 //! # Invariants
 //! - Direct arguments stand in those filters, which are evaluated for each row; they name grouped columns only (42803), so
 //!   they have one value in each group.
+//! - A grouping set without such a column has NULL for it: it has counts of its own, among which GROUPING chooses.
 //!
 //! Source: PostgreSQL 15, `hypothetical_rank_common` in `orderedsetaggs.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::same::are_same;
 use crate::bind::scope::Clause;
+use crate::bind::tree::walk::{children, children_mut};
 use crate::bind::tree::{Arm, BoundAggregate, BoundExpr, SortKey};
 use crate::error::{Result, SqlState};
 use crate::functions::resolve::no_function;
@@ -18,7 +21,8 @@ use crate::parse::syntax::{At, Call};
 use crate::types::{Type, Value};
 
 /// What a call says.
-struct Hypothetical {
+#[derive(Clone, Debug)]
+pub(crate) struct Hypothetical {
     /// The row that is looked for, of the sort keys' types.
     direct: Vec<BoundExpr>,
     keys: Vec<SortKey>,
@@ -28,6 +32,25 @@ struct Hypothetical {
     /// Whether the call stands in the arguments of another aggregate.
     nested: bool,
     at: At,
+}
+
+/// A count of the rows that sort before a hypothetical one.
+#[derive(Debug)]
+pub(crate) struct CountBefore {
+    /// The number of the aggregate.
+    aggregate: usize,
+    set: Hypothetical,
+    or_equal: bool,
+}
+
+/// The counts that stand for another one where some grouped expressions are NULL.
+pub(crate) struct CountsBySet {
+    aggregate: usize,
+    ty: Type,
+    /// The grouped expressions that the direct arguments name.
+    named: Vec<usize>,
+    /// What GROUPING says of them, and the aggregate that counts there.
+    counts: Vec<(i32, usize)>,
 }
 
 /// Whether a function is a hypothetical-set aggregate where WITHIN GROUP follows.
@@ -53,6 +76,7 @@ impl Binder<'_> {
                 let row = BoundExpr::Row { fields, names: None, is_nullable: false };
                 let condition = self.sorts_before(&set, false)?;
                 let before = self.count(&set, vec![row], Some(condition))?;
+                self.note_count(&before, &set, false);
                 self.plus_one(before, at)
             }
             "percent_rank" => {
@@ -117,7 +141,72 @@ impl Binder<'_> {
     /// How many rows sort before the hypothetical one, or equal it.
     fn rows_before(&mut self, set: &Hypothetical, or_equal: bool) -> Result<BoundExpr> {
         let condition = self.sorts_before(set, or_equal)?;
-        self.count(set, Vec::new(), Some(condition))
+        let count = self.count(set, Vec::new(), Some(condition))?;
+        self.note_count(&count, set, or_equal);
+        Ok(count)
+    }
+
+    fn note_count(&mut self, count: &BoundExpr, set: &Hypothetical, or_equal: bool) {
+        let BoundExpr::Aggregate { query, number, .. } = count else { return };
+        if let Some(scope) = self.scopes.iter_mut().find(|scope| scope.id == *query) {
+            scope.counts_before.push(CountBefore { aggregate: *number, set: set.clone(), or_equal });
+        }
+    }
+
+    /// Adds the counts of grouping sets in which direct arguments name grouped expressions that are NULL there.
+    pub(super) fn counts_by_set(
+        &mut self,
+        group_by: &[BoundExpr],
+        sets: &[Vec<usize>],
+    ) -> Result<Vec<CountsBySet>> {
+        let mut found = Vec::new();
+        for CountBefore { aggregate, set, or_equal } in std::mem::take(&mut self.scope().counts_before) {
+            let mut named = Vec::new();
+            for direct in &set.direct {
+                name_grouped(direct, group_by, &mut named);
+            }
+            let mut counts: Vec<(i32, usize)> = Vec::new();
+            for grouped in sets {
+                let missing: Vec<usize> =
+                    named.iter().copied().filter(|number| !grouped.contains(number)).collect();
+                let bits =
+                    named.iter().fold(0, |bits, number| 2 * bits + i32::from(missing.contains(number)));
+                if bits == 0 || counts.iter().any(|(known, _)| *known == bits) {
+                    continue;
+                }
+                let mut with_nulls = set.clone();
+                with_nulls.direct.iter_mut().for_each(|direct| set_missing(direct, group_by, &missing));
+                let condition = self.sorts_before(&with_nulls, or_equal)?;
+                let Some(mut count) = self.scope().aggregates.get(aggregate).cloned() else { continue };
+                let conditions = set.filter.iter().cloned().chain([condition]).collect();
+                count.filter = Some(BoundExpr::And(conditions));
+                self.scope().aggregates.push(count);
+                counts.push((bits, self.scope().aggregates.len() - 1));
+            }
+            if !counts.is_empty() {
+                found.push(CountsBySet { aggregate, ty: Type::Int8, named, counts });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The count that a grouping set has, in place of one for all sets.
+    pub(super) fn count_of_set(
+        &mut self,
+        number: usize,
+        counts: &[CountsBySet],
+    ) -> Result<Option<BoundExpr>> {
+        let Some(by_set) = counts.iter().find(|by_set| by_set.aggregate == number) else { return Ok(None) };
+        let (query, ty) = (self.scope().id, by_set.ty);
+        let mut arms = Vec::new();
+        for (bits, count) in &by_set.counts {
+            let which = BoundExpr::Grouping(by_set.named.clone());
+            let bits = BoundExpr::constant(Value::Int4(*bits), Type::Int4);
+            let when = self.operator("=", which, bits, 0)?;
+            arms.push(Arm { when, then: BoundExpr::Aggregate { query, number: *count, ty } });
+        }
+        let otherwise = Box::new(BoundExpr::Aggregate { query, number, ty });
+        Ok(Some(BoundExpr::Case { operand: None, arms, otherwise, ty }))
     }
 
     /// Whether a row sorts before the hypothetical one: the first sort key in which they differ decides.
@@ -176,5 +265,23 @@ impl Binder<'_> {
         let part = self.implicit(part, Type::Float8, at)?;
         let whole = self.implicit(whole, Type::Float8, at)?;
         self.operator("/", part, whole, at)
+    }
+}
+
+/// The grouped expressions that an expression names.
+fn name_grouped(expr: &BoundExpr, group_by: &[BoundExpr], named: &mut Vec<usize>) {
+    match group_by.iter().position(|known| are_same(known, expr)) {
+        Some(number) if named.contains(&number) => {}
+        Some(number) => named.push(number),
+        None => children(expr, &mut |child| name_grouped(child, group_by, named)),
+    }
+}
+
+/// Sets grouped expressions of an expression to NULL.
+fn set_missing(expr: &mut BoundExpr, group_by: &[BoundExpr], missing: &[usize]) {
+    match group_by.iter().position(|known| are_same(known, expr)) {
+        Some(number) if missing.contains(&number) => *expr = BoundExpr::constant(Value::Null, expr.ty()),
+        Some(_) => {}
+        None => children_mut(expr, &mut |child| set_missing(child, group_by, missing)),
     }
 }
