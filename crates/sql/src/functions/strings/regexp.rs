@@ -1,10 +1,6 @@
 //! Functions over regular expressions: matching, replacing, splitting, counting.
 
-use std::sync::Arc;
-
-use regex::{Captures, Regex};
-
-use super::pattern::{Flags, compile};
+use super::pattern::{Flags, Found, Program, compile};
 use super::search::similar;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
@@ -65,23 +61,23 @@ pub(super) const OPERATORS: &[Definition] = &[
 ];
 
 fn is_match(v: &[Value], flags: Flags, is_negated: bool) -> Result<Value> {
-    Ok(Value::Bool(compile(v[1].str(), flags)?.is_match(v[0].str()) != is_negated))
+    Ok(Value::Bool(compile(v[1].str(), flags)?.is_match(v[0].str())? != is_negated))
 }
 
 /// The first group of the first match, or all of it.
-fn first_part(regex: &Regex, text: &str) -> Value {
-    let Some(captures) = regex.captures(text) else { return Value::Null };
-    let part = if captures.len() > 1 { captures.get(1) } else { captures.get(0) };
-    part.map_or(Value::Null, |part| Value::text(part.as_str()))
+fn first_part(program: &Program, text: &str) -> Result<Value> {
+    let Some(found) = program.captures_at(text, 0)? else { return Ok(Value::Null) };
+    let part = if found.len() > 1 { found.group(1) } else { found.group(0) };
+    Ok(part.map_or(Value::Null, |(start, end)| Value::text(&text[start..end])))
 }
 
 fn substring(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
-    Ok(first_part(&*compile(v[1].str(), Flags::default())?, v[0].str()))
+    first_part(&*compile(v[1].str(), Flags::default())?, v[0].str())
 }
 
 fn substring_similar(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let pattern = similar(&v[1], &v[2])?;
-    Ok(first_part(&*compile(pattern.str(), Flags::default())?, v[0].str()))
+    first_part(&*compile(pattern.str(), Flags::default())?, v[0].str())
 }
 
 /// The flags of a function that does not take `g`.
@@ -99,10 +95,11 @@ fn regexp_like(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
 }
 
 /// The groups of a match, or all of it if there are none.
-fn groups(captures: &Captures<'_>) -> Value {
-    let from = usize::from(captures.len() > 1);
-    let texts = captures.iter().skip(from);
-    let values = texts.map(|part| part.map_or(Value::Null, |part| Value::text(part.as_str()))).collect();
+fn groups(found: &Found, text: &str) -> Value {
+    let from = usize::from(found.len() > 1);
+    let parts = found.groups().skip(from);
+    let values =
+        parts.map(|part| part.map_or(Value::Null, |(start, end)| Value::text(&text[start..end]))).collect();
     Value::array(ArrayValue::list(Type::Text, values))
 }
 
@@ -113,16 +110,16 @@ fn regexp_match(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         }
         _ => error,
     })?;
-    let regex = compile(v[1].str(), flags)?;
-    Ok(regex.captures(v[0].str()).map_or(Value::Null, |captures| groups(&captures)))
+    let found = compile(v[1].str(), flags)?.captures_at(v[0].str(), 0)?;
+    Ok(found.map_or(Value::Null, |found| groups(&found, v[0].str())))
 }
 
 fn regexp_matches(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Box<dyn Rows>> {
     let flags = v.get(2).map_or(Ok(Flags::default()), |value| Flags::parse(value.str()))?;
     let regex = compile(v[1].str(), flags)?;
     let most = if flags.is_global { usize::MAX } else { 1 };
-    let found = captures_from(&regex, v[0].str(), 0).take(most);
-    let found = found.map(|captures| captures.map(|captures| groups(&captures)));
+    let found = matches_from(&regex, v[0].str(), 0).take(most);
+    let found = found.map(|found| found.map(|found| groups(&found, v[0].str())));
     let found = found.collect::<Result<Vec<Value>>>()?;
     Ok(Box::new(RowsOf(found.into_iter().map(Ok))))
 }
@@ -175,19 +172,19 @@ fn replace(
     }
     let mut made = String::new();
     let (mut copied, mut required) = (0, LARGE_BYTES);
-    for (at, captures) in captures_from(&regex, text, start_of(text, start)).enumerate() {
-        let captures = captures?;
-        let Some(whole) = captures.get(0) else { continue };
+    for (at, found) in matches_from(&regex, text, start_of(text, start)).enumerate() {
+        let found = found?;
+        let (start, end) = found.whole();
         if number != 0 && at + 1 != number {
             continue;
         }
-        made.push_str(&text[copied..whole.start()]);
-        expand(replacement, &captures, &mut made);
+        made.push_str(&text[copied..start]);
+        expand(replacement, &found, text, &mut made);
         if made.len() >= required {
             required = 2 * made.len();
             context.environment.require_value(made.len())?;
         }
-        copied = whole.end();
+        copied = end;
         if number != 0 {
             break;
         }
@@ -198,30 +195,30 @@ fn replace(
 
 /// All matches from a byte on; `^` still means the start of the whole text. Behind an empty match the search goes on one
 /// character later, so that an empty match may follow another match at once.
-fn captures_from<'t>(
-    regex: &'t Arc<Regex>,
+fn matches_from<'t>(
+    program: &'t Program,
     text: &'t str,
     from: usize,
-) -> impl Iterator<Item = Result<Captures<'t>>> + 't {
+) -> impl Iterator<Item = Result<Found>> + 't {
     let mut next = Some(from);
     std::iter::from_fn(move || {
         let from = next?;
-        if let Err(error) = check() {
-            return Some(Err(error));
+        let found = check().and_then(|()| program.captures_at(text, from)).transpose()?;
+        if let Ok(found) = &found {
+            let (start, end) = found.whole();
+            next = match text[end..].chars().next() {
+                _ if start < end => Some(end),
+                Some(character) => Some(end + character.len_utf8()),
+                None => None,
+            };
         }
-        let captures = regex.captures_at(text, from)?;
-        let whole = captures.get(0)?;
-        next = if whole.is_empty() {
-            text[whole.end()..].chars().next().map(|c| whole.end() + c.len_utf8())
-        } else {
-            Some(whole.end())
-        };
-        Some(Ok(captures))
+        Some(found)
     })
 }
 
 /// `\\1` to `\\9` are groups, `\\&` is the match, two backslashes one.
-fn expand(replacement: &str, captures: &Captures<'_>, out: &mut String) {
+fn expand(replacement: &str, found: &Found, text: &str, out: &mut String) {
+    let part = |group| found.group(group).map_or("", |(start, end)| &text[start..end]);
     let mut characters = replacement.chars();
     while let Some(character) = characters.next() {
         if character != '\\' {
@@ -229,11 +226,8 @@ fn expand(replacement: &str, captures: &Captures<'_>, out: &mut String) {
             continue;
         }
         match characters.next() {
-            Some('&') => out.push_str(captures.get(0).map_or("", |part| part.as_str())),
-            Some(digit @ '1'..='9') => {
-                let group = digit as usize - '0' as usize;
-                out.push_str(captures.get(group).map_or("", |part| part.as_str()));
-            }
+            Some('&') => out.push_str(part(0)),
+            Some(digit @ '1'..='9') => out.push_str(part(digit as usize - '0' as usize)),
             Some('\\') => out.push('\\'),
             Some(other) => {
                 out.push('\\');
@@ -250,14 +244,13 @@ fn split<'t>(v: &'t [Value], function: &str) -> Result<Vec<&'t str>> {
     let regex = compile(v[1].str(), single_flags(v.get(2), function)?)?;
     let mut parts = Vec::new();
     let (mut from, mut last_end) = (0, 0);
-    for captures in captures_from(&regex, text, 0) {
-        let captures = captures?;
-        let Some(whole) = captures.get(0) else { continue };
-        if whole.start() < text.len() && whole.end() > last_end {
-            parts.push(&text[from..whole.start()]);
-            from = whole.end();
+    for found in matches_from(&regex, text, 0) {
+        let (start, end) = found?.whole();
+        if start < text.len() && end > last_end {
+            parts.push(&text[from..start]);
+            from = end;
         }
-        last_end = whole.end();
+        last_end = end;
     }
     parts.push(&text[from..]);
     Ok(parts)
@@ -280,8 +273,8 @@ fn regexp_count(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     if start > text.chars().count() + 1 {
         return Ok(Value::Int4(0));
     }
-    let mut found = captures_from(&regex, text, start_of(text, start));
-    found.try_fold(0, |count, captures| captures.map(|_| count + 1)).map(Value::Int4)
+    let mut found = matches_from(&regex, text, start_of(text, start));
+    found.try_fold(0, |count, found| found.map(|_| count + 1)).map(Value::Int4)
 }
 
 /// The part of the n-th match that a group covers, in bytes; none if there is no such match or group.
@@ -300,16 +293,13 @@ fn nth_part(
     if start > text.chars().count() + 1 {
         return Ok(None);
     }
-    let mut found = captures_from(&regex, text, start_of(text, start));
+    let mut found = matches_from(&regex, text, start_of(text, start));
     for _ in 1..number {
         if found.next().transpose()?.is_none() {
             return Ok(None);
         }
     }
-    Ok(found
-        .next()
-        .transpose()?
-        .and_then(|captures| captures.get(group).map(|part| (part.start(), part.end()))))
+    Ok(found.next().transpose()?.and_then(|found| found.group(group)))
 }
 
 fn regexp_instr(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
