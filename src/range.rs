@@ -35,7 +35,8 @@ use crate::types::{Value, ValueRef};
 #[derive(Clone, Debug, Default)]
 pub struct Range {
     prefix: Vec<Value>,
-    from: Option<Vec<Value>>,
+    /// The values, and whether the range begins behind all keys that begin with them.
+    from: Option<(Vec<Value>, bool)>,
     to: Option<(Vec<Value>, bool)>,
     backward: bool,
     limit: Option<usize>,
@@ -59,13 +60,20 @@ impl Range {
 
     /// The keys from this one on, itself included. A part of a key stands for the first key that begins with it.
     pub fn from<'v>(key: impl IntoKey<'v>) -> Range {
-        Range { from: Some(owned(key)), ..Range::default() }
+        Range { from: Some((owned(key), false)), ..Range::default() }
     }
 
     /// Begins with this key, as a range [`from`](Self::from) it does.
     #[must_use]
     pub fn starting_at<'v>(mut self, key: impl IntoKey<'v>) -> Range {
-        self.from = Some(owned(key));
+        self.from = Some((owned(key), false));
+        self
+    }
+
+    /// Begins behind this key. A part of a key stands for the last key that begins with it.
+    #[must_use]
+    pub fn starting_after<'v>(mut self, key: impl IntoKey<'v>) -> Range {
+        self.from = Some((owned(key), true));
         self
     }
 
@@ -116,8 +124,14 @@ impl Range {
         };
         let prefix = encode(&self.prefix)?;
         let lower = match &self.from {
-            Some(from) => {
+            Some((from, is_behind)) => {
                 let from = encode(from)?;
+                let from = match is_behind.then(|| prefix_end(&from)) {
+                    None => from,
+                    Some(Some(behind)) => behind,
+                    // No key lies behind it.
+                    Some(None) => return Ok((prefix, Bound::Included(from.clone()), Bound::Excluded(from))),
+                };
                 // A beginning before the prefix does not lead out of it.
                 Bound::Included(if from.as_slice() < prefix.as_slice() { prefix.clone() } else { from })
             }

@@ -34,6 +34,8 @@ fn ranges_are_read_in_both_directions_with_bounds_and_limits() {
             assert_eq!(scan(Range::from(key![from]).to_inclusive(key![to])), inclusive, "{from}..={to}");
             assert_eq!(scan(Range::from(key![from]).to_inclusive(key![to]).reverse()), reversed(inclusive));
             assert_eq!(scan(Range::from(key![from])), within(from, i64::MAX).collect::<Vec<_>>());
+            let behind: Vec<i64> = within(from + 1, to).collect();
+            assert_eq!(scan(Range::all().starting_after(key![from]).to(key![to])), behind, "{from} to {to}");
             assert_eq!(scan(Range::all().to(key![to])), within(i64::MIN, to).collect::<Vec<_>>());
             for limit in [0, 1, 3, 5_000] {
                 let some: Vec<i64> = expected.iter().copied().take(limit).collect();
@@ -43,6 +45,7 @@ fn ranges_are_read_in_both_directions_with_bounds_and_limits() {
             }
         }
         assert_eq!(scan(Range::prefix(key![8])), [8]);
+        assert_eq!(scan(Range::all().starting_after(key![i64::MAX])), []);
         assert_eq!(scan(Range::prefix(key![9])), [0; 0]);
         assert_eq!(scan(Range::from(key![i64::MAX])), [0; 0]);
         assert_eq!(scan(Range::from(key![i64::MIN]).to_inclusive(key![i64::MAX])), ids);
@@ -224,6 +227,7 @@ fn composite_keys_are_found_and_read_by_their_beginnings() {
     // A part of a key stands for the first (or last) key that begins with it.
     assert_eq!(scan(Range::from(key!["ab"]).to(key!["b"])), all[8..12]);
     assert_eq!(scan(Range::from(key!["ab"]).to_inclusive(key!["b"])), all[8..16]);
+    assert_eq!(scan(Range::all().starting_after(key!["ab"]).to_inclusive(key!["b"])), all[12..16]);
     assert_eq!(scan(Range::from(key!["ab", day(0)]).to_inclusive(key!["b", day(0)])), all[9..15]);
     assert_eq!(scan(Range::prefix(key!["a"]).to(key!["a", day(7)])), all[4..7]);
     assert_eq!(scan(Range::prefix(key!["a"]).to(key!["b"])), all[4..8], "the prefix bounds the end, too");

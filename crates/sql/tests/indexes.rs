@@ -1,6 +1,7 @@
 //! Partial indexes and indexes on expressions: when plans use them, that they never change a result, and that they survive
-//! a restart. And tables that a program has made without an ordered index: no plan reads a range of one.
+//! a restart; the ranges of keys that conditions lead to (`access_paths`). And tables that a program has made without an ordered index: no plan reads a range of one.
 
+mod access_paths;
 mod support;
 
 use heddle_sql::{ConnectOptions, Connection, Sql, SqlState};

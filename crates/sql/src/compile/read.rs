@@ -7,7 +7,7 @@ use crate::compile::{PointKey, append, point_scan};
 use crate::error::Result;
 use crate::plan::decoder::Decoder;
 use crate::plan::expression::Expr;
-use crate::plan::node::{Node, Path, Plan, ScanNode};
+use crate::plan::node::{Node, Plan, ScanNode};
 use crate::run::Run;
 use crate::types::Value;
 
@@ -96,8 +96,8 @@ impl PointRead {
 /// The scan of one row by a unique index that a plan is: the scan, the key, and the index.
 fn index_scan(plan: &Plan) -> Option<(&ScanNode, PointKey, Option<String>)> {
     let Node::Scan(scan) = &plan.node else { return None };
-    let Path::Range { index: Some(at), prefix, lower: None, upper: None } = &scan.path else { return None };
-    let index = &scan.table.indexes[*at];
+    let (Some(at), prefix) = scan.path.lone_prefix()? else { return None };
+    let index = &scan.table.indexes[at];
     let is_whole = prefix.len() == index.columns.len() && scan.output.len() == scan.decoder.len();
     if !is_whole || !index.is_unique_in_engine() {
         return None;

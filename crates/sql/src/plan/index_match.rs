@@ -21,7 +21,7 @@ impl Planner<'_> {
         let mut found = Vec::new();
         let mut of_relation = Vec::new();
         for (number, condition) in conditions {
-            path::restrictions(condition, number, relation.id, &|_| true, &mut found);
+            found.extend(path::restriction(condition, number, relation.id, &|_| true));
             if relation.indexed.is_empty() {
                 continue;
             }
@@ -31,16 +31,12 @@ impl Planner<'_> {
             }
             let mut seen = condition.clone();
             if name_hidden_columns(&mut seen, relation) {
-                let mut hidden = Vec::new();
-                path::restrictions(&seen, number, relation.id, &|_| true, &mut hidden);
-                let is_hidden =
-                    |column: usize| relation.indexed.iter().any(|indexed| indexed.column == column);
-                found.extend(hidden.into_iter().filter(|restriction| is_hidden(restriction.column)));
+                found.extend(path::restriction(&seen, number, relation.id, &|_| true));
             }
         }
         for indexed in relation.indexed.iter().filter(|indexed| indexed.is_predicate) {
             if implies(&of_relation, &indexed.expr) {
-                found.push(path::boolean(indexed.column, true, 0));
+                found.push(Restriction::implied(indexed.column));
             }
         }
         found

@@ -16,7 +16,7 @@ use crate::plan::explain::inputs;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::layout::{Layout, Stage};
 use crate::plan::node::{FunctionItem, HashNode, JoinKind, LookupNode, LoopNode, Node, Plan};
-use crate::plan::path::{self, Candidate, Restriction};
+use crate::plan::path::{self, Candidate};
 use crate::plan::planner::{Frame, Planner};
 use crate::plan::statistics::TableStatistics;
 use crate::plan::translate::orders_by_value;
@@ -118,9 +118,11 @@ impl Planner<'_> {
             };
             let lookup_cost = lookup_cost(left.plan.rows, path_cost);
             let other_cost = join_cost(left.plan.rows, &side, has_keys, join.kind == JoinKind::Inner);
-            let uses_left = restrictions.iter().any(|restriction| restriction.condition >= side.own.len());
-            if !candidate.is_full && uses_left && lookup_cost < other_cost {
-                return self.lookup(left, side, join, restrictions, candidate);
+            let uses_left = restrictions
+                .iter()
+                .any(|restriction| restriction.condition.is_some_and(|at| at >= side.own.len()));
+            if !candidate.is_full() && uses_left && lookup_cost < other_cost {
+                return self.lookup(left, &side, join, &candidate);
             }
         }
         let (stage, frame) = self.side_stage(side)?;
@@ -146,24 +148,16 @@ impl Planner<'_> {
         }
     }
 
-    fn lookup(
-        &mut self,
-        left: Stage,
-        side: Side,
-        join: Join,
-        restrictions: Vec<Restriction>,
-        candidate: Candidate,
-    ) -> Result<Stage> {
-        let Base::Table { relation, table, .. } = side.base else {
+    fn lookup(&mut self, left: Stage, side: &Side, join: Join, candidate: &Candidate<'_>) -> Result<Stage> {
+        let Base::Table { relation, table, .. } = &side.base else {
             return Err(SqlError::internal("only tables are looked up"));
         };
         let own = side.own.len();
-        let all: Vec<BoundExpr> = side.own.into_iter().chain(join.conditions).collect();
-        let covered = path::covered(&table, &restrictions, &candidate);
-        let path = self.path(&restrictions, &candidate, &left.layout)?;
-        let columns = self.columns_of(&relation);
+        let all: Vec<BoundExpr> = side.own.iter().cloned().chain(join.conditions).collect();
+        let path = self.path(candidate, &left.layout, false)?;
+        let columns = self.columns_of(relation);
         let layout = Layout::of_relation(relation.id, columns.iter().copied());
-        let kept = |number: &usize| !covered.contains(number);
+        let kept = |number: &usize| !candidate.covered.contains(number);
         let filter =
             (0..own).filter(kept).map(|number| self.expr(&all[number], &layout)).collect::<Result<_>>()?;
         let joined = left.layout.joined(left.plan.width, &layout);
@@ -173,9 +167,9 @@ impl Planner<'_> {
             .collect::<Result<_>>()?;
         let width = left.plan.width + if join.kind.shows_right() { columns.len() } else { 0 };
         let cost = left.plan.cost + left.plan.rows * candidate.cost;
-        let decoder = crate::plan::decoder::Decoder::new(&table, &columns)?;
         let filter = Expr::all(filter);
-        let scan = crate::plan::node::ScanNode::new(table.clone(), path, decoder, filter, candidate.rows);
+        let named = (table, relation.name.as_str());
+        let scan = crate::plan::node::ScanNode::new(named, path, columns, filter, candidate.rows)?;
         let layout = if join.kind.shows_right() { joined } else { left.layout };
         let node = LookupNode {
             left: left.plan,

@@ -127,9 +127,11 @@ impl Planner<'_> {
             let all = units[number].side.own.iter().enumerate().chain(joining);
             let restrictions = self.restrictions(relation, all, own);
             let none = ItemSet::new(units.len());
-            let needs = restrictions.iter().map(|restriction| match restriction.condition.checked_sub(own) {
-                Some(at) => conditions[at].items.clone(),
-                None => none.clone(),
+            let needs = restrictions.iter().map(|restriction| {
+                match restriction.condition.and_then(|at| at.checked_sub(own)) {
+                    Some(at) => conditions[at].items.clone(),
+                    None => none.clone(),
+                }
             });
             let needs = needs.map(|mut needs| {
                 needs.0[number / 64] &= !(1 << (number % 64));
@@ -210,7 +212,7 @@ fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[
                 at.is_some_and(|at| of.needs[at].is_subset(joined))
             };
             let best = path::best(table, statistics, &of.restrictions, &usable);
-            (!best.is_full).then_some(best.cost)
+            (!best.is_full()).then_some(best.cost)
         }
         _ => None,
     };

@@ -63,7 +63,7 @@ impl Layout {
 pub(crate) struct Stage {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
-    /// By which columns its rows come sorted, without NULLs among them, if they do.
+    /// By which columns its rows come sorted, if they do.
     pub(crate) order: Vec<Sorted>,
 }
 
@@ -74,4 +74,6 @@ pub(crate) struct Sorted {
     pub(crate) descending: bool,
     /// All rows have the same value, so that it orders nothing.
     pub(crate) is_fixed: bool,
+    /// Where its NULLs are; none: there are none, or they may be anywhere.
+    pub(crate) nulls_first: Option<bool>,
 }

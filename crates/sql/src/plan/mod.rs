@@ -14,6 +14,7 @@ pub(crate) mod commute;
 pub(crate) mod decoder;
 pub(crate) mod explain;
 pub(crate) mod expression;
+mod extremes;
 mod from;
 mod group;
 mod index_match;

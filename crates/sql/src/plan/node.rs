@@ -20,7 +20,7 @@ use crate::plan::expression::Expr;
 pub(crate) use aggregate::{AggregateCall, AggregateNode, FrameEnd, FrameNode, WindowCall, WindowNode};
 pub(crate) use functions::{FunctionItem, FunctionsNode, SetCall};
 pub(crate) use join::{Binding, HashNode, JoinKind, LookupNode, LoopNode, Picked};
-pub(crate) use scan::{Bound, Path, ScanNode};
+pub(crate) use scan::{Bound, IndexRanges, KeyRange, Path, Pattern, RangesKind, ScanNode, Several};
 
 /// A node with what is known of its result.
 #[derive(Debug)]

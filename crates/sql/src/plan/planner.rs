@@ -65,6 +65,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) calls: bool,
     /// Whether any routine is called.
     pub(crate) has_routines: bool,
+    /// How many rows are wanted of the scan that is planned next, if only the first are.
+    pub(crate) wanted_rows: Option<f64>,
     /// How deep queries lie inside each other.
     pub(crate) depth: usize,
     /// In how many terms of recursions, which are evaluated once in each round, the planner is.
@@ -101,6 +103,7 @@ impl<'p> Planner<'p> {
             depends_on_values: false,
             calls: false,
             has_routines: false,
+            wanted_rows: None,
             depth: 0,
             rounds: 0,
         }

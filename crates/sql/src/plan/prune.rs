@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use crate::plan::expression::Expr;
-use crate::plan::node::{AggregateNode, HashNode, LookupNode, Node, Path, Picked, Plan, ScanNode};
+use crate::plan::node::{AggregateNode, HashNode, LookupNode, Node, Picked, Plan, ScanNode};
 
 type Slots = BTreeSet<usize>;
 
@@ -195,19 +195,4 @@ fn narrow_aggregate(node: &mut AggregateNode) {
     let wanted = slots.iter().map(|slot| **slot).collect();
     let kept = narrow(&mut node.input, &wanted);
     slots.into_iter().for_each(|slot| *slot = place(&kept, *slot));
-}
-
-impl Path {
-    /// Calls `each` for the expressions of a path.
-    fn each_expr<'p>(&'p mut self, each: &mut dyn FnMut(&'p mut Expr)) {
-        match self {
-            Path::Full => {}
-            Path::Point(key) => key.iter_mut().for_each(each),
-            Path::Points { prefix, last, .. } => prefix.iter_mut().chain([&mut **last]).for_each(each),
-            Path::Range { prefix, lower, upper, .. } => {
-                let bounds = lower.iter_mut().chain(upper).map(|bound| &mut bound.value);
-                prefix.iter_mut().chain(bounds).for_each(each);
-            }
-        }
-    }
 }

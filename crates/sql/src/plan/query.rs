@@ -18,6 +18,9 @@ use crate::plan::scan::satisfies;
 use crate::plan::walk::{is_volatile_call, walk_query};
 use crate::rewrite::substitute::substituted;
 
+/// How many rows a LIMIT is assumed to leave whose number is not known yet.
+const LIMIT_DEFAULT: f64 = 100.0;
+
 impl Planner<'_> {
     /// Plans a query.
     pub(crate) fn query(&mut self, query: &BoundQuery) -> Result<Plan> {
@@ -70,12 +73,14 @@ impl Planner<'_> {
         // LIMIT NULL is no limit.
         let count = limit.count.as_ref().and_then(Expr::as_constant).filter(|count| !count.is_null());
         let count = count.map(|count| count.any_int().max(0) as f64);
-        let (width, cost) = (plan.width, plan.cost);
         let rows = count.map_or(plan.rows, |count| count.min(plan.rows));
+        let read = count.unwrap_or(if limit.count.is_some() { LIMIT_DEFAULT } else { plan.rows });
+        let share = if streams(&plan) { (read / plan.rows.max(1.0)).min(1.0) } else { 1.0 };
+        let (width, cost) = (plan.width, plan.cost * share);
         let is_movable = limit.offset.is_none() && limit.ties.is_none();
         match plan.node {
             Node::Project { input, expressions } if is_movable => {
-                let below = (input.width, input.cost);
+                let below = (input.width, input.cost * share);
                 let input = self.plan(Node::Limit { input, limit }, below.0, rows, below.1);
                 self.plan(Node::Project { input: Box::new(input), expressions }, width, rows, cost)
             }
@@ -245,7 +250,13 @@ impl Planner<'_> {
         let merges = !(select.grouping_sets.is_some() && has_outer_subquery(select));
         let tree = self.join_tree(select, &select.from, merges);
         let wanted = self.wanted(select, &query.order_by);
-        let mut stage = self.join(tree, &wanted)?;
+        let mut stage = match self.extremes(select, &tree)? {
+            Some(stage) => stage,
+            None => {
+                self.wanted_rows = few_rows(query).filter(|_| !wanted.is_empty());
+                self.join(tree, &wanted)?
+            }
+        };
         let is_sorted = !wanted.is_empty() && satisfies(&stage.order, &wanted);
         let around = self.grouping_sets.take();
         if select.grouping_sets.is_some() {
@@ -304,6 +315,7 @@ impl Planner<'_> {
                     key: Key::Column(relation, column),
                     descending: sort.descending,
                     is_fixed: false,
+                    nulls_first: Some(sort.nulls_first),
                 }),
                 _ => None,
             }
@@ -315,6 +327,27 @@ impl Planner<'_> {
     pub(crate) fn fresh_relation(&mut self) -> RelationId {
         self.fresh += 1;
         RelationId(u32::MAX - self.fresh)
+    }
+}
+
+/// How many rows of a query are wanted, if these are few; a number that is not known yet is assumed to be small.
+fn few_rows(query: &BoundQuery) -> Option<f64> {
+    let number = |expr: &BoundExpr| match expr {
+        BoundExpr::Constant { value, .. } if value.is_null() => None,
+        BoundExpr::Constant { value, .. } => Some(value.any_int().max(0) as f64),
+        _ => Some(LIMIT_DEFAULT),
+    };
+    let offset = query.offset.as_ref().and_then(number).unwrap_or(0.0);
+    query.limit.as_ref().and_then(number).map(|count| count + offset)
+}
+
+/// Whether a plan gives its first rows before it has read all of its input.
+fn streams(plan: &Plan) -> bool {
+    match &plan.node {
+        Node::Scan(_) => true,
+        Node::Filter { input, .. } | Node::Project { input, .. } => streams(input),
+        Node::Lookup(node) => streams(&node.left),
+        _ => false,
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::tree::{BoundExpr, BoundRelation};
+use crate::bind::tree::{BoundExpr, BoundRelation, RelationId};
 use crate::catalog::Table;
-use crate::error::{Result, SqlError};
-use crate::plan::decoder::Decoder;
+use crate::error::Result;
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Sorted, Stage};
-use crate::plan::node::{Bound, Node, Path, ScanNode};
-use crate::plan::path::{self, Candidate, Restriction, RestrictionKind};
+use crate::plan::node::{Bound, IndexRanges, KeyRange, Node, Path, RangesKind, ScanNode, Several};
+use crate::plan::path::{self, AtomKind, Candidate, KeyAtoms, KeyPart, Restriction};
 use crate::plan::planner::Planner;
 use crate::plan::statistics::TableStatistics;
 use crate::types::Type;
@@ -38,33 +37,25 @@ impl Planner<'_> {
         wanted: &[Sorted],
     ) -> Result<Stage> {
         let restrictions = self.restrictions(relation, conditions.iter().enumerate(), conditions.len());
-        let mut candidate = path::best(table, statistics, &restrictions, &|_| true);
-        let (mut backward, mut order) = (false, candidate.sorted(table, relation.id, false));
-        if !wanted.is_empty()
-            && let Some(sorted) = ordered(relation, table, statistics, &restrictions, &candidate, wanted)
-        {
-            (candidate, backward) = sorted;
-            order = candidate.sorted(table, relation.id, backward);
-        }
-        let covered = path::covered(table, &restrictions, &candidate);
-        let path = self.path(&restrictions, &candidate, &Layout::default())?;
-        let path = match (path, candidate.index) {
-            // An index that is only read for its order.
-            (Path::Full, Some(index)) => {
-                Path::Range { index: Some(index), prefix: Vec::new(), lower: None, upper: None }
-            }
-            (path, _) => path,
-        };
+        let best = path::best(table, statistics, &restrictions, &|_| true);
+        let share = self.selectivity.of_all(&conditions);
+        let rows = (statistics.rows.max(1.0) * share).min(best.rows);
+        let order = Order { relation: relation.id, table, statistics, restrictions: &restrictions, wanted };
+        let few = self.wanted_rows.take().filter(|_| !wanted.is_empty());
+        let sorted = order.best(&best, rows, few);
+        let is_sorted = sorted.is_some();
+        let (candidate, backward, order) = sorted.unwrap_or_else(|| {
+            let sorted = best.sorted(table, relation.id, &restrictions, false);
+            (best, false, sorted)
+        });
+        let path = self.path(&candidate, &Layout::default(), is_sorted)?;
         let columns = self.columns_of(relation);
         let layout = Layout::of_relation(relation.id, columns.iter().copied());
-        let share = self.selectivity.of_all(&conditions);
-        let filter = conditions.iter().enumerate().filter(|(number, _)| !covered.contains(number));
+        let filter = conditions.iter().enumerate().filter(|(number, _)| !candidate.covered.contains(number));
         let filter = filter.map(|(_, condition)| self.expr(condition, &layout)).collect::<Result<_>>()?;
-        let rows = (statistics.rows.max(1.0) * share).min(candidate.rows);
         let width = columns.len();
-        let decoder = Decoder::new(table, &columns)?;
-        let estimated_rows = candidate.rows;
-        let node = ScanNode::new(table.clone(), path, decoder, Expr::all(filter), estimated_rows);
+        let named = (table, relation.name.as_str());
+        let node = ScanNode::new(named, path, columns, Expr::all(filter), candidate.rows)?;
         let node = ScanNode { backward, ..node };
         let plan = self.plan(Node::Scan(Box::new(node)), width, rows, candidate.cost);
         Ok(Stage { plan, layout, order })
@@ -73,89 +64,120 @@ impl Planner<'_> {
     /// A candidate's path, its values as expressions over rows of this layout.
     pub(crate) fn path(
         &mut self,
-        restrictions: &[Restriction],
-        candidate: &Candidate,
+        candidate: &Candidate<'_>,
         layout: &Layout,
+        is_sorted: bool,
     ) -> Result<Path> {
-        if candidate.is_full {
+        if candidate.parts.is_empty() {
             return Ok(Path::Full);
         }
-        let mut value = |number: usize| match &restrictions[number].kind {
-            RestrictionKind::Equal(value)
-            | RestrictionKind::Element(value)
-            | RestrictionKind::Lower(value, _)
-            | RestrictionKind::Upper(value, _) => self.expr(value, layout),
-            RestrictionKind::OneOf(_) => Err(SqlError::internal("a list is no value")),
+        let mut parts = Vec::with_capacity(candidate.parts.len());
+        for part in &candidate.parts {
+            let ranges = part.ranges.iter().map(|range| self.key_range(range, layout));
+            parts.push(IndexRanges { index: part.index, ranges: ranges.collect::<Result<_>>()? });
+        }
+        let kind = match () {
+            () if candidate.is_union() => RangesKind::Union,
+            () if candidate.is_point => RangesKind::Points,
+            () if is_sorted => RangesKind::Ordered,
+            () => RangesKind::Unordered,
         };
-        let prefix = candidate.prefix.iter().map(|number| value(*number)).collect::<Result<Vec<_>>>()?;
-        let inclusive = |number: usize| {
-            matches!(
-                restrictions[number].kind,
-                RestrictionKind::Lower(_, true) | RestrictionKind::Upper(_, true)
-            )
-        };
-        let mut bound = |number: Option<usize>| {
-            let bound = |number| -> Result<Bound> {
-                Ok(Bound { value: value(number)?, inclusive: inclusive(number) })
+        match (kind, &mut parts[..]) {
+            (RangesKind::Points, [IndexRanges { ranges, .. }]) if matches!(&ranges[..], [range] if range.more.is_empty()) => {
+                Ok(Path::Point(std::mem::take(&mut ranges[0].prefix)))
+            }
+            _ => Ok(Path::Ranges { parts, kind }),
+        }
+    }
+
+    fn key_range(&mut self, range: &KeyAtoms<'_>, layout: &Layout) -> Result<KeyRange> {
+        let mut made = KeyRange::default();
+        for part in &range.parts {
+            let several = match part {
+                KeyPart::Value(value) => Several::Value(self.expr(value, layout)?),
+                KeyPart::OneOf(list) => {
+                    Several::Elements(Expr::Array(self.exprs(list, layout)?, Type::Unknown))
+                }
+                KeyPart::Element(array) => Several::Elements(self.expr(array, layout)?),
+                KeyPart::Null => Several::Null,
+                KeyPart::Each => Several::Each,
             };
-            number.map(bound).transpose()
-        };
-        let (lower, upper): (Option<Bound>, Option<Bound>) =
-            (bound(candidate.lower)?, bound(candidate.upper)?);
-        let index = candidate.index;
-        let Some(last) = candidate.last else {
-            return Ok(match candidate.is_point {
-                true => Path::Point(prefix),
-                false => Path::Range { index, prefix, lower, upper },
+            match several {
+                Several::Value(value) if made.more.is_empty() => made.prefix.push(value),
+                several => made.more.push(several),
+            }
+        }
+        for bound in &range.bounds {
+            made.bounds.push(match bound {
+                AtomKind::Lower(value, inclusive) => Bound::Lower(self.expr(value, layout)?, *inclusive),
+                AtomKind::Upper(value, inclusive) => Bound::Upper(self.expr(value, layout)?, *inclusive),
+                AtomKind::Matches(value, pattern) => Bound::Matches(self.expr(value, layout)?, *pattern),
+                _ => Bound::NotNull,
             });
-        };
-        let last = match &restrictions[last].kind {
-            RestrictionKind::OneOf(list) => Expr::Array(self.exprs(list, layout)?, Type::Unknown),
-            _ => value(last)?,
-        };
-        Ok(Path::Points { index, prefix, last: Box::new(last), whole: candidate.is_point })
+        }
+        Ok(made)
     }
 }
 
-/// The way to the rows in a wanted order, and whether backward, if it costs little more than the best way.
-fn ordered(
-    relation: &BoundRelation,
-    table: &Table,
-    statistics: &TableStatistics,
-    restrictions: &[Restriction],
-    best: &Candidate,
-    wanted: &[Sorted],
-) -> Option<(Candidate, bool)> {
-    if best.is_point {
-        return None;
-    }
-    let has_key_order = path::has_key_order(table);
-    let sorted = path::orders(table).filter(|(index, _)| has_key_order || index.is_some());
-    let scans = sorted.map(|(index, columns)| {
-        let mut all = path::full(statistics);
-        all.index = index;
-        all.cost *= if index.is_some() { 1.6 } else { 1.0 };
-        all.order = columns.into_iter().map(|column| (column, false)).collect();
-        all
-    });
-    let usable: &dyn Fn(&Restriction) -> bool = &|_| true;
-    let candidates = path::candidates(table, statistics, restrictions, usable).chain(scans);
-    let mut found: Option<(Candidate, bool)> = None;
-    for candidate in candidates {
-        let sort_cost = 2.0 * best.rows.max(2.0) * best.rows.max(2.0).log2() * 0.2;
-        if candidate.cost > best.cost + sort_cost.max(best.cost * 2.0)
-            || found.as_ref().is_some_and(|(found, _)| found.cost <= candidate.cost)
-        {
-            continue;
+/// A candidate, whether it is read backward, and the order of its rows.
+type InOrder<'r> = (Candidate<'r>, bool, Vec<Sorted>);
+
+/// The search for a way to the rows of a table in a wanted order.
+struct Order<'r, 's> {
+    relation: RelationId,
+    table: &'s Table,
+    statistics: &'s TableStatistics,
+    restrictions: &'r [Restriction],
+    wanted: &'s [Sorted],
+}
+
+impl<'r> Order<'r, '_> {
+    /// The cheapest way, if it costs little more than the best way in any order. `rows`: how many there are expected to be;
+    /// `few`: how many of them are wanted.
+    fn best(&self, best: &Candidate<'r>, rows: f64, few: Option<f64>) -> Option<InOrder<'r>> {
+        if best.is_point && best.rows <= 1.0 || self.wanted.is_empty() {
+            return None;
         }
-        for backward in [false, true] {
-            if satisfies(&candidate.sorted(table, relation.id, backward), wanted) {
-                found = Some((candidate.clone(), backward));
-                break;
+        // Only as much is read as is wanted.
+        let read = few.map_or(1.0, |few| (few / rows.max(1.0)).min(1.0));
+        let sort_cost = 2.0 * best.rows.max(2.0) * best.rows.max(2.0).log2() * 0.2;
+        let most = match few {
+            Some(_) => best.cost + sort_cost / 2.0,
+            None => best.cost + sort_cost.max(best.cost * 2.0),
+        };
+        let has_key_order = path::has_key_order(self.table);
+        let indexes = path::orders(self.table).filter(|(index, _)| has_key_order || index.is_some());
+        let whole = indexes.map(|index| path::in_order(self.statistics, index));
+        let usable: &dyn Fn(&Restriction) -> bool = &|_| true;
+        let candidates = path::candidates(self.table, self.statistics, self.restrictions, usable);
+        let mut found: Option<(f64, InOrder<'r>)> = None;
+        for candidate in candidates.into_iter().filter(|candidate| !candidate.is_union()).chain(whole) {
+            let cost = candidate.cost * read + 1.0;
+            if cost > most || found.as_ref().is_some_and(|(found, _)| *found <= cost) {
+                continue;
+            }
+            if let Some(sorted) =
+                [false, true].into_iter().find_map(|backward| self.sorted(&candidate, backward))
+            {
+                found = Some((cost, sorted));
             }
         }
+        found.map(|(_, found)| found)
     }
-    found
+
+    /// A candidate in the wanted order, if it is read in this direction.
+    fn sorted(&self, candidate: &Candidate<'r>, backward: bool) -> Option<InOrder<'r>> {
+        let mut order = candidate.sorted(self.table, self.relation, self.restrictions, backward);
+        if satisfies(&order, self.wanted) {
+            return Some((candidate.clone(), backward, order));
+        }
+        let first = order.iter_mut().find(|sorted| !sorted.is_fixed)?;
+        first.nulls_first = first.nulls_first.map(|nulls_first| !nulls_first);
+        if !satisfies(&order, self.wanted) {
+            return None;
+        }
+        Some((candidate.with_nulls_at_other_end(backward)?, backward, order))
+    }
 }
 
 /// Whether rows that come in one order are in the other one, too.
@@ -163,6 +185,11 @@ pub(crate) fn satisfies(order: &[Sorted], wanted: &[Sorted]) -> bool {
     let is_fixed = |key: Key| order.iter().any(|sorted| sorted.key == key && sorted.is_fixed);
     let mut given = order.iter().filter(|sorted| !sorted.is_fixed);
     wanted.iter().filter(|wanted| !is_fixed(wanted.key)).all(|wanted| {
-        given.next().is_some_and(|sorted| sorted.key == wanted.key && sorted.descending == wanted.descending)
+        given.next().is_some_and(|sorted| {
+            let nulls = |given: bool| wanted.nulls_first.is_none_or(|wanted| given == wanted);
+            sorted.key == wanted.key
+                && sorted.descending == wanted.descending
+                && sorted.nulls_first.is_none_or(nulls)
+        })
     })
 }

@@ -4,6 +4,7 @@ use hashbrown::HashSet;
 
 use super::Run;
 use super::access::Access;
+use super::counts::NodeCounts;
 use crate::error::Result;
 use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
@@ -57,11 +58,11 @@ pub(crate) fn execute_compiled<'p>(
 pub(crate) struct RunOptions {
     /// The memory that the statement may use.
     pub(crate) memory: Memory,
-    /// Whether to count the rows that each node returns.
+    /// Whether to count what each node does.
     pub(crate) counts: bool,
 }
 
-/// As [`execute`]; also returns the number of rows that each node has returned, if they were counted.
+/// As [`execute`]; also returns what each node has done, if that was counted.
 ///
 /// # Errors
 /// As [`execute`].
@@ -72,7 +73,7 @@ pub(crate) fn execute_with<'p>(
     environment: &mut dyn Environment,
     options: RunOptions,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
-) -> Result<(u64, Vec<u64>)> {
+) -> Result<(u64, Vec<NodeCounts>)> {
     let view = access.view(planned.writes || planned.has_routines);
     let mut run =
         Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, options.memory);
@@ -80,7 +81,7 @@ pub(crate) fn execute_with<'p>(
     run.moment = view.moment();
     run.interleaves = planned.calls;
     run.written = (!planned.first.is_empty()).then(HashSet::new);
-    run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
+    run.counts = options.counts.then(|| vec![NodeCounts::default(); planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     run.first = planned.first.iter().map(|(number, action)| (*number, action)).collect();
     let count = match &planned.action {

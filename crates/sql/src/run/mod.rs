@@ -14,6 +14,7 @@
 mod access;
 mod alone;
 pub(crate) mod batch;
+mod counts;
 mod evaluate;
 mod execute;
 pub(crate) mod large_values;
@@ -46,6 +47,7 @@ use crate::run::parameters::Parameters;
 use crate::run::subquery::Cached;
 use crate::types::{Environment, Value};
 
+pub(crate) use counts::NodeCounts;
 pub(crate) use spill::KeptRows;
 pub(crate) use write::{Recheck, commute, next_row_number};
 
@@ -84,8 +86,8 @@ pub(crate) struct Run<'e> {
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
     /// Hash tables of hash joins that parallel runs share, by the joins' numbers.
     pub(crate) builds: HashMap<usize, Arc<Build>, Hashing>,
-    /// How many rows each node has returned, if they are counted (EXPLAIN ANALYZE).
-    pub(crate) counts: Option<Vec<u64>>,
+    /// What each node has done, if that is counted (EXPLAIN ANALYZE).
+    pub(crate) counts: Option<Vec<NodeCounts>>,
     pub(crate) sizes: Sizes,
     interrupt: u32,
 }

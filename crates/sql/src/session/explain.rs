@@ -5,9 +5,9 @@ use crate::bind::privileges::denied;
 use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::error::{Result, SqlError};
 use crate::parse::syntax::{ExplainOptions, ObjectKind, RoutineName, Statement};
-use crate::plan::explain::Shown;
+use crate::plan::explain::{Explained, Shown};
 use crate::routine::footprint::flow_graph;
-use crate::run::{RunOptions, execute_with};
+use crate::run::{NodeCounts, RunOptions, execute_with};
 use crate::session::connection::Connection;
 use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink};
@@ -26,30 +26,40 @@ impl Connection {
             return Err(SqlError::unsupported("EXPLAIN of this statement is not supported")
                 .with_hint("Queries, INSERT, UPDATE, DELETE and MERGE can be explained."));
         }
+        let start = std::time::Instant::now();
         let plan = self.plan(statement, text, &given.known_types()).map_err(SqlError::without_position)?;
-        let mut footer = Vec::new();
-        let counts = if options.analyze {
-            let start = std::time::Instant::now();
-            let (attempts, counts) = self.run_counted(&plan, given.values)?;
-            footer.push(format!("Attempts: {attempts}"));
-            if options.timing {
-                footer.push(format!("Execution Time: {:.3} ms", start.elapsed().as_secs_f64() * 1_000.0));
-            }
-            Some(counts)
-        } else {
-            None
-        };
-        let mut lines = plan.planned.explain(Shown { costs: options.costs, counts: counts.as_deref() });
-        lines.extend(footer);
+        let milliseconds = |start: std::time::Instant| start.elapsed().as_secs_f64() * 1_000.0;
+        let (planning, start) = (milliseconds(start), std::time::Instant::now());
+        let done = if options.analyze { Some(self.run_counted(&plan, given.values)?) } else { None };
+        let executing = milliseconds(start);
         let printing = self.environment.printing();
+        let (costs, timing) = (options.costs, options.timing);
+        let counts = done.as_ref().map(|(_, counts)| counts.as_slice());
+        let explained =
+            Explained::new(&plan.planned, Shown { costs, timing, counts, environment: &*printing });
         let ty = if options.json { Type::Json } else { Type::Text };
         sink.describe(&[Field::plain("QUERY PLAN", ty)])?;
         if options.json {
-            let plan = serde_json::json!([{ "Plan": lines }]);
-            let text =
-                serde_json::to_string_pretty(&plan).map_err(|error| SqlError::internal(error.to_string()))?;
+            let mut whole = serde_json::Map::new();
+            whole.insert("Plan".to_string(), explained.json());
+            if let Some((attempts, _)) = done {
+                whole.insert("Planning Time".to_string(), planning.into());
+                whole.insert("Triggers".to_string(), serde_json::json!([]));
+                whole.insert("Attempts".to_string(), attempts.into());
+                whole.insert("Execution Time".to_string(), executing.into());
+            }
+            let text = serde_json::to_string_pretty(&[whole])
+                .map_err(|error| SqlError::internal(error.to_string()))?;
             sink.row(&[Value::Json(text.into())], &*printing)?;
         } else {
+            let mut lines = explained.lines();
+            if let Some((attempts, _)) = done {
+                lines.push(format!("Attempts: {attempts}"));
+                if timing {
+                    lines.push(format!("Planning Time: {planning:.3} ms"));
+                    lines.push(format!("Execution Time: {executing:.3} ms"));
+                }
+            }
             for line in &lines {
                 sink.row(&[Value::text(line)], &*printing)?;
             }
@@ -82,12 +92,12 @@ impl Connection {
         sink.complete("EXPLAIN")
     }
 
-    /// Runs a plan for its counts: how many attempts it took, and how many rows each node gave.
+    /// Runs a plan for its counts: how many attempts it took, and what each node did.
     fn run_counted(
         &mut self,
         plan: &crate::session::run::Plan,
         parameters: &[Value],
-    ) -> Result<(u64, Vec<u64>)> {
+    ) -> Result<(u64, Vec<NodeCounts>)> {
         let mut attempts = 0;
         let environment = &mut self.environment;
         let body = |access: crate::run::Access<'_>| {

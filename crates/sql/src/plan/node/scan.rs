@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::Table;
+use crate::error::Result;
 use crate::plan::decoder::Decoder;
 use crate::plan::expression::Expr;
 
@@ -10,8 +11,12 @@ use crate::plan::expression::Expr;
 #[derive(Debug)]
 pub(crate) struct ScanNode {
     pub(crate) table: Arc<Table>,
+    /// What the statement calls the table.
+    pub(crate) alias: String,
     pub(crate) path: Path,
-    /// Reads the columns that the slots hold.
+    /// The columns that the slots hold, as the table numbers them.
+    pub(crate) columns: Vec<usize>,
+    /// Reads them.
     pub(crate) decoder: Decoder,
     /// What must hold of the slots.
     pub(crate) filter: Option<Expr>,
@@ -27,19 +32,35 @@ pub(crate) struct ScanNode {
 
 impl ScanNode {
     /// A forward scan.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`].
     pub(crate) fn new(
-        table: Arc<Table>,
+        (table, alias): (&Arc<Table>, &str),
         path: Path,
-        decoder: Decoder,
+        columns: Vec<usize>,
         filter: Option<Expr>,
         estimated_rows: f64,
-    ) -> ScanNode {
+    ) -> Result<ScanNode> {
+        let decoder = Decoder::new(table, &columns)?;
         let mut seen = std::collections::BTreeSet::new();
         let is_known = filter.as_ref().is_none_or(|filter| filter.slots(&mut seen));
         let is_seen = |slot: &usize| !is_known || seen.contains(slot);
         let (filtered, others) = (0..decoder.len()).partition(is_seen);
         let output = (0..decoder.len()).collect();
-        ScanNode { table, path, decoder, filter, filtered, others, output, backward: false, estimated_rows }
+        Ok(ScanNode {
+            table: table.clone(),
+            alias: alias.to_string(),
+            path,
+            columns,
+            decoder,
+            filter,
+            filtered,
+            others,
+            output,
+            backward: false,
+            estimated_rows,
+        })
     }
 }
 
@@ -51,11 +72,66 @@ pub(crate) enum Path {
     Full,
     /// The row of this primary key.
     Point(Vec<Expr>),
-    /// The rows of these keys or prefixes of keys: the last column has one of an array's values. `whole`: they are whole primary
-    /// keys.
-    Points { index: Option<usize>, prefix: Vec<Expr>, last: Box<Expr>, whole: bool },
-    /// The rows within bounds of the primary key (`index` is none) or of a secondary index.
-    Range { index: Option<usize>, prefix: Vec<Expr>, lower: Option<Bound>, upper: Option<Bound> },
+    /// The rows within ranges of keys, part by part.
+    Ranges { parts: Vec<IndexRanges>, kind: RangesKind },
+}
+
+/// What becomes of the parts of [`Path::Ranges`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangesKind {
+    /// Whole primary keys.
+    Points,
+    /// Their order does not matter.
+    Unordered,
+    /// The rows are wanted in the order of the parts and their keys.
+    Ordered,
+    /// Several parts may find the same row, which is returned once.
+    Union,
+}
+
+/// Ranges of the primary key (`index` is none) or of a secondary index. They may overlap.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexRanges {
+    pub(crate) index: Option<usize>,
+    pub(crate) ranges: Vec<KeyRange>,
+}
+
+/// The keys that begin with these values, then with one of several for each of further columns, and lie within the bounds of
+/// the column behind them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyRange {
+    pub(crate) prefix: Vec<Expr>,
+    pub(crate) more: Vec<Several>,
+    pub(crate) bounds: Vec<Bound>,
+}
+
+/// The values that a column of a key may have.
+#[derive(Clone, Debug)]
+pub(crate) enum Several {
+    Value(Expr),
+    /// The elements of an array.
+    Elements(Expr),
+    Null,
+    /// All that there are: each is looked for behind the one before.
+    Each,
+}
+
+/// A bound of a column.
+#[derive(Clone, Debug)]
+pub(crate) enum Bound {
+    /// `true`: inclusive.
+    Lower(Expr, bool),
+    Upper(Expr, bool),
+    /// It begins as all texts do that match this pattern.
+    Matches(Expr, Pattern),
+    NotNull,
+}
+
+/// A kind of pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Like,
+    Regex,
 }
 
 impl Path {
@@ -64,17 +140,71 @@ impl Path {
         match self {
             Path::Full => Vec::new(),
             Path::Point(key) => key.iter().collect(),
-            Path::Points { prefix, last, .. } => prefix.iter().chain([&**last]).collect(),
-            Path::Range { prefix, lower, upper, .. } => {
-                prefix.iter().chain(lower.iter().chain(upper).map(|bound| &bound.value)).collect()
+            Path::Ranges { parts, .. } => {
+                parts.iter().flat_map(|part| &part.ranges).flat_map(KeyRange::exprs).collect()
             }
+        }
+    }
+
+    /// Calls `each` for the expressions of a path.
+    pub(crate) fn each_expr<'p>(&'p mut self, each: &mut dyn FnMut(&'p mut Expr)) {
+        match self {
+            Path::Full => {}
+            Path::Point(key) => key.iter_mut().for_each(each),
+            Path::Ranges { parts, .. } => {
+                for range in parts.iter_mut().flat_map(|part| &mut part.ranges) {
+                    range.prefix.iter_mut().for_each(&mut *each);
+                    range.more.iter_mut().filter_map(Several::expr_mut).for_each(&mut *each);
+                    range.bounds.iter_mut().filter_map(Bound::expr_mut).for_each(&mut *each);
+                }
+            }
+        }
+    }
+
+    /// The index and the values of its first columns that all rows have, where these are all that the path says.
+    pub(crate) fn lone_prefix(&self) -> Option<(Option<usize>, &[Expr])> {
+        let Path::Ranges { parts, .. } = self else { return None };
+        let [IndexRanges { index, ranges }] = &parts[..] else { return None };
+        let [range] = &ranges[..] else { return None };
+        (range.more.is_empty() && range.bounds.is_empty()).then_some((*index, &range.prefix))
+    }
+}
+
+impl KeyRange {
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let more = self.more.iter().filter_map(Several::expr);
+        self.prefix.iter().chain(more).chain(self.bounds.iter().filter_map(Bound::expr))
+    }
+}
+
+impl Several {
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        match self {
+            Several::Value(expr) | Several::Elements(expr) => Some(expr),
+            Several::Null | Several::Each => None,
+        }
+    }
+
+    fn expr_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            Several::Value(expr) | Several::Elements(expr) => Some(expr),
+            Several::Null | Several::Each => None,
         }
     }
 }
 
-/// One end of a range: a value of the column behind the prefix.
-#[derive(Clone, Debug)]
-pub(crate) struct Bound {
-    pub(crate) value: Expr,
-    pub(crate) inclusive: bool,
+impl Bound {
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        match self {
+            Bound::Lower(expr, _) | Bound::Upper(expr, _) | Bound::Matches(expr, _) => Some(expr),
+            Bound::NotNull => None,
+        }
+    }
+
+    fn expr_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            Bound::Lower(expr, _) | Bound::Upper(expr, _) | Bound::Matches(expr, _) => Some(expr),
+            Bound::NotNull => None,
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::bind::tree::ConflictTarget;
 use crate::catalog::{Event, Table};
 use crate::plan::explain::inputs;
 use crate::plan::expression::Expr;
-use crate::plan::node::{FunctionItem, Node, Path, Plan, ScanNode};
+use crate::plan::node::{FunctionItem, Node, Path, Plan, ScanNode, Several};
 use crate::plan::scan::key_columns;
 use crate::plan::statement::{Action, DeletePlan, InsertPlan, Planned, RowRules, UpdatePlan};
 use crate::routine::footprint::constraints::{Touch, referenced, referencing};
@@ -159,17 +159,30 @@ fn scans<'p>(plan: &'p Plan, written: Option<&Table>, into: &mut Vec<Access<'p>>
 fn scan<'p>(node: &'p ScanNode, written: Option<&Table>, into: &mut Vec<Access<'p>>) {
     let is_written = written.is_some_and(|table| table.oid == node.table.oid);
     let mode = if is_written { Mode::Write } else { Mode::Read };
-    let (key, each, index) = match &node.path {
-        Path::Full => (Vec::new(), None, None),
-        Path::Point(key) => (key.iter().collect(), None, None),
-        Path::Points { index: None, prefix, last, .. } => (prefix.iter().collect(), Some(&**last), None),
-        Path::Range { index: None, prefix, .. } => (prefix.iter().collect(), None, None),
-        Path::Points { index: Some(at), prefix, .. } | Path::Range { index: Some(at), prefix, .. } => {
-            let index = (node.table.indexes[*at].name.as_str(), &prefix[..]);
-            (key_in_index(&node.table, *at, prefix), None, Some(index))
-        }
+    let parts = match &node.path {
+        Path::Full => return into.push(Access::new(&node.table, mode, Vec::new())),
+        Path::Point(key) => return into.push(Access::new(&node.table, mode, key.iter().collect())),
+        Path::Ranges { parts, .. } => parts,
     };
-    into.push(Access { each, index, ..Access::new(&node.table, mode, key) });
+    for part in parts {
+        for range in &part.ranges {
+            let prefix = &range.prefix[..];
+            let access = match part.index {
+                None => {
+                    let each = match range.more.first() {
+                        Some(Several::Elements(array)) => Some(array),
+                        _ => None,
+                    };
+                    Access { each, ..Access::new(&node.table, mode, prefix.iter().collect()) }
+                }
+                Some(at) => {
+                    let index = Some((node.table.indexes[at].name.as_str(), prefix));
+                    Access { index, ..Access::new(&node.table, mode, key_in_index(&node.table, at, prefix)) }
+                }
+            };
+            into.push(access);
+        }
+    }
 }
 
 /// The first columns of the primary key that an index's first columns tell.

@@ -7,7 +7,7 @@ use crate::plan::node::{JoinKind, LookupNode, Path};
 use crate::plan::scan::key_columns;
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch, Side};
-use crate::run::operator::scan::{Found, Request, open, requests};
+use crate::run::operator::scan::{Search, requests};
 use crate::run::operator::{Operator, Running};
 use crate::types::{Type, Value};
 
@@ -36,8 +36,7 @@ struct Key<'e> {
 struct Probe<'e> {
     batch: Batch,
     position: usize,
-    requests: std::vec::IntoIter<Request>,
-    found: Found<'e>,
+    search: Search<'e>,
     /// Rows that were read and not joined yet.
     partners: (Batch, usize),
     has_partner: bool,
@@ -49,9 +48,9 @@ impl<'e> LookupJoin<'e> {
     }
 
     fn start(&self, run: &mut Run<'e>, batch: Batch, position: usize) -> Result<Probe<'e>> {
-        let requests = requests(&self.node.scan, run, batch.row(position))?.into_iter();
+        let search = Search::new(requests(&self.node.scan, run, batch.row(position))?);
         let partners = (Batch::new(self.node.scan.decoder.len()), 0);
-        Ok(Probe { batch, position, requests, found: Found::Ended, partners, has_partner: false })
+        Ok(Probe { batch, position, search, partners, has_partner: false })
     }
 
     /// Joins the current row; false if the result is full before it is done.
@@ -79,11 +78,8 @@ impl<'e> LookupJoin<'e> {
                 }
             }
             let mut partners = Batch::new(node.scan.decoder.len());
-            while partners.is_empty() {
-                if !probe.found.fill(&node.scan, run, &mut partners, most, &[])? && partners.is_empty() {
-                    let Some(request) = probe.requests.next() else { return Ok(true) };
-                    probe.found = open(&node.scan, run, request)?;
-                }
+            if !probe.search.fill(&node.scan, run, &mut partners, most, &[])? && partners.is_empty() {
+                return Ok(true);
             }
             probe.partners = (partners, 0);
         }

@@ -17,7 +17,9 @@ mod lock;
 mod lookup;
 mod loop_join;
 mod parallel;
+mod prefixes;
 mod project;
+mod ranges;
 mod recursive;
 pub(crate) mod scan;
 mod sort;
@@ -107,15 +109,16 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
         }
     };
     Ok(match run.counts {
-        Some(_) => Box::new(Counted { id: plan.id, running }),
+        Some(_) => Box::new(Counted { id: plan.id, running, is_started: false }),
         None => running,
     })
 }
 
-/// Counts the rows that an operator gives.
+/// Counts the rows that an operator gives, and its time.
 struct Counted<'e> {
     id: usize,
     running: Running<'e>,
+    is_started: bool,
 }
 
 impl<'e> Operator<'e> for Counted<'e> {
@@ -128,11 +131,11 @@ impl<'e> Operator<'e> for Counted<'e> {
     }
 
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let start = std::time::Instant::now();
         let batch = self.running.next(run)?;
-        if let (Some(counts), Some(batch)) = (&mut run.counts, &batch)
-            && let Some(count) = counts.get_mut(self.id)
-        {
-            *count += batch.len() as u64;
+        if let Some(counts) = run.counts.as_mut().and_then(|counts| counts.get_mut(self.id)) {
+            let is_first = !std::mem::replace(&mut self.is_started, true);
+            counts.add(batch.as_ref().map_or(0, Batch::len), start.elapsed(), is_first);
         }
         Ok(batch)
     }

@@ -25,7 +25,7 @@ use crate::run::memory::{Memory, row_bytes};
 use crate::run::operator::aggregate::{Aggregate, Groups};
 use crate::run::operator::hash_join::HashJoin;
 use crate::run::operator::operator;
-use crate::run::operator::scan::{Request, requests};
+use crate::run::operator::scan::requests;
 use crate::types::environment::FormatSettings;
 use crate::types::{Environment, Value};
 
@@ -121,10 +121,7 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     if threads < 2 {
         return Ok(None);
     }
-    let mut requested = requests(scan, run, &[])?;
-    let (Some(Request::Range(index, range)), true) = (requested.pop(), requested.is_empty()) else {
-        return Ok(None);
-    };
+    let Some((index, range)) = requests(scan, run, &[])?.lone_range() else { return Ok(None) };
     let name = index.map(|index| scan.table.indexes[index].name.as_str());
     let parts = shared.parts(&scan.table.engine, name, range, Some(scan.decoder.columns()), threads)?;
     let mut known = Vec::new();
@@ -296,7 +293,7 @@ impl<'e> Found<'e> {
 fn partible<'e>(plan: &'e Plan, found: &mut Found<'e>) -> Option<(usize, &'e ScanNode)> {
     match &plan.node {
         Node::Scan(scan) => {
-            let is_range = matches!(scan.path, Path::Full | Path::Range { .. });
+            let is_range = matches!(scan.path, Path::Full | Path::Ranges { .. });
             (is_range && found.admits(&scan.filter)).then_some((plan.id, scan))
         }
         Node::Filter { input, condition } if found.admits([condition]) => partible(input, found),

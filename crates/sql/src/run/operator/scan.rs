@@ -1,18 +1,19 @@
 //! Scans of tables: the rows that a path finds, as values of SQL.
 //!
 //! # Invariants
-//! - A value that no key can hold (NULL, a number out of the column's range) finds nothing where it must be equal; as a bound it is
-//!   left out where that finds more rows, because the scan's filter looks at them again.
+//! - A row that several parts of a path find is returned once.
 
-use heddledb::{Range, Value as Stored, ValueRef};
+use heddledb::{Range, Row, Value as Stored, ValueRef};
 
 use crate::access::RowScan;
 use crate::catalog::Table;
 use crate::error::Result;
-use crate::plan::node::{Bound, Path, ScanNode};
+use crate::plan::node::{Path, RangesKind, ScanNode};
+use crate::plan::path::has_key_order;
 use crate::plan::scan::HIDDEN_KEY;
 use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::run::operator::ranges::{Union, columns_of, intervals, refs, stored_prefix};
 use crate::run::operator::{KeyFilter, Operator};
 use crate::storage;
 use crate::types::{Modifier, Type, Value};
@@ -57,157 +58,123 @@ pub(crate) enum Request {
     Range(Option<usize>, Range),
 }
 
-/// The columns of the primary key or of an index.
-fn columns_of(table: &Table, index: Option<usize>) -> Vec<usize> {
-    match index {
-        None if table.key.is_empty() => vec![HIDDEN_KEY],
-        None => table.key.clone(),
-        Some(index) => table.indexes[index].columns.iter().map(|column| column.column).collect(),
+/// What a path asks for, part by part, where its expressions see a row.
+pub(crate) struct Requests {
+    waiting: std::vec::IntoIter<(usize, Request)>,
+    union: Option<Box<Union>>,
+}
+
+impl Requests {
+    fn of(requests: Vec<(usize, Request)>) -> Requests {
+        Requests { waiting: requests.into_iter(), union: None }
+    }
+
+    /// The range that the path consists of, if it is one.
+    pub(crate) fn lone_range(mut self) -> Option<(Option<usize>, Range)> {
+        match (self.waiting.next(), self.waiting.next()) {
+            (Some((_, Request::Range(index, range))), None) => Some((index, range)),
+            _ => None,
+        }
     }
 }
 
-fn refs(values: &[Stored]) -> Vec<ValueRef<'_>> {
-    values.iter().map(ValueRef::from).collect()
-}
-
 /// What a path asks for, where its expressions see this row.
-pub(crate) fn requests<'e>(node: &'e ScanNode, run: &mut Run<'e>, row: &[Value]) -> Result<Vec<Request>> {
+pub(crate) fn requests<'e>(node: &'e ScanNode, run: &mut Run<'e>, row: &[Value]) -> Result<Requests> {
     let table = &*node.table;
     let range =
         |index, range: Range| Request::Range(index, if node.backward { range.reverse() } else { range });
-    Ok(match &node.path {
-        Path::Full => vec![range(None, Range::all())],
+    let (parts, kind) = match &node.path {
+        Path::Full => return Ok(Requests::of(vec![(0, range(None, Range::all()))])),
         Path::Point(key) => {
             let mut stored = Vec::with_capacity(key.len());
             for (column, value) in columns_of(table, None).into_iter().zip(key) {
                 let value = run.evaluate(value, row)?;
                 match stored_key(table, column, &value) {
                     Some(value) => stored.push(value),
-                    None => return Ok(Vec::new()),
+                    None => return Ok(Requests::of(Vec::new())),
                 }
             }
-            vec![Request::Point(stored)]
+            return Ok(Requests::of(vec![(0, Request::Point(stored))]));
         }
-        Path::Points { index, prefix, last, whole } => {
-            let columns = columns_of(table, *index);
-            let Some(stored) = stored_prefix(node, run, row, &columns, prefix)? else {
-                return Ok(Vec::new());
-            };
-            let Value::Array(values) = run.evaluate(last, row)? else { return Ok(Vec::new()) };
-            let mut values = values.values.clone();
-            values.sort();
-            values.dedup();
-            let keys = values.iter().filter_map(|value| stored_key(table, columns[prefix.len()], value));
-            let keys = keys.map(|last| stored.iter().cloned().chain([last]).collect::<Vec<_>>());
-            keys.map(|key| match whole {
-                true => Request::Point(key),
-                false => range(*index, Range::prefix(refs(&key))),
-            })
-            .collect()
-        }
-        Path::Range { index, prefix, lower, upper } => {
-            let columns = columns_of(table, *index);
-            let Some(stored) = stored_prefix(node, run, row, &columns, prefix)? else {
-                return Ok(Vec::new());
-            };
-            let bounds = Bounds { table, column: columns.get(prefix.len()).copied(), prefix: stored };
-            match bounds.range(run, row, lower.as_ref(), upper.as_ref())? {
-                Some(bounded) => vec![range(*index, bounded)],
-                None => Vec::new(),
-            }
-        }
-    })
-}
-
-fn stored_prefix<'e>(
-    node: &ScanNode,
-    run: &mut Run<'e>,
-    row: &[Value],
-    columns: &[usize],
-    prefix: &'e [crate::plan::expression::Expr],
-) -> Result<Option<Vec<Stored>>> {
-    let mut stored = Vec::with_capacity(prefix.len());
-    for (column, value) in columns.iter().zip(prefix) {
-        let value = run.evaluate(value, row)?;
-        match stored_key(&node.table, *column, &value) {
-            Some(value) => stored.push(value),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(stored))
-}
-
-/// Bounds of the column behind a prefix.
-struct Bounds<'t> {
-    table: &'t Table,
-    column: Option<usize>,
-    prefix: Vec<Stored>,
-}
-
-impl Bounds<'_> {
-    /// The range between two bounds; none: nothing is in it.
-    fn range<'e>(
-        &self,
-        run: &mut Run<'e>,
-        row: &[Value],
-        lower: Option<&'e Bound>,
-        upper: Option<&'e Bound>,
-    ) -> Result<Option<Range>> {
-        let mut range = match self.prefix.is_empty() {
+        Path::Ranges { parts, kind } => (parts, *kind),
+    };
+    if node.path.lone_prefix().is_some()
+        && let [part] = &parts[..]
+    {
+        let prefix = stored_prefix(table, &columns_of(table, part.index), &part.ranges[0], run, row)?;
+        let found = prefix.map(|prefix| match prefix.is_empty() {
             true => Range::all(),
-            false => Range::prefix(refs(&self.prefix)),
-        };
-        let key = |value: Stored| {
-            let mut key = self.prefix.clone();
-            key.push(value);
-            key
-        };
-        let mut is_bounded = false;
-        if let Some(bound) = lower {
-            let value = run.evaluate(&bound.value, row)?;
-            if value.is_null() {
-                return Ok(None);
-            }
-            // What equals an excluded bound is left out by the filter.
-            if let Some(stored) = self.column.and_then(|column| stored_key(self.table, column, &value)) {
-                range = range.starting_at(refs(&key(stored)));
-                is_bounded = true;
-            }
-        }
-        if let Some(bound) = upper {
-            let value = run.evaluate(&bound.value, row)?;
-            if value.is_null() {
-                return Ok(None);
-            }
-            if let Some(stored) = self.column.and_then(|column| stored_key(self.table, column, &value)) {
-                let key = key(stored);
-                range = if bound.inclusive { range.to_inclusive(refs(&key)) } else { range.to(refs(&key)) };
-            }
-        }
-        let _ = is_bounded;
-        Ok(Some(range))
+            false => Range::prefix(refs(&prefix)),
+        });
+        return Ok(Requests::of(found.map(|found| (0, range(part.index, found))).into_iter().collect()));
     }
+    let mut found = Vec::with_capacity(parts.len());
+    for part in parts {
+        found.push((part.index, intervals(table, part, run, row)?));
+    }
+    let union = match kind {
+        RangesKind::Union => Some(Box::new(Union::new(table, found.clone())?)),
+        _ => None,
+    };
+    let width = columns_of(table, None).len();
+    let mut requests = Vec::with_capacity(found.iter().map(|(_, intervals)| intervals.len()).sum());
+    for (number, (index, mut intervals)) in found.into_iter().enumerate() {
+        if node.backward {
+            intervals.reverse();
+        }
+        requests.extend(intervals.into_iter().map(|interval| {
+            // A pattern may leave the whole index.
+            let reads_table = interval.is_all() && kind == RangesKind::Unordered;
+            let index = if reads_table && has_key_order(table) { None } else { index };
+            let point = if index.is_none() { interval.whole_key(width) } else { Err(interval) };
+            (number, point.map_or_else(|interval| range(index, interval.range()), Request::Point))
+        }));
+    }
+    Ok(Requests { waiting: requests.into_iter(), union })
+}
+
+/// The search for the rows of a path.
+pub(crate) struct Search<'e> {
+    requests: Requests,
+    /// The part that is being read.
+    part: usize,
+    found: Found<'e>,
 }
 
 /// The rows of one request.
-pub(crate) enum Found<'e> {
+enum Found<'e> {
     Scan(Box<dyn RowScan + 'e>),
     Point(Vec<Stored>),
     Ended,
 }
 
-/// Opens a request.
-pub(crate) fn open<'e>(node: &'e ScanNode, run: &Run<'e>, request: Request) -> Result<Found<'e>> {
-    Ok(match request {
-        Request::Point(key) => Found::Point(key),
-        Request::Range(index, range) => {
-            let name = index.map(|index| node.table.indexes[index].name.as_str());
-            Found::Scan(run.rows.scan(&node.table.engine, name, range, Some(node.decoder.columns()))?)
-        }
-    })
-}
+impl<'e> Search<'e> {
+    /// The search for what a path asks for.
+    pub(crate) fn new(requests: Requests) -> Search<'e> {
+        Search { requests, part: 0, found: Found::Ended }
+    }
 
-impl<'e> Found<'e> {
+    /// The search of a part that was cut out of the whole.
+    fn of_part(part: Box<dyn RowScan + Send>) -> Search<'e> {
+        Search { requests: Requests::of(Vec::new()), part: 0, found: Found::Scan(part) }
+    }
+
+    /// Opens the next request. Whether there is one.
+    fn open(&mut self, node: &'e ScanNode, run: &Run<'e>) -> Result<bool> {
+        let Some((part, request)) = self.requests.waiting.next() else { return Ok(false) };
+        self.part = part;
+        self.found = match request {
+            Request::Point(key) => Found::Point(key),
+            Request::Range(index, range) => {
+                let name = index.map(|index| node.table.indexes[index].name.as_str());
+                // Whether another part has found a row is told by columns that need not be in the result.
+                let columns = self.requests.union.is_none().then(|| node.decoder.columns());
+                Found::Scan(run.rows.scan(&node.table.engine, name, range, columns)?)
+            }
+        };
+        Ok(true)
+    }
+
     /// Adds the next rows that meet the node's filter to a batch, until it has `most` rows. Whether there may be more.
     pub(crate) fn fill(
         &mut self,
@@ -217,72 +184,109 @@ impl<'e> Found<'e> {
         most: usize,
         keys: &[ScanKeys<'e>],
     ) -> Result<bool> {
-        match std::mem::replace(self, Found::Ended) {
-            Found::Ended => Ok(false),
-            Found::Point(key) => {
-                let rows = run.rows;
-                if node.filter.is_none() {
-                    rows.get(&node.table.engine, &refs(&key), &mut |row| {
-                        batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))
-                    })?;
-                    return Ok(false);
-                }
-                let mut slots = vec![Value::Null; node.decoder.len()];
-                let found = rows
-                    .get(&node.table.engine, &refs(&key), &mut |row| node.decoder.decode(row, &mut slots))?;
-                let passes = match &node.filter {
-                    Some(filter) if found => run.holds(filter, &slots)?,
-                    _ => found,
-                };
-                if passes {
-                    batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
-                }
-                Ok(false)
-            }
-            Found::Scan(mut scan) => {
-                let more = match &node.filter {
-                    None if keys.is_empty() => scan.read(&mut |row| {
-                        batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))?;
-                        Ok(batch.len() < most && !batch.is_full())
-                    })?,
-                    filter => {
-                        let mut slots = vec![Value::Null; node.decoder.len()];
-                        let others = keys.last().map_or(&node.others, |keys| &keys.others);
-                        scan.read(&mut |row| {
-                            if let Some(filter) = filter {
-                                node.decoder.decode_some(row, &node.filtered, &mut slots)?;
-                                if !run.holds(filter, &slots)? {
-                                    run.check_interrupt()?;
-                                    return Ok(true);
-                                }
-                            }
-                            for keys in keys {
-                                node.decoder.decode_some(row, &keys.read, &mut slots)?;
-                                if !keys.filter.admits(&run.hashing, &slots, &keys.filter.slots) {
-                                    run.check_interrupt()?;
-                                    return Ok(true);
-                                }
-                            }
-                            node.decoder.decode_some(row, others, &mut slots)?;
-                            batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
-                            Ok(batch.len() < most && !batch.is_full())
-                        })?
-                    }
-                };
-                if more {
-                    *self = Found::Scan(scan);
-                }
-                Ok(more)
+        while batch.len() < most && !batch.is_full() {
+            if !self.read(node, run, batch, most, keys)? && !self.open(node, run)? {
+                return Ok(false);
             }
         }
+        Ok(true)
+    }
+
+    /// Whether an earlier part has found a row.
+    fn is_known(&self, row: &Row<'_>) -> Result<bool> {
+        self.requests.union.as_ref().map_or(Ok(false), |union| union.is_known(self.part, row))
+    }
+
+    /// As [`fill`](Self::fill), for the request that is open.
+    fn read(
+        &mut self,
+        node: &'e ScanNode,
+        run: &mut Run<'e>,
+        batch: &mut Batch,
+        most: usize,
+        keys: &[ScanKeys<'e>],
+    ) -> Result<bool> {
+        let mut scan = match std::mem::replace(&mut self.found, Found::Ended) {
+            Found::Ended => return Ok(false),
+            Found::Point(key) => {
+                self.read_point(node, run, batch, &key)?;
+                return Ok(false);
+            }
+            Found::Scan(scan) => scan,
+        };
+        let more = match &node.filter {
+            None if keys.is_empty() && self.requests.union.is_none() => scan.read(&mut |row| {
+                batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))?;
+                Ok(batch.len() < most && !batch.is_full())
+            })?,
+            filter => {
+                let mut slots = vec![Value::Null; node.decoder.len()];
+                let others = keys.last().map_or(&node.others, |keys| &keys.others);
+                scan.read(&mut |row| {
+                    if self.is_known(row)? {
+                        return Ok(true);
+                    }
+                    if let Some(filter) = filter {
+                        node.decoder.decode_some(row, &node.filtered, &mut slots)?;
+                        if !run.holds(filter, &slots)? {
+                            run.check_interrupt()?;
+                            return Ok(true);
+                        }
+                    }
+                    for keys in keys {
+                        node.decoder.decode_some(row, &keys.read, &mut slots)?;
+                        if !keys.filter.admits(&run.hashing, &slots, &keys.filter.slots) {
+                            run.check_interrupt()?;
+                            return Ok(true);
+                        }
+                    }
+                    node.decoder.decode_some(row, others, &mut slots)?;
+                    batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
+                    Ok(batch.len() < most && !batch.is_full())
+                })?
+            }
+        };
+        if more {
+            self.found = Found::Scan(scan);
+        }
+        Ok(more)
+    }
+
+    fn read_point(
+        &self,
+        node: &'e ScanNode,
+        run: &mut Run<'e>,
+        batch: &mut Batch,
+        key: &[Stored],
+    ) -> Result<()> {
+        let rows = run.rows;
+        if node.filter.is_none() && self.requests.union.is_none() {
+            rows.get(&node.table.engine, &refs(key), &mut |row| {
+                batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))
+            })?;
+            return Ok(());
+        }
+        let mut slots = vec![Value::Null; node.decoder.len()];
+        let mut is_new = false;
+        rows.get(&node.table.engine, &refs(key), &mut |row| {
+            is_new = !self.is_known(row)?;
+            node.decoder.decode(row, &mut slots)
+        })?;
+        let passes = match &node.filter {
+            Some(filter) if is_new => run.holds(filter, &slots)?,
+            _ => is_new,
+        };
+        if passes {
+            batch.push(node.output.iter().map(|&slot| std::mem::take(&mut slots[slot])));
+        }
+        Ok(())
     }
 }
 
 /// A scan of a table.
 pub(crate) struct TableScan<'e> {
     node: &'e ScanNode,
-    requests: Option<std::vec::IntoIter<Request>>,
-    found: Found<'e>,
+    search: Option<Search<'e>>,
     /// How many rows the next batch has: few at first, where few may be wanted.
     most: usize,
     keys: Vec<ScanKeys<'e>>,
@@ -302,13 +306,12 @@ const FIRST_ROWS: usize = 16;
 
 impl<'e> TableScan<'e> {
     pub(crate) fn new(node: &'e ScanNode) -> TableScan<'e> {
-        TableScan { node, requests: None, found: Found::Ended, most: FIRST_ROWS, keys: Vec::new() }
+        TableScan { node, search: None, most: FIRST_ROWS, keys: Vec::new() }
     }
 
     /// A scan of a part that was cut out of the whole.
     pub(crate) fn of_part(node: &'e ScanNode, part: Box<dyn RowScan + Send>) -> TableScan<'e> {
-        let requests = Some(Vec::new().into_iter());
-        TableScan { node, requests, found: Found::Scan(part), most: BATCH_ROWS, keys: Vec::new() }
+        TableScan { node, search: Some(Search::of_part(part)), most: BATCH_ROWS, keys: Vec::new() }
     }
 }
 
@@ -321,18 +324,13 @@ impl<'e> Operator<'e> for TableScan<'e> {
     }
 
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        if self.requests.is_none() {
-            self.requests = Some(requests(self.node, run, &[])?.into_iter());
-        }
+        let search = match &mut self.search {
+            Some(search) => search,
+            None => self.search.insert(Search::new(requests(self.node, run, &[])?)),
+        };
         run.check_interrupt()?;
         let mut batch = Batch::with_capacity(self.node.output.len(), self.most);
-        while batch.len() < self.most && !batch.is_full() {
-            if self.found.fill(self.node, run, &mut batch, self.most, &self.keys)? {
-                continue;
-            }
-            let Some(request) = self.requests.as_mut().and_then(Iterator::next) else { break };
-            self.found = open(self.node, run, request)?;
-        }
+        search.fill(self.node, run, &mut batch, self.most, &self.keys)?;
         self.most = (self.most * 4).min(BATCH_ROWS);
         Ok((!batch.is_empty()).then_some(batch))
     }

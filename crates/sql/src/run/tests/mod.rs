@@ -270,9 +270,9 @@ impl Fixture {
     /// The plan in lines.
     #[track_caller]
     pub(super) fn explain(&self, text: &str) -> String {
-        self.planned(text)
-            .unwrap_or_else(|error| panic!("{text}: {error}"))
-            .explain(crate::plan::explain::Shown { costs: true, counts: None })
-            .join("\n")
+        let planned = self.planned(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let environment = &crate::types::PlainEnvironment::new(0);
+        let shown = crate::plan::explain::Shown { costs: true, timing: false, counts: None, environment };
+        crate::plan::explain::Explained::new(&planned, shown).lines().join("\n")
     }
 }
