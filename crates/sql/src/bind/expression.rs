@@ -26,7 +26,7 @@ impl Binder<'_> {
             ExprKind::Integer(digits) => self.integer(digits, at),
             ExprKind::Decimal(digits) => self.literal(Type::Numeric, digits, at),
             ExprKind::Text(text) => Ok(BoundExpr::constant(Value::text(text), Type::Unknown)),
-            ExprKind::Bits(_) => Err(self.unsupported(at, "bit strings are not supported")),
+            ExprKind::Bits(bits) => Ok(BoundExpr::constant(Value::text(bits), Type::Bit)),
             ExprKind::Parameter(number) => self.parameter(*number, at),
             ExprKind::Column(parts) => self.column(parts, at),
             ExprKind::Unary { operator, operand } => self.unary(operator, operand, at),

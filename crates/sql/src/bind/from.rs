@@ -174,6 +174,11 @@ impl Binder<'_> {
                 alias,
             );
         }
+        if name.parts.len() == 1
+            && let Some(columns) = self.environment.transition_columns(name.last())
+        {
+            return self.transition_item(name, columns, alias);
+        }
         if let Some(relation) = system::find(self.context.catalog, name.schema(), name.last(), &self.path) {
             return self.system_item(relation, alias);
         }
@@ -209,6 +214,28 @@ impl Binder<'_> {
                 Err(self.error(name.at(), SqlState::WRONG_OBJECT_TYPE, message).with_detail(detail))
             }
         }
+    }
+
+    /// A transition table of the trigger whose function is bound.
+    fn transition_item(
+        &mut self,
+        name: &ObjectName,
+        columns: Vec<(String, Type, Modifier)>,
+        alias: Option<&Alias>,
+    ) -> Result<Item> {
+        let Some(function) = crate::functions::functions_named("heddle_transition_rows").next() else {
+            return Err(crate::catalog::no_relation(name.last()));
+        };
+        let column =
+            |(name, ty, modifier): (String, Type, Modifier)| BoundColumn { name, ty, modifier, source: None };
+        let columns: Vec<BoundColumn> = columns.into_iter().map(column).collect();
+        let types = columns.iter().map(|column| column.ty).collect();
+        let args = vec![BoundExpr::constant(Value::text(name.last()), Type::Text)];
+        let kind = RelationKind::Function {
+            calls: vec![FunctionCall::Set { function, args, types }],
+            ordinality: false,
+        };
+        self.relation_item(name.last(), None, kind, columns, false, alias)
     }
 
     /// A relation of `pg_catalog` or `information_schema`: a call of the function that yields its rows.

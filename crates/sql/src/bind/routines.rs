@@ -144,6 +144,12 @@ fn is_shown_by_session(ty: Type) -> bool {
 pub(crate) fn is_immutable(catalog: &Catalog, call: &BoundExpr) -> bool {
     match (routine_of(catalog, call), call) {
         (Some(routine), _) => routine.stability == Stability::Immutable,
+        // PostgreSQL looks through these: what counts is how the value becomes a text.
+        (None, BoundExpr::Operator { operator, args, .. })
+            if operator.name == "||" && operator.arguments.contains(&Type::AnyNonArray) =>
+        {
+            args.iter().all(|arg| !depends_on_session(arg.ty(), Type::Text))
+        }
         (None, BoundExpr::Call { function, .. } | BoundExpr::Operator { operator: function, .. }) => {
             function.volatility == Volatility::Immutable
         }

@@ -25,6 +25,7 @@ fn column(name: &str, ty: Type, engine: usize) -> Column {
         comment: None,
         acl: None,
         collation: None,
+        settings: Default::default(),
     }
 }
 
@@ -63,6 +64,7 @@ fn catalog() -> Catalog {
             deferral: None,
             nulls_equal: false,
             primary: false,
+            method: Default::default(),
         }],
         checks: vec![Check { name: "positive".to_string(), condition: "n > 0".to_string(), comment: None }],
         foreign_keys: Vec::new(),

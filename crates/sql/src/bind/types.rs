@@ -43,9 +43,7 @@ impl Binder<'_> {
         if in_catalog
             && matches!(
                 own,
-                "bit"
-                    | "varbit"
-                    | "money"
+                "money"
                     | "xml"
                     | "point"
                     | "box"
@@ -122,6 +120,11 @@ impl Binder<'_> {
                     _ => Err(wrong(format!("length for type {kind} cannot exceed 10485760"))),
                 }
             }
+            (Type::Bit | Type::Varbit, &[length]) => match length {
+                1..=MAX_BITS => Ok(Modifier::bits(length as i32)),
+                ..=0 => Err(wrong(format!("length for type {} must be at least 1", bit_name(element)))),
+                _ => Err(wrong(format!("length for type {} cannot exceed {MAX_BITS}", bit_name(element)))),
+            },
             (Type::Numeric, &[precision] | &[precision, _]) => {
                 let scale = name.modifiers.get(1).copied().unwrap_or(0);
                 if !(1..=1000).contains(&precision) {
@@ -133,7 +136,7 @@ impl Binder<'_> {
                 Ok(Modifier::numeric(precision as i32, scale as i32))
             }
             (Type::Time | Type::Timetz | Type::Timestamp | Type::Timestamptz, _) => digits(6),
-            (Type::Varchar | Type::Bpchar | Type::Numeric, _) => {
+            (Type::Varchar | Type::Bpchar | Type::Numeric | Type::Bit | Type::Varbit, _) => {
                 Err(wrong("invalid type modifier".to_string()))
             }
             _ => {
@@ -142,6 +145,13 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+/// The most bits of a bit string.
+const MAX_BITS: i64 = 83_886_080;
+
+fn bit_name(ty: Type) -> &'static str {
+    if ty == Type::Bit { "bit" } else { "varbit" }
 }
 
 /// Fields and digits of an interval, as PostgreSQL packs them.

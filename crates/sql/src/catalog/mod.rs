@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use environment::CatalogEnvironment;
 pub(crate) use extension::{Extension, PLPGSQL};
 pub(crate) use relation::{
-    Check, Column, ColumnOrigin, Deferral, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence,
-    StoredQuery, Table, View,
+    Check, Column, ColumnOrigin, ColumnSettings, Deferral, ForeignKey, Index, IndexColumn, KeyAction, Method,
+    NominalIndex, NominalKey, Persistence, Sequence, StoredQuery, Table, View,
 };
 
 pub(crate) use routine::{
@@ -322,6 +322,10 @@ impl Catalog {
             let relation = Relation::Index { table: table.oid, oid: index.oid };
             self.put_relation(&table.schema.clone(), &index.name, relation);
         }
+        for index in &table.nominal_indexes {
+            let relation = Relation::Index { table: table.oid, oid: index.oid };
+            self.put_relation(&table.schema.clone(), &index.name, relation);
+        }
         if let (Some(name), Some(oid)) = (&table.key_name, table.key_oid) {
             self.put_relation(&table.schema.clone(), name, Relation::Index { table: table.oid, oid });
         }
@@ -330,7 +334,8 @@ impl Catalog {
 
     /// Removes a table with the names of its indexes.
     pub fn remove_table(&mut self, table: &Table) {
-        let indexes = table.indexes.iter().map(|index| &index.name);
+        let nominal = table.nominal_indexes.iter().map(|index| &index.name);
+        let indexes = table.indexes.iter().map(|index| &index.name).chain(nominal);
         for name in indexes.chain(&table.key_name).chain([&table.name]) {
             self.remove_relation(&table.schema, name);
         }

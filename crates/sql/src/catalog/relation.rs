@@ -27,6 +27,10 @@ pub(crate) struct Table {
     pub key_oid: Option<u32>,
     /// Its indexes besides the primary key's.
     pub indexes: Vec<Index>,
+    /// Its indexes that queries do not use.
+    pub nominal_indexes: Vec<NominalIndex>,
+    /// Storage parameters, `name=value`: kept for those that read the definition.
+    pub options: Vec<String>,
     /// Its CHECK constraints.
     pub checks: Vec<Check>,
     /// Its foreign keys.
@@ -106,6 +110,22 @@ pub(crate) struct Column {
     /// The collation that it was declared with, for those that read the definition: all of them compare by bytes.
     #[serde(default)]
     pub collation: Option<u32>,
+    /// What ALTER COLUMN SET has said of it: kept for those that read the definition.
+    #[serde(default)]
+    pub settings: ColumnSettings,
+}
+
+/// What is said of a column that changes nothing here.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct ColumnSettings {
+    /// `n_distinct=-0.5`
+    pub options: Vec<String>,
+    /// SET STATISTICS.
+    pub statistics: Option<i32>,
+    /// SET STORAGE: `p`, `e`, `m` or `x`.
+    pub storage: Option<char>,
+    /// SET COMPRESSION: `p` or `l`.
+    pub compression: Option<char>,
 }
 
 /// Where a column's value comes from if a statement does not give one. Expressions are SQL text.
@@ -174,6 +194,77 @@ pub(crate) struct Index {
     /// Whether it is a deferrable primary key. The table's rows lie under a hidden key then.
     #[serde(default)]
     pub primary: bool,
+    /// What it is declared to be: a B-tree here in any case.
+    #[serde(default)]
+    pub method: Method,
+}
+
+/// An index access method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Method {
+    #[default]
+    Btree,
+    Hash,
+    Gist,
+    Gin,
+    Spgist,
+    Brin,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Method; 6] =
+        [Method::Btree, Method::Hash, Method::Gist, Method::Gin, Method::Spgist, Method::Brin];
+
+    /// Its oid in `pg_am`, and its name.
+    pub fn oid_and_name(self) -> (u32, &'static str) {
+        match self {
+            Method::Btree => (403, "btree"),
+            Method::Hash => (405, "hash"),
+            Method::Gist => (783, "gist"),
+            Method::Gin => (2742, "gin"),
+            Method::Spgist => (4000, "spgist"),
+            Method::Brin => (3580, "brin"),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.oid_and_name().1
+    }
+}
+
+/// An index by elements or by distances. The catalogs show it; queries read the table instead, and find the same rows.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct NominalIndex {
+    pub oid: u32,
+    pub name: String,
+    pub method: Method,
+    pub keys: Vec<NominalKey>,
+    /// The predicate of a partial index, as SQL text.
+    pub predicate: Option<String>,
+}
+
+/// What such an index is over.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct NominalKey {
+    /// A column's name, or an expression, as SQL text.
+    pub text: String,
+    /// Whether it is a column's name.
+    pub is_column: bool,
+    /// The operator class that is named.
+    pub class: Option<String>,
+}
+
+impl NominalIndex {
+    /// Its keys and its predicate, as SQL texts.
+    pub fn texts(&self) -> impl Iterator<Item = &String> {
+        self.keys.iter().map(|key| &key.text).chain(&self.predicate)
+    }
+
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.keys.iter_mut().map(|key| &mut key.text).chain(&mut self.predicate)
+    }
 }
 
 /// When a deferrable unique constraint is checked, unless SET CONSTRAINTS says otherwise.

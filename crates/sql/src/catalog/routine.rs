@@ -231,6 +231,22 @@ pub(crate) struct Trigger {
     /// COMMENT ON TRIGGER.
     #[serde(default)]
     pub comment: Option<String>,
+    #[serde(default)]
+    pub on_truncate: bool,
+    /// REFERENCING OLD TABLE and NEW TABLE: their names.
+    #[serde(default)]
+    pub old_table: Option<String>,
+    #[serde(default)]
+    pub new_table: Option<String>,
+    /// DISABLE TRIGGER.
+    #[serde(default)]
+    pub is_disabled: bool,
+    /// CREATE CONSTRAINT TRIGGER.
+    #[serde(default)]
+    pub is_constraint: bool,
+    /// DEFERRABLE, of a constraint trigger.
+    #[serde(default)]
+    pub is_deferrable: bool,
 }
 
 /// What a statement does to a row.
@@ -239,6 +255,7 @@ pub(crate) enum Event {
     Insert,
     Update,
     Delete,
+    Truncate,
 }
 
 impl Event {
@@ -248,14 +265,24 @@ impl Event {
             Event::Insert => "INSERT",
             Event::Update => "UPDATE",
             Event::Delete => "DELETE",
+            Event::Truncate => "TRUNCATE",
         }
     }
 }
 
 impl Trigger {
+    /// Whether its function sees all rows that the statement has changed.
+    pub fn has_transition_tables(&self) -> bool {
+        self.old_table.is_some() || self.new_table.is_some()
+    }
+
     /// Whether it fires for an event; of an update, for one that sets these columns.
     pub fn fires_on(&self, event: Event, is_set: impl Fn(&str) -> bool) -> bool {
+        if self.is_disabled {
+            return false;
+        }
         match event {
+            Event::Truncate => self.on_truncate,
             Event::Insert => self.on_insert,
             Event::Update => {
                 self.on_update && (self.columns.is_empty() || self.columns.iter().any(|name| is_set(name)))

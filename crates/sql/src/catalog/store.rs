@@ -16,8 +16,8 @@ use crate::catalog::rules::EVALUATOR;
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, CompositeType, DATABASE_OID, DatabaseEntry, Domain, EnumType,
-    Extension, ForeignKey, Index, Persistence, Relation, Routine, Schema, Sequence, StoredQuery, Table,
-    Trigger, UserType, View,
+    Extension, ForeignKey, Index, NominalIndex, Persistence, Relation, Routine, Schema, Sequence,
+    StoredQuery, Table, Trigger, UserType, View,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
@@ -67,6 +67,10 @@ pub(crate) struct StoredTable {
     key_name: Option<String>,
     key_oid: Option<u32>,
     indexes: Vec<Index>,
+    #[serde(default)]
+    nominal_indexes: Vec<NominalIndex>,
+    #[serde(default)]
+    options: Vec<String>,
     checks: Vec<Check>,
     foreign_keys: Vec<ForeignKey>,
     persistence: Persistence,
@@ -91,6 +95,8 @@ impl StoredTable {
             key_name: table.key_name.clone(),
             key_oid: table.key_oid,
             indexes: table.indexes.clone(),
+            nominal_indexes: table.nominal_indexes.clone(),
+            options: table.options.clone(),
             checks: table.checks.clone(),
             foreign_keys: table.foreign_keys.clone(),
             persistence: table.persistence,
@@ -111,6 +117,8 @@ impl StoredTable {
             key_name: self.key_name,
             key_oid: self.key_oid,
             indexes: self.indexes,
+            nominal_indexes: self.nominal_indexes,
+            options: self.options,
             checks: self.checks,
             foreign_keys: self.foreign_keys,
             persistence: self.persistence,
@@ -434,6 +442,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
             comment: None,
             acl: None,
             collation: None,
+            settings: Default::default(),
         });
     }
     let oid = catalog.new_oid();
@@ -447,6 +456,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         deferral: None,
         nulls_equal: false,
         primary: false,
+        method: Default::default(),
     });
     let indexes: Vec<Index> = indexes.collect();
     Some(Table {
@@ -458,6 +468,8 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         key_name: Some(format!("{}_pkey", definition.name())),
         key_oid: Some(catalog.new_oid()),
         indexes,
+        nominal_indexes: Vec::new(),
+        options: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         persistence: Persistence::Permanent,

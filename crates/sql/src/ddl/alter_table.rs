@@ -5,9 +5,11 @@
 mod columns;
 mod constraints;
 mod renames;
+mod settings;
 
 use std::sync::Arc;
 
+use self::settings::change_settings;
 use crate::bind::Checks;
 use crate::catalog::store::Object;
 use crate::catalog::{Persistence, Relation, Table};
@@ -115,7 +117,17 @@ impl Connection {
             }
             AlterAction::ValidateConstraint(name) => self.validate_constraint(&table, &name.text),
             AlterAction::Ignored => Ok(()),
-            AlterAction::Parameters { parameters, .. } => check_storage_parameters(parameters),
+            AlterAction::Parameters { resets, parameters } => {
+                check_storage_parameters(parameters)?;
+                let options = crate::parse::option_texts(parameters);
+                self.redefine(&table, |table| change_settings(&mut table.options, &options, *resets))
+            }
+            AlterAction::ColumnSetting { column, setting } => {
+                self.set_column_setting(&table, &column.text, setting)
+            }
+            AlterAction::EnableTrigger { name, is_enabled } => {
+                self.enable_triggers(&table, name.as_ref(), *is_enabled)
+            }
             AlterAction::SetSchema(to) => self.move_relation(&Relation::Table(table), &to.text),
             _ => self.alter_column(&table, action, text),
         }

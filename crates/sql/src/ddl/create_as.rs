@@ -107,6 +107,7 @@ impl Connection {
                 comment: None,
                 acl: None,
                 collation: column.source.and_then(|source| collation_of(&catalog, source)),
+                settings: Default::default(),
             });
         }
         let names = draft.columns.iter().map(|column| Name { text: column.name.clone(), at: 0 }).collect();

@@ -41,7 +41,10 @@ impl Connection {
         draft.settle_columns();
         self.check_draft(&mut draft, text)?;
         draft.settle_names(&mut catalog);
-        self.make_table(draft, catalog)?;
+        let table = self.make_table(draft, catalog)?;
+        if !create.options.is_empty() {
+            self.redefine(&table, |table| table.options.clone_from(&create.options))?;
+        }
         Ok("CREATE TABLE")
     }
 

@@ -219,6 +219,15 @@ impl Connection {
     /// Drops an index, and with CASCADE the foreign keys that need it.
     pub(crate) fn drop_index(&mut self, table: u32, oid: u32, cascade: bool) -> Result<()> {
         let Some(table) = self.current_catalog().table_by_oid(table).cloned() else { return Ok(()) };
+        if let Some(index) = table.nominal_indexes.iter().find(|index| index.oid == oid) {
+            let mut catalog = self.catalog_to_change();
+            let mut changed = table.as_ref().clone();
+            changed.nominal_indexes.retain(|known| known.oid != oid);
+            let changed = Arc::new(changed);
+            catalog.remove_relation(&table.schema, &index.name);
+            catalog.put_table(changed.clone());
+            return self.publish(&[Object::table(&changed)], catalog);
+        }
         let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {
             let name = table.key_name.clone().unwrap_or_default();
             return Err(needed_by_constraint(&name, &table.name));

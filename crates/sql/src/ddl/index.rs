@@ -5,9 +5,10 @@ use heddledb::TableChange;
 use crate::bind::Clause;
 use crate::catalog::store::Object;
 use crate::catalog::system::named_class;
-use crate::catalog::{Index, IndexColumn, Relation, Table};
+use crate::catalog::{Index, IndexColumn, Method, Relation, Table};
 use crate::ddl::create_table::{check_key_column, check_order, free_name};
 use crate::ddl::index_expressions::{Key, KeySource, key_name, key_names};
+use crate::ddl::nominal_index::{index_method, is_brin_class};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{CreateIndex, ExprKind};
 use crate::session::{Connection, Severity};
@@ -25,11 +26,9 @@ impl Connection {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         };
         self.check_table_owner(&table)?;
-        if let Some(method) = &create.method
-            && !matches!(method.text.as_str(), "btree" | "hash")
-        {
-            let message = format!("access method \"{}\" is not supported", method.text);
-            return Err(SqlError::unsupported(message).with_hint("Use btree."));
+        let method = index_method(create)?;
+        if matches!(method, Method::Gin | Method::Gist | Method::Spgist) {
+            return self.create_nominal_index(create, &table, method, text);
         }
         let keys = self.index_keys(create, &table, text)?;
         let included =
@@ -67,6 +66,7 @@ impl Connection {
             deferral: None,
             nulls_equal: create.unique && create.nulls_equal,
             primary: false,
+            method,
         };
         let engine = self.add_index_to_engine(&table, &index)?;
         let mut catalog = self.catalog_to_change();
@@ -134,8 +134,11 @@ impl Connection {
                 KeySource::Column(column) => table.columns[*column].ty,
                 KeySource::Predicate(_) => Type::Bool,
             };
-            let class = element.class.as_ref().map(|class| named_class(class.last(), ty)).transpose()?;
-            let class = class.flatten().map(str::to_string);
+            let class = match &element.class {
+                Some(class) if is_brin_class(class.last()) => Some(class.last().to_string()),
+                Some(class) => named_class(class.last(), ty)?.map(str::to_string),
+                None => None,
+            };
             let nulls_at_other_end =
                 element.nulls_first.is_some_and(|nulls_first| nulls_first != element.descending);
             keys.push(Key { source, descending: element.descending, nulls_at_other_end, class });

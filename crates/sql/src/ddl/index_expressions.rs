@@ -143,6 +143,7 @@ impl Connection {
                 comment: None,
                 acl: None,
                 collation: None,
+                settings: Default::default(),
             };
             check_order(ty)?;
             if is_unique {

@@ -80,6 +80,7 @@ impl Connection {
             deferral: rules.deferral,
             nulls_equal: rules.nulls_equal,
             primary: rules.primary,
+            method: Default::default(),
         };
         self.add_index_to_engine(table, &index)?;
         index.oid = catalog.new_oid();

@@ -158,6 +158,7 @@ pub(super) fn check_materialized(name: &str, actions: &[AlterAction]) -> Result<
         | AlterAction::RenameConstraint { .. }
         | AlterAction::SetSchema(_)
         | AlterAction::Parameters { .. }
+        | AlterAction::ColumnSetting { .. }
         | AlterAction::Ignored => None,
         AlterAction::AddColumn { .. } => Some("ADD COLUMN"),
         AlterAction::DropColumn { .. } => Some("DROP COLUMN"),

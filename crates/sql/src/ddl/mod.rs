@@ -17,6 +17,7 @@
 //! comments       COMMENT ON                         extension     CREATE and ALTER EXTENSION
 //! definition_text     texts of expressions with the schemas of what they name
 //! renamed_names        names in these texts follow what is renamed
+//! nominal_index       indexes that the catalogs show and queries do not use
 //! index_expressions   the hidden columns of partial indexes and of indexes on expressions
 //! routine        functions and procedures            trigger       triggers
 //! temporary_routines  which objects may call functions of pg_temp
@@ -47,6 +48,7 @@ mod index;
 mod index_expressions;
 mod keys;
 mod materialized;
+mod nominal_index;
 mod objects;
 mod on_commit;
 mod rename_schema;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::catalog::rights::{EXECUTE, TRIGGER};
 use crate::catalog::store::Object;
-use crate::catalog::{Relation, Table, Trigger};
+use crate::catalog::{Relation, Table, Trigger, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{CreateTrigger, ObjectName, TriggerChange};
+use crate::parse::syntax::{CreateTrigger, Name, ObjectName, TriggerChange};
 use crate::session::{Connection, Severity};
 use crate::types::Type;
 
@@ -57,6 +57,14 @@ impl Connection {
                 return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
             }
         }
+        check_transition_tables(create)?;
+        if create.on_truncate && create.for_each_row {
+            return Err(SqlError::unsupported("TRUNCATE FOR EACH ROW triggers are not supported"));
+        }
+        if create.is_constraint && !(create.for_each_row && create.time == TriggerTime::After) {
+            let message = "constraint triggers must be AFTER ROW triggers";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
         let condition =
             create.condition.as_ref().map(|it| self.condition_text(&it.text, &table)).transpose()?;
         let trigger = Trigger {
@@ -73,6 +81,12 @@ impl Connection {
             function: function.oid,
             arguments: create.arguments.clone(),
             comment: None,
+            on_truncate: create.on_truncate,
+            old_table: create.old_table.as_ref().map(|name| name.text.clone()),
+            new_table: create.new_table.as_ref().map(|name| name.text.clone()),
+            is_disabled: false,
+            is_constraint: create.is_constraint,
+            is_deferrable: create.is_deferrable,
         };
         crate::routine::trigger::check(self.environment_mut(), &trigger, &table)?;
         if let Some(known) = known {
@@ -82,6 +96,30 @@ impl Connection {
         catalog.put_trigger(Arc::new(trigger.clone()));
         self.publish(&[Object::Trigger(trigger)], catalog)?;
         Ok("CREATE TRIGGER")
+    }
+
+    /// ENABLE and DISABLE TRIGGER: one, or all.
+    pub(crate) fn enable_triggers(
+        &mut self,
+        table: &Table,
+        name: Option<&Name>,
+        is_enabled: bool,
+    ) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
+        let (mut changed, mut is_known) = (Vec::new(), name.is_none());
+        for trigger in catalog.triggers_of(table.oid).to_vec() {
+            if name.is_some_and(|name| name.text != trigger.name) {
+                continue;
+            }
+            is_known = true;
+            let trigger = Trigger { is_disabled: !is_enabled, ..trigger.as_ref().clone() };
+            catalog.put_trigger(Arc::new(trigger.clone()));
+            changed.push(Object::Trigger(trigger));
+        }
+        if let Some(name) = name.filter(|_| !is_known) {
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, missing(&name.text, &table.name)));
+        }
+        if changed.is_empty() { Ok(()) } else { self.publish(&changed, catalog) }
     }
 
     pub(crate) fn change_trigger(&mut self, change: &TriggerChange) -> Result<&'static str> {
@@ -124,4 +162,41 @@ impl Connection {
         self.publish(&[Object::Trigger(renamed)], catalog)?;
         Ok(tag)
     }
+}
+
+/// Refuses transition tables that a trigger cannot have.
+fn check_transition_tables(create: &CreateTrigger) -> Result<()> {
+    let named = [&create.old_table, &create.new_table];
+    if named.iter().all(|name| name.is_none()) {
+        return Ok(());
+    }
+    let wrong = |message: &str| Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+    let events = [create.on_insert, create.on_update, create.on_delete, create.on_truncate];
+    if create.time != TriggerTime::After {
+        return wrong("transition table name can only be specified for an AFTER trigger");
+    }
+    if create.on_truncate {
+        return wrong("TRUNCATE triggers with transition tables are not supported");
+    }
+    if events.iter().filter(|event| **event).count() != 1 {
+        return Err(SqlError::unsupported(
+            "transition tables cannot be specified for triggers with more than one event",
+        ));
+    }
+    if !create.columns.is_empty() {
+        return Err(SqlError::unsupported(
+            "transition tables cannot be specified for triggers with column lists",
+        ));
+    }
+    if create.new_table.is_some() && create.on_delete {
+        return wrong("NEW TABLE can only be specified for an INSERT or UPDATE trigger");
+    }
+    if create.old_table.is_some() && create.on_insert {
+        return wrong("OLD TABLE can only be specified for a DELETE or UPDATE trigger");
+    }
+    let same = |(old, new): (&Name, &Name)| old.text == new.text;
+    if create.old_table.as_ref().zip(create.new_table.as_ref()).is_some_and(same) {
+        return wrong("OLD TABLE name and NEW TABLE name cannot be the same");
+    }
+    Ok(())
 }

@@ -47,6 +47,8 @@ comparisons! {
     "bpchar" "bpchar" same,
     "char" "char" same,
     "bytea" "bytea" same,
+    "bit" "bit" same,
+    "varbit" "varbit" same,
     "date" "date" same,
     "date" "timestamp" dates_and_timestamps,
     "date" "timestamptz" dates_and_timestamps; stable,

@@ -15,6 +15,7 @@ mod aggregates;
 mod arithmetic;
 mod array_parts;
 mod arrays;
+mod bits;
 mod comparison;
 pub mod definition;
 mod json;

@@ -13,7 +13,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     super::strings::FUNCTIONS,
     super::moments::FUNCTIONS,
     super::json::FUNCTIONS,
-    &[super::arrays::FUNCTIONS, super::array_parts::FUNCTIONS],
+    &[super::arrays::FUNCTIONS, super::array_parts::FUNCTIONS, super::bits::FUNCTIONS],
     &[
         system::OBJECTS,
         system::SESSION,
@@ -37,7 +37,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
 const OPERATORS: &[&[&[Definition]]] = &[
     super::strings::OPERATORS,
     super::json::OPERATORS,
-    &[super::arrays::OPERATORS],
+    &[super::arrays::OPERATORS, super::bits::OPERATORS],
     &[
         super::arithmetic::INTEGERS,
         super::arithmetic::NUMBERS,

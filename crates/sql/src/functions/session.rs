@@ -22,6 +22,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("heddle_call_stable(oid) record", routine).nullable().stable(),
     scalar("heddle_call_volatile(oid) record", routine).nullable().volatile(),
     set("heddle_call_rows(oid) setof record", |_, _| Err(no_direct_call())).nullable().volatile(),
+    // The rows of a transition table: the binder names this entry.
+    set("heddle_transition_rows(text) setof record", transition_rows).volatile(),
+    scalar("pg_trigger_depth() int4", |c, _| Ok(Value::Int4(c.environment.trigger_depth()))).stable(),
     scalar("currval(regclass) int8", current_value).volatile(),
     scalar("lastval() int8", last_value).volatile(),
     scalar("setval(regclass, int8) int8", set_value).volatile(),
@@ -43,6 +46,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 
 fn routine(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
     Err(no_direct_call())
+}
+
+fn transition_rows(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Box<dyn Rows>> {
+    let name = arguments[0].str();
+    let rows = context.environment.transition_rows(name).ok_or_else(|| crate::catalog::no_relation(name))?;
+    let count = rows.len();
+    Ok(Box::new(RowsOf((0..count).map(move |at| Ok(rows[at].clone())))))
 }
 
 fn no_direct_call() -> SqlError {

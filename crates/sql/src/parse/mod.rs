@@ -37,7 +37,7 @@ use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
 pub(crate) use keywords::{qualified_name, quote_identifier};
 pub(crate) use lexer::TokenKind;
 pub(crate) use parser::{Parser, Reference, character_position};
-pub(crate) use tables::is_storage_parameter;
+pub(crate) use tables::{is_storage_parameter, option_texts};
 
 /// How deeply expressions, queries and parentheses may nest.
 pub(crate) const NESTING_MAX: u32 = 160;

@@ -50,7 +50,8 @@ impl Parser<'_> {
             () if self.accept("procedure") => self.create_routine(or_replace, true),
             () if self.accept("role") || self.accept("group") => self.create_role(false),
             () if self.accept("user") => self.create_role(true),
-            () if self.accept("trigger") => self.create_trigger(or_replace),
+            () if self.accept("trigger") => self.create_trigger(or_replace, false),
+            () if self.accept_words(&["constraint", "trigger"]) => self.create_trigger(or_replace, true),
             () if self.accept("extension") => self.create_extension(),
             () => self.create_unsupported(at),
         }

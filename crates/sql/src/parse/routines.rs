@@ -230,7 +230,7 @@ impl Parser<'_> {
     }
 
     /// CREATE TRIGGER, behind its words.
-    pub fn create_trigger(&mut self, or_replace: bool) -> Result<Statement> {
+    pub fn create_trigger(&mut self, or_replace: bool, is_constraint: bool) -> Result<Statement> {
         let name = self.name()?;
         let time = match () {
             () if self.accept("before") => TriggerTime::Before,
@@ -247,6 +247,11 @@ impl Parser<'_> {
             on_insert: false,
             on_update: false,
             on_delete: false,
+            on_truncate: false,
+            old_table: None,
+            new_table: None,
+            is_constraint,
+            is_deferrable: false,
             columns: Vec::new(),
             table: ObjectName { parts: Vec::new() },
             for_each_row: false,
@@ -257,11 +262,16 @@ impl Parser<'_> {
         self.trigger_events(&mut trigger)?;
         self.expect("on")?;
         trigger.table = self.object_name()?;
-        if self.is_one_of(&["from", "deferrable", "initially", "referencing"]) {
-            let word = self.label()?.text.to_uppercase();
-            return Err(self.refused(&format!("{word} of a trigger is not supported")));
+        if is_constraint && self.accept("from") {
+            self.object_name()?;
         }
-        self.accept_words(&["not", "deferrable"]);
+        self.trigger_timing(&mut trigger)?;
+        while self.is_word(0, "referencing")
+            || self.is_words(&["old", "table"])
+            || self.is_words(&["new", "table"])
+        {
+            self.transition_tables(&mut trigger)?;
+        }
         if self.accept("for") {
             self.accept("each");
             trigger.for_each_row = self.accept("row");
@@ -300,13 +310,55 @@ impl Parser<'_> {
                         trigger.columns = self.list(Self::name)?;
                     }
                 }
-                () if self.is_word(0, "truncate") => {
-                    return Err(self.refused("TRUNCATE triggers are not supported"));
-                }
+                () if self.accept("truncate") => trigger.on_truncate = true,
                 () => return Err(self.unexpected()),
             }
             if !self.accept("or") {
                 return Ok(());
+            }
+        }
+    }
+
+    /// `[NOT] DEFERRABLE [INITIALLY …]`
+    fn trigger_timing(&mut self, trigger: &mut CreateTrigger) -> Result<()> {
+        if self.accept_words(&["not", "deferrable"]) {
+            return Ok(());
+        }
+        if trigger.is_constraint && self.accept("deferrable") {
+            trigger.is_deferrable = true;
+        }
+        if self.is_words(&["initially", "deferred"]) || self.is_word(0, "deferrable") {
+            let message = "triggers that wait until the end of a transaction are not supported";
+            return Err(self.refused(message));
+        }
+        if self.accept("initially") {
+            self.expect("immediate")?;
+        }
+        Ok(())
+    }
+
+    /// `REFERENCING {OLD | NEW} TABLE [AS] name …`
+    fn transition_tables(&mut self, trigger: &mut CreateTrigger) -> Result<()> {
+        self.accept("referencing");
+        loop {
+            let is_old = match () {
+                () if self.is_words(&["old", "row"]) || self.is_words(&["new", "row"]) => {
+                    let hint = "Use OLD TABLE or NEW TABLE for naming transition tables.";
+                    return Err(self
+                        .refused("ROW variable naming in the REFERENCING clause is not supported")
+                        .with_hint(hint));
+                }
+                () if self.accept_words(&["old", "table"]) => true,
+                () if self.accept_words(&["new", "table"]) => false,
+                () => return Ok(()),
+            };
+            self.accept("as");
+            let name = self.name()?;
+            let place = if is_old { &mut trigger.old_table } else { &mut trigger.new_table };
+            if place.replace(name).is_some() {
+                let which = if is_old { "OLD" } else { "NEW" };
+                let message = format!("{which} TABLE cannot be specified multiple times");
+                return Err(self.error(self.position(), SqlState::INVALID_OBJECT_DEFINITION, message));
             }
         }
     }

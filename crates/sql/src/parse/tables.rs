@@ -47,6 +47,7 @@ impl Parser<'_> {
             constraints: Vec::new(),
             likes: Vec::new(),
             on_commit: OnCommit::PreserveRows,
+            options: Vec::new(),
         };
         self.expect_mark("(")?;
         if !self.is_mark(0, ")") {
@@ -56,7 +57,7 @@ impl Parser<'_> {
         if self.is_word(0, "inherits") || self.is_word(0, "partition") {
             return Err(self.refused("table inheritance and partitions are not supported"));
         }
-        table.on_commit = self.table_options()?;
+        (table.on_commit, table.options) = self.table_options()?;
         Ok(Statement::CreateTable(Box::new(table)))
     }
 
@@ -93,7 +94,7 @@ impl Parser<'_> {
         if_not_exists: bool,
     ) -> Result<Statement> {
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
-        let on_commit = self.table_options()?;
+        let (on_commit, _) = self.table_options()?;
         self.expect("as")?;
         let query = Box::new(self.query()?);
         let with_data = if self.accept_words(&["with", "no", "data"]) {
@@ -114,13 +115,13 @@ impl Parser<'_> {
     }
 
     /// `WITH (fillfactor = 100)`, `ON COMMIT …`, `TABLESPACE x`, `USING method`.
-    fn table_options(&mut self) -> Result<OnCommit> {
-        let mut on_commit = OnCommit::PreserveRows;
+    fn table_options(&mut self) -> Result<(OnCommit, Vec<String>)> {
+        let (mut on_commit, mut options) = (OnCommit::PreserveRows, Vec::new());
         loop {
             match () {
                 () if self.is_word(0, "with") && self.is_mark(1, "(") => {
                     self.advance();
-                    self.storage_parameters()?;
+                    options = self.storage_parameters()?;
                 }
                 () if self.accept_words(&["without", "oids"]) => {}
                 () if self.accept_words(&["on", "commit"]) => {
@@ -134,20 +135,21 @@ impl Parser<'_> {
                 () if self.accept("tablespace") || self.accept("using") => {
                     self.name()?;
                 }
-                () => return Ok(on_commit),
+                () => return Ok((on_commit, options)),
             }
         }
     }
 
-    /// Storage parameters, which have no effect.
-    pub fn storage_parameters(&mut self) -> Result<()> {
+    /// Storage parameters: they are kept for those that read definitions.
+    pub fn storage_parameters(&mut self) -> Result<Vec<String>> {
         let at = self.position();
-        match self.parameters()?.iter().find(|(name, _)| !is_storage_parameter(name)) {
+        let parameters = self.parameters()?;
+        match parameters.iter().find(|(name, _)| !is_storage_parameter(name)) {
             Some((name, _)) => {
                 let message = format!("unrecognized parameter \"{name}\"");
                 Err(self.error(at, SqlState::INVALID_PARAMETER_VALUE, message))
             }
-            None => Ok(()),
+            None => Ok(option_texts(&parameters)),
         }
     }
 
@@ -229,4 +231,11 @@ pub(crate) fn is_storage_parameter(name: &str) -> bool {
         "vacuum_truncate",
     ];
     NAMES.contains(&name) || name.starts_with("autovacuum_") || name.starts_with("toast.")
+}
+
+/// Parameters as the catalogs show them: `fillfactor=70`.
+pub(crate) fn option_texts(parameters: &[(String, Option<String>)]) -> Vec<String> {
+    let text =
+        |(name, value): &(String, Option<String>)| format!("{name}={}", value.as_deref().unwrap_or("true"));
+    parameters.iter().map(text).collect()
 }

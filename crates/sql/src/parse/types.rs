@@ -142,7 +142,10 @@ impl Parser<'_> {
     fn bit(&mut self, at: At) -> Result<TypeName> {
         self.advance();
         let name = if self.accept("varying") { "varbit" } else { "bit" };
-        let modifiers = self.modifiers()?;
+        let mut modifiers = self.modifiers()?;
+        if name == "bit" && modifiers.is_empty() {
+            modifiers.push(1);
+        }
         Ok(TypeName { modifiers, ..named(name, at) })
     }
 

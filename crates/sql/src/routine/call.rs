@@ -129,6 +129,8 @@ fn run_body(
     }
     let body = body_of(environment, routine)?;
     environment.routines.enter()?;
+    // Transition tables are seen by the trigger's own function only.
+    let transitions = std::mem::take(&mut environment.transitions);
     let may_write = routine.stability == Stability::Volatile;
     let access = access.of_function(!may_write);
     let mut execution = Execution { environment, door: Door::Attempt(access), may_write };
@@ -136,6 +138,7 @@ fn run_body(
         Body::Sql(body) => body.run(&mut execution, routine, arguments),
         Body::Plpgsql(program) => plpgsql::run(program, &mut execution, routine, arguments),
     });
+    environment.transitions = transitions;
     environment.routines.leave();
     done
 }
@@ -242,31 +245,40 @@ fn run_procedure_body(
 /// The function's; 54001 where triggers fire each other too deeply.
 pub(crate) fn trigger_program(
     environment: &mut SessionEnvironment,
-    function: u32,
+    (function, trigger): (u32, u32),
     variables: &[(&str, Value)],
     columns: &[ResultColumn],
     access: Access<'_>,
 ) -> Result<Option<Vec<Value>>> {
     let routine = routine_of(environment, function)?;
+    // Statements that name transition tables are planned for the trigger's.
+    let key = if environment.transitions.is_empty() { function } else { trigger };
     environment.routines.enter()?;
+    environment.trigger_depth += 1;
     let done = acting_for(environment, &routine, |environment| {
-        let body = body_of(environment, &routine)?;
+        let body = body_for(environment, &routine, key)?;
         let Body::Plpgsql(program) = &*body else {
             return Err(SqlError::internal("a trigger's function is not in PL/pgSQL"));
         };
         let mut execution = Execution { environment, door: Door::Attempt(access), may_write: true };
         crate::stack::grow(|| plpgsql::run_trigger(program, &mut execution, &routine, variables, columns))
     });
+    environment.trigger_depth -= 1;
     environment.routines.leave();
     done
 }
 
 /// A routine's body, compiled for the catalog as it is.
 pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<Arc<Body>> {
+    body_for(environment, routine, routine.oid)
+}
+
+/// The same, kept under this oid: the routine's, or that of a trigger for which it is compiled.
+fn body_for(environment: &mut SessionEnvironment, routine: &Arc<Routine>, key: u32) -> Result<Arc<Body>> {
     let role = environment.role_oid();
     let version = environment.catalog.version;
     let settings = &environment.settings.derived.binding;
-    if let Some(compiled) = environment.routines.compiled.get(&routine.oid)
+    if let Some(compiled) = environment.routines.compiled.get(&key)
         && compiled.version == version
         && (Arc::ptr_eq(&compiled.settings, settings) || compiled.settings == *settings)
         && compiled.role == role
@@ -276,7 +288,7 @@ pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routin
     let settings = settings.clone();
     let body = Arc::new(compile(environment, routine)?);
     let compiled = Compiled { body: body.clone(), version, settings, role };
-    environment.routines.compiled.insert(routine.oid, compiled);
+    environment.routines.compiled.insert(key, compiled);
     Ok(body)
 }
 

@@ -20,7 +20,7 @@ mod plpgsql;
 pub(crate) mod query;
 mod sql;
 pub(crate) mod trigger;
-mod value;
+pub(crate) mod value;
 
 use std::sync::Arc;
 

@@ -30,12 +30,43 @@ pub struct Firing<'a> {
     pub(crate) old: Option<&'a [Value]>,
     /// The row as it will be, of an insert and an update for each row.
     pub(crate) new: Option<&'a [Value]>,
+    /// All rows that the statement has changed, as they were and as they are.
+    pub(crate) changed: Option<&'a ChangedRows>,
+}
+
+/// The rows that a statement has changed by one kind of event.
+#[derive(Clone, Default)]
+pub struct ChangedRows {
+    pub(crate) old: Arc<Vec<Value>>,
+    pub(crate) new: Arc<Vec<Value>>,
+}
+
+/// A transition table, as the statements of a trigger's function name it.
+#[derive(Clone)]
+pub(crate) struct Transition {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<ResultColumn>,
+    /// Its rows, as records.
+    pub(crate) rows: Arc<Vec<Value>>,
+}
+
+/// The transition tables of a trigger that fires.
+fn transitions(firing: &Firing<'_>, columns: &[ResultColumn]) -> Vec<Transition> {
+    let Some(changed) = firing.changed else { return Vec::new() };
+    let tables = [(&firing.trigger.old_table, &changed.old), (&firing.trigger.new_table, &changed.new)];
+    let named = tables.into_iter().filter_map(|(name, rows)| Some((name.clone()?, rows)));
+    named.map(|(name, rows)| Transition { name, columns: columns.to_vec(), rows: rows.clone() }).collect()
 }
 
 /// The columns of a table's rows as triggers see them.
 pub(super) fn columns_of(table: &Table) -> Vec<ResultColumn> {
     let column = |it: &Column| ResultColumn { name: it.name.clone(), ty: it.ty, modifier: it.modifier };
     table.visible().iter().map(column).collect()
+}
+
+/// The fields of a table's rows.
+pub(crate) fn fields_of(table: &Table) -> Arc<[RecordField]> {
+    plpgsql::fields_of(&columns_of(table))
 }
 
 /// OLD and NEW, as a condition names them.
@@ -159,7 +190,11 @@ pub(crate) fn fire(
     let fields = plpgsql::fields_of(&columns);
     let mut variables = vec![("old", row_of(&fields, firing.old)), ("new", row_of(&fields, firing.new))];
     variables.extend(about(firing.trigger, firing.table, firing.event));
-    let returned = trigger_program(environment, firing.trigger.function, &variables, &columns, access)?;
+    let outer = std::mem::replace(&mut environment.transitions, transitions(firing, &columns));
+    let of = (firing.trigger.function, firing.trigger.oid);
+    let returned = trigger_program(environment, of, &variables, &columns, access);
+    environment.transitions = outer;
+    let returned = returned?;
     if firing.trigger.time == TriggerTime::After || !firing.trigger.for_each_row {
         return Ok(unchanged());
     }

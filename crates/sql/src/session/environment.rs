@@ -15,6 +15,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt::Interrupt;
 use crate::parse::quote_identifier;
 use crate::routine::Routines;
+use crate::routine::trigger::Transition;
 use crate::run::large_values::LargeValues;
 use crate::run::memory::{Memory, SessionMemory};
 use crate::session::Shared;
@@ -64,6 +65,10 @@ pub(crate) struct SessionEnvironment {
     pub known_role: Cell<((u64, u64), u32)>,
     /// The owner of the function with SECURITY DEFINER that is running, or of the table that a foreign key changes.
     pub acting_as: Option<Acting>,
+    /// The transition tables of the trigger whose function runs.
+    pub transitions: Vec<Transition>,
+    /// How many functions of triggers run inside of each other.
+    pub trigger_depth: i32,
     pub database: String,
     pub process_id: i32,
     pub sessions: Arc<Sessions>,
@@ -157,6 +162,8 @@ impl SessionEnvironment {
             is_bootstrap: role.is_none(),
             known_role: Cell::new(((u64::MAX, u64::MAX), 0)),
             acting_as: None,
+            transitions: Vec::new(),
+            trigger_depth: 0,
             database: options.database,
             process_id: number,
             sessions: shared.sessions.clone(),

@@ -11,12 +11,14 @@ use crate::access;
 use crate::bind::tree::StatementKind;
 use crate::bind::{BindContext, Checks, bind};
 use crate::catalog::rights::{RightsKind, SELECT};
+use crate::catalog::{Event, Table, Trigger};
 use crate::compile::Procedure;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
 use crate::routine::footprint::call::{DeclaredCall, declared_call};
+use crate::routine::trigger::Firing;
 use crate::run::{Access, KeptRows, execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
@@ -366,6 +368,21 @@ impl Connection {
             Ok(())
         })?;
         Ok(())
+    }
+
+    /// Fires a trigger of a statement that is none of rows.
+    pub(crate) fn fire_statement_trigger(
+        &mut self,
+        trigger: &Trigger,
+        table: &Table,
+        event: Event,
+    ) -> Result<()> {
+        self.catalog_to_read();
+        let environment = &mut self.environment;
+        self.transaction.run_statement(environment, |access, environment| {
+            let firing = Firing { trigger, table, event, old: None, new: None, changed: None };
+            crate::routine::trigger::fire(environment, &firing, access).map(|_| ())
+        })
     }
 
     pub(super) fn attempt(

@@ -5,6 +5,7 @@
 //! int64 real, double       float64         numeric(p, s), p up to 38        decimal    oid and reg… types
 //! int64 text and its kin   text            uuid                             uuid       bytea
 //! bytes json               text            inet, cidr, macaddr              bytes, by `types::network`
+//! bit strings        text, of zeros and ones
 //! everything else          bytes, by `bytes`
 //! ```
 //!
@@ -55,6 +56,7 @@ pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
             None => DataType::Bytes,
         },
         Type::Text | Type::Varchar | Type::Bpchar | Type::Name | Type::Char | Type::Json => DataType::Text,
+        Type::Bit | Type::Varbit => DataType::Text,
         Type::Uuid => DataType::Uuid,
         ty if ty.is_oid_like() => DataType::Int64,
         _ => DataType::Bytes,
@@ -90,9 +92,10 @@ pub(crate) fn decode(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Resu
 
 fn decode_other(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Result<Value> {
     Ok(match (ty, stored) {
-        (Type::Text | Type::Varchar | Type::Name | Type::Char, ValueRef::Text(value)) => {
-            Value::Text(value.into())
-        }
+        (
+            Type::Text | Type::Varchar | Type::Name | Type::Char | Type::Bit | Type::Varbit,
+            ValueRef::Text(value),
+        ) => Value::Text(value.into()),
         (Type::Int2, ValueRef::Int(value)) => Value::Int2(value as i16),
         (Type::Float8, ValueRef::Float(value)) => Value::Float8(value),
         (Type::Float4, ValueRef::Float(value)) => Value::Float4(value as f32),

@@ -10,7 +10,7 @@ use crate::types::interval::{DAY, Interval};
 use crate::types::numeric::Numeric;
 use crate::types::record::RecordValue;
 use crate::types::text::{from_text, jsonb_text, parse_jsonb, shape_of, to_text};
-use crate::types::{Environment, Modifier, Type, Value, network};
+use crate::types::{Environment, Modifier, Type, Value, bits, network};
 
 /// The first byte of a `jsonb`.
 const JSONB_VERSION: u8 = 1;
@@ -33,6 +33,7 @@ pub fn to_binary(environment: &dyn Environment, kind: Type, value: &Value, out: 
         Value::Text(text) if kind == Type::Char => {
             out.push(text.chars().next().map_or(0, |code| code as u32 as u8))
         }
+        Value::Text(text) if matches!(kind, Type::Bit | Type::Varbit) => bits::write_binary(text, out),
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.extend(text.as_bytes()),
         Value::Bytes(bytes) if network::write_binary(kind, bytes, out) => {}
         Value::Bytes(bytes) => out.extend_from_slice(bytes),
@@ -170,6 +171,7 @@ fn read(environment: &dyn Environment, kind: Type, reader: &mut Reader<'_>) -> R
             let code = char::from(reader.array::<1>()?[0]);
             Value::text(if code == '\0' { String::new() } else { code.to_string() })
         }
+        Type::Bit | Type::Varbit => bits::read_binary(reader.int4()?, reader.rest())?,
         Type::Bytea => Value::bytes(reader.rest()),
         Type::Inet | Type::Cidr => network::read_binary(kind, reader.rest())?,
         Type::Macaddr => Value::bytes(reader.array::<6>()?),

@@ -12,7 +12,7 @@ use crate::routine::trigger::Firing;
 use crate::run::Access;
 use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
 use crate::types::record::Shape;
-use crate::types::{Type, Value};
+use crate::types::{Modifier, Type, Value};
 
 /// How dates are printed and how ambiguous ones are read (`DateStyle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,6 +360,21 @@ pub trait Environment {
         _access: Access<'_>,
     ) -> Result<Vec<Value>> {
         Err(no_session("functions of users"))
+    }
+
+    /// The columns of the transition table of this name that the running trigger's function sees.
+    fn transition_columns(&self, _name: &str) -> Option<Vec<(String, Type, Modifier)>> {
+        None
+    }
+
+    /// The rows of that table, as records.
+    fn transition_rows(&self, _name: &str) -> Option<Arc<Vec<Value>>> {
+        None
+    }
+
+    /// `pg_trigger_depth()`
+    fn trigger_depth(&self) -> i32 {
+        0
     }
 
     /// Fires a trigger, within the statement that runs: the row that is to be written; none: it is left out.

@@ -42,6 +42,8 @@ pub enum Category {
     Timespan,
     /// `U`: all types without a group
     UserDefined,
+    /// `V`: bit strings
+    BitString,
     /// `X`: a literal whose type is not known yet
     Unknown,
     /// `Z`: internal, such as `"char"`
@@ -54,6 +56,7 @@ impl Category {
         match self {
             Category::Array => 'A',
             Category::Boolean => 'B',
+            Category::BitString => 'V',
             Category::Composite => 'C',
             Category::DateTime => 'D',
             Category::Enum => 'E',
@@ -172,6 +175,8 @@ types! {
     Timestamptz 1184 1185 "timestamptz" "timestamp with time zone" 8 DateTime true,
     Interval 1186 1187 "interval" "interval" 16 Timespan true,
     Timetz 1266 1270 "timetz" "time with time zone" 12 DateTime false,
+    Bit 1560 1561 "bit" "bit" -1 BitString false,
+    Varbit 1562 1563 "varbit" "bit varying" -1 BitString true,
     Numeric 1700 1231 "numeric" "numeric" -1 Numeric false,
     Regprocedure 2202 2207 "regprocedure" "regprocedure" 4 Numeric false,
     Regoper 2203 2208 "regoper" "regoper" 4 Numeric false,
@@ -372,7 +377,7 @@ impl Type {
 /// A type modifier as PostgreSQL's catalogs and protocol have it: -1 for none.
 ///
 /// `varchar(n)` and `char(n)`: n + 4. `numeric(p, s)`: (p << 16 | s & 0x7ff) + 4. Times and timestamps: the digits
-/// of a second. `interval`: fields << 16 | digits.
+/// of a second. `bit(n)` and `bit varying(n)`: n. `interval`: fields << 16 | digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Modifier(pub i32);
 
@@ -396,6 +401,11 @@ impl Modifier {
     /// The modifier of `time(digits)`, `timestamp(digits)` and their kin.
     pub const fn precision(digits: i32) -> Modifier {
         Modifier(digits)
+    }
+
+    /// The modifier of `bit(n)` and `bit varying(n)`.
+    pub const fn bits(n: i32) -> Modifier {
+        Modifier(n)
     }
 
     /// Whether there is none.
@@ -434,10 +444,15 @@ pub fn format_type(kind: Type, modifier: Modifier, name_of: &dyn Fn(u32) -> Opti
         other => other.display_name(),
     };
     if modifier.is_none() {
-        return if kind == Type::Bpchar { "bpchar".to_string() } else { name };
+        return match kind {
+            Type::Bpchar => "bpchar".to_string(),
+            Type::Bit => "\"bit\"".to_string(),
+            _ => name,
+        };
     }
     match kind {
         Type::Varchar | Type::Bpchar => format!("{name}({})", modifier.0 - 4),
+        Type::Bit | Type::Varbit => format!("{name}({})", modifier.0),
         Type::Numeric => match modifier.numeric_parts() {
             Some((precision, scale)) => format!("numeric({precision},{scale})"),
             None => name,

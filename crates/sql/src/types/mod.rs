@@ -11,6 +11,7 @@
 
 pub mod array;
 pub mod binary;
+pub(crate) mod bits;
 pub mod cast;
 pub mod datetime;
 pub mod environment;

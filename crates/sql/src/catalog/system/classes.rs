@@ -11,20 +11,35 @@ use super::{
     derived_oid, relations,
 };
 use crate::bind::{BindContext, Checks, bind};
+use crate::catalog::NominalKey;
 use crate::catalog::relation::ViewOptions;
 use crate::catalog::rights::Rights;
 use crate::catalog::store::TEMPORARY;
 use crate::catalog::{
-    Catalog, CatalogEnvironment, Column, ColumnOrigin, CompositeType, Deferral, IndexColumn, Persistence,
-    Relation, Sequence, Table, UserType, View,
+    Catalog, CatalogEnvironment, Column, ColumnOrigin, ColumnSettings, CompositeType, Deferral, IndexColumn,
+    Method, Persistence, Relation, Sequence, Table, UserType, View,
 };
+use crate::parse::quote_identifier;
 use crate::parse::syntax::Statement;
 use crate::types::{Modifier, Type, Value};
 
 /// The access method of tables.
 const HEAP: u32 = 2;
-/// The access method of indexes.
-const BTREE: u32 = 403;
+
+/// The letter of a relation's kind, and the access method of an index.
+struct Kind(char, Method);
+
+impl From<char> for Kind {
+    fn from(kind: char) -> Kind {
+        Kind(kind, Method::Btree)
+    }
+}
+
+impl From<(char, Method)> for Kind {
+    fn from((kind, method): (char, Method)) -> Kind {
+        Kind(kind, method)
+    }
+}
 
 /// An index, or the one behind a primary key.
 pub(super) struct IndexOf<'t> {
@@ -43,6 +58,7 @@ pub(super) struct IndexOf<'t> {
     pub deferral: Option<Deferral>,
     /// NULLS NOT DISTINCT.
     pub nulls_equal: bool,
+    pub method: Method,
 }
 
 /// The indexes of a table, the primary key's first.
@@ -61,6 +77,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         constraint: true,
         deferral: None,
         nulls_equal: false,
+        method: Method::Btree,
     });
     let others = table.indexes.iter().map(|index| IndexOf {
         oid: index.oid,
@@ -74,8 +91,14 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
         constraint: index.constraint,
         deferral: index.deferral,
         nulls_equal: index.nulls_equal,
+        method: index.method,
     });
     primary.into_iter().chain(others).collect()
+}
+
+/// Whether a table has an index of any kind.
+pub(super) fn has_index(table: &Table) -> bool {
+    table.key_oid.is_some() || !table.indexes.is_empty() || !table.nominal_indexes.is_empty()
 }
 
 /// The oid of a schema; that of `pg_temp_1` and its kin if no schema has the name.
@@ -178,7 +201,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             relam = HEAP,
             relfilenode = table.oid,
             reltuples = -1.0_f32,
-            relhasindex = !indexes_of(table).is_empty(),
+            relhasindex = has_index(table),
             relpersistence = persistence(table),
             relkind = if table.stored_query.is_some() { 'm' } else { 'r' },
             relnatts = table.visible().len() as i16,
@@ -187,6 +210,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
             relhasrules = table.stored_query.is_some(),
             relispopulated = table.stored_query.as_ref().is_none_or(|stored| stored.populated),
             relreplident = 'd',
+            reloptions = texts(&table.options),
         );
         for index in indexes_of(table) {
             let natts = index.columns.len() + index.included.len();
@@ -196,7 +220,16 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
                 persistence: persistence(table),
                 options: Value::Null,
             };
-            class(out, (index.oid, index.name, schema), 'i', of, natts);
+            class(out, (index.oid, index.name, schema), ('i', index.method), of, natts);
+        }
+        for index in &table.nominal_indexes {
+            let of = ClassFacts {
+                owner: table.rights.owner,
+                acl: Value::Null,
+                persistence: persistence(table),
+                options: Value::Null,
+            };
+            class(out, (index.oid, &index.name, schema), ('i', index.method), of, index.keys.len());
         }
     }
     for view in views(catalog) {
@@ -217,6 +250,11 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         let of = ClassFacts::in_schema(system, &sequence.rights, &sequence.schema);
         class(out, (sequence.oid, &sequence.name, schema), 'S', of, 3);
     }
+}
+
+/// Texts as an array; NULL for none.
+fn texts(texts: &[String]) -> Value {
+    if texts.is_empty() { Value::Null } else { list(Type::Text, texts.iter().map(String::as_str)) }
 }
 
 /// What a row of `pg_class` says of a relation's owner and its life.
@@ -252,10 +290,11 @@ impl ClassFacts {
 fn class(
     out: &mut Output,
     (oid, name, schema): (u32, &str, u32),
-    kind: char,
+    kind: impl Into<Kind>,
     of: ClassFacts,
     columns: usize,
 ) {
+    let Kind(kind, method) = kind.into();
     row!(
         out,
         oid = oid,
@@ -265,7 +304,7 @@ fn class(
         relowner = of.owner,
         relacl = of.acl,
         relam = match kind {
-            'i' => BTREE,
+            'i' => method.oid_and_name().0,
             'r' => HEAP,
             _ => 0,
         },
@@ -295,6 +334,7 @@ struct Attribute<'a> {
     acl: Value,
     /// None: the type's.
     collation: Option<u32>,
+    settings: Option<&'a ColumnSettings>,
 }
 
 impl Attribute<'_> {
@@ -311,7 +351,7 @@ impl Attribute<'_> {
             attrelid = self.relation,
             attname = self.name,
             atttypid = self.oid,
-            attstattarget = -1_i32,
+            attstattarget = self.settings.and_then(|it| it.statistics).unwrap_or(-1),
             attlen = self.ty.length(),
             attnum = self.number,
             attndims = i32::from(matches!(self.ty, Type::Array(_))),
@@ -319,7 +359,8 @@ impl Attribute<'_> {
             atttypmod = self.modifier.0,
             attbyval = facts.by_value,
             attalign = facts.align,
-            attstorage = facts.storage,
+            attstorage = self.settings.and_then(|it| it.storage).unwrap_or(facts.storage),
+            attcompression = self.settings.and_then(|it| it.compression).map_or(String::new(), String::from),
             attnotnull = self.not_null,
             atthasdef = matches!(self.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)),
             attidentity = identity,
@@ -327,6 +368,7 @@ impl Attribute<'_> {
             attislocal = true,
             attcollation = self.collation.unwrap_or(facts.collation),
             attacl = self.acl,
+            attoptions = self.settings.map_or(Value::Null, |it| texts(&it.options)),
         );
     }
 }
@@ -393,6 +435,7 @@ fn plain(
         origin: &ColumnOrigin::Nothing,
         acl: Value::Null,
         collation: None,
+        settings: None,
     }
 }
 
@@ -404,7 +447,13 @@ fn of_table<'t>(catalog: &Catalog, table: &Table, at: usize, column: &'t Column)
     // A domain carries its modifier itself.
     let modifier = if column.domain.is_some() { Modifier::NONE } else { column.modifier };
     let plain = plain(table.oid, at, &column.name, column.ty, modifier, not_null);
-    Attribute { oid: column_type(column), origin: &column.origin, collation: column.collation, ..plain }
+    Attribute {
+        oid: column_type(column),
+        origin: &column.origin,
+        collation: column.collation,
+        settings: Some(&column.settings),
+        ..plain
+    }
 }
 
 /// The oid of a column's type: the domain's if it was declared with one.
@@ -485,6 +534,32 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 indoption = vector(Type::Int2, options),
                 indexprs = (!expressions.is_empty()).then(|| expressions.join(", ")),
                 indpred = index.predicate,
+            );
+        }
+        for index in &table.nominal_indexes {
+            let number = |key: &NominalKey| {
+                let column = table.visible().iter().position(|it| quote_identifier(&it.name) == key.text);
+                column.filter(|_| key.is_column).map_or(0, |at| at as i16 + 1)
+            };
+            let keys = || index.keys.iter();
+            let expressions: Vec<&str> =
+                keys().filter(|key| !key.is_column).map(|key| key.text.as_str()).collect();
+            row!(
+                out,
+                indexrelid = index.oid,
+                indrelid = table.oid,
+                indnatts = index.keys.len() as i16,
+                indnkeyatts = index.keys.len() as i16,
+                indimmediate = true,
+                indisvalid = true,
+                indisready = true,
+                indislive = true,
+                indkey = vector(Type::Int2, keys().map(number)),
+                indcollation = vector(Type::Oid, keys().map(|_| 0_u32)),
+                indclass = vector(Type::Oid, keys().map(|_| 0_u32)),
+                indoption = vector(Type::Int2, keys().map(|_| 0_i16)),
+                indexprs = (!expressions.is_empty()).then(|| expressions.join(", ")),
+                indpred = index.predicate.as_deref(),
             );
         }
     }

@@ -7,7 +7,7 @@ use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule};
 use super::owners::constraint_by_oid;
 use crate::bind::names_of_query;
-use crate::catalog::{Catalog, KeyAction, PUBLIC, Relation, Table, UserType, View};
+use crate::catalog::{Catalog, KeyAction, NominalKey, PUBLIC, Relation, Table, UserType, View};
 use crate::ddl::text_key_name;
 use crate::functions::functions_named;
 use crate::parse::{
@@ -159,7 +159,9 @@ pub(super) fn index_definition(
     column: i32,
     pretty: bool,
 ) -> Option<String> {
-    let index = index_by_oid(system.objects(), oid)?;
+    let Some(index) = index_by_oid(system.objects(), oid) else {
+        return nominal_definition(system, oid, column, pretty);
+    };
     let key = |column: usize| match index.table.columns[column].indexed() {
         Some(text) if is_call(text) => expression_text(system, text),
         Some(text) if pretty => format!("({})", check_text(system, text)),
@@ -195,12 +197,50 @@ pub(super) fn index_definition(
         false => format!(" WHERE {}", grouped(check_text(system, text))),
     });
     Some(format!(
-        "CREATE {}INDEX {} ON {} USING btree ({}){included}{}{predicate}",
+        "CREATE {}INDEX {} ON {} USING {} ({}){included}{}{predicate}",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(index.name),
         table,
+        index.method.name(),
         keys.collect::<Vec<_>>().join(", "),
         if index.nulls_equal { " NULLS NOT DISTINCT" } else { "" },
+    ))
+}
+
+/// `CREATE INDEX …` of an index that queries do not use.
+fn nominal_definition(system: &SystemCatalog<'_>, oid: u32, column: i32, pretty: bool) -> Option<String> {
+    let Relation::Index { table, .. } = system.objects().relation_by_oid(oid)? else { return None };
+    let table = system.objects().table_by_oid(*table)?;
+    let index = table.nominal_indexes.iter().find(|index| index.oid == oid)?;
+    let key = |key: &NominalKey| match (key.is_column || is_call(&key.text), pretty) {
+        (true, _) if key.is_column => key.text.clone(),
+        (true, _) => expression_text(system, &key.text),
+        (false, _) => format!("({})", check_text(system, &key.text)),
+    };
+    if column > 0 {
+        return Some(index.keys.get(column as usize - 1).map_or(String::new(), key));
+    }
+    let keys: Vec<String> = index
+        .keys
+        .iter()
+        .map(|it| match &it.class {
+            Some(class) => format!("{} {}", key(it), quote_identifier(class)),
+            None => key(it),
+        })
+        .collect();
+    let of = match pretty {
+        true => shown_relation(system, table.oid)?,
+        false => format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name)),
+    };
+    let predicate = index.predicate.as_ref().map_or(String::new(), |text| match pretty {
+        true => format!(" WHERE {}", check_text(system, text)),
+        false => format!(" WHERE {}", grouped(check_text(system, text))),
+    });
+    Some(format!(
+        "CREATE INDEX {} ON {of} USING {} ({}){predicate}",
+        quote_identifier(&index.name),
+        index.method.name(),
+        keys.join(", ")
     ))
 }
 

@@ -70,6 +70,11 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             }
         }
     }
+    for table in all_tables(catalog) {
+        for index in &table.nominal_indexes {
+            depend((PG_CLASS, index.oid), (PG_CLASS, table.oid, 0), 'a');
+        }
+    }
     for (domain, routine) in calls_of_domains(catalog) {
         depend((PG_TYPE, domain), (PG_PROC, routine, 0), 'n');
     }

@@ -1,6 +1,8 @@
 //! `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`, `pg_description`.
 
-use super::classes::{indexes_of, sequences as all_sequences, tables as all_tables, views as all_views};
+use super::classes::{
+    has_index, indexes_of, sequences as all_sequences, tables as all_tables, views as all_views,
+};
 use super::constraints::{constraints, key_comment};
 use super::definitions::{index_definition, view_text};
 use super::row::{Output, row};
@@ -47,7 +49,7 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
             schemaname = &table.schema,
             tablename = &table.name,
             tableowner = system.session.role_name(table.rights.owner),
-            hasindexes = !indexes_of(table).is_empty(),
+            hasindexes = has_index(table),
             hasrules = false,
             hastriggers = !table.foreign_keys.is_empty() || !catalog.triggers_of(table.oid).is_empty(),
             rowsecurity = false,
@@ -75,7 +77,7 @@ pub(super) fn materialized_views(system: &SystemCatalog<'_>, out: &mut Output) {
             schemaname = &table.schema,
             matviewname = &table.name,
             matviewowner = system.session.role_name(table.rights.owner),
-            hasindexes = !indexes_of(table).is_empty(),
+            hasindexes = has_index(table),
             ispopulated = stored.populated,
             definition = view_text(system, &view),
         );
@@ -91,6 +93,15 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 schemaname = &table.schema,
                 tablename = &table.name,
                 indexname = index.name,
+                indexdef = index_definition(system, index.oid, 0, false),
+            );
+        }
+        for index in &table.nominal_indexes {
+            row!(
+                out,
+                schemaname = &table.schema,
+                tablename = &table.name,
+                indexname = &index.name,
                 indexdef = index_definition(system, index.oid, 0, false),
             );
         }
@@ -183,6 +194,9 @@ fn comments_of_tables(catalog: &Catalog) -> Vec<(u32, u32, i32, Option<&str>)> {
             comments.push((PG_CLASS, table.oid, at as i32 + 1, column.comment.as_deref()));
         }
         for index in indexes_of(table) {
+            comments.push((PG_CLASS, index.oid, 0, key_comment(table, index.oid)));
+        }
+        for index in &table.nominal_indexes {
             comments.push((PG_CLASS, index.oid, 0, key_comment(table, index.oid)));
         }
     }

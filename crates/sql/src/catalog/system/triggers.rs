@@ -13,6 +13,7 @@ const BEFORE: i16 = 2;
 const INSERT: i16 = 4;
 const DELETE: i16 = 8;
 const UPDATE: i16 = 16;
+const TRUNCATE: i16 = 32;
 
 fn bits(trigger: &Trigger) -> i16 {
     let parts = [
@@ -21,6 +22,7 @@ fn bits(trigger: &Trigger) -> i16 {
         (trigger.on_insert, INSERT),
         (trigger.on_delete, DELETE),
         (trigger.on_update, UPDATE),
+        (trigger.on_truncate, TRUNCATE),
     ];
     parts.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
 }
@@ -42,12 +44,15 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             tgname = &trigger.name,
             tgfoid = trigger.function,
             tgtype = bits(trigger),
-            tgenabled = 'O',
+            tgenabled = if trigger.is_disabled { 'D' } else { 'O' },
             tgisinternal = false,
+            tgdeferrable = trigger.is_deferrable,
             tgnargs = trigger.arguments.len() as i16,
             tgattr = vector(Type::Int2, trigger.columns.iter().filter_map(number)),
             tgargs = Value::bytes(&arguments),
             tgqual = trigger.condition.clone(),
+            tgoldtable = trigger.old_table.as_deref(),
+            tgnewtable = trigger.new_table.as_deref(),
         );
     }
 }
@@ -65,6 +70,7 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -
         (trigger.on_insert, "INSERT".to_string()),
         (trigger.on_delete, "DELETE".to_string()),
         (trigger.on_update, update),
+        (trigger.on_truncate, "TRUNCATE".to_string()),
     ];
     let events: Vec<_> = events.into_iter().filter(|(is_set, _)| *is_set).map(|(_, event)| event).collect();
     let on = match shown_relation(system, table.oid) {
@@ -75,11 +81,27 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -
     let condition =
         condition(system, trigger, is_short).map_or_else(String::new, |text| format!(" WHEN ({text})"));
     Some(format!(
-        "CREATE TRIGGER {} {time} {} ON {on} FOR EACH {each}{condition} {}",
+        "CREATE {}TRIGGER {} {time} {} ON {on}{} FOR EACH {each}{condition} {}",
+        if trigger.is_constraint { "CONSTRAINT " } else { "" },
         quote_identifier(&trigger.name),
         events.join(" OR "),
+        clauses(trigger),
         execution(system, trigger)?,
     ))
+}
+
+/// What stands between a trigger's table and FOR EACH.
+fn clauses(trigger: &Trigger) -> String {
+    let timing = match (trigger.is_constraint, trigger.is_deferrable) {
+        (true, true) => " DEFERRABLE INITIALLY IMMEDIATE",
+        (true, false) => " NOT DEFERRABLE INITIALLY IMMEDIATE",
+        (false, _) => "",
+    };
+    let table = |which: &str, name: &Option<String>| {
+        name.as_ref().map_or(String::new(), |name| format!(" {which} TABLE AS {}", quote_identifier(name)))
+    };
+    let tables = format!("{}{}", table("OLD", &trigger.old_table), table("NEW", &trigger.new_table));
+    if tables.is_empty() { timing.to_string() } else { format!("{timing} REFERENCING{tables}") }
 }
 
 /// The condition of WHEN without the parentheses that the statement demands; `is_short`: and without any other ones.

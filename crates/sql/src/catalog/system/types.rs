@@ -9,8 +9,8 @@ use super::definitions::default_text;
 use super::privileges::acl_of;
 use super::row::{Output, row};
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog, derived_oid};
-use crate::catalog::Language;
 use crate::catalog::UserType;
+use crate::catalog::{Language, Method};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Type;
 
@@ -361,8 +361,9 @@ pub(super) fn collations(_: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 pub(super) fn access_methods(_: &SystemCatalog<'_>, out: &mut Output) {
-    for (oid, name, kind) in [(2_u32, "heap", 't'), (403, "btree", 'i')] {
-        row!(out, oid = oid, amname = name, amtype = kind);
+    row!(out, oid = 2_u32, amname = "heap", amtype = 't');
+    for (oid, name) in Method::ALL.map(Method::oid_and_name) {
+        row!(out, oid = oid, amname = name, amtype = 'i');
     }
 }
 

@@ -273,5 +273,7 @@ pub(crate) fn without_column(table: &mut Table, dropped: usize) {
             key.references.iter_mut().for_each(shift);
         }
     }
+    let names = |text: &String| crate::parse::names_column(text, &name);
+    table.nominal_indexes.retain(|index| !index.texts().any(names));
     table.checks.retain(|check| !crate::parse::names_column(&check.condition, &name));
 }

@@ -67,6 +67,7 @@ impl Connection {
             self.change_engine(table, TableChange::new().rename_index(from, to), to)?;
         }
         let known = is_index
+            || table.nominal_indexes.iter().any(|index| index.name == from)
             || table.key_name.as_deref() == Some(from)
             || table.checks.iter().any(|check| check.name == from)
             || table.foreign_keys.iter().any(|key| key.name == from);
@@ -81,6 +82,7 @@ impl Connection {
                 }
             };
             table.indexes.iter_mut().for_each(|index| rename(&mut index.name));
+            table.nominal_indexes.iter_mut().for_each(|index| rename(&mut index.name));
             table.checks.iter_mut().for_each(|check| rename(&mut check.name));
             table.foreign_keys.iter_mut().for_each(|key| rename(&mut key.name));
             table.key_name.iter_mut().for_each(rename);
@@ -108,6 +110,7 @@ impl Connection {
             table.columns[position].name = to.text.clone();
             let renamed = |text: &mut String| *text = crate::parse::with_renamed(text, &from.text, &to.text);
             table.checks.iter_mut().for_each(|check| renamed(&mut check.condition));
+            table.nominal_indexes.iter_mut().flat_map(|index| index.texts_mut()).for_each(renamed);
             for column in &mut table.columns {
                 if let ColumnOrigin::Generated(text)
                 | ColumnOrigin::IndexKey(text)

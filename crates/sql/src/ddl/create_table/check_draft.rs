@@ -73,6 +73,8 @@ impl Connection {
             key_name: None,
             key_oid: None,
             indexes: Vec::new(),
+            nominal_indexes: Vec::new(),
+            options: Vec::new(),
             checks: draft.checks.clone(),
             foreign_keys: Vec::new(),
             persistence: draft.persistence,

@@ -77,6 +77,7 @@ impl Connection {
             comment: None,
             acl: None,
             collation,
+            settings: Default::default(),
         });
         let position = draft.columns.len() - 1;
         if let Some(ty) = serial {

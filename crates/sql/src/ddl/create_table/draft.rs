@@ -119,6 +119,7 @@ impl TableDraft {
             deferral: deferral(timing),
             nulls_equal,
             primary: false,
+            method: Default::default(),
         });
     }
 
@@ -237,6 +238,8 @@ impl TableDraft {
             key_name: self.key_name,
             key_oid,
             indexes: self.indexes,
+            nominal_indexes: Vec::new(),
+            options: Vec::new(),
             checks: self.checks,
             foreign_keys,
             persistence: self.persistence,

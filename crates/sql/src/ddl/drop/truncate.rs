@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::rights::TRUNCATE;
-use crate::catalog::{Relation, Table};
+use crate::catalog::{Event, Relation, Table, TriggerTime};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::session::{Connection, SequenceChange};
@@ -53,6 +53,7 @@ impl Connection {
             }
             next += 1;
         }
+        self.fire_on_truncate(&tables, TriggerTime::Before)?;
         let mut restarted = Vec::new();
         if *restart_identity {
             let is_of_tables = |owner: Option<(u32, usize)>| {
@@ -65,7 +66,24 @@ impl Connection {
         }
         self.empty_tables(&tables)?;
         restarted.into_iter().for_each(|change| self.change_sequence_at_commit(change));
+        let catalog = self.current_catalog();
+        let tables: Vec<Arc<Table>> =
+            tables.iter().filter_map(|table| catalog.table_by_oid(table.oid).cloned()).collect();
+        self.fire_on_truncate(&tables, TriggerTime::After)?;
         Ok("TRUNCATE TABLE")
+    }
+
+    /// Fires the triggers of tables before or after they are emptied.
+    fn fire_on_truncate(&mut self, tables: &[Arc<Table>], time: TriggerTime) -> Result<()> {
+        let catalog = self.current_catalog();
+        for table in tables {
+            for trigger in catalog.triggers_of(table.oid) {
+                if trigger.time == time && trigger.fires_on(Event::Truncate, |_| true) {
+                    self.fire_statement_trigger(trigger, table, Event::Truncate)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     pub(in crate::ddl) fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::error::Result;
 use crate::functions::arithmetic::float_overflow;
+use crate::functions::bits as bit_strings;
 use crate::functions::definition::{Accumulator, Definition, FunctionContext, aggregate, same_state};
 use crate::types::Value;
 
@@ -56,6 +57,9 @@ pub(super) const AGGREGATES: &[Definition] = &[
     aggregate("bit_xor(int2) int2", |_| fold(bit_xor)),
     aggregate("bit_xor(int4) int4", |_| fold(bit_xor)),
     aggregate("bit_xor(int8) int8", |_| fold(bit_xor)),
+    aggregate("bit_and(bit) bit", |_| fold(bit_strings::bit_and)),
+    aggregate("bit_or(bit) bit", |_| fold(bit_strings::bit_or)),
+    aggregate("bit_xor(bit) bit", |_| fold(bit_strings::bit_xor)),
     aggregate("bool_and(bool) bool", |_| fold(|a, b| Ok(Value::Bool(a.bool() && b.bool())))),
     aggregate("every(bool) bool", |_| fold(|a, b| Ok(Value::Bool(a.bool() && b.bool())))),
     aggregate("bool_or(bool) bool", |_| fold(|a, b| Ok(Value::Bool(a.bool() || b.bool())))),

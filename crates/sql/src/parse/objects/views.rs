@@ -23,7 +23,7 @@ impl Parser<'_> {
         if self.is_word(0, "with") && self.is_mark(1, "(") {
             self.advance();
             match materialized {
-                true => self.storage_parameters()?,
+                true => drop(self.storage_parameters()?),
                 false => options = self.parameters()?,
             }
         }

@@ -13,6 +13,8 @@ pub(crate) struct CreateTable {
     pub likes: Vec<LikeClause>,
     /// `ON COMMIT`, for temporary tables.
     pub on_commit: OnCommit,
+    /// Storage parameters: `fillfactor=70`.
+    pub options: Vec<String>,
 }
 
 /// CREATE TABLE … AS.
@@ -242,8 +244,31 @@ pub(crate) enum AlterAction {
     },
     SetSchema(Name),
     SetPersistence(PersistenceName),
+    /// What is said of a column and changes nothing here.
+    ColumnSetting {
+        column: Name,
+        setting: ColumnSetting,
+    },
+    /// ENABLE or DISABLE TRIGGER; no name: all.
+    EnableTrigger {
+        name: Option<Name>,
+        is_enabled: bool,
+    },
     /// Storage parameters, statistics targets, owners: accepted without effect.
     Ignored,
+}
+
+/// What is said of a column and changes nothing here.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ColumnSetting {
+    /// `n_distinct=-0.5`: set, or reset.
+    Options {
+        options: Vec<String>,
+        is_reset: bool,
+    },
+    Statistics(i32),
+    Storage(String),
+    Compression(String),
 }
 
 /// CREATE INDEX.

@@ -104,6 +104,14 @@ pub(crate) struct CreateTrigger {
     pub on_insert: bool,
     pub on_update: bool,
     pub on_delete: bool,
+    pub on_truncate: bool,
+    /// REFERENCING OLD TABLE AS name.
+    pub old_table: Option<Name>,
+    /// REFERENCING NEW TABLE AS name.
+    pub new_table: Option<Name>,
+    /// CREATE CONSTRAINT TRIGGER, and whether it is DEFERRABLE.
+    pub is_constraint: bool,
+    pub is_deferrable: bool,
     /// UPDATE OF.
     pub columns: Vec<Name>,
     pub table: ObjectName,

@@ -3,8 +3,10 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    AlterAction, AlterTable, ColumnConstraintKind, Name, PersistenceName, Statement, TargetKind,
+    AlterAction, AlterTable, ColumnConstraintKind, ColumnSetting, Name, PersistenceName, Statement,
+    TargetKind,
 };
+use crate::parse::tables::option_texts;
 
 impl Parser<'_> {
     /// ALTER TABLE, behind TABLE.
@@ -54,8 +56,15 @@ impl Parser<'_> {
                 self.label()?;
                 Ok(AlterAction::Ignored)
             }
+            () if self.is_words(&["enable", "trigger"]) || self.is_words(&["disable", "trigger"]) => {
+                let is_enabled = self.accept("enable") || !self.accept("disable");
+                self.expect("trigger")?;
+                let is_all = self.accept("all") || self.accept("user");
+                let name = if is_all { None } else { Some(self.name()?) };
+                Ok(AlterAction::EnableTrigger { name, is_enabled })
+            }
             () if self.is_one_of(&["enable", "disable", "force", "no"]) => {
-                Err(self.refused("row security, rules and triggers are not supported"))
+                Err(self.refused("row security, rules and triggers of replicas are not supported"))
             }
             () if self.is_one_of(&["attach", "detach", "inherit", "of"]) => {
                 Err(self.refused("table partitions and inheritance are not supported"))
@@ -140,12 +149,25 @@ impl Parser<'_> {
                 Ok(AlterAction::SetType { column, ty, collation, using })
             }
             () if self.accept_words(&["set", "statistics"]) => {
-                self.signed_integer()?;
-                Ok(AlterAction::Ignored)
+                let target = self.signed_integer()?.clamp(-1, 10_000) as i32;
+                Ok(AlterAction::ColumnSetting { column, setting: ColumnSetting::Statistics(target) })
             }
-            () if self.accept_words(&["set", "storage"]) || self.accept_words(&["set", "compression"]) => {
-                self.label()?;
-                Ok(AlterAction::Ignored)
+            () if self.accept_words(&["set", "storage"]) => {
+                let setting = ColumnSetting::Storage(self.label()?.text);
+                Ok(AlterAction::ColumnSetting { column, setting })
+            }
+            () if self.accept_words(&["set", "compression"]) => {
+                let setting = ColumnSetting::Compression(self.label()?.text);
+                Ok(AlterAction::ColumnSetting { column, setting })
+            }
+            () if self.is_one_of(&["set", "reset"]) && self.is_mark(1, "(") => {
+                let is_reset = !self.accept("set");
+                if is_reset {
+                    self.advance();
+                }
+                let options = option_texts(&self.parameters()?);
+                let setting = ColumnSetting::Options { options, is_reset };
+                Ok(AlterAction::ColumnSetting { column, setting })
             }
             () => self.change_identity(column),
         }

@@ -65,6 +65,7 @@ fn plain_column(name: &str, ty: Type, not_null: bool, engine: usize) -> Column {
         comment: None,
         acl: None,
         collation: None,
+        settings: Default::default(),
     }
 }
 
@@ -118,6 +119,7 @@ impl Fixture {
                 deferral: None,
                 nulls_equal: false,
                 primary: false,
+                method: Default::default(),
             });
         }
         let engine = self.database.create_table(definition).unwrap();

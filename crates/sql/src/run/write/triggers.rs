@@ -4,12 +4,16 @@
 //! - Triggers before a row see and change it before it is checked and stored; those after rows fire when the whole statement
 //!   has written, behind the look at foreign keys.
 
+use std::sync::Arc;
+
 use crate::catalog::{Event, TriggerTime};
 use crate::error::Result;
 use crate::plan::statement::RowRules;
-use crate::routine::trigger::Firing;
+use crate::routine::trigger::{ChangedRows, Firing};
+use crate::routine::value::record;
 use crate::run::Run;
 use crate::types::Value;
+use crate::types::record::RecordField;
 
 /// A row that was written, for the triggers after it.
 pub(super) struct WrittenRow {
@@ -24,11 +28,17 @@ pub(super) struct Triggers<'e> {
     rows: Vec<WrittenRow>,
     /// The columns that UPDATE sets.
     set: Vec<usize>,
+    /// Rows for transition tables, as records, by their event.
+    changed: Vec<(Event, ChangedRows)>,
+    /// The fields of these records.
+    fields: Option<Arc<[RecordField]>>,
 }
 
 impl<'e> Triggers<'e> {
     pub(super) fn new(rules: &'e RowRules) -> Triggers<'e> {
-        Triggers { rules, rows: Vec::new(), set: Vec::new() }
+        let has_tables = rules.triggers.iter().any(|trigger| trigger.has_transition_tables());
+        let fields = has_tables.then(|| crate::routine::trigger::fields_of(&rules.table));
+        Triggers { rules, rows: Vec::new(), set: Vec::new(), changed: Vec::new(), fields }
     }
 
     /// Notes which columns an UPDATE sets.
@@ -56,7 +66,11 @@ impl<'e> Triggers<'e> {
             if !is_meant {
                 continue;
             }
-            let firing = Firing { trigger, table: &self.rules.table, event, old, new: new.as_deref() };
+            let none = ChangedRows::default();
+            let changed = self.changed.iter().find(|(of, _)| *of == event).map_or(&none, |(_, rows)| rows);
+            let changed = Some(changed).filter(|_| trigger.has_transition_tables());
+            let firing =
+                Firing { trigger, table: &self.rules.table, event, old, new: new.as_deref(), changed };
             let access = run.access();
             match run.environment.fire_trigger(&firing, access)? {
                 Some(row) if new.is_some() => new = Some(row),
@@ -107,7 +121,8 @@ impl<'e> Triggers<'e> {
             (Some(_), Some(_)) => Event::Update,
             (Some(_), None) => Event::Delete,
         };
-        let is_meant = |trigger: &std::sync::Arc<crate::catalog::Trigger>| {
+        self.note_changed(run, event, (old, new))?;
+        let is_meant = |trigger: &Arc<crate::catalog::Trigger>| {
             trigger.time == TriggerTime::After && trigger.for_each_row && trigger.fires_on(event, |_| true)
         };
         if self.rules.triggers.iter().any(is_meant) {
@@ -118,6 +133,31 @@ impl<'e> Triggers<'e> {
                 old: old.map(<[Value]>::to_vec),
                 new: new.map(<[Value]>::to_vec),
             });
+        }
+        Ok(())
+    }
+
+    /// Keeps a row for the transition tables of its event.
+    fn note_changed(
+        &mut self,
+        run: &mut Run<'e>,
+        event: Event,
+        (old, new): (Option<&[Value]>, Option<&[Value]>),
+    ) -> Result<()> {
+        let Some(fields) = &self.fields else { return Ok(()) };
+        let at = match self.changed.iter().position(|(of, _)| *of == event) {
+            Some(at) => at,
+            None => {
+                self.changed.push((event, ChangedRows::default()));
+                self.changed.len() - 1
+            }
+        };
+        let tables = &mut self.changed[at].1;
+        for (row, table) in [(old, &mut tables.old), (new, &mut tables.new)] {
+            let Some(row) = row else { continue };
+            run.memory.charge(crate::run::memory::row_bytes(row))?;
+            // No trigger has it yet.
+            Arc::make_mut(table).push(record(fields, row[..fields.len()].to_vec()));
         }
         Ok(())
     }

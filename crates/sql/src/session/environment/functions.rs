@@ -16,7 +16,7 @@ use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, following, sequence_of};
 use crate::types::environment::{Acting, AdvisoryLock, FormatSettings, ObjectKind};
 use crate::types::record::Shape;
-use crate::types::{DeferrableKey, Environment, KeySide, Type, Value};
+use crate::types::{DeferrableKey, Environment, KeySide, Modifier, Type, Value};
 
 impl Environment for SessionEnvironment {
     fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
@@ -340,6 +340,21 @@ impl Environment for SessionEnvironment {
 
     fn routine_rows(&mut self, routine: u32, arguments: &[Value], access: Access<'_>) -> Result<Vec<Value>> {
         call::rows(self, routine, arguments, access)
+    }
+
+    fn transition_columns(&self, name: &str) -> Option<Vec<(String, Type, Modifier)>> {
+        let found = self.transitions.iter().find(|table| table.name == name)?;
+        let column = |it: &crate::catalog::ResultColumn| (it.name.clone(), it.ty, it.modifier);
+        Some(found.columns.iter().map(column).collect())
+    }
+
+    fn transition_rows(&self, name: &str) -> Option<Arc<Vec<Value>>> {
+        let found = self.transitions.iter().find(|table| table.name == name);
+        found.map(|table| table.rows.clone())
+    }
+
+    fn trigger_depth(&self) -> i32 {
+        self.trigger_depth
     }
 
     fn fire_trigger(&mut self, firing: &Firing<'_>, access: Access<'_>) -> Result<Option<Vec<Value>>> {

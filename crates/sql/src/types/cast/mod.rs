@@ -18,7 +18,7 @@ mod strings;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
 use crate::types::text::{from_text, shape_of, to_text};
-use crate::types::{Category, Environment, Modifier, Type, Value};
+use crate::types::{Category, Environment, Modifier, Type, Value, bits};
 
 pub use strings::apply_modifier;
 
@@ -190,6 +190,9 @@ impl Cast {
         }
         let result = match self.method {
             CastMethod::Same => value.clone(),
+            CastMethod::Function(_) if self.to == Type::Bit && self.from.category() == Category::Numeric => {
+                return Ok(bits::of_number(value.any_int(), self.modifier));
+            }
             CastMethod::Function(run) => run(environment, value)?,
             CastMethod::Text => through_text(environment, self.from, self.to, self.modifier, value)?,
             CastMethod::Row => as_row(environment, self.to, value)?,

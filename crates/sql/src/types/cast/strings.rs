@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
 use crate::types::interval::round_micros;
 use crate::types::text::{char_from_text, char_text, to_text};
-use crate::types::{Environment, Modifier, Type, Value};
+use crate::types::{Environment, Modifier, Type, Value, bits};
 
 /// The table.
 pub(super) const CASTS: &[CastEntry] = &[
@@ -35,6 +35,14 @@ pub(super) const CASTS: &[CastEntry] = &[
     entry(Type::Bool, Type::Text, Assignment, |_, v| Ok(bool_text(v))),
     entry(Type::Bool, Type::Varchar, Assignment, |_, v| Ok(bool_text(v))),
     entry(Type::Bool, Type::Bpchar, Assignment, |_, v| Ok(Value::Bpchar(bool_text(v).str().into()))),
+    relabel(Type::Bit, Type::Varbit, Implicit, |_, v| Ok(v.clone())),
+    relabel(Type::Varbit, Type::Bit, Implicit, |_, v| Ok(v.clone())),
+    entry(Type::Bit, Type::Int4, Explicit, |_, v| {
+        Ok(Value::Int4(bits::number(v.str(), 32, "integer")? as i32))
+    }),
+    entry(Type::Bit, Type::Int8, Explicit, |_, v| Ok(Value::Int8(bits::number(v.str(), 64, "bigint")?))),
+    entry(Type::Int4, Type::Bit, Explicit, |_, v| Ok(bits::of_number(v.any_int(), Modifier::NONE))),
+    entry(Type::Int8, Type::Bit, Explicit, |_, v| Ok(bits::of_number(v.any_int(), Modifier::NONE))),
     entry(Type::Text, Type::Regclass, Implicit, to_regclass),
     entry(Type::Varchar, Type::Regclass, Implicit, to_regclass),
 ];
@@ -83,6 +91,7 @@ pub fn apply_modifier(kind: Type, modifier: Modifier, value: Value, is_explicit:
                 Value::Bpchar(format!("{kept}{}", " ".repeat(missing)).into())
             }
         }
+        (Type::Bit | Type::Varbit, Value::Text(text)) => bits::fit(kind, modifier, &text, is_explicit)?,
         (Type::Numeric, Value::Numeric(number)) => Value::Numeric(number.with_modifier(modifier)?),
         (Type::Time, Value::Time(time)) => Value::Time(round_micros(time, modifier.0)),
         (Type::Timetz, Value::Timetz(time, zone)) => Value::Timetz(round_micros(time, modifier.0), zone),

@@ -13,7 +13,7 @@ use crate::types::datetime::parse;
 use crate::types::datetime::parse_interval::parse_interval;
 use crate::types::environment::ObjectKind;
 use crate::types::numeric::Numeric;
-use crate::types::{Environment, Modifier, Type, Value, mac_address, network};
+use crate::types::{Environment, Modifier, Type, Value, bits, mac_address, network};
 
 /// A text as a value of a type. The modifier matters to `interval` only: lengths and precisions are the business of
 /// [`crate::types::cast::apply_modifier`].
@@ -27,6 +27,7 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
         Type::Float8 => Value::Float8(parse_float8(text)?),
         Type::Numeric => Value::Numeric(text.parse::<Numeric>()?.polled()?),
         Type::Text | Type::Varchar | Type::Unknown | Type::Cstring => Value::text(text),
+        Type::Bit | Type::Varbit => bits::from_text(text)?,
         Type::Name => Value::text(truncated_name(text)),
         Type::Bpchar => Value::Bpchar(text.into()),
         Type::Char => char_from_text(text),
