@@ -135,7 +135,10 @@ impl Connection {
                 KeySource::Predicate(_) => Type::Bool,
             };
             let class = match &element.class {
-                Some(class) if is_brin_class(class.last()) => Some(class.last().to_string()),
+                Some(class) if is_brin_class(class.last()) => {
+                    // These are the default ones, which definitions leave out.
+                    Some(class.last().to_string()).filter(|name| !name.ends_with("_minmax_ops"))
+                }
                 Some(class) => named_class(class.last(), ty)?.map(str::to_string),
                 None => None,
             };

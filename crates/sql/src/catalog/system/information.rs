@@ -105,6 +105,10 @@ pub(super) fn data_type(ty: Type) -> String {
 /// The columns that describe a type.
 fn type_cells(ty: Type, modifier: Modifier) -> Vec<(&'static str, Value)> {
     let characters = modifier.characters().filter(|_| matches!(ty, Type::Varchar | Type::Bpchar));
+    let characters = match ty {
+        Type::Bit | Type::Varbit if !modifier.is_none() => Some(modifier.0 as usize),
+        _ => characters,
+    };
     let octets = match ty {
         Type::Text | Type::Varchar => Some(characters.map_or(1 << 30, |characters| characters as i32 * 4)),
         Type::Bpchar => characters.map(|characters| characters as i32 * 4),
