@@ -72,6 +72,8 @@ fn catalog() -> Catalog {
         comment: None,
         key_comments: Vec::new(),
         rights: Default::default(),
+        nominal_indexes: Vec::new(),
+        options: Vec::new(),
         stored_query: None,
         engine: engine("t"),
     };

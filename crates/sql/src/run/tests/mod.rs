@@ -138,6 +138,8 @@ impl Fixture {
             comment: None,
             key_comments: Vec::new(),
             rights: Default::default(),
+            nominal_indexes: Vec::new(),
+            options: Vec::new(),
             stored_query: None,
             engine,
         };
