@@ -130,6 +130,7 @@ pub use storage::definition::{
     CheckDefinition, ColumnDefinition, ForeignKey, Identity, IndexDefinition, PrimaryIndex,
     ReferentialAction, TableDefinition,
 };
+pub use storage::dependency::{DefinitionChange, Dependency};
 pub use storage::table::TableMemory;
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;

@@ -6,9 +6,12 @@ mod many_keys;
 mod operations;
 mod scan;
 
+use std::sync::Arc;
+
 use self::accesses::{Changes, at, get_by_key, put_positions, update_at, update_by_key};
 use crate::error::{Error, Result};
 use crate::protocol::attempt::{Attempt, Target};
+use crate::storage::dependency::Dependency;
 use crate::storage::foreign_keys::Link;
 use crate::storage::schema::SchemaChange;
 use crate::storage::write_set::Mark;
@@ -168,6 +171,13 @@ impl<'t, 'a> Tx<'t, 'a> {
         let found = look();
         self.attempt.pause_notes(false);
         found
+    }
+
+    /// Has the session's transaction depend on something that a crate above the engine knows: it commits only if that holds
+    /// then. Outside of a session's transaction nothing is noted: an attempt during which definitions change
+    /// ([`DefinitionChange`](crate::DefinitionChange)) is retried.
+    pub fn depend_on(&self, dependency: &Arc<dyn Dependency>) {
+        self.attempt.depend_on(dependency);
     }
 
     /// Whether there is a row of this key: conflicts with inserts and deletes of it only, not with updates.

@@ -70,7 +70,7 @@ impl Session {
         result
     }
 
-    /// Runs an access as an autocommit transaction; again, where it was the victim of a deadlock.
+    /// Runs an access as an autocommit transaction; again, where it was the victim of a deadlock, or a schema change came in between.
     async fn run_autocommit<T>(&mut self, body: &mut impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         let mut again = None;
         loop {
@@ -80,7 +80,7 @@ impl Session {
             let result = self.run_to_end(body, true).await;
             running.is_done = true;
             self.end();
-            if !matches!(result, Err(Error::Deadlock)) {
+            if !matches!(result, Err(Error::Deadlock | Error::Conflict)) {
                 return result;
             }
         }
@@ -140,6 +140,19 @@ impl Session {
             Some(snapshot) => SessionMode::Snapshot(snapshot.epoch()),
             None => SessionMode::Probe,
         }
+    }
+
+    /// Has the open transaction read what is there now from here on, as after its first write: what it has read so far is compared
+    /// with that. Without a transaction, or where it does so already, nothing happens.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: other sessions read from the same snapshot; the transaction can only be rolled back.
+    pub fn read_current(&mut self) -> Result<()> {
+        if self.is_snapshot_shared && !self.is_current {
+            return Err(self.abort(Error::Conflict));
+        }
+        self.is_current |= self.snapshot.is_some();
+        Ok(())
     }
 
     /// Whether versions that the snapshot needs were released: what was just read from it may be wrong.

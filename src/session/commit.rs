@@ -2,6 +2,7 @@
 //! installed as one transaction of the engine's.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use super::load::encode_loaded;
 use super::schema::redefine_tables;
@@ -12,6 +13,7 @@ use crate::error::{Error, Result, Timeout};
 use crate::pipeline::execute::execute_here;
 use crate::pipeline::nesting;
 use crate::protocol::attempt::SessionAccess;
+use crate::storage::dependency::DefinitionChange;
 use crate::storage::index_build::Builds;
 
 impl Session {
@@ -26,13 +28,13 @@ impl Session {
         block_on(self.commit_async())
     }
 
-    /// As [`commit`](Self::commit). Once the commit has succeeded, `publish` runs before the lock of schema changes is
-    /// released, and before the log is waited for: for what is kept beside the database, and must change in the same order.
+    /// As [`commit`](Self::commit). If it succeeds, it has published the change at the same moment: other transactions see
+    /// both or neither. A transaction that has written nothing publishes nothing.
     ///
     /// # Errors
     /// As there.
-    pub fn commit_and(&mut self, publish: impl FnOnce()) -> Result<()> {
-        block_on(self.commit_publishing(publish))
+    pub fn commit_publishing(&mut self, change: Arc<dyn DefinitionChange>) -> Result<()> {
+        block_on(self.commit_with(Some(change)))
     }
 
     /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
@@ -41,33 +43,37 @@ impl Session {
     /// # Errors
     /// As there.
     pub async fn commit_async(&mut self) -> Result<()> {
-        self.commit_publishing(|| ()).await
+        self.commit_with(None).await
     }
 
-    async fn commit_publishing(&mut self, publish: impl FnOnce()) -> Result<()> {
+    async fn commit_with(&mut self, definitions: Option<Arc<dyn DefinitionChange>>) -> Result<()> {
         nesting::check("the commit of a session")?;
         if self.state() == SessionState::Idle {
             return Err(Error::NoTransaction);
         }
         self.control.go_on_within(None, Timeout::Idle);
         let mut running = Running::new(&self.control, false);
-        let committed = self.commit_to_end().await;
+        let committed = self.commit_to_end(definitions).await;
         running.is_done = true;
         if let Err(why) = &committed
             && why.is_retryable()
         {
             self.again = Some(self.transaction);
         }
-        if committed.is_ok() {
-            publish();
-        }
         self.end();
         let epoch = committed?;
         self.wait_until_durable(epoch, epoch > 0).await
     }
 
+    /// Commits a transaction that has written nothing. What it has read from a snapshot is of that moment; else its reads were
+    /// found to be of one state at its last access, and what they meant is to be so now.
+    fn commit_of_reader(&self) -> Result<u64> {
+        let holds = |access: &SessionAccess| !self.is_current || access.is_of_current_definitions();
+        if self.access.as_deref().is_none_or(holds) { Ok(0) } else { Err(Error::Conflict) }
+    }
+
     /// Commits. The epoch that must be durable then; 0: nothing was written.
-    async fn commit_to_end(&mut self) -> Result<u64> {
+    async fn commit_to_end(&mut self, definitions: Option<Arc<dyn DefinitionChange>>) -> Result<u64> {
         if let Some(why) = self.control.aborted() {
             return Err(why);
         }
@@ -75,7 +81,7 @@ impl Session {
         self.control.begin_commit()?;
         let changes =
             |access: &mut Box<SessionAccess>| !access.buffer.is_unwritten() || !access.schema.is_empty();
-        let Some(access) = self.access.take_if(changes) else { return Ok(0) };
+        let Some(access) = self.access.take_if(changes) else { return self.commit_of_reader() };
         let shared = self.shared.clone();
         let mut stashed = Stashed::new(shared.engine().stash());
         let mut builds = Builds::new(shared.engine().store());
@@ -89,7 +95,7 @@ impl Session {
                 return Err(error);
             }
         };
-        let mut commit = Commit { access, stop: None, redefined, published: Vec::new(), loaded };
+        let mut commit = Commit { access, stop: None, redefined, published: Vec::new(), loaded, definitions };
         let outcome = loop {
             let mut outcome = execute_here(shared.engine(), &mut commit, false);
             if outcome.failure.is_some() && builds.take_behind() {

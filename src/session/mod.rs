@@ -49,6 +49,7 @@ use crate::error::{Error, Result, Timeout};
 use crate::pipeline::hold_off::HoldOff;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::SessionAccess;
+use crate::storage::dependency::Dependency;
 
 pub use savepoints::SessionSavepoint;
 
@@ -219,6 +220,23 @@ impl Session {
         Ok(())
     }
 
+    /// Has the open transaction depend on something: it commits only if that holds then.
+    ///
+    /// # Errors
+    /// [`Error::NoTransaction`].
+    pub fn depend_on(&mut self, dependency: &Arc<dyn Dependency>) -> Result<()> {
+        self.check_transaction()?;
+        if let Some(access) = &mut self.access {
+            access.depend_on(dependency);
+        }
+        Ok(())
+    }
+
+    /// The epoch of the snapshot from which the open transaction reads; none: it reads nothing yet, or what is there now.
+    pub fn snapshot_epoch(&self) -> Option<u64> {
+        self.snapshot.as_ref().filter(|_| !self.is_current).map(|snapshot| snapshot.epoch())
+    }
+
     /// Waits until what an access is based on is durable.
     async fn wait_until_durable(&mut self, epoch: u64, wrote: bool) -> Result<()> {
         let engine = self.shared.engine();
@@ -262,6 +280,7 @@ impl Session {
             Some(access) => {
                 access.buffer.clear();
                 access.schema.end(&[]);
+                access.dependencies.clear();
             }
             // The access was released in the middle, and what it had with it.
             None => self.access = Some(Box::new(SessionAccess::new(self.control.clone()))),

@@ -22,7 +22,9 @@ use crate::pipeline::execute::{Body, panicked};
 use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
 use crate::session::schema::{self, Redefined};
+use crate::storage::dependency::DefinitionChange;
 use crate::storage::redo::LoadedRedo;
+use crate::storage::schema::SchemaChange;
 use crate::storage::session_buffer::{
     AccessWrites, Comparison, Key, Observed, RangeRead, SeenWrite, SessionBuffer,
 };
@@ -296,15 +298,23 @@ pub(super) struct Commit {
     pub(super) published: Vec<Option<Arc<TableCore>>>,
     /// The redo of rows that it has loaded.
     pub(super) loaded: Option<Arc<LoadedRedo>>,
+    /// What it publishes of definitions that a crate above keeps.
+    pub(super) definitions: Option<Arc<dyn DefinitionChange>>,
 }
 
 impl Body for Commit {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         self.stop = None;
-        if !is_of_current_schema(attempt, &self.access) {
+        // What changes after these looks begins a generation, and the attempt is retried.
+        if !is_of_current_schema(attempt, &self.access) || !self.access.is_of_current_definitions() {
             return stop(&mut self.stop, Stop::Conflict(None));
         }
         self.published = schema::write_changes(attempt, &mut self.access, &self.redefined)?;
+        if let Some(change) = &self.definitions {
+            let private = self.access.schema.private_and_published(&self.published);
+            let private = private.map(|(private, published)| (private.clone(), published.clone())).collect();
+            attempt.change_schema(SchemaChange::Definitions(change.clone(), private));
+        }
         let SessionAccess { buffer, schema, .. } = &*self.access;
         let mut written = None;
         if attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))? {

@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 pub(crate) mod checks;
 pub(crate) mod commit;
 pub(crate) mod definition;
+pub(crate) mod dependency;
 pub(crate) mod epoch;
 pub(crate) mod foreign_keys;
 pub(crate) mod fuzzy_scan;

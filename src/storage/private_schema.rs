@@ -234,17 +234,27 @@ impl PrivateSchema {
         published.iter().flatten().any(|table| share_of(table, core).is_some())
     }
 
+    /// The definitions that only the transaction has, each with what its commit has made of the table.
+    pub(crate) fn private_and_published<'s>(
+        &'s self,
+        published: &'s [Option<Arc<TableCore>>],
+    ) -> impl Iterator<Item = (&'s Arc<TableCore>, &'s Arc<TableCore>)> {
+        let tables = self.tables.iter().zip(published);
+        tables.filter_map(|(table, published)| Some((table, published.as_ref()?))).flat_map(
+            |(table, published)| {
+                let now = table.now.as_ref().map(|now| &now.core);
+                let others =
+                    table.earlier.iter().chain(now).filter(move |core| !Arc::ptr_eq(core, published));
+                others.map(move |core| (core, published))
+            },
+        )
+    }
+
     /// The transaction has ended; the caller still has the lock of schema changes. `published`: what its commit has made of the tables, in their order; empty: it was rolled
     /// back. Handles of earlier definitions follow, or say that the table is gone.
     pub(crate) fn end(&mut self, published: &[Option<Arc<TableCore>>]) {
-        for (table, published) in self.tables.iter().zip(published) {
-            let Some(published) = published else { continue };
-            let now = table.now.as_ref().map(|now| &now.core);
-            let others = table.earlier.iter().chain(now).filter(|core| !Arc::ptr_eq(core, published));
-            for core in others {
-                core.begin(published.begins());
-                core.supersede(published.clone());
-            }
+        for (private, published) in self.private_and_published(published) {
+            private.end_private(published);
         }
         self.tables.clear();
         self.own.clear();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
+use crate::storage::dependency::DefinitionChange;
 use crate::storage::index_build::{IndexBuild, OwnWrite};
 use crate::storage::split_columns::SplitSet;
 use crate::storage::store::Store;
@@ -26,6 +27,9 @@ pub(crate) enum SchemaChange {
     Replace { old: Arc<TableCore>, new: Arc<TableCore>, build: Option<Arc<IndexBuild>> },
     /// A table that does not exist any more.
     Drop(Arc<TableCore>),
+    /// Definitions that a crate above keeps; and the tables that they name which only the transaction has, each with what
+    /// comes of it.
+    Definitions(Arc<dyn DefinitionChange>, Vec<(Arc<TableCore>, Arc<TableCore>)>),
 }
 
 impl SchemaChange {
@@ -49,7 +53,7 @@ pub(crate) fn prepare(
 ) -> Result<()> {
     for change in changes {
         match change {
-            SchemaChange::Add(_) => {}
+            SchemaChange::Add(_) | SchemaChange::Definitions(..) => {}
             SchemaChange::Replace { old, .. } | SchemaChange::Drop(old) if !old.is_current() => {
                 return Err(Error::Conflict);
             }
@@ -74,10 +78,15 @@ impl Store {
         let epoch = stamp.epoch();
         self.epochs().note_schema_change(stamp);
         let mut only_adds = true;
+        let (mut definitions, mut has_tables) = (None, false);
         for change in changes {
             // A table that comes concerns no transaction that is under way, unless it refers to others.
-            only_adds &=
-                matches!(&change, SchemaChange::Add(table) if table.definition().foreign_keys.is_empty());
+            only_adds &= match &change {
+                SchemaChange::Add(table) => table.definition().foreign_keys.is_empty(),
+                SchemaChange::Definitions(..) => true,
+                SchemaChange::Replace { .. } | SchemaChange::Drop(_) => false,
+            };
+            has_tables |= !matches!(change, SchemaChange::Definitions(..));
             match change {
                 SchemaChange::Add(table) => {
                     table.begin(epoch);
@@ -93,12 +102,18 @@ impl Store {
                     old.drop_table(epoch);
                     self.retire_table(&old, None, epoch);
                 }
+                SchemaChange::Definitions(change, private) => definitions = Some((change, private)),
             }
         }
-        if let Err(error) = self.resolve_foreign_keys(guard) {
+        if has_tables && let Err(error) = self.resolve_foreign_keys(guard) {
             debug_assert!(false, "a schema change has left a foreign key that cannot be resolved: {error}");
         }
-        if !only_adds {
+        // After the tables, which they name.
+        let concerns_others = definitions.is_some_and(|(change, private)| {
+            private.iter().for_each(|(private, published)| private.end_private(published));
+            change.publish(epoch)
+        });
+        if !only_adds || concerns_others {
             self.epochs().next_generation();
         }
     }

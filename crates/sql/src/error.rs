@@ -227,6 +227,9 @@ struct Fields {
     is_raised: bool,
 }
 
+/// The state of [`SqlError::stale_plan`].
+const STALE: SqlState = SqlState::new("HDSTL");
+
 impl SqlError {
     /// An error of this state; the message is lower case, cause first.
     pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
@@ -409,10 +412,16 @@ impl SqlError {
         matches!(self.0.engine, Some(heddledb::Error::OutsideFootprint { .. }))
     }
 
-    /// Whether it comes of a plan for tables that a schema change has changed or dropped since.
+    /// The error of an attempt whose plan is of a catalog that a schema change has replaced: no client sees it.
+    pub(crate) fn stale_plan() -> SqlError {
+        SqlError::new(STALE, "definitions have changed")
+    }
+
+    /// Whether it comes of a plan for definitions that a schema change has changed or dropped since.
     pub(crate) fn is_of_stale_plan(&self) -> bool {
         use heddledb::Error::{TableChanged, TableDropped, TableNewer};
-        matches!(self.engine(), Some(TableChanged { .. } | TableDropped { .. } | TableNewer { .. }))
+        self.0.state == STALE
+            || matches!(self.engine(), Some(TableChanged { .. } | TableDropped { .. } | TableNewer { .. }))
     }
 
     /// Whether the same transaction may succeed when it is retried.

@@ -1,6 +1,11 @@
 //! Schema changes inside transactions: invisible to other connections until COMMIT, undone by ROLLBACK and ROLLBACK TO
 //! SAVEPOINT, durable together with rows; under every protocol.
 
+#[path = "schema_transactions/definitions.rs"]
+mod definitions;
+#[path = "schema_transactions/interleavings.rs"]
+mod interleavings;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;

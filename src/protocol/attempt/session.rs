@@ -21,6 +21,7 @@ use super::predicted::Prediction;
 use super::scan::as_slice;
 use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target, claim_traced};
 use crate::error::{Error, Result};
+use crate::storage::dependency::Dependency;
 use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
@@ -81,6 +82,8 @@ pub(crate) struct SessionAccess {
     pub(crate) is_refreshed: bool,
     /// What the transaction has changed of the schema.
     pub(crate) schema: PrivateSchema,
+    /// What the meaning of its statements depended on, each once.
+    pub(crate) dependencies: Vec<Arc<dyn Dependency>>,
     /// It loads rows; in a box, because hardly any does.
     pub(crate) loading: Option<Box<Loading>>,
     notes: Notes,
@@ -98,6 +101,7 @@ impl SessionAccess {
             predicts: false,
             is_refreshed: false,
             schema,
+            dependencies: Vec::new(),
             loading: None,
             notes: Notes::default(),
         }
@@ -112,6 +116,18 @@ impl SessionAccess {
                 .cores()
                 .all(|core| self.schema.is_own(core.id()) || store.shared_table(core).is_some())
                 && !self.buffer.misses_foreign_keys()
+    }
+
+    /// Notes something that the meaning of its statements depends on.
+    pub(crate) fn depend_on(&mut self, dependency: &Arc<dyn Dependency>) {
+        if !self.dependencies.iter().any(|known| Arc::ptr_eq(known, dependency)) {
+            self.dependencies.push(dependency.clone());
+        }
+    }
+
+    /// Whether everything that the meaning of its statements depended on is as it was.
+    pub(crate) fn is_of_current_definitions(&self) -> bool {
+        self.dependencies.iter().all(|dependency| dependency.holds())
     }
 
     /// The key that another session has reserved, if the attempt met one.
@@ -272,6 +288,13 @@ impl<'a> Attempt<'a> {
     pub(crate) fn leave_session(&self) -> Option<Box<SessionAccess>> {
         self.claims.set(None);
         self.held.borrow_mut().session.take()
+    }
+
+    /// Notes something that the meaning of a session's statements depends on. An attempt of its own is of one generation.
+    pub(crate) fn depend_on(&self, dependency: &Arc<dyn Dependency>) {
+        if let Some(session) = &mut self.held.borrow_mut().session {
+            session.depend_on(dependency);
+        }
     }
 
     /// Whether the attempt is a session's.

@@ -20,7 +20,7 @@ use crate::types::memory::{Refused, reserve};
 fn loaded_tables(changes: &[SchemaChange]) -> impl Iterator<Item = &TableCore> {
     let tables = changes.iter().filter_map(|change| match change {
         SchemaChange::Add(table) | SchemaChange::Replace { new: table, .. } => Some(&**table),
-        SchemaChange::Drop(_) => None,
+        SchemaChange::Drop(_) | SchemaChange::Definitions(..) => None,
     });
     tables.filter(|table| table.is_loaded())
 }

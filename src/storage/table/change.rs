@@ -168,6 +168,14 @@ impl TableCore {
         self.change.is_over.store(true, Ordering::Relaxed);
     }
 
+    /// What only a session's transaction had is published as this definition; nothing happens if that is said already.
+    pub(crate) fn end_private(&self, published: &Arc<TableCore>) {
+        if self.change.successor.get().is_none() {
+            self.begin(published.begins());
+            self.supersede(published.clone());
+        }
+    }
+
     /// It has loaded rows.
     pub(super) fn note_loaded(&self) {
         // Relaxed, as below: the session's own calls follow one another, whichever threads they run on.

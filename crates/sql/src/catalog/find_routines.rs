@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Catalog;
 use super::routine::{Argument, ResultColumn, Routine, Trigger};
 use crate::catalog::store::{self, temporary_in};
+use crate::catalog::uses::{Thing, note};
 use crate::types::Modifier;
 
 impl Catalog {
@@ -15,6 +16,7 @@ impl Catalog {
 
     /// The overloads of this name in a schema.
     pub fn routines_of(&self, schema: &str, name: &str) -> &[Arc<Routine>] {
+        note(self.position, Thing::Routine(schema, name));
         self.routines.get(schema).and_then(|names| names.get(name)).map_or(&[], Vec::as_slice)
     }
 
@@ -39,6 +41,7 @@ impl Catalog {
 
     /// The routine with this oid.
     pub fn routine_by_oid(&self, oid: u32) -> Option<&Arc<Routine>> {
+        note(self.position, Thing::Oid(oid));
         self.routines_by_oid.get(&oid)
     }
 
@@ -65,6 +68,7 @@ impl Catalog {
 
     /// The triggers of a table, in the order in which they fire.
     pub fn triggers_of(&self, table: u32) -> &[Arc<Trigger>] {
+        note(self.position, Thing::Oid(table));
         self.triggers.get(&table).map_or(&[], Vec::as_slice)
     }
 

@@ -4,10 +4,12 @@
 //! statements that were bound to an older one are bound again. Oids are never used twice. Tables, indexes, views and
 //! sequences share one namespace in each schema; enums and domains another.
 
+mod difference;
 mod earlier_users;
 pub(crate) mod environment;
 mod extension;
 mod find_routines;
+pub(crate) mod history;
 pub(crate) mod relation;
 pub(crate) mod rights;
 pub(crate) mod role;
@@ -18,6 +20,7 @@ pub(crate) mod store;
 pub(crate) mod stored;
 pub(crate) mod system;
 mod user_types;
+pub(crate) mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,6 +43,7 @@ use crate::catalog::rights::{AclItem, CREATE, PUBLIC_ROLE, Rights, USAGE};
 use crate::catalog::role::{DATABASE_OWNER, Role};
 use crate::catalog::securables::DefaultAcl;
 use crate::catalog::store::temporary_in;
+use crate::catalog::uses::{Thing, note};
 use crate::error::{SqlError, SqlState};
 use crate::types::{FIRST_USER_OID, ROW_TYPE};
 
@@ -56,6 +60,10 @@ pub(crate) const PUBLIC_OID: u32 = 2200;
 pub(crate) struct Catalog {
     /// Rises with every schema change.
     pub version: u64,
+    /// How many changes the history of definitions has up to this catalog.
+    pub position: u64,
+    /// Whether it is that of an open transaction, which has changed it.
+    pub is_private: bool,
     /// The next oid to give; even, because an enum's array type has the odd one behind it.
     next_oid: u32,
     schemas: HashMap<String, Schema>,
@@ -149,6 +157,8 @@ impl Default for Catalog {
     fn default() -> Catalog {
         let mut catalog = Catalog {
             version: 1,
+            position: 0,
+            is_private: false,
             next_oid: FIRST_USER_OID,
             schemas: HashMap::new(),
             relations: HashMap::new(),
@@ -200,6 +210,7 @@ impl Catalog {
     }
 
     pub fn schema(&self, name: &str) -> Option<&Schema> {
+        note(self.position, Thing::Schema(name));
         self.schemas.get(name)
     }
 
@@ -269,13 +280,20 @@ impl Catalog {
 
     /// The relation of this name in a schema.
     pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
+        note(self.position, Thing::Relation(schema, name));
+        self.relation_unnoted(schema, name)
+    }
+
+    /// As [`relation`](Self::relation), for what is no look-up of a statement's.
+    fn relation_unnoted(&self, schema: &str, name: &str) -> Option<&Relation> {
         self.relations.get(schema)?.get(name)
     }
 
     /// The relation with this oid.
     pub fn relation_by_oid(&self, oid: u32) -> Option<&Relation> {
+        note(self.position, Thing::Oid(oid));
         let (schema, name) = self.relation_names.get(&oid)?;
-        self.relation(schema, name)
+        self.relation_unnoted(schema, name)
     }
 
     /// The oid of the relation or the composite type of this name, as `pg_class` has it.
@@ -289,6 +307,7 @@ impl Catalog {
 
     /// Schema and name of a relation or a composite type.
     pub fn relation_name(&self, oid: u32) -> Option<&(String, String)> {
+        note(self.position, Thing::Oid(oid));
         self.relation_names.get(&oid).or_else(|| self.type_names.get(&(oid | ROW_TYPE)))
     }
 

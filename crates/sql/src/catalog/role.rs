@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
+use crate::catalog::uses::{Thing, note};
 use crate::error::{SqlError, SqlState};
 
 /// The oid of the bootstrap superuser, which owns whatever no other role owns.
@@ -166,11 +167,13 @@ impl Catalog {
 
     /// The role of this name.
     pub fn role(&self, name: &str) -> Option<&Arc<Role>> {
+        note(self.position, Thing::Role(name));
         self.roles.get(name)
     }
 
     /// The role with this oid.
     pub fn role_by_oid(&self, oid: u32) -> Option<&Arc<Role>> {
+        note(self.position, Thing::Oid(oid));
         self.roles.get(self.role_names.get(&oid)?)
     }
 

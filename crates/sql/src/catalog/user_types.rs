@@ -10,6 +10,7 @@ use super::{Catalog, Relation};
 use crate::catalog::rights::Rights;
 use crate::catalog::store::temporary_in;
 use crate::catalog::stored;
+use crate::catalog::uses::{Thing, note};
 use crate::types::record::{RecordField, Shape};
 use crate::types::{Modifier, ROW_TYPE, Type};
 
@@ -136,13 +137,15 @@ impl Catalog {
 
     /// The type of this name in a schema.
     pub fn user_type(&self, schema: &str, name: &str) -> Option<&UserType> {
+        note(self.position, Thing::Type(schema, name));
         self.types.get(schema)?.get(name)
     }
 
     /// The type with this oid.
     pub fn user_type_by_oid(&self, oid: u32) -> Option<&UserType> {
+        note(self.position, Thing::Oid(oid));
         let (schema, name) = self.type_names.get(&oid)?;
-        self.user_type(schema, name)
+        self.types.get(schema)?.get(name)
     }
 
     /// The enum with this oid.

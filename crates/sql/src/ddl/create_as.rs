@@ -127,10 +127,12 @@ impl Connection {
 
     /// All rows of a query.
     fn rows_of(&mut self, query: &Statement, text: &str) -> Result<KeptRows> {
-        let plan = self.plan(query, text, &[])?;
-        let mut rows = KeptRows::new(self.environment().memory()).packed();
-        self.run_plan(&plan, &[], &mut |row| rows.push(row))?;
-        Ok(rows)
+        self.with_plan(&mut |connection, _| {
+            let plan = connection.plan(query, text, &[])?;
+            let mut rows = KeptRows::new(connection.environment().memory()).packed();
+            connection.run_plan(&plan, &[], &mut |row| rows.push(row))?;
+            Ok(rows)
+        })
     }
 
     /// Inserts rows into a table that the transaction has made.

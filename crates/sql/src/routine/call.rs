@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::privileges::denied;
 use crate::catalog::rights::{EXECUTE, RightsKind};
+use crate::catalog::uses;
 use crate::catalog::{Language, ResultColumn, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
 use crate::extension;
@@ -75,6 +76,7 @@ fn called(
 
 /// Checks that the session's role may call a routine.
 pub(crate) fn check_callable(environment: &mut SessionEnvironment, routine: &Routine) -> Result<()> {
+    environment.note_role();
     let role = environment.role_oid();
     let now = (environment.catalog.version, role);
     if environment.routines.callable.get(&routine.oid) == Some(&now) {
@@ -283,11 +285,14 @@ fn body_for(environment: &mut SessionEnvironment, routine: &Arc<Routine>, key: u
         && (Arc::ptr_eq(&compiled.settings, settings) || compiled.settings == *settings)
         && compiled.role == role
     {
+        uses::note_kept(&compiled.kept);
         return Ok(compiled.body.clone());
     }
     let settings = settings.clone();
-    let body = Arc::new(compile(environment, routine)?);
-    let compiled = Compiled { body: body.clone(), version, settings, role };
+    let position = environment.catalog.position;
+    let (body, kept) = uses::record(position, || compile(environment, routine));
+    let body = Arc::new(body?);
+    let compiled = Compiled { body: body.clone(), version, kept, settings, role };
     environment.routines.compiled.insert(key, compiled);
     Ok(body)
 }

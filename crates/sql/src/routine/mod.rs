@@ -27,6 +27,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
+use crate::catalog::uses::Kept;
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::footprint::call::Footprint;
 use crate::routine::plpgsql::Program;
@@ -50,6 +51,7 @@ pub(crate) enum Body {
 struct Compiled {
     body: Arc<Body>,
     version: u64,
+    kept: Kept,
     settings: Arc<str>,
     /// The role for which its statements were checked.
     role: u32,

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::bind::VariableRef;
 use crate::bind::tree::BoundColumn;
+use crate::catalog::uses::{self, Kept};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::Planned;
@@ -63,6 +64,7 @@ pub(crate) struct QueryPlan {
     /// The fields of the row variables of which it names fields.
     shapes: Vec<(usize, Option<Arc<[RecordField]>>)>,
     version: u64,
+    kept: Kept,
     settings: Arc<str>,
 }
 
@@ -125,10 +127,13 @@ impl Query {
         if let Some(plan) = &*self.plan.lock()
             && plan.is_current(environment, frame)
         {
+            uses::note_kept(&plan.kept);
             return Ok(plan.clone());
         }
-        let made = crate::stack::grow(|| make_plan(self, environment, frame))?;
-        let made = Arc::new(made);
+        let position = environment.catalog.position;
+        let (made, kept) =
+            uses::record(position, || crate::stack::grow(|| make_plan(self, environment, frame)));
+        let made = Arc::new(QueryPlan { kept, ..made? });
         *self.plan.lock() = Some(made.clone());
         Ok(made)
     }

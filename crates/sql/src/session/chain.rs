@@ -23,7 +23,7 @@ use crate::run::Access;
 use crate::session::SessionEnvironment;
 use crate::session::connection::{ConnectOptions, Connection};
 use crate::session::result::Collected;
-use crate::session::run::{PLANNED_AGAIN_MAX, Plan};
+use crate::session::run::Plan;
 use crate::session::sequences::SHORTAGE;
 use crate::session::transaction::Transaction;
 use crate::types::Value;
@@ -45,7 +45,7 @@ impl Transaction {
         environment.begin_attempts();
         loop {
             environment.shortage = None;
-            let done = access::run_in(&mut self.session, |access| {
+            let done = self.run_at_one_moment(|access| {
                 environment.begin_attempt();
                 body(access, environment)
             });
@@ -123,18 +123,10 @@ impl Connection {
 
     /// DO: a body without a name, as a statement of its own.
     pub(super) fn do_block(&mut self, block: &Do) -> Result<()> {
-        let mut attempts = 1;
-        loop {
-            let body = Inline::compile(&mut self.environment, block)?;
-            match self.run_inline(&body) {
-                Err(error) if error.is_of_stale_plan() && attempts < PLANNED_AGAIN_MAX => {
-                    attempts += 1;
-                    std::thread::yield_now();
-                    self.environment.catalog = self.current_catalog();
-                }
-                done => return done,
-            }
-        }
+        self.with_plan(&mut |connection, _| {
+            let body = Inline::compile(&mut connection.environment, block)?;
+            connection.run_inline(&body)
+        })
     }
 
     fn run_inline(&mut self, body: &Inline) -> Result<()> {
@@ -146,11 +138,12 @@ impl Connection {
             let environment = &mut connection.environment;
             let attempt = |access: Access<'_>| {
                 environment.begin_attempt();
+                environment.check_definitions()?;
                 body.run(environment, Door::Attempt(access))?;
                 environment.end_attempt(access).map(|()| 0)
             };
             match in_session {
-                true => access::run_in(&mut connection.transaction.session, attempt),
+                true => connection.transaction.run_at_one_moment(attempt),
                 false => access::run(&connection.shared.database, attempt),
             }
         });

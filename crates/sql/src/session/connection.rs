@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use heddledb::{Error, Timeout};
 
+use crate::catalog::uses::{self, Noting};
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt::{self, Entered, Interrupt};
 use crate::parse::parse;
@@ -97,7 +98,7 @@ impl Connection {
     pub(super) fn new(rules: Arc<RowRules>, options: ConnectOptions, number: i32) -> Result<Connection> {
         let shared = rules.shared().clone();
         let limit = admit(&shared, &options.user, options.is_superuser)?;
-        let transaction = Transaction::new(shared.database.session()?);
+        let transaction = Transaction::new(shared.database.session()?, shared.history.clone());
         let session = (transaction.session.number(), transaction.canceler());
         let environment = SessionEnvironment::new(shared.clone(), options, number, session)?;
         let activity = environment.activity.clone();
@@ -182,10 +183,11 @@ impl Connection {
 
     /// As [`begin_statement`](Self::begin_statement), for what a client asks of the connection: while the guard lives, this thread
     /// runs the connection's statements.
-    pub(super) fn enter_statement(&mut self) -> Entered {
+    pub(super) fn enter_statement(&mut self) -> (Entered, Noting) {
         self.source = None;
+        let noting = uses::enter(self.transaction.uses());
         self.begin_statement();
-        interrupt::enter(Some(self.environment.interrupt.clone()))
+        (interrupt::enter(Some(self.environment.interrupt.clone())), noting)
     }
 
     /// Prepares for a statement: the time, the cancellation, the timeout.

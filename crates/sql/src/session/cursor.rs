@@ -117,13 +117,17 @@ impl Connection {
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
         // Positions in the query's tree count from the beginning of the whole text, which is not at hand here.
-        let plan = self.plan(&declare.query, "", &given.known_types()).map_err(SqlError::without_position)?;
-        if plan.planned.writes {
-            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
-            return Err(SqlError::unsupported(message));
-        }
-        let mut rows = KeptRows::new(self.environment.memory()).packed();
-        self.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
+        let (plan, rows) = self.with_plan(&mut |connection, _| {
+            let plan = connection.plan(&declare.query, "", &given.known_types());
+            let plan = plan.map_err(SqlError::without_position)?;
+            if plan.planned.writes {
+                let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                return Err(SqlError::unsupported(message));
+            }
+            let mut rows = KeptRows::new(connection.environment.memory()).packed();
+            connection.run_plan(&plan, given.values, &mut |row| rows.push(row))?;
+            Ok((plan, rows))
+        })?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {
             text: self.source.as_deref().unwrap_or(text).to_string(),

@@ -255,6 +255,18 @@ impl SessionEnvironment {
         }
     }
 
+    /// Checks at the beginning of an attempt that the statement was planned for the catalog as it is now. A schema change that
+    /// commits later in the attempt has the engine retry it.
+    ///
+    /// # Errors
+    /// The statement is to be planned again ([`SqlError::is_of_stale_plan`]).
+    pub fn check_definitions(&self) -> Result<()> {
+        if self.catalog.version != self.shared.catalog_version() && !self.catalog.is_private {
+            return Err(SqlError::stale_plan());
+        }
+        Ok(())
+    }
+
     /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
     pub fn begin_attempt(&mut self) {
         self.replayed = 0;

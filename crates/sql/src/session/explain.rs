@@ -26,12 +26,15 @@ impl Connection {
             return Err(SqlError::unsupported("EXPLAIN of this statement is not supported")
                 .with_hint("Queries, INSERT, UPDATE, DELETE and MERGE can be explained."));
         }
-        let start = std::time::Instant::now();
-        let plan = self.plan(statement, text, &given.known_types()).map_err(SqlError::without_position)?;
         let milliseconds = |start: std::time::Instant| start.elapsed().as_secs_f64() * 1_000.0;
-        let (planning, start) = (milliseconds(start), std::time::Instant::now());
-        let done = if options.analyze { Some(self.run_counted(&plan, given.values)?) } else { None };
-        let executing = milliseconds(start);
+        let (plan, done, [planning, executing]) = self.with_plan(&mut |connection, _| {
+            let start = std::time::Instant::now();
+            let plan = connection.plan(statement, text, &given.known_types());
+            let plan = plan.map_err(SqlError::without_position)?;
+            let (planning, start) = (milliseconds(start), std::time::Instant::now());
+            let done = options.analyze.then(|| connection.run_counted(&plan, given.values)).transpose()?;
+            Ok((plan, done, [planning, milliseconds(start)]))
+        })?;
         let printing = self.environment.printing();
         let (costs, timing) = (options.costs, options.timing);
         let counts = done.as_ref().map(|(_, counts)| counts.as_slice());
@@ -102,6 +105,7 @@ impl Connection {
         let environment = &mut self.environment;
         let body = |access: crate::run::Access<'_>| {
             attempts += 1;
+            environment.check_definitions()?;
             let options = RunOptions { memory: environment.memory(), counts: true };
             execute_with(&plan.planned, access, parameters, &mut *environment, options, &mut |_| Ok(()))
         };

@@ -15,6 +15,7 @@ use crate::catalog::rights::{CONNECT, INSERT, Privileges, RightsKind, USAGE};
 use crate::catalog::role::{BOOTSTRAP, BOOTSTRAP_NAME, Role, SIGNAL_BACKEND};
 use crate::catalog::securables::Securable;
 use crate::catalog::store::TEMPORARY;
+use crate::catalog::uses::{Thing, note};
 use crate::catalog::{ColumnOrigin, Relation, Sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::ObjectName;
@@ -141,6 +142,11 @@ impl SessionEnvironment {
                 role
             }
         }
+    }
+
+    /// Notes that what runs depends on the rights of the current role.
+    pub fn note_role(&self) {
+        note(self.catalog.position, Thing::Oid(self.role_oid()));
     }
 
     /// The oid of the session's user.

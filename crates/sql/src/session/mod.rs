@@ -53,11 +53,13 @@ mod transaction;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use heddledb::Database;
-use parking_lot::RwLock;
+use heddledb::{Database, DefinitionChange};
+use parking_lot::{Mutex, RwLock};
 
 use crate::bind::{BindContext, Binder};
+use crate::catalog::history::{Changed, History};
 use crate::catalog::store::Store;
+use crate::catalog::uses::{Thing, note};
 use crate::catalog::{Catalog, CatalogEnvironment, Table, Trigger};
 use crate::error::Result;
 use crate::plan::Known;
@@ -93,6 +95,8 @@ pub(crate) struct Shared {
     catalog: RwLock<Arc<Catalog>>,
     /// The catalog's version, for a look without the lock.
     catalog_version: AtomicU64,
+    /// What schema changes have changed, up to the catalog.
+    pub history: Arc<History>,
     /// The last version that was given to a catalog.
     last_version: AtomicU64,
     pub store: Store,
@@ -133,22 +137,18 @@ impl Shared {
         self.last_version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Replaces the catalog by that of a session which has committed, and still holds the engine's lock of schema changes.
-    pub fn set_catalog(&self, mut catalog: Arc<Catalog>) {
+    /// Replaces the catalog by that of a session which commits. The engine's gate is closed: no transaction commits meanwhile.
+    fn set_catalog(&self, mut catalog: Catalog) {
         let moved = |table: &&Arc<Table>| !table.engine.is_current();
         let moved: Vec<Arc<Table>> = catalog.tables().filter(moved).cloned().collect();
-        if !moved.is_empty() {
-            // Tables that kept their rows: the commit has made definitions of them with all their indexes.
-            let mut settled = catalog.as_ref().clone();
-            for table in moved {
-                let engine = table.engine.fixed();
-                settled.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
-            }
-            settled.version = self.new_version();
-            catalog = Arc::new(settled);
+        for table in moved {
+            // It kept its rows: the commit has made a definition of it with all its indexes.
+            let engine = table.engine.fixed();
+            catalog.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
         }
+        catalog.version = self.new_version();
         let mut current = self.catalog.write();
-        *current = catalog;
+        *current = Arc::new(catalog);
         // Release pairs with the acquire in `catalog_version`.
         self.catalog_version.store(current.version, Ordering::Release);
     }
@@ -177,6 +177,35 @@ impl Shared {
         let mut kept = current.as_ref().clone();
         kept.skip_oids_of(catalog);
         *current = Arc::new(kept);
+    }
+}
+
+/// The change of definitions that a transaction commits.
+pub(crate) struct Publication {
+    shared: Arc<Shared>,
+    /// Taken when it is published.
+    catalog: Mutex<Option<Catalog>>,
+    changed: Changed,
+}
+
+impl Publication {
+    /// That of a transaction with this private catalog, which holds the lock of schema changes.
+    pub fn new(shared: &Arc<Shared>, catalog: Arc<Catalog>) -> Publication {
+        let changed = catalog.changed_since(&shared.catalog());
+        let mut catalog = Arc::unwrap_or_clone(catalog);
+        catalog.is_private = false;
+        Publication { shared: shared.clone(), catalog: Mutex::new(Some(catalog)), changed }
+    }
+}
+
+impl DefinitionChange for Publication {
+    fn publish(&self, epoch: u64) -> bool {
+        let Some(mut catalog) = self.catalog.lock().take() else { return false };
+        if !self.changed.things.is_empty() {
+            catalog.position = self.shared.history.append(epoch, self.changed.things.clone());
+        }
+        self.shared.set_catalog(catalog);
+        self.changed.concerns_others
     }
 }
 
@@ -214,6 +243,7 @@ impl Sql {
         let shared = Shared {
             database: database.clone(),
             catalog_version: AtomicU64::new(catalog.version),
+            history: Arc::default(),
             last_version: AtomicU64::new(catalog.version),
             catalog: RwLock::new(Arc::new(catalog)),
             store,
@@ -282,6 +312,7 @@ impl Known for KnownNow<'_> {
     }
 
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
+        note(self.catalog.position, Thing::Oid(oid));
         if !self.has_consequences {
             return Vec::new();
         }

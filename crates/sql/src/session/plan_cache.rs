@@ -20,6 +20,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::catalog::uses;
 use crate::error::{Result, SqlError};
 use crate::parse::parse;
 use crate::parse::template::{Literal, Literals, template};
@@ -130,13 +131,21 @@ impl Connection {
         if let Some(known) = self.templates.used.get(&hash)
             && self.is_same(&known.template, key)
         {
+            if let Some(plan) = &known.template.plan {
+                uses::note_kept(&plan.kept);
+            }
             return Some(known.clone());
         }
         // A connection with temporary tables keeps to itself.
         let is_shared = !self.environment.catalog.has_objects_in(&self.environment.temporary);
         let shared = if is_shared { self.shared.templates.get(hash) } else { None };
         let found = match shared.filter(|found| self.is_same(found, key)) {
-            Some(found) => found,
+            Some(found) => {
+                if let Some(plan) = &found.plan {
+                    uses::note_kept(&plan.kept);
+                }
+                found
+            }
             None => {
                 let plan = self.plan_template(&key[..length], literals);
                 let (version, key) = (self.environment.catalog.version, key.as_str().into());

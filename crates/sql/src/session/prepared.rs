@@ -198,16 +198,21 @@ impl Connection {
         row: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
         self.check_not_failed()?;
-        let Some(plan) = self.current_plan(prepared)? else {
-            return Err(SqlError::internal("a prepared statement has no plan"));
-        };
-        if parameters.len() != plan.parameters.len() {
-            let expected = plan.parameters.len();
-            let message =
-                format!("the statement has {expected} parameters, but {} were given", parameters.len());
-            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
-        }
-        self.run_plan(&plan, parameters, row)
+        self.with_plan(&mut |connection, is_empty| {
+            let Some(plan) = connection.current_plan(prepared)? else {
+                return Err(SqlError::internal("a prepared statement has no plan"));
+            };
+            if parameters.len() != plan.parameters.len() {
+                let expected = plan.parameters.len();
+                let message =
+                    format!("the statement has {expected} parameters, but {} were given", parameters.len());
+                return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+            }
+            connection.run_plan(&plan, parameters, &mut |values| {
+                *is_empty = false;
+                row(values)
+            })
+        })
     }
 
     fn keep_prepared(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashMap;
-use heddledb::{Canceler, Error, RowEvaluator, RowWrite, Tx, ValueRef};
+use heddledb::{Canceler, Dependency, Error, RowEvaluator, RowWrite, Tx, ValueRef};
 use parking_lot::Mutex;
 
 use crate::access::RunsIn;
 use crate::bind::{NameConflict, Names, VariableRef};
 use crate::catalog::rules::EVALUATOR;
+use crate::catalog::uses::{self, Uses};
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::{parse, quote_identifier};
@@ -90,8 +91,8 @@ impl RowRules {
         }
     }
 
-    /// The error of a write that has met another table than the catalog's. A schema change has just committed, whose catalog is
-    /// published next: the transaction is retried.
+    /// The error of a write that has met another table than the catalog's. A schema change has just
+    /// committed: the transaction is retried.
     fn stale(&self, error: SqlError) -> Error {
         // Relaxed: it only counts.
         let stale = self.stale.fetch_add(1, Ordering::Relaxed);
@@ -166,6 +167,8 @@ struct Writer {
 /// A table and the statements that write it.
 struct RuledTable {
     table: Arc<Table>,
+    /// What its statements depend on.
+    uses: Arc<Uses>,
     /// By the columns that they set; an insert and a delete by none.
     updates: HashMap<Vec<usize>, Query>,
     insert: Query,
@@ -205,8 +208,12 @@ impl Writer {
         };
         let door = Door::Attempt(Access::writes(tx, tx, RunsIn::Engine));
         let mut execution = Execution { environment: &mut self.environment, door, may_write: true };
-        query.run(&mut execution, &arguments, &mut |_| Ok(true))?;
-        Ok(true)
+        let noting = uses::enter(Some(ruled.uses.clone()));
+        let done = query.run(&mut execution, &arguments, &mut |_| Ok(true));
+        drop(noting);
+        let uses: Arc<dyn Dependency> = ruled.uses.clone();
+        tx.depend_on(&uses);
+        done.map(|_| true)
     }
 
     /// Gets ready for a statement.
@@ -237,16 +244,16 @@ impl Writer {
         let Some(table) = tables.find(|table| table.engine.name() == name && !table.key.is_empty()) else {
             return Ok(false);
         };
-        let ruled = RuledTable::new(table.clone())?;
+        let ruled = RuledTable::new(table.clone(), Uses::new(self.environment.shared.history.clone()))?;
         self.tables.insert(name.to_string(), ruled);
         Ok(true)
     }
 }
 
 impl RuledTable {
-    fn new(table: Arc<Table>) -> Result<RuledTable> {
+    fn new(table: Arc<Table>, uses: Uses) -> Result<RuledTable> {
         let (insert, delete) = (query(&insert_text(&table))?, query(&delete_text(&table))?);
-        Ok(RuledTable { table, updates: HashMap::new(), insert, delete })
+        Ok(RuledTable { table, uses: Arc::new(uses), updates: HashMap::new(), insert, delete })
     }
 
     /// The parameters of the statement that makes a write.

@@ -11,6 +11,7 @@ use crate::access;
 use crate::bind::tree::StatementKind;
 use crate::bind::{BindContext, Checks, bind};
 use crate::catalog::rights::{RightsKind, SELECT};
+use crate::catalog::uses::{self, Kept};
 use crate::catalog::{Event, Table, Trigger};
 use crate::compile::Procedure;
 use crate::error::{Result, SqlError, SqlState};
@@ -41,8 +42,9 @@ pub(crate) struct Plan {
     /// Whether it returns rows.
     pub returns: bool,
     kind: &'static str,
-    /// The catalog's version that it was bound to.
+    /// The catalog's version that it was bound to, and what of it it depends on.
     pub version: u64,
+    pub kept: Kept,
     /// The settings that its binding depends on.
     pub settings: Arc<str>,
 }
@@ -89,10 +91,14 @@ impl Connection {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
-        let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
-        fold_statement(&mut bound)?;
-        let known = KnownNow { shared: &self.shared, catalog: &catalog, path: &path, has_consequences };
-        let planned = plan(&bound, &known)?;
+        let (made, kept) = uses::record(catalog.position, || {
+            let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
+            fold_statement(&mut bound)?;
+            let known = KnownNow { shared: &self.shared, catalog: &catalog, path: &path, has_consequences };
+            let planned = plan(&bound, &known)?;
+            Ok::<_, SqlError>((bound, planned))
+        });
+        let (bound, planned) = made?;
         let kind = match &bound.kind {
             StatementKind::Query(_) if matches!(statement, Statement::Call(_)) => "CALL",
             StatementKind::Query(_) => "SELECT",
@@ -109,6 +115,7 @@ impl Connection {
             returns,
             kind,
             version: catalog.version,
+            kept,
             settings: self.environment.settings.derived.binding.clone(),
         }))
     }
@@ -117,7 +124,11 @@ impl Connection {
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
         let binding = &self.environment.settings.derived.binding;
         let is_same = Arc::ptr_eq(&plan.settings, binding) || plan.settings == *binding;
-        plan.version == self.environment.catalog.version && is_same
+        let is_current = plan.version == self.environment.catalog.version && is_same;
+        if is_current {
+            uses::note_kept(&plan.kept);
+        }
+        is_current
     }
 
     /// The plan of a statement without parameters, cached by its text.
@@ -144,21 +155,34 @@ impl Connection {
         text: &str,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
+        self.with_plan(&mut |connection, is_empty| {
+            let plan = connection.cached_plan(statement, text)?;
+            connection.run_to_sink(&plan, &[], is_empty, sink)
+        })
+    }
+
+    /// Runs something by a plan that it makes; again with the next one where a schema change has replaced what the plan is for, as
+    /// long as the client has got nothing of it.
+    ///
+    /// # Errors
+    /// Those of what is run.
+    pub(crate) fn with_plan<T>(
+        &mut self,
+        run: &mut dyn FnMut(&mut Self, &mut bool) -> Result<T>,
+    ) -> Result<T> {
         let mut attempts = 1;
         loop {
-            let plan = self.cached_plan(statement, text)?;
             let mut is_empty = true;
-            let done = self.run_to_sink(&plan, &[], &mut is_empty, sink);
+            let done = run(self, &mut is_empty);
             match done {
                 Err(error) if error.is_of_stale_plan() && is_empty && attempts < PLANNED_AGAIN_MAX => {
-                    // A schema change has just committed: its catalog is published next.
                     attempts += 1;
                     std::thread::yield_now();
                     if attempts == PLANNED_AGAIN_MAX / 10 {
                         // No catalog comes: the engine's own interface has changed the table.
                         self.shared.follow_engine();
                     }
-                    self.environment.catalog = self.current_catalog();
+                    self.refresh_catalog();
                 }
                 done => return done,
             }
@@ -214,6 +238,7 @@ impl Connection {
         self.apply_lock_timeout()?;
         self.begin_attempts();
         self.transaction.has_queried = true;
+        self.environment.note_role();
         loop {
             self.environment.shortage = None;
             let done = attempt(self);
@@ -310,6 +335,7 @@ impl Connection {
             let body = |access: Access<'_>| {
                 let (mut count, mut number) = (0, 0);
                 environment.begin_attempt();
+                environment.check_definitions()?;
                 let stored = rows.each(&mut |row| {
                     number += 1;
                     count += match execute_compiled(
@@ -407,6 +433,8 @@ impl Connection {
             let environment = &mut self.environment;
             environment.begin_attempt();
             return access::read(&self.shared.database, |access| {
+                // The snapshot is open: what the plan means is of its moment.
+                environment.check_definitions()?;
                 execute(planned, access, parameters, environment, &mut |batch| {
                     batch.rows().try_for_each(&mut *each)
                 })
@@ -473,13 +501,14 @@ impl Connection {
         let environment = &mut self.environment;
         let mut attempt = |access: Access<'_>| {
             environment.begin_attempt();
+            environment.check_definitions()?;
             let done = body(access, environment)?;
             environment.end_attempt(access)?;
             Ok(done)
         };
         let database = &self.shared.database;
         match way {
-            Way::Session => access::run_in(&mut self.transaction.session, attempt),
+            Way::Session => self.transaction.run_at_one_moment(attempt),
             Way::Closure => access::run(database, attempt),
             Way::Declared(call) => {
                 match access::run_declared(database, &call.procedure, call.args, &mut attempt) {

@@ -14,16 +14,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
+use heddledb::{Canceler, Dependency, Session, SessionSavepoint, SessionState};
 
+use crate::access;
 use crate::catalog::Catalog;
+use crate::catalog::history::History;
+use crate::catalog::uses::{self, Uses};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
+use crate::run::Access;
 use crate::session::connection::Connection;
 use crate::session::deferred::Modes;
 use crate::session::result::TransactionStatus;
 use crate::session::sequences::Standing;
-use crate::session::{SessionEnvironment, Shared};
+use crate::session::{Publication, SessionEnvironment, Shared};
 
 /// What kind of transaction block a session is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub(crate) struct Transaction {
     pub(super) has_queried: bool,
     /// Whether a body that ends transactions has committed one.
     pub(super) has_committed: bool,
+    /// What the open transaction's statements depended on.
+    uses: Arc<Uses>,
     /// The version of the settings whose timeouts the engine's session has; 0: none's.
     settings_version: u64,
 }
@@ -89,9 +95,10 @@ pub(crate) enum SequenceChange {
 }
 
 impl Transaction {
-    pub fn new(session: Session) -> Transaction {
+    pub fn new(session: Session, history: Arc<History>) -> Transaction {
         Transaction {
             session,
+            uses: Arc::new(Uses::new(history)),
             block: Block::None,
             failed: false,
             savepoints: Vec::new(),
@@ -136,8 +143,41 @@ impl Transaction {
 
     fn begin(&mut self, block: Block) -> Result<()> {
         self.session.begin()?;
+        let uses: Arc<dyn Dependency> = self.uses.clone();
+        self.session.depend_on(&uses)?;
+        uses::set_transaction(Some(self.uses.clone()));
         (self.block, self.failed, self.has_queried) = (block, false, false);
         Ok(())
+    }
+
+    /// What the open transaction's statements depended on; none: no transaction is open.
+    pub(super) fn uses(&self) -> Option<Arc<Uses>> {
+        (self.session.state() != SessionState::Idle).then(|| self.uses.clone())
+    }
+
+    /// Runs a body in the engine's session, so that what the statements meant is of the moment as of which the transaction
+    /// reads: where a snapshot is of another one, the transaction goes on with what is there now.
+    ///
+    /// # Errors
+    /// The body's; 40001: what it has read, or what that meant, has changed.
+    pub(super) fn run_at_one_moment<T>(
+        &mut self,
+        mut body: impl FnMut(Access<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let done = access::run_in(&mut self.session, &mut body);
+        let is_as_of = |epoch| self.uses.are_as_of(epoch);
+        if done.is_err() || self.session.snapshot_epoch().is_none_or(is_as_of) {
+            return done;
+        }
+        self.session.read_current()?;
+        let done = access::run_in(&mut self.session, &mut body)?;
+        if self.uses.holds() { Ok(done) } else { Err(heddledb::Error::Conflict.into()) }
+    }
+
+    /// The transaction has ended: the thread notes nothing more for it.
+    fn forget_uses(&self) {
+        uses::set_transaction(None);
+        self.uses.clear();
     }
 
     fn end(&mut self) {
@@ -150,6 +190,7 @@ impl Transaction {
         if let Some(catalog) = std::mem::take(&mut self.changes).catalog {
             shared.keep_oids_of(&catalog);
         }
+        self.forget_uses();
         if self.session.state() == SessionState::Idle {
             return Ok(());
         }
@@ -159,15 +200,20 @@ impl Transaction {
 
     /// Commits, and publishes the catalog before the schema lock is released. `restarted`: where the sequences stand
     /// that the transaction has restarted.
-    pub(super) fn commit(&mut self, shared: &Shared, restarted: &HashMap<u32, Standing>) -> Result<()> {
+    pub(super) fn commit(&mut self, shared: &Arc<Shared>, restarted: &HashMap<u32, Standing>) -> Result<()> {
+        let committed = self.commit_now(shared, restarted);
+        self.forget_uses();
+        committed
+    }
+
+    fn commit_now(&mut self, shared: &Arc<Shared>, restarted: &HashMap<u32, Standing>) -> Result<()> {
         self.end();
         let Changes { catalog, sequences } = std::mem::take(&mut self.changes);
         let commit = |session: &mut Session| {
-            session.commit_and(|| {
-                if let Some(catalog) = catalog {
-                    shared.set_catalog(catalog);
-                }
-            })?;
+            match catalog {
+                Some(catalog) => session.commit_publishing(Arc::new(Publication::new(shared, catalog)))?,
+                None => session.commit()?,
+            }
             Ok(())
         };
         if sequences.is_empty() {
@@ -307,7 +353,7 @@ impl Connection {
 
     /// Installs a catalog as the open transaction's private one, under a new version number.
     pub(crate) fn publish_catalog(&mut self, mut catalog: Catalog) {
-        catalog.version = self.shared.new_version();
+        (catalog.version, catalog.is_private) = (self.shared.new_version(), true);
         let catalog = Arc::new(catalog);
         self.environment.catalog = catalog.clone();
         self.transaction.changes.catalog = Some(catalog);

@@ -11,6 +11,7 @@ use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationKind, StatementKind,
 };
 use crate::bind::{BindContext, bind_inside, definition_path};
+use crate::catalog::uses::Kept;
 use crate::catalog::{Argument, Catalog, Routine, Table, Trigger};
 use crate::error::{Result, SqlError};
 use crate::parse::syntax::{CallArg, Statement};
@@ -76,6 +77,7 @@ pub(super) fn make_plan(
         variables,
         shapes: slots.into_iter().map(|slot| (slot, frame.shape(slot))).collect(),
         version: catalog.version,
+        kept: Kept::default(),
         settings: environment.settings.derived.binding.clone(),
     })
 }

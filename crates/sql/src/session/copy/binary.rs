@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::copy::{CopyColumn, Unread};
-use crate::session::result::{CopySource, ResultSink};
+use crate::session::result::{CopyFormat, CopySource, ResultSink};
 use crate::session::run::Plan;
 use crate::types::binary::{from_binary, to_binary};
 use crate::types::{Environment, Value};
@@ -149,10 +149,20 @@ impl Connection {
 
     /// Sends a plan's rows in the binary format, each as a piece of data of its own, the header with the first: drivers
     /// rely on it. How many there were.
-    pub(super) fn copy_binary_to(&mut self, plan: &Plan, sink: &mut dyn ResultSink) -> Result<u64> {
+    pub(super) fn copy_binary_to(
+        &mut self,
+        plan: &Plan,
+        is_empty: &mut bool,
+        sink: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        let mut begin = |sink: &mut dyn ResultSink| match std::mem::take(is_empty) {
+            true => sink.copy_out(CopyFormat::Binary, plan.fields.len()),
+            false => Ok(()),
+        };
         let mut bytes = [SIGNATURE, &[0; 8]].concat();
         let printing = self.environment.printing();
         let count = self.run_plan(plan, &[], &mut |row| {
+            begin(sink)?;
             bytes.extend((row.len() as i16).to_be_bytes());
             for (value, field) in row.iter().zip(plan.fields.iter()) {
                 let start = bytes.len();
@@ -167,6 +177,7 @@ impl Connection {
             bytes.clear();
             Ok(())
         })?;
+        begin(sink)?;
         bytes.extend((-1_i16).to_be_bytes());
         sink.copy_data(&bytes)?;
         Ok(count)

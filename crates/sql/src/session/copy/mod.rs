@@ -64,12 +64,14 @@ impl Connection {
             Source::Query(query) => query.clone(),
             Source::Table { name, columns } => Box::new(all_of(name.clone(), columns)),
         };
-        let plan = self.plan(&Statement::Query(query), text, &[])?;
-        sink.copy_out(options.format, plan.fields.len())?;
-        let count = match options.format {
-            CopyFormat::Binary => self.copy_binary_to(&plan, sink)?,
-            _ => self.copy_lines_to(&plan, options, sink)?,
-        };
+        let query = Statement::Query(query);
+        let count = self.with_plan(&mut |connection, is_empty| {
+            let plan = connection.plan(&query, text, &[])?;
+            match options.format {
+                CopyFormat::Binary => connection.copy_binary_to(&plan, is_empty, sink),
+                _ => connection.copy_lines_to(&plan, options, is_empty, sink),
+            }
+        })?;
         sink.copy_done()?;
         self.rows_of_statement += count;
         sink.complete(&format!("COPY {count}"))
@@ -79,19 +81,30 @@ impl Connection {
         &mut self,
         plan: &Plan,
         options: &CopyOptions,
+        is_empty: &mut bool,
         sink: &mut dyn ResultSink,
     ) -> Result<u64> {
         let mut line = String::new();
+        let mut header = String::new();
         if options.header {
             let names: Vec<CopyField> = plan.fields.iter().map(|field| Some(field.name.clone())).collect();
-            write::line(&names, options, &|_| false, &mut line);
-            sink.copy_data(line.as_bytes())?;
+            write::line(&names, options, &|_| false, &mut header);
         }
+        let mut begin = |sink: &mut dyn ResultSink| -> Result<()> {
+            if std::mem::take(is_empty) {
+                sink.copy_out(options.format, plan.fields.len())?;
+                if options.header {
+                    sink.copy_data(header.as_bytes())?;
+                }
+            }
+            Ok(())
+        };
         let printing = self.environment.printing();
         let forced: Vec<bool> = plan.fields.iter().map(|field| options.quotes_always(&field.name)).collect();
         let types: Vec<Type> = plan.fields.iter().map(|field| field.ty).collect();
         let mut fields: Vec<CopyField> = Vec::with_capacity(types.len());
-        self.run_plan(plan, &[], &mut |row| {
+        let count = self.run_plan(plan, &[], &mut |row| {
+            begin(sink)?;
             fields.clear();
             for (value, &ty) in row.iter().zip(&types) {
                 let text = if value.is_null() {
@@ -104,7 +117,9 @@ impl Connection {
             line.clear();
             write::line(&fields, options, &|position| forced[position], &mut line);
             sink.copy_data(line.as_bytes())
-        })
+        })?;
+        begin(sink)?;
+        Ok(count)
     }
 
     fn copy_from_client(
@@ -125,7 +140,20 @@ impl Connection {
         };
         let first_line = if options.header { 2 } else { 1 };
         let lines = Some((name.last(), first_line));
-        let count = self.run_each(&insert, &mut rows, runs_once, lines)?;
+        let (mut insert, mut runs_once) = (insert, runs_once);
+        let mut is_first = true;
+        let count = self.with_plan(&mut |connection, _| {
+            if !std::mem::take(&mut is_first) {
+                // The lines are read already.
+                let (now, now_fields, once) =
+                    connection.insert_for(name, columns, copy.filter.as_ref(), text)?;
+                if now_fields != fields {
+                    return Err(heddledb::Error::Conflict.into());
+                }
+                (insert, runs_once) = (now, once);
+            }
+            connection.run_each(&insert, &mut rows, runs_once, lines)
+        })?;
         self.rows_of_statement += count;
         sink.complete(&format!("COPY {count}"))
     }

@@ -8,6 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Expr, Name, Statement, TypeName};
 use crate::session::connection::Connection;
 use crate::session::result::ResultSink;
+use crate::session::run::Plan;
 use crate::session::statements::PreparedCounters;
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type, Value};
@@ -54,10 +55,22 @@ impl Connection {
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
         let prepared = self.find_prepared(&name.text)?;
-        let Some(plan) = self.current_plan(&prepared)? else {
-            let Some(statement) = prepared.statement.clone() else { return sink.complete("EXECUTE") };
-            return self.statement(&statement, &prepared.text, sink);
-        };
+        match &prepared.statement {
+            None => return sink.complete("EXECUTE"),
+            Some(statement) if !statement.is_planned() => {
+                return self.statement(statement, &prepared.text, sink);
+            }
+            Some(_) => {}
+        }
+        self.with_plan(&mut |connection, is_empty| {
+            let Some(plan) = connection.current_plan(&prepared)? else { return Ok(()) };
+            let values = connection.execute_values(name, args, &plan)?;
+            connection.run_to_sink(&plan, &values, is_empty, sink)
+        })
+    }
+
+    /// The parameters that an EXECUTE gives.
+    fn execute_values(&mut self, name: &Name, args: &[Expr], plan: &Plan) -> Result<Vec<Value>> {
         if args.len() != plan.parameters.len() {
             let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
             let detail = format!("Expected {} parameters but got {}.", plan.parameters.len(), args.len());
@@ -79,7 +92,7 @@ impl Connection {
             })?;
             values.push(value);
         }
-        self.run_to_sink(&plan, &values, &mut true, sink)
+        Ok(values)
     }
 
     /// The value of an expression without columns, as a value of a type.

@@ -195,24 +195,23 @@ impl Connection {
             let message = "portal cannot be run again";
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
-        let Some(plan) = self.current_plan(&portal.prepared.clone())? else {
-            let prepared = portal.prepared.clone();
+        let (prepared, parameters) = (portal.prepared.clone(), portal.parameters.clone());
+        if !statement.is_planned() {
             portal.state = PortalState::Done;
-            return match &prepared.statement {
-                Some(statement) => {
-                    let given = Given { types: &prepared.inner_types, values: &portal.parameters };
-                    self.statement_with(statement, &prepared.text, given, sink)
-                }
-                None => Ok(()),
-            };
-        };
-        self.check_not_failed()?;
-        if max_rows == 0 || !plan.returns {
-            portal.state = PortalState::Done;
-            return self.run_to_sink(&plan, &portal.parameters, &mut true, sink);
+            let given = Given { types: &prepared.inner_types, values: &parameters };
+            return self.statement_with(statement, &prepared.text, given, sink);
         }
-        self.keep_rows(portal, plan)?;
-        self.run_taken(portal, max_rows, sink)
+        let is_kept = self.with_plan(&mut |connection, is_empty| {
+            let Some(plan) = connection.current_plan(&prepared)? else { return Ok(false) };
+            connection.check_not_failed()?;
+            if max_rows == 0 || !plan.returns {
+                portal.state = PortalState::Done;
+                connection.run_to_sink(&plan, &parameters, is_empty, sink)?;
+                return Ok(false);
+            }
+            connection.keep_rows(portal, plan).map(|()| true)
+        })?;
+        if is_kept { self.run_taken(portal, max_rows, sink) } else { Ok(()) }
     }
 
     /// Runs a portal's plan, and keeps its rows in the portal.
@@ -245,9 +244,12 @@ impl Connection {
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(hint));
         };
         if matches!(portal.state, PortalState::New) {
-            let plan = self.current_plan(&portal.prepared.clone())?.filter(|plan| plan.returns);
-            let plan = plan.ok_or_else(|| no_cursor(&fetch.cursor.text))?;
-            self.keep_rows(portal, plan)?;
+            let prepared = portal.prepared.clone();
+            self.with_plan(&mut |connection, _| {
+                let plan = connection.current_plan(&prepared)?.filter(|plan| plan.returns);
+                let plan = plan.ok_or_else(|| no_cursor(&fetch.cursor.text))?;
+                connection.keep_rows(portal, plan)
+            })?;
         }
         let what = if fetch.moves { "MOVE" } else { "FETCH" };
         let PortalState::Suspended { rows, plan, given } = &mut portal.state else {
