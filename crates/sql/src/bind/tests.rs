@@ -75,6 +75,8 @@ fn catalog() -> Catalog {
         nominal_indexes: Vec::new(),
         options: Vec::new(),
         stored_query: None,
+        nominal_indexes: Vec::new(),
+        options: Vec::new(),
         engine: engine("t"),
     };
     let mut other = table.clone();

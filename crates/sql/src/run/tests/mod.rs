@@ -141,6 +141,8 @@ impl Fixture {
             nominal_indexes: Vec::new(),
             options: Vec::new(),
             stored_query: None,
+            nominal_indexes: Vec::new(),
+            options: Vec::new(),
             engine,
         };
         self.catalog.put_table(Arc::new(table));
