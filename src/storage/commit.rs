@@ -45,7 +45,7 @@ use crate::storage::index_build::OwnWrite;
 use crate::storage::record::Record;
 use crate::storage::redo;
 use crate::storage::row::{RowLayout, free_block};
-use crate::storage::schema;
+use crate::storage::schema::{self, SchemaChange};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
@@ -432,7 +432,11 @@ fn stamp<T: WriteLocking>(
                 .map_err(|refused| CommitFailure::Refused(Box::new(refused.error()), floor))?;
         }
     }
-    match Stamp::next(floor, epoch) {
+    let stamp = match workspace.schema.iter().any(SchemaChange::replaces_table) {
+        true => Stamp::of_schema_change(floor, epoch),
+        false => Stamp::next(floor, epoch),
+    };
+    match stamp {
         Some(stamp) if store.epochs().count_in(epoch) => Ok((stamp, charged)),
         _ => Err(CommitFailure::EpochFull),
     }

@@ -5,6 +5,11 @@
 //! before fails its commit and is retried against the new schema. New indexes, which were built beside the commits of before
 //! ([`crate::storage::index_build`]), are made whole before the stamp, so a row that
 //! violates one fails the schema change, and no other transaction. They contain what the transaction itself writes, too.
+//!
+//! A change of tables that have rows has the highest stamp of its epoch, whose commits it ends: rows that were written by the
+//! definition before have lower stamps, and those by the next one are of a later epoch, although commits that do not meet
+//! make their stamps apart from each other. So a change feed, which reads commits in the order of their stamps, is a history
+//! that a copy can follow.
 
 use std::sync::Arc;
 
@@ -33,6 +38,11 @@ pub(crate) enum SchemaChange {
 }
 
 impl SchemaChange {
+    /// Whether rows were written by a definition that it ends.
+    pub(crate) fn replaces_table(&self) -> bool {
+        matches!(self, SchemaChange::Replace { .. } | SchemaChange::Drop(_))
+    }
+
     /// Whether one of these columns is split, which no index may contain: their values are whole when the phase has ended.
     pub(crate) fn meets_split(&self, set: &SplitSet) -> bool {
         let SchemaChange::Replace { new, build: Some(_), .. } = self else { return false };
@@ -77,7 +87,7 @@ impl Store {
     ) {
         let epoch = stamp.epoch();
         self.epochs().note_schema_change(stamp);
-        let mut only_adds = true;
+        let (mut only_adds, mut replaces) = (true, false);
         let (mut definitions, mut has_tables) = (None, false);
         for change in changes {
             // A table that comes concerns no transaction that is under way, unless it refers to others.
@@ -86,6 +96,7 @@ impl Store {
                 SchemaChange::Definitions(..) => true,
                 SchemaChange::Replace { .. } | SchemaChange::Drop(_) => false,
             };
+            replaces |= change.replaces_table();
             has_tables |= !matches!(change, SchemaChange::Definitions(..));
             match change {
                 SchemaChange::Add(table) => {
@@ -115,6 +126,10 @@ impl Store {
         });
         if !only_adds || concerns_others {
             self.epochs().next_generation();
+        }
+        if replaces {
+            // Its stamp is the last one of a commit in the epoch.
+            self.epochs().end_commits_of(epoch);
         }
     }
 }

@@ -83,8 +83,8 @@ impl Stamp {
 
     /// The one function that makes commit timestamps, for every protocol: the smallest stamp above `seen` (the
     /// highest that the commit read or overwrites, and its maker's own last) whose epoch is at least `epoch`, the
-    /// global epoch. `None` when the epoch's sequence numbers are used up, but for the last one, which is kept for
-    /// [`of_merge`](Self::of_merge): the caller waits for the next epoch. `None`, too, where `seen` is of a later epoch:
+    /// global epoch. `None` when the epoch's sequence numbers are used up, but for the last two, which are kept for
+    /// [`of_schema_change`](Self::of_schema_change) and [`of_merge`](Self::of_merge): the caller waits for the next epoch. `None`, too, where `seen` is of a later epoch:
     /// nothing that was overwritten is, because the global epoch was read while that was held; what was met later, in
     /// the validation, may be.
     #[inline]
@@ -93,7 +93,15 @@ impl Stamp {
         if seen < before_first {
             return Some(Stamp::new(epoch, 1));
         }
-        (seen.0 - before_first.0 < Self::LAST_SEQUENCE - 1).then_some(Stamp(seen.0 + 1))
+        (seen.0 - before_first.0 < Self::LAST_SEQUENCE - 2).then_some(Stamp(seen.0 + 1))
+    }
+
+    /// The stamp of a schema change in this epoch: above those of all commits of the epoch, also of those that it has not met,
+    /// so that whatever reads the log in the order of stamps finds no row of the old definition behind it. `None` where `seen`
+    /// is of a later epoch, or of another schema change. The caller ends the commits of the epoch.
+    pub(crate) fn of_schema_change(seen: Stamp, epoch: u64) -> Option<Stamp> {
+        let stamp = Stamp::new(epoch, Self::LAST_SEQUENCE - 1);
+        (seen < stamp).then_some(stamp)
     }
 
     /// The stamp of a merge of slices, in this epoch or at its end: above `seen`, the highest stamp of what it merges.
@@ -145,12 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_that_commits_have_used_up_has_a_stamp_left_for_a_merge() {
+    fn an_epoch_that_commits_have_used_up_has_stamps_left_for_a_schema_change_and_a_merge() {
         let mut last = Stamp::new(5, (1 << SEQUENCE_BITS) - 4);
         while let Some(next) = Stamp::next(last, 5) {
             last = next;
         }
-        assert_eq!(Stamp::of_merge(last, 5), Stamp::new(5, (1 << SEQUENCE_BITS) - 1));
+        let change = Stamp::of_schema_change(last, 5).expect("one is left");
+        assert!(change > last && Stamp::next(change, 5).is_none());
+        assert_eq!(Stamp::of_schema_change(change, 5), None);
+        assert_eq!(Stamp::of_schema_change(Stamp::new(6, 1), 5), None);
+        assert_eq!(Stamp::of_merge(change, 5), Stamp::new(5, (1 << SEQUENCE_BITS) - 1));
         assert_eq!(Stamp::of_merge(last, 6), Stamp::new(6, 1));
         assert_eq!(Stamp::of_merge(Stamp::ZERO, 5), Stamp::new(5, 1));
     }

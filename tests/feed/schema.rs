@@ -1,5 +1,7 @@
 //! Schema changes in the stream.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use heddledb::{
     Change, ColumnChange, DataType, Database, Error, Table, TableChange, TableDefinition, key, row,
 };
@@ -247,4 +249,68 @@ fn a_named_feed_follows_a_rewritten_table_across_checkpoints_and_restarts() {
         again.follow(&mut db.watch(&table, 0).expect("a feed"), now(&db));
         assert_eq!(again, copy);
     });
+}
+
+/// Writes rows of a table whose columns become more meanwhile: updates of all columns that there are, inserts and deletes.
+fn write_all_the_time(db: &Database, table: &Table, (writer, is_over): (i64, &AtomicBool)) {
+    let mut next = 1_000 * writer;
+    while !is_over.load(Ordering::Relaxed) {
+        next += 1;
+        let written = db.run(|tx| {
+            let columns = table.definition().columns().len();
+            let mut new = vec![next.into(), "new".into()];
+            new.extend((2..columns).map(|column| heddledb::ValueRef::Int(column as i64)));
+            tx.insert(table, &new[..])?;
+            let last = table.definition().columns()[columns - 1].name.clone();
+            if columns > 2 {
+                tx.update(table, key![1 + next % 3], &[(&*last, next.into())])?;
+            }
+            tx.update(table, key![1 + next % 3], &[("name", "again".into())])?;
+            tx.delete(table, key![next - 5]).map(|_| ())
+        });
+        match written {
+            // The table was changed between the look at its columns and the transaction.
+            Ok(()) | Err(Error::WrongRow { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        // The smallest transactions, which commit in a straight line.
+        let columns = table.definition().columns().len();
+        if columns > 2 {
+            let last = table.definition().columns()[columns - 1].name.clone();
+            db.run(|tx| tx.update(table, key![2], &[(&*last, next.into())])).expect("an update");
+        }
+    }
+}
+
+#[test]
+fn a_copy_follows_columns_that_are_added_beside_writers() {
+    for &protocol in heddledb::ProtocolKind::ALL {
+        watched(move || {
+            let (db, _disk) =
+                on_disk(small().protocol(protocol).workers(2).checkpoints(|c| c.log_bytes(0).seconds(0.0)));
+            let definition = TableDefinition::new("item")
+                .column("id", DataType::Int64)
+                .column("name", DataType::Text)
+                .primary_key(["id"]);
+            let table = db.create_table(definition).expect("a table");
+            db.run(|tx| (1..=3).try_for_each(|id| tx.insert(&table, row![id, "first"]))).expect("rows");
+            let (mut copy, epoch) = Copy::of(&db, &table);
+            let mut feed = db.watch(&table, epoch).expect("a feed");
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for writer in 1..=3 {
+                    let (db, table, is_over) = (&db, &table, &is_over);
+                    scope.spawn(move || write_all_the_time(db, table, (writer, is_over)));
+                }
+                for column in 0..12 {
+                    let change = TableChange::new().add_column(format!("c{column}"), DataType::Int64, column);
+                    db.change_table("item", change).expect("added");
+                    std::thread::sleep(std::time::Duration::from_millis(3));
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            copy.follow(&mut feed, now(&db));
+            assert_eq!(copy, Copy::of(&db, &table).0, "{protocol}");
+        });
+    }
 }

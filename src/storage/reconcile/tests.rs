@@ -42,7 +42,7 @@ fn add(rig: &Rig, column: usize, highest: Option<Stamp>) -> Result<Stamp, Commit
 
 /// A stamp of this epoch that leaves this many sequence numbers for commits.
 fn leaves(epoch: u64, left: u64) -> Stamp {
-    Stamp::new(epoch, (1 << SEQUENCE_BITS) - 2 - left)
+    Stamp::new(epoch, (1 << SEQUENCE_BITS) - 3 - left)
 }
 
 #[test]
@@ -141,6 +141,8 @@ fn a_column_that_is_added_within_a_phase_is_in_the_version_that_its_end_keeps() 
     let change = SchemaChange::Replace { old, new: rig.table.clone(), build: None };
     let stamp = Stamp::new(rig.store.epochs().current(), 1);
     rig.store.change_schema([change].into_iter(), stamp, &crossbeam_epoch::pin());
+    // It has ended the commits of its epoch.
+    rig.seal();
     let written = Value::Text("written within the phase".into());
     rig.commit_as(&Splitting, |_| true, |writer| writer.set(1, 3, &written)).expect("committed");
     add(&rig, 1, None).expect("committed");
