@@ -72,8 +72,6 @@ fn catalog() -> Catalog {
         comment: None,
         key_comments: Vec::new(),
         rights: Default::default(),
-        nominal_indexes: Vec::new(),
-        options: Vec::new(),
         stored_query: None,
         nominal_indexes: Vec::new(),
         options: Vec::new(),

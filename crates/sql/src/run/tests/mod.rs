@@ -138,8 +138,6 @@ impl Fixture {
             comment: None,
             key_comments: Vec::new(),
             rights: Default::default(),
-            nominal_indexes: Vec::new(),
-            options: Vec::new(),
             stored_query: None,
             nominal_indexes: Vec::new(),
             options: Vec::new(),
