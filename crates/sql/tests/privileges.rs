@@ -1,5 +1,7 @@
 //! Privileges, compared with PostgreSQL: what each allows a role to do, and the errors where it does not.
 
+#[path = "privileges/random.rs"]
+mod random;
 #[path = "privileges/scripts.rs"]
 mod scripts;
 mod support;

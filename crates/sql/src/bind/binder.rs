@@ -16,8 +16,8 @@ use crate::bind::tree::{
 use crate::bind::variables::Variables;
 use crate::catalog::{Catalog, Relation, Routine, no_relation};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::character_position;
 use crate::parse::syntax::{At, ObjectName};
+use crate::parse::{TextEdit, character_position};
 use crate::types::{Environment, Type};
 
 /// What a binder needs to know of the session.
@@ -62,6 +62,8 @@ pub(crate) struct Binder<'a> {
     pub is_own: bool,
     /// Where the text calls routines, and which, if that is asked.
     pub called: Option<Vec<(At, Arc<Routine>)>>,
+    /// What to write around the arguments of these calls, so that they keep their routines whatever others are made.
+    pub casts: Vec<TextEdit>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
     pub foreign_text: bool,
     /// The variables of the routine whose body the statement stands in.
@@ -198,6 +200,7 @@ impl<'a> Binder<'a> {
             settled: false,
             is_own: false,
             called: None,
+            casts: Vec::new(),
             foreign_text: false,
             variables: None,
             checked_as: None,

@@ -182,7 +182,9 @@ impl Binder<'_> {
         if let Some(relation) = system::find(self.context.catalog, name.schema(), name.last(), &self.path) {
             return self.system_item(relation, alias);
         }
-        match self.relation(name)? {
+        let found = self.relation(name)?;
+        self.note_relation(name, found.oid());
+        match found {
             Relation::Table(table) => {
                 let table = table.clone();
                 let columns = table_columns(&table);

@@ -20,8 +20,8 @@ use crate::catalog::{ArgumentMode, Catalog, CatalogEnvironment, Routine, Stabili
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::{choose, choose_function, no_function};
 use crate::functions::{Function, Volatility, functions_named};
-use crate::parse::syntax::{At, Call, ObjectName};
-use crate::parse::{parse_expression, qualified_name};
+use crate::parse::syntax::{At, Call, ExprKind, ObjectName};
+use crate::parse::{TextEdit, parse_expression, qualified_name};
 use crate::types::cast::{CastContext, can_coerce};
 use crate::types::{Environment, Modifier, Type, Value};
 
@@ -36,6 +36,8 @@ pub(crate) const CALL_ROWS: &str = "heddle_call_rows";
 pub(crate) struct RoutineCall {
     pub routine: Arc<Routine>,
     pub args: Vec<BoundExpr>,
+    /// What each of the call's arguments is converted to.
+    types: Vec<Type>,
 }
 
 /// How the arguments of a call lie in a routine's.
@@ -170,7 +172,8 @@ pub(crate) fn is_call(function: &Function) -> bool {
     matches!(function.name, CALL_STABLE | CALL_VOLATILE | CALL_ROWS)
 }
 
-/// The calls of routines that an expression has: where they stand in its text, and the routines.
+/// The calls of routines that an expression has: where they stand in its text, and the routines; and the conversions of their
+/// arguments.
 ///
 /// # Errors
 /// Class 42.
@@ -179,14 +182,14 @@ pub(crate) fn calls_in_condition(
     environment: &mut dyn Environment,
     (text, names): (&str, &dyn Names),
     settled: bool,
-) -> Result<Vec<(At, Arc<Routine>)>> {
+) -> Result<(Vec<(At, Arc<Routine>)>, Vec<TextEdit>)> {
     let mut binder = Binder::new(context, environment, &[]);
     binder.new_parameters = false;
     binder.variables = Some(Variables { names, used: Vec::new() });
     (binder.foreign_text, binder.settled, binder.called) = (true, settled, Some(Vec::new()));
     binder.enter();
     binder.expr(&parse_expression(text)?)?;
-    Ok(binder.called.unwrap_or_default())
+    Ok((binder.called.unwrap_or_default(), binder.casts))
 }
 
 /// What the names in a text of the catalog's may mean besides functions and types.
@@ -214,7 +217,7 @@ pub(crate) fn routines_called(
     let mut environment = CatalogEnvironment::new(catalog);
     let context = BindContext { catalog, path, text: "" };
     if let TextOf::Condition(names) = of {
-        let called = calls_in_condition(context, &mut environment, (text, names), true)?;
+        let (called, _) = calls_in_condition(context, &mut environment, (text, names), true)?;
         return Ok(called.into_iter().map(|(_, routine)| routine).collect());
     }
     let mut binder = Binder::new(context, &mut environment, &[]);
@@ -258,7 +261,14 @@ impl Binder<'_> {
         let given: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
         let spread = |routine| Candidate::of(routine, args.len(), names, is_variadic);
         let mut candidates: Vec<Candidate> = routines.iter().filter_map(spread).collect();
-        let exact = candidates.iter().position(|candidate| candidate.types == given);
+        let is_exact = |(_, candidate): &(usize, &Candidate)| candidate.types == given;
+        let mut exact = candidates.iter().enumerate().filter(is_exact);
+        // A stored text means the routine that was there first.
+        let exact = match self.is_stored_text() {
+            true => exact.min_by_key(|(_, candidate)| candidate.routine.oid),
+            false => exact.next(),
+        };
+        let exact = exact.map(|(position, _)| position);
         // The system's schema comes first.
         let is_hidden = |function: &'static Function| function.arguments == given;
         if name.schema().is_none() && functions_named(name.last()).any(is_hidden) {
@@ -321,7 +331,7 @@ impl Binder<'_> {
             };
             converted.push(value);
         }
-        Ok(RoutineCall { routine, args: converted })
+        Ok(RoutineCall { routine, args: converted, types: chosen.types })
     }
 
     /// A default of the catalog's, as a value of a type.
@@ -333,7 +343,7 @@ impl Binder<'_> {
 
     /// A call of a routine in an expression.
     pub fn routine_expr(&mut self, call: RoutineCall, at: At) -> Result<BoundExpr> {
-        let RoutineCall { routine, args } = call;
+        let RoutineCall { routine, args, .. } = call;
         if routine.is_procedure {
             let message = format!("{} is a procedure", routine.signature(|ty| self.type_text(ty)));
             let error = self.error(at, SqlState::WRONG_OBJECT_TYPE, message);
@@ -370,7 +380,43 @@ impl Binder<'_> {
             checked => checked?,
         }
         let (args, names) = self.call_args(call)?;
-        self.routine_call(name, &args, &names, call.variadic, at)
+        let found = self.routine_call(name, &args, &names, call.variadic, at)?;
+        if let Some(found) = &found {
+            self.note_casts(call, &args, &found.types);
+        }
+        Ok(found)
+    }
+
+    /// Notes the conversions of a call's arguments, if the text is going to be stored: with them it means the same routine
+    /// when one is made that would fit better without.
+    fn note_casts(&mut self, call: &Call, args: &[BoundExpr], types: &[Type]) {
+        let is_stored = self.called.is_some() || self.stars.is_some() && !self.foreign_text;
+        if !is_stored || call.variadic {
+            return;
+        }
+        for ((arg, bound), ty) in call.args.iter().zip(args).zip(types) {
+            let (start, end) = (arg.place.0 as usize, arg.place.1 as usize);
+            let is_known = self.casts.iter().any(|(known, ..)| *known == start);
+            if bound.ty() == *ty || start >= end || is_known || ty.is_polymorphic() || *ty == Type::Record {
+                continue;
+            }
+            let is_literal = matches!(arg.value.kind, ExprKind::Text(_));
+            let (open, close) = if is_literal { ("", "") } else { ("(", ")") };
+            self.casts.push((start, start, open.to_string()));
+            self.casts.push((end, end, format!("{close}::{}", self.cast_text(*ty))));
+        }
+    }
+
+    /// A type as a cast of a stored text names it.
+    fn cast_text(&self, ty: Type) -> String {
+        let name = match ty.element().unwrap_or(ty) {
+            Type::Enum(oid) => match self.context.catalog.user_type_by_oid(oid) {
+                Some(found) => qualified_name(found.schema(), found.name()),
+                None => ty.display_name(),
+            },
+            element => element.display_name(),
+        };
+        if ty.is_array() { format!("{name}[]") } else { name }
     }
 
     /// The call of the procedure that a CALL names.
@@ -403,7 +449,7 @@ impl Binder<'_> {
     }
 
     fn procedure_rows(&mut self, call: &Call, at: At, id: RelationId) -> Result<BoundStatement> {
-        let RoutineCall { routine, args } = self.procedure_call(call, at)?;
+        let RoutineCall { routine, args, .. } = self.procedure_call(call, at)?;
         let columns: Vec<BoundColumn> = self
             .context
             .catalog

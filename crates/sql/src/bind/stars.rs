@@ -8,8 +8,9 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::scope::{Entry, Found, VisibleColumn};
-use crate::parse::quote_identifier;
-use crate::parse::syntax::{At, Name, NaturalJoin, SelectItem};
+use crate::catalog::store::TEMPORARY;
+use crate::parse::syntax::{At, Name, NaturalJoin, ObjectName, SelectItem};
+use crate::parse::{qualified_name, quote_identifier};
 
 /// The stars, names of columns and natural joins that were met.
 #[derive(Debug, Default)]
@@ -36,6 +37,18 @@ impl Binder<'_> {
             false => format!("USING ({})", names.join(", ")),
         };
         stars.joins.push(NaturalJoin { at, end, condition });
+    }
+
+    /// Notes what relation a name without a schema means, if that is asked: the view reads it, whatever is made in a schema of
+    /// its path later.
+    pub fn note_relation(&mut self, name: &ObjectName, oid: u32) {
+        let Some((schema, own)) = self.context.catalog.relation_name(oid) else { return };
+        let is_plain = name.schema().is_none() && !schema.starts_with(TEMPORARY);
+        if let Some(stars) = self.stars.as_mut().filter(|_| is_plain && !self.foreign_text)
+            && !stars.names.iter().any(|(known, _)| *known == name.at())
+        {
+            stars.names.push((name.at(), qualified_name(schema, own)));
+        }
     }
 
     /// Notes a name that is found without a relation's, if that is asked.

@@ -13,7 +13,7 @@ use crate::catalog::{Check, Column, ColumnOrigin, Routine, Table};
 use crate::ddl::create_table::TableDraft;
 use crate::error::Result;
 use crate::parse::syntax::At;
-use crate::parse::{Reference, parse_expression, qualified_name, with_names};
+use crate::parse::{Reference, TextEdit, parse_expression, qualified_name, with_names_and_edits};
 use crate::routine::trigger::names_of_rows;
 use crate::session::Connection;
 use crate::types::{Type, Value};
@@ -39,12 +39,12 @@ impl Connection {
         text: &str,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<()>,
     ) -> Result<String> {
-        let called = self.with_binder("", |binder| {
+        let (called, casts) = self.with_binder("", |binder| {
             binder.called = Some(Vec::new());
             bind(binder)?;
-            Ok(binder.called.take().unwrap_or_default())
+            Ok((binder.called.take().unwrap_or_default(), std::mem::take(&mut binder.casts)))
         })?;
-        self.with_schemas(text, &called)
+        self.with_schemas(text, &called, &casts)
     }
 
     /// The condition of a trigger with the schemas of what it names.
@@ -55,17 +55,18 @@ impl Connection {
         let (catalog, path) = (self.environment().catalog.clone(), self.environment().path());
         let context = BindContext { catalog: &catalog, path: &path, text: "" };
         let names = names_of_rows(table);
-        let called = calls_in_condition(context, self.environment_mut(), (text, &names), false)?;
-        self.with_schemas(text, &called)
+        let (called, casts) = calls_in_condition(context, self.environment_mut(), (text, &names), false)?;
+        self.with_schemas(text, &called, &casts)
     }
 
-    /// A text whose names of types have their schemas, and those of the functions that are called.
+    /// A text whose names of types have their schemas, and those of the functions that are called, whose arguments are
+    /// converted to the types that these take.
     ///
     /// # Errors
     /// 42601: the names cannot be written so there.
-    fn with_schemas(&self, text: &str, called: &[(At, Arc<Routine>)]) -> Result<String> {
+    fn with_schemas(&self, text: &str, called: &[(At, Arc<Routine>)], casts: &[TextEdit]) -> Result<String> {
         let (catalog, path) = (self.current_catalog(), self.environment().path());
-        let text = with_names(text, |kind, name| {
+        let text = with_names_and_edits(text, casts, |kind, name| {
             if name.schema().is_some() {
                 return None;
             }

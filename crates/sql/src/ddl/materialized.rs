@@ -47,6 +47,10 @@ impl Connection {
                 let message = "materialized views must not use temporary tables or views";
                 return Err(SqlError::unsupported(message));
             }
+            if connection.schema_for(&create.name, false)? == connection.environment().temporary {
+                let message = "cannot create temporary table within security-restricted operation";
+                return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
             let query = Statement::Query(table.query.clone());
             let role = connection.role();
             let filled =

@@ -185,8 +185,12 @@ impl Connection {
             None => self.environment().creation_schema()?,
             Some("pg_temp") => self.environment().temporary.clone(),
             Some(schema) if self.environment().catalog.schema(schema).is_some() => schema.to_string(),
+            Some(schema) if system::is_schema(schema) => schema.to_string(),
             Some(schema) => return Err(no_schema(schema)),
         };
+        if system::is_schema(&schema) {
+            return Err(roles::denied(format!("permission denied for schema {schema}")));
+        }
         self.check_schema(&schema, CREATE)?;
         Ok(schema)
     }

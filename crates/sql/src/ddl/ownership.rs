@@ -173,6 +173,11 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let Some((_, rights)) = catalog.rights(&object) else { return Ok(()) };
+        if let Securable::Relation(oid) = &object
+            && let Some(relation) = catalog.relation_by_oid(*oid)
+        {
+            self.check_relation_owner(relation)?;
+        }
         let owner = self.role_named(to)?;
         if rights.owner == owner {
             return Ok(());
@@ -199,18 +204,13 @@ impl Connection {
     fn check_new_owner(&self, object: &Securable, rights: &Rights, to: &RoleName) -> Result<()> {
         let catalog = &self.environment().catalog;
         match object {
-            Securable::Relation(oid) => {
-                if let Some(relation) = catalog.relation_by_oid(*oid) {
-                    self.check_relation_owner(relation)?;
-                }
-            }
             Securable::Type(oid) => {
                 let name = catalog.user_type_by_oid(*oid).map_or("", |ty| ty.name());
                 self.check_owner(rights, "type", name)?;
             }
             Securable::Schema(name) => self.check_owner(rights, "schema", name)?,
             Securable::Database => self.check_owner(rights, "database", &self.environment().database)?,
-            Securable::Column(..) | Securable::Routine(_) => {}
+            Securable::Relation(_) | Securable::Column(..) | Securable::Routine(_) => {}
         }
         let owner = self.new_owner(to)?;
         match object {

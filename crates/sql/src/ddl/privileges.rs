@@ -244,8 +244,17 @@ impl Connection {
             }
         }
         if allowed == 0 {
-            let has_any = catalog.granted(grantor, rights, kind, kind.all()) != 0
-                || catalog.grantable(grantor, rights, kind, kind.all()) != 0;
+            let has_any_on = |kind: RightsKind, rights: &Rights| {
+                catalog.granted(grantor, rights, kind, kind.all()) != 0
+                    || catalog.grantable(grantor, rights, kind, kind.all()) != 0
+            };
+            // A privilege on the whole table is one on each of its columns.
+            let table = match target.object {
+                Securable::Column(oid, _) => catalog.rights(&Securable::Relation(oid)),
+                _ => None,
+            };
+            let has_any =
+                has_any_on(kind, rights) || table.is_some_and(|(kind, rights)| has_any_on(kind, &rights));
             if !has_any {
                 let (what, name) = (target.what, &target.name);
                 return Err(denied(match target.object {

@@ -346,7 +346,12 @@ impl Connection {
         for name in &drop.names {
             match self.find_routine(drop.kind, name)? {
                 Some(routine) => {
-                    self.check_routine_owner(&routine)?;
+                    // The owner of a schema drops what is in it.
+                    let schema = self.environment().catalog.schema(&routine.schema);
+                    if !schema.is_some_and(|it| self.environment().catalog.is_owner(self.role(), &it.rights))
+                    {
+                        self.check_routine_owner(&routine)?;
+                    }
                     self.refuse_member(&routine)?;
                     dropped.push(routine);
                 }
@@ -395,6 +400,11 @@ impl Connection {
             let message = self.missing_routine(alter.kind, &alter.name)?;
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         };
+        if let RoutineChange::Owner(owner) = &alter.change
+            && self.role_named(owner)? == known.rights.owner
+        {
+            return Ok(if known.is_procedure { "ALTER PROCEDURE" } else { "ALTER FUNCTION" });
+        }
         self.check_routine_owner(&known)?;
         let mut catalog = self.catalog_to_change();
         let mut routine = known.as_ref().clone();

@@ -15,8 +15,8 @@ use crate::catalog::{Relation, View};
 use crate::ddl::alter_table::unrecognized;
 use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::names_column;
 use crate::parse::syntax::{CreateView, Statement};
+use crate::parse::{TextEdit, names_column};
 use crate::session::{Connection, Severity, parse_bool};
 use crate::types::{Modifier, Type};
 
@@ -52,6 +52,9 @@ impl Connection {
         let mut catalog = self.catalog_to_change();
         let name = create.name.last().to_string();
         let examined = self.examine(create, text)?;
+        if create.name.schema().is_some() {
+            self.schema_for(&create.name, create.temporary)?;
+        }
         let temporary = self.is_temporary_view(create, examined.reads_temporary)?;
         let schema = self.schema_for(&create.name, temporary)?;
         let mut columns: Vec<String> = examined.columns.into_iter().map(|(name, ..)| name).collect();
@@ -186,7 +189,7 @@ impl Connection {
     /// What CREATE VIEW needs to know of its query. Privileges are checked where the query runs.
     pub(super) fn examine(&mut self, create: &CreateView, text: &str) -> Result<ExaminedQuery> {
         let query = Statement::Query(create.query.clone());
-        let (columns, mut stars, relations) = self.columns_and_stars(&query, text)?;
+        let (columns, (mut stars, mut casts), relations) = self.columns_and_stars(&query, text)?;
         let environment = self.environment();
         let schema_of = |oid: &u32| environment.catalog.relation_name(*oid).map(|(schema, _)| schema);
         let reads_temporary = relations.iter().any(|oid| schema_of(oid) == Some(&environment.temporary));
@@ -194,15 +197,18 @@ impl Connection {
             stars.found.clear();
         }
         let mut examined = ExaminedQuery { text: create.text.clone(), columns, reads_temporary };
-        if stars.found.is_empty() && stars.names.is_empty() && stars.joins.is_empty() {
+        if stars.found.is_empty() && stars.names.is_empty() && stars.joins.is_empty() && casts.is_empty() {
             return Ok(examined);
         }
+        let from = create.text_at as usize;
+        casts.iter_mut().for_each(|(start, end, _)| (*start, *end) = (*start - from, *end - from));
         stars.found.iter_mut().chain(&mut stars.names).for_each(|(at, _)| *at -= create.text_at);
         for join in &mut stars.joins {
             join.at -= create.text_at;
             join.end -= create.text_at;
         }
-        let fixed = crate::parse::with_columns(&create.text, &stars.found, &stars.names, &stars.joins);
+        let fixed =
+            crate::parse::with_columns(&create.text, (&stars.found, &stars.names, &stars.joins), &casts);
         if let Ok(query) = crate::parse::parse_query(&fixed)
             && let Ok((columns, ..)) = self.columns_and_stars(&Statement::Query(Box::new(query)), &fixed)
             && columns == examined.columns
@@ -212,14 +218,19 @@ impl Connection {
         Ok(examined)
     }
 
-    /// A query's columns, its stars and the relations that it reads.
-    fn columns_and_stars(&mut self, query: &Statement, text: &str) -> Result<(Columns, Stars, Vec<u32>)> {
+    /// A query's columns, its stars, the conversions of arguments, and the relations that it reads.
+    fn columns_and_stars(
+        &mut self,
+        query: &Statement,
+        text: &str,
+    ) -> Result<(Columns, (Stars, Vec<TextEdit>), Vec<u32>)> {
         self.with_binder(text, |binder| {
             binder.stars = Some(Stars::default());
             let bound = binder.data_statement(query)?;
             let columns = bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier));
             let relations = binder.required.drain(..).map(|required| required.oid).collect();
-            Ok((columns.collect(), binder.stars.take().unwrap_or_default(), relations))
+            let stars = binder.stars.take().unwrap_or_default();
+            Ok((columns.collect(), (stars, std::mem::take(&mut binder.casts)), relations))
         })
     }
 }

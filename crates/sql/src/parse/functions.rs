@@ -14,7 +14,7 @@ impl Call {
         let part = |text: &str| Name { text: text.to_string(), at };
         Call {
             name: ObjectName { parts: vec![part("pg_catalog"), part(name)] },
-            args: args.into_iter().map(|value| CallArg { name: None, value }).collect(),
+            args: args.into_iter().map(|value| CallArg { name: None, value, place: (0, 0) }).collect(),
             star: false,
             variadic: false,
             distinct: false,
@@ -91,7 +91,9 @@ impl Parser<'_> {
         } else {
             None
         };
-        Ok(CallArg { name, value: self.expression()? })
+        let start = self.position();
+        let value = self.expression()?;
+        Ok(CallArg { name, value, place: (start, self.last_end()) })
     }
 
     /// WITHIN GROUP, FILTER, OVER.

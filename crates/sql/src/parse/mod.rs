@@ -157,21 +157,40 @@ pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, Rang
     read(true).or_else(|_| read(false)).unwrap_or_default()
 }
 
+/// A change of a text: where it begins and ends, and what stands there instead.
+pub(crate) type TextEdit = (usize, usize, String);
+
 /// A text of the catalog's in which names of relations, types and functions are replaced by what `replacement` gives.
 pub(crate) fn with_names(
     text: &str,
+    replacement: impl FnMut(Reference, &syntax::ObjectName) -> Option<String>,
+) -> String {
+    with_names_and_edits(text, &[], replacement)
+}
+
+/// As [`with_names`], with other changes, too.
+pub(crate) fn with_names_and_edits(
+    text: &str,
+    others: &[TextEdit],
     mut replacement: impl FnMut(Reference, &syntax::ObjectName) -> Option<String>,
 ) -> String {
     let mut found = references(text);
     found.sort_unstable_by_key(|(_, _, place)| place.start);
-    let (mut replaced, mut end) = (String::new(), 0);
-    for (kind, name, place) in found {
-        let Some(name) = replacement(kind, &name).filter(|_| place.start >= end) else { continue };
-        replaced += &text[end..place.start];
-        replaced += &name;
-        end = place.end;
+    let named = found
+        .into_iter()
+        .filter_map(|(kind, name, place)| Some((place.start, place.end, replacement(kind, &name)?)));
+    let mut edits: Vec<TextEdit> = named.chain(others.iter().cloned()).collect();
+    edits.sort_by_key(|(start, end, _)| (*start, *end));
+    let (mut replaced, mut done) = (String::new(), 0);
+    for (start, end, edit) in edits {
+        if start < done {
+            continue;
+        }
+        replaced += &text[done..start];
+        replaced += &edit;
+        done = end;
     }
-    replaced + &text[end..]
+    replaced + &text[done..]
 }
 
 /// The functions that a text of the catalog's calls: the schema, if it is given, and the name.
@@ -184,14 +203,13 @@ pub(crate) fn with_sequences(text: &str, oid: impl FnMut(&str) -> Option<u32>) -
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_sequences(oid))
 }
 
-/// A query whose stars, which begin at these positions, are replaced by columns.
-pub(crate) fn with_columns(
-    text: &str,
-    items: &[(syntax::At, String)],
-    names: &[(syntax::At, String)],
-    joins: &[syntax::NaturalJoin],
-) -> String {
-    Parser::new(text).map_or(text.to_string(), |parser| parser.with_columns(items, names, joins))
+/// What is written out in a query: stars and names, which begin at these positions, and natural joins.
+pub(crate) type WrittenOut<'w> =
+    (&'w [(syntax::At, String)], &'w [(syntax::At, String)], &'w [syntax::NaturalJoin]);
+
+/// A query whose stars are replaced by columns, with names and natural joins written out, and with other changes.
+pub(crate) fn with_columns(text: &str, (items, names, joins): WrittenOut<'_>, casts: &[TextEdit]) -> String {
+    Parser::new(text).map_or(text.to_string(), |parser| parser.with_columns(items, names, joins, casts))
 }
 
 /// A type's name, as `regtype` and `CAST` take it.

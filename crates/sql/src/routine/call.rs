@@ -314,7 +314,12 @@ fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Resu
 pub(crate) fn check(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<()> {
     let scope = environment.begin_scope(&routine.settings)?;
     let checked = match compile(environment, routine) {
-        Ok(Body::Sql(body)) => body.check(environment, routine),
+        Ok(Body::Sql(body)) => {
+            environment.routines.is_examined = true;
+            let checked = body.check(environment, routine);
+            environment.routines.is_examined = false;
+            checked
+        }
         compiled => compiled.map(|_| ()),
     };
     environment.settings.end_scope(scope);

@@ -67,6 +67,8 @@ pub(crate) struct Routines {
     /// The conditions of triggers, by the triggers' oids.
     conditions: HashMap<u32, Arc<Query>>,
     depth: usize,
+    /// Whether a body is examined that is being created: its statements need no privileges yet.
+    is_examined: bool,
     /// How many of the calls from the outermost one on are CALLs of bodies that may change the schema.
     direct: usize,
     /// How many blocks with handlers are around what runs now: an error of a statement in them is one before the next statement.

@@ -238,7 +238,9 @@ impl SessionEnvironment {
     /// The schema in which objects are created: the first of the path that exists.
     pub fn creation_schema(&self) -> Result<String> {
         let path = self.named_path();
-        let is_there = |schema: &String| *schema == self.temporary || self.catalog.schema(schema).is_some();
+        let is_there = |schema: &String| {
+            *schema == self.temporary || system::is_schema(schema) || self.catalog.schema(schema).is_some()
+        };
         path.into_iter().find(is_there).ok_or_else(|| {
             SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
         })

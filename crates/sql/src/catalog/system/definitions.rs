@@ -71,8 +71,8 @@ fn shown_text(system: &SystemCatalog<'_>, text: &str, path: &[String]) -> String
             return None;
         }
         let (schema, is_visible) = match kind {
-            Reference::Relation if given.is_none() && !is_cte(own) => {
-                let found = catalog.find(None, own, path)?.oid();
+            Reference::Relation if given.is_some() || !is_cte(own) => {
+                let found = catalog.find(given, own, path)?.oid();
                 let visible = catalog.find(None, own, &shown_path).map(Relation::oid);
                 (catalog.relation_name(found)?.0.clone(), visible == Some(found))
             }

@@ -13,6 +13,7 @@ use super::row::{Cell, Output, row};
 use super::types::{collation_name, type_name};
 use super::{PG_CATALOG, SystemCatalog};
 use crate::bind::writable_columns;
+use crate::catalog::rights::{CREATE, RightsKind, SELECT, UPDATE, USAGE};
 use crate::catalog::{Catalog, Column, ColumnOrigin, Sequence, Table, UserType, View};
 use crate::types::{Modifier, Type, Value};
 
@@ -22,7 +23,11 @@ pub(super) fn yes_or_no(yes: bool) -> &'static str {
 
 pub(super) fn schemata(system: &SystemCatalog<'_>, out: &mut Output) {
     for (_, name) in all_schemas(system) {
-        let owner = system.objects().schema(&name).map_or(super::OWNER, |schema| schema.rights.owner);
+        let schema = system.objects().schema(&name);
+        if schema.is_some_and(|schema| !system.sees(RightsKind::Schema, &schema.rights, CREATE | USAGE)) {
+            continue;
+        }
+        let owner = schema.map_or(super::OWNER, |schema| schema.rights.owner);
         row!(
             out,
             catalog_name = &system.session.database,
@@ -59,12 +64,13 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
         add(relation.schema, relation.name, kind, false);
     }
     let is_plain = |table: &&Arc<Table>| table.stored_query.is_none();
-    for table in all_tables(system.objects()).into_iter().filter(is_plain) {
+    let is_seen = |table: &&Arc<Table>| is_plain(table) && system.sees_relation(table.oid);
+    for table in all_tables(system.objects()).into_iter().filter(is_seen) {
         let temporary = table.persistence.is_temporary();
         let kind = if temporary { "LOCAL TEMPORARY" } else { "BASE TABLE" };
         add(&table.schema, &table.name, kind, true);
     }
-    for view in all_views(system.objects()) {
+    for view in all_views(system.objects()).into_iter().filter(|view| system.sees_relation(view.oid)) {
         add(&view.schema, &view.name, "VIEW", is_writable(system.objects(), view));
     }
 }
@@ -75,14 +81,14 @@ fn is_writable(catalog: &Catalog, view: &Arc<View>) -> bool {
 }
 
 pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
-    for view in all_views(system.objects()) {
+    for view in all_views(system.objects()).into_iter().filter(|view| system.sees_relation(view.oid)) {
         let writable = yes_or_no(is_writable(system.objects(), view));
         row!(
             out,
             table_catalog = &system.session.database,
             table_schema = &view.schema,
             table_name = &view.name,
-            view_definition = view_text(system, view),
+            view_definition = system.owns(&view.rights).then(|| view_text(system, view)),
             check_option = "NONE",
             is_updatable = writable,
             is_insertable_into = writable,
@@ -204,6 +210,9 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
     }
     for table in all_tables(catalog).into_iter().filter(|table| table.stored_query.is_none()) {
         for (number, column) in table.visible().iter().enumerate() {
+            if !system.sees_column(table.oid, number) {
+                continue;
+            }
             let shown = Shown {
                 schema: &table.schema,
                 table: &table.name,
@@ -222,6 +231,9 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
     for view in all_views(catalog) {
         let writable = writable_columns(catalog, view).unwrap_or_default();
         for (number, (name, ty, modifier)) in view_columns(catalog, view).into_iter().enumerate() {
+            if !system.sees_column(view.oid, number) {
+                continue;
+            }
             let (schema, table) = (&view.schema, &view.name);
             let updatable = writable.get(number).copied().unwrap_or(false);
             let shown =
@@ -289,7 +301,10 @@ fn is_identity(catalog: &Catalog, sequence: &Sequence) -> bool {
 
 pub(super) fn sequences(system: &SystemCatalog<'_>, out: &mut Output) {
     for sequence in all_sequences(system.objects()) {
-        if is_identity(system.objects(), sequence) {
+        let wanted = SELECT | UPDATE | USAGE;
+        if is_identity(system.objects(), sequence)
+            || !system.sees(RightsKind::Sequence, &sequence.rights, wanted)
+        {
             continue;
         }
         let precision = i32::from(sequence.ty.length()) * 8;
@@ -314,6 +329,9 @@ pub(super) fn sequences(system: &SystemCatalog<'_>, out: &mut Output) {
 pub(super) fn domains(system: &SystemCatalog<'_>, out: &mut Output) {
     for ty in system.objects().types() {
         let UserType::Domain(domain) = ty else { continue };
+        if !system.sees(RightsKind::Type, &domain.rights, USAGE) {
+            continue;
+        }
         let mut cells = vec![
             ("domain_catalog", system.session.database.as_str().value()),
             ("domain_schema", domain.schema.as_str().value()),

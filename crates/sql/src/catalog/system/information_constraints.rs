@@ -43,6 +43,9 @@ pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
         };
     for constraint in all_constraints(system.objects()) {
         let Owner::Table(table) = constraint.owner else { continue };
+        if !system.may_change(table) {
+            continue;
+        }
         let kind = match &constraint.rule {
             Rule::Key(index) if index.primary => ("PRIMARY KEY", None),
             Rule::Key(index) => ("UNIQUE", Some(!index.nulls_equal)),
@@ -52,7 +55,7 @@ pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
         let deferral = constraint.rule.timing();
         add(table, constraint.name, kind, deferral);
     }
-    for table in all_tables(system.objects()) {
+    for table in all_tables(system.objects()).into_iter().filter(|table| system.may_change(table)) {
         for (name, _) in not_null_checks(table) {
             add(table, &name, ("CHECK", None), (false, false));
         }
@@ -77,11 +80,17 @@ pub(super) fn checks(system: &SystemCatalog<'_>, out: &mut Output) {
         out.row(cells);
     };
     for constraint in all_constraints(system.objects()) {
-        if let Rule::Check(condition) = constraint.rule {
+        let rights = match constraint.owner {
+            Owner::Table(table) => &table.rights,
+            Owner::Domain(domain) => &domain.rights,
+        };
+        if let Rule::Check(condition) = constraint.rule
+            && system.owns(rights)
+        {
             add(constraint.schema, constraint.name, format!("(({condition}))"));
         }
     }
-    for table in all_tables(system.objects()) {
+    for table in all_tables(system.objects()).into_iter().filter(|table| system.owns(&table.rights)) {
         for (name, clause) in not_null_checks(table) {
             add(&table.schema, &name, clause);
         }
@@ -92,6 +101,9 @@ pub(super) fn key_columns(system: &SystemCatalog<'_>, out: &mut Output) {
     for constraint in all_constraints(system.objects()) {
         let Owner::Table(table) = constraint.owner else { continue };
         for (number, &column) in constraint.rule.key_columns().iter().enumerate() {
+            if !system.sees_column(table.oid, column) {
+                continue;
+            }
             let position = position_in_key(system, &constraint, number);
             let mut cells = named(system, constraint.schema, constraint.name);
             cells.extend(of_table(system, table));
@@ -124,6 +136,9 @@ fn used<'c>(system: &SystemCatalog<'c>, constraint: &Constraint<'c>) -> Option<(
 pub(super) fn column_usage(system: &SystemCatalog<'_>, out: &mut Output) {
     for constraint in all_constraints(system.objects()) {
         let Some((table, columns)) = used(system, &constraint) else { continue };
+        if !system.owns(&table.rights) {
+            continue;
+        }
         for column in columns {
             let mut cells = of_table(system, table);
             cells.push(("column_name", table.columns[column].name.as_str().value()));
@@ -139,6 +154,9 @@ pub(super) fn table_usage(system: &SystemCatalog<'_>, out: &mut Output) {
             continue;
         }
         let Some((table, _)) = used(system, &constraint) else { continue };
+        if !system.owns(&table.rights) {
+            continue;
+        }
         let mut cells = of_table(system, table);
         cells.extend(named(system, constraint.schema, constraint.name));
         out.row(cells);
@@ -148,7 +166,12 @@ pub(super) fn table_usage(system: &SystemCatalog<'_>, out: &mut Output) {
 pub(super) fn foreign_keys(system: &SystemCatalog<'_>, out: &mut Output) {
     let database = &system.session.database;
     for constraint in all_constraints(system.objects()) {
-        let Rule::Foreign(key) = constraint.rule else { continue };
+        let (Rule::Foreign(key), Owner::Table(table)) = (&constraint.rule, constraint.owner) else {
+            continue;
+        };
+        if !system.may_change(table) {
+            continue;
+        }
         let index = referenced_index(system.objects(), key);
         let schema = relation_name(system.objects(), key.table).map(|(schema, _)| schema);
         row!(

@@ -12,10 +12,7 @@ use super::routines::source;
 use super::row::{Cell, Output};
 use super::triggers::{condition, execution};
 use super::types::type_name;
-use crate::catalog::rights::{
-    DELETE, EXECUTE, INSERT, Privileges, REFERENCES, RightsKind, TRIGGER, TRUNCATE, UPDATE,
-};
-use crate::catalog::securables::Securable;
+use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::catalog::{ArgumentMode, Language, Stability, Table, Trigger, TriggerTime};
 use crate::functions::{FunctionKind, Volatility};
 use crate::types::{Type, Value};
@@ -184,21 +181,6 @@ pub(super) fn parameters(system: &SystemCatalog<'_>, out: &mut Output) {
     });
 }
 
-/// Whether the session's role may do more on a table than read it.
-fn may_change(system: &SystemCatalog<'_>, table: &Table) -> bool {
-    let catalog = system.objects();
-    let role = system.session.role_oid();
-    let any = |rights: &_, kind, wanted: Privileges| catalog.granted(role, rights, kind, wanted) != 0;
-    let on_table = INSERT | UPDATE | DELETE | TRUNCATE | REFERENCES | TRIGGER;
-    let on_column = |at: usize| {
-        let rights = catalog.rights(&Securable::Column(table.oid, at));
-        rights.is_some_and(|(kind, rights)| any(&rights, kind, INSERT | UPDATE | REFERENCES))
-    };
-    catalog.is_owner(role, &table.rights)
-        || any(&table.rights, RightsKind::Table, on_table)
-        || (0..table.visible().len()).any(on_column)
-}
-
 /// The events of a trigger, in PostgreSQL's order.
 fn events(trigger: &Trigger) -> impl Iterator<Item = &'static str> {
     let events =
@@ -234,8 +216,7 @@ fn named(system: &SystemCatalog<'_>, trigger: &Trigger, table: &Table) -> Cells 
 pub(super) fn triggers(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
     for trigger in catalog.triggers() {
-        let Some(table) = catalog.table_by_oid(trigger.table).filter(|table| may_change(system, table))
-        else {
+        let Some(table) = catalog.table_by_oid(trigger.table).filter(|table| system.may_change(table)) else {
             continue;
         };
         let is_owner = catalog.is_owner(system.session.role_oid(), &table.rights);
@@ -261,8 +242,7 @@ pub(super) fn triggers(system: &SystemCatalog<'_>, out: &mut Output) {
 pub(super) fn triggered_columns(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
     for trigger in catalog.triggers() {
-        let Some(table) = catalog.table_by_oid(trigger.table).filter(|table| may_change(system, table))
-        else {
+        let Some(table) = catalog.table_by_oid(trigger.table).filter(|table| system.may_change(table)) else {
             continue;
         };
         for column in &trigger.columns {

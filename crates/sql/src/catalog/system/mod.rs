@@ -9,6 +9,7 @@
 //! engine         heddle_*, pg_stat_statements                   monitoring   pg_stat_database, pg_stat_all_tables, …
 //! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
 //! privileges     has_table_privilege, …                        session      pg_prepared_statements, pg_cursors, …
+//! visible        what information_schema shows to a role
 //! ```
 //!
 //! The binder reads a system relation as a call of [`ROWS`] with the relation's oid, so the planner and the executor
@@ -45,6 +46,7 @@ mod session;
 mod sizes;
 mod triggers;
 mod types;
+mod visible;
 
 use std::sync::{Arc, LazyLock};
 
@@ -261,6 +263,11 @@ pub(crate) fn relations() -> &'static [SystemRelation] {
 /// The system relation with this oid.
 pub(crate) fn relation_by_oid(oid: u32) -> Option<&'static SystemRelation> {
     RELATIONS.by_oid.get(&oid).map(|&at| &RELATIONS.all[at])
+}
+
+/// Whether a schema is the system's, in which nothing is created.
+pub(crate) fn is_schema(name: &str) -> bool {
+    matches!(name, PG_CATALOG | INFORMATION_SCHEMA)
 }
 
 /// The system relation that a name means: those of `pg_catalog` without their schema, too, unless the path names

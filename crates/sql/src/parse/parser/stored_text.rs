@@ -1,6 +1,7 @@
 //! The columns, tables and functions that a stored expression names, and its text with other names in their place.
 
 use super::Parser;
+use crate::parse::TextEdit;
 use crate::parse::lexer::{Token, TokenKind};
 use crate::parse::syntax::{At, NaturalJoin};
 
@@ -123,6 +124,7 @@ impl<'t> Parser<'t> {
         items: &[(At, String)],
         names: &[(At, String)],
         joins: &[NaturalJoin],
+        casts: &[TextEdit],
     ) -> String {
         let token_at = |at: At| self.tokens.partition_point(|token| token.start < at);
         let mut edits = Vec::new();
@@ -151,7 +153,8 @@ impl<'t> Parser<'t> {
             let blank = if is_followed { " " } else { "" };
             edits.push((join.end, join.end, format!(" {}{blank}", join.condition)));
         }
-        edits.sort_unstable();
+        edits.extend(casts.iter().map(|(from, to, text)| (*from as At, *to as At, text.clone())));
+        edits.sort_by_key(|(from, to, _)| (*from, *to));
         let (mut text, mut end) = (String::new(), 0);
         for (from, to, replacement) in edits {
             text += &self.text[end..from as usize];

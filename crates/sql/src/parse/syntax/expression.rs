@@ -242,6 +242,8 @@ pub(crate) struct CallArg {
     pub name: Option<Name>,
     /// The value.
     pub value: Expr,
+    /// Where its text begins and ends; nowhere, if it was not written so.
+    pub place: (At, At),
 }
 
 /// What follows OVER.

@@ -10,7 +10,7 @@ use crate::bind::tree::walk::walk_statement;
 use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundStatement, FunctionCall, QueryBody, RelationKind, StatementKind,
 };
-use crate::bind::{BindContext, bind_inside, definition_path};
+use crate::bind::{BindContext, Checks, bind_inside, definition_path};
 use crate::catalog::uses::Kept;
 use crate::catalog::{Argument, Catalog, Routine, Table, Trigger};
 use crate::error::{Result, SqlError};
@@ -42,8 +42,11 @@ pub(super) fn make_plan(
         path = definition_path(&path);
     }
     let context = BindContext { catalog: &catalog, path: &path, text: "" };
-    let (mut bound, variables) = bind_inside(context, environment, statement, frame, query.is_definition)
-        .map_err(SqlError::without_position)?;
+    // A body that is created is not going to run yet.
+    let checks = if environment.routines.is_examined { Checks::Nothing } else { Checks::Privileges };
+    let (mut bound, variables) =
+        bind_inside(context, environment, statement, frame, (query.is_definition, checks))
+            .map_err(SqlError::without_position)?;
     fold_statement(&mut bound)?;
     let shared = environment.shared.clone();
     let now = KnownNow { shared: &shared, catalog: &catalog, path: &path, has_consequences: true };
