@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - What is in the schema goes with it: tables with their indexes, views, sequences, types, routines. All keep their oids.
-//! - Search paths of stored queries follow, and names of functions and types in the catalog's texts. A schema that a text
-//!   names otherwise, before a relation or in a string, keeps its name. Bodies of routines are not looked at, as in PostgreSQL.
+//! - Search paths of stored queries follow, and names of relations, functions and types in the catalog's texts. A schema that a
+//!   text names otherwise, before a relation's column or in a string, keeps its name. Bodies of routines are not looked at, as in PostgreSQL.
 //!
 //! Source: PostgreSQL 15, `RenameSchema` in `schemacmds.c`.
 
@@ -41,7 +41,8 @@ impl Connection {
         }
         let in_schema = |name: &ObjectName| name.schema() == Some(from);
         let mut changed = rename_in_texts(&mut catalog, &|kind, name, _| {
-            let is_renamed = matches!(kind, Reference::Function | Reference::Type) && in_schema(name);
+            let is_name = matches!(kind, Reference::Function | Reference::Type | Reference::Relation);
+            let is_renamed = is_name && in_schema(name);
             is_renamed.then(|| qualified_name(to, name.last()))
         });
         if let Some(by) = named_by(&catalog, from) {
