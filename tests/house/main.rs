@@ -7,6 +7,7 @@ mod documents;
 mod imports;
 mod language;
 mod rules;
+mod skips;
 mod source;
 
 use std::fs;
@@ -121,6 +122,11 @@ fn no_file_is_too_long_to_be_kept() {
         documents::too_long(&relative(&root, file), fs::metadata(file).map_or(0, |metadata| metadata.len()))
     });
     demand_none(long.collect());
+}
+
+#[test]
+fn skipped_tests_are_counted_by_one_helper() {
+    demand_none(skips::printed_skips(&read_all()));
 }
 
 #[test]

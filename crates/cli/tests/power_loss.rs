@@ -1,10 +1,13 @@
 //! Power loss for real: a database on an ext4 file system of its own, which is shut down under load, so that what was not
 //! synced is gone. Acknowledgements are noted outside of it. What was acknowledged must be there when it is mounted again.
 //!
-//! Needs the right to mount loop devices, and `mkfs.ext4` and `perl`; where one of these is missing it says so and passes.
+//! Needs the right to mount loop devices, and `mkfs.ext4` and `perl`; where one of these is missing the test is skipped with a
+//! message, unless `HEDDLE_REQUIRED` names `mount`.
 //! `HEDDLE_POWER_ROUNDS` sets the number of losses, `HEDDLE_POWER_SEED` repeats the moments of an earlier run.
 
 mod common;
+#[path = "../../../tests/support/skips.rs"]
+mod skips;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -100,7 +103,9 @@ fn nothing_acknowledged_is_lost_when_the_power_goes() {
     std::fs::write(&acks, "").unwrap();
     let mount = match Mount::new(directory.path()) {
         Ok(mount) => mount,
-        Err(why) => return println!("skipped: no file system can be made and mounted here ({why})"),
+        Err(why) => {
+            return skips::skip("mount", &format!("no file system can be made and mounted here ({why})"));
+        }
     };
     for round in 0..rounds {
         let moment = Duration::from_millis(random.u64(10..1_200));

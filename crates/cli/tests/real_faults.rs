@@ -1,9 +1,12 @@
 //! Faults that the real system makes: a disk that fails to sync, a full file system, no file descriptors left. The process
 //! may stop, but it says so without a panic, and what it had acknowledged is there afterwards.
 //!
-//! The first needs `strace`, the second the right to mount; where that is missing, it is said, and the test passes.
+//! The first needs `strace`, the second the right to mount; where that is missing, the test is skipped
+//! with a message, unless `HEDDLE_REQUIRED` names `strace` or `mount`.
 
 mod common;
+#[path = "../../../tests/support/skips.rs"]
+mod skips;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -61,10 +64,10 @@ fn a_sync_or_a_write_that_fails_is_reported_and_nothing_acknowledged_is_lost() {
         let (trace, inject) = (format!("trace={call}"), format!("inject={inject}"));
         let strace = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject, HEDDLE];
         let Some(output) = run("strace", &[&strace[..], &bench(&database, &acks)].concat()) else {
-            return println!("skipped: strace is not installed");
+            return skips::skip("strace", "strace is not installed");
         };
         if errors(&output).contains("ptrace") {
-            return println!("skipped: nothing can be traced here ({})", errors(&output));
+            return skips::skip("strace", &format!("nothing can be traced here ({})", errors(&output)));
         }
         stopped += u32::from(is_well(&output, &database, &acks));
     }
@@ -80,7 +83,7 @@ fn a_full_file_system_is_reported_and_nothing_acknowledged_is_lost() {
     for size in ["size=1m", "size=100m", "size=140m"] {
         let mounted = run("mount", &["-t", "tmpfs", "-o", size, "tmpfs", text(&mount)]);
         if !mounted.is_some_and(|output| output.status.success()) {
-            return println!("skipped: nothing can be mounted here");
+            return skips::skip("mount", "nothing can be mounted here");
         }
         let (database, acks) = (mount.join("bank"), directory.path().join(size));
         let output = run(HEDDLE, &bench(&database, &acks)).expect("it starts");
@@ -130,11 +133,11 @@ fn a_refused_thread_is_an_error() {
             text(&acks),
         ];
         let Some(output) = run("strace", &[&strace[..], &bench].concat()) else {
-            return println!("skipped: strace is not installed");
+            return skips::skip("strace", "strace is not installed");
         };
         let reported = errors(&output);
         if reported.contains("ptrace") {
-            return println!("skipped: nothing can be traced here ({reported})");
+            return skips::skip("strace", &format!("nothing can be traced here ({reported})"));
         }
         assert!(!reported.contains("panicked"), "thread {number}: {reported}");
         if is_well(&output, &database, &acks) {

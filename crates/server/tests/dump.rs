@@ -3,6 +3,8 @@
 //! Needs PostgreSQL's programs: those of `HEDDLE_POSTGRES` (a directory), or of Debian's package of version 15. Where
 //! they are missing, the tests are skipped with a message.
 
+#[path = "../../../tests/support/skips.rs"]
+mod skips;
 mod support;
 
 use std::fs::Permissions;
@@ -74,7 +76,8 @@ fn programs() -> Option<PathBuf> {
     let found =
         ["initdb", "pg_ctl", "pg_dump", "psql"].iter().all(|program| directory.join(program).exists());
     if !found {
-        println!("skipped: {} has no initdb, pg_ctl, pg_dump and psql", directory.display());
+        let why = format!("{} has no initdb, pg_ctl, pg_dump and psql", directory.display());
+        skips::skip("postgresql", &why);
     }
     found.then_some(directory)
 }

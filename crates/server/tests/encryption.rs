@@ -1,5 +1,7 @@
 //! TLS and client certificates: what is encrypted, who is let in by a certificate, and what is refused.
 
+#[path = "../../../tests/support/skips.rs"]
+mod skips;
 mod support;
 
 use std::io::{Read, Write};
@@ -179,8 +181,7 @@ fn psql_verifies_the_server_and_shows_its_certificate() {
                  WHERE pid = pg_backend_pid()";
     let ask = |conninfo: &str| Command::new("psql").args([conninfo, "-XAtc", shown]).output();
     let Ok(output) = ask(&conninfo(&certificate, &key)) else {
-        println!("skipped: there is no psql");
-        return;
+        return skips::skip("psql", "psql is not installed");
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(text.trim(), "ada|t|t|t|t", "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,8 +1,10 @@
 //! Unmodified clients of PostgreSQL against the server, each as a program of its own in `clients/`.
 //!
 //! `clients/install DIR` installs them, and `HEDDLE_CLIENTS=DIR` tells where they are. A client that is not installed is
-//! skipped with a message; `HEDDLE_CLIENTS_REQUIRED` set to anything makes that a failure.
+//! skipped with a message, unless `HEDDLE_REQUIRED` names it (`tests/support/skips.rs`): `python`, `node`, `go`, `java`, `sysbench`.
 
+#[path = "../../../tests/support/skips.rs"]
+mod skips;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -15,8 +17,8 @@ fn installed(path: &str) -> Option<PathBuf> {
     let found = std::env::var_os("HEDDLE_CLIENTS").map(|directory| Path::new(&directory).join(path));
     let found = found.filter(|path| path.exists());
     if found.is_none() {
-        assert!(std::env::var_os("HEDDLE_CLIENTS_REQUIRED").is_none(), "{path} is not installed");
-        println!("skipped: HEDDLE_CLIENTS has no {path} (see clients/install)");
+        let client = path.split('/').next().unwrap_or(path);
+        skips::skip(client, &format!("HEDDLE_CLIENTS has no {path} (see clients/install)"));
     }
     found
 }
@@ -26,8 +28,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.exists());
     if found.is_none() {
-        assert!(std::env::var_os("HEDDLE_CLIENTS_REQUIRED").is_none(), "{name} is not installed");
-        println!("skipped: {name} is not installed");
+        skips::skip(name, &format!("{name} is not installed"));
     }
     found
 }

@@ -1,7 +1,10 @@
 //! A private PostgreSQL 15 as an oracle: started in a temporary directory, reached through its Unix socket with `psql`.
 //!
 //! Invariants: the server runs as a user other than root, listens to no network, and ends with [`Oracle`]. Where
-//! PostgreSQL is missing, [`Oracle::start`] says so and answers none: the test then passes without comparing.
+//! PostgreSQL is missing, [`Oracle::start`] counts the test as skipped and answers none.
+
+#[path = "../../../../tests/support/skips.rs"]
+pub mod skips;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -63,7 +66,7 @@ impl Oracle {
     /// Starts PostgreSQL 15, or says why it can't and answers none.
     pub fn start() -> Option<Oracle> {
         let Some(binaries) = binaries() else {
-            eprintln!("skipped: PostgreSQL 15 is not installed, so nothing was compared with it");
+            skips::skip("postgresql", "PostgreSQL 15 is not installed, so nothing was compared with it");
             return None;
         };
         let directory = tempfile::tempdir().unwrap();
