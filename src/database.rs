@@ -218,6 +218,7 @@ impl Database {
             statistics.locks_row += relaxed(&worker_context.counters.locks_row);
             statistics.locks_higher += relaxed(&worker_context.counters.locks_higher);
             statistics.locks_local += relaxed(&worker_context.counters.locks_local);
+            statistics.lock_requests_local += relaxed(&worker_context.counters.lock_requests_local);
             statistics.went_parallel += relaxed(&worker_context.counters.went_parallel);
             statistics.went_serial += relaxed(&worker_context.counters.went_serial);
         }
@@ -230,7 +231,25 @@ impl Database {
     pub fn take_access_trace(&self) -> Option<AccessTrace> {
         let store = self.engine().store();
         let describe = |table: &Arc<TableCore>| (table.id(), table.definition().name().to_string());
-        Some(store.trace()?.take(&store.user_tables(), describe, |table, key| show_key(table, key)))
+        Some(store.whole_trace()?.take(&store.user_tables(), describe, |table, key| show_key(table, key)))
+    }
+
+    /// Has accesses noted from now on, or no longer, where [`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace) is
+    /// on: a program that looks at accesses now and then need not pay for them meanwhile.
+    pub fn trace_accesses(&self, is_on: bool) {
+        if let Some(trace) = self.engine().store().whole_trace() {
+            trace.switch(is_on);
+        }
+    }
+
+    /// Why no update is accepted now, if so: the log has failed, the disk or the memory for rows is full, or the database is only read.
+    pub fn updates_refused(&self) -> Option<Error> {
+        let engine = self.engine();
+        let refused = engine
+            .updates_refused()
+            .or_else(|| engine.progress().failure())
+            .or_else(|| engine.space().refused());
+        refused.or_else(|| engine.store().slabs().budget().admit().err())
     }
 
     /// What the schedule knows, if it is one that learns (`predict`).

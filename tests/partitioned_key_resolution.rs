@@ -84,7 +84,7 @@ fn transactions_with_resolved_keys_run_at_one_executor() {
     worker.execute_group(&procedures, &calls, &mut done);
     let cost = db.statistics() - before;
     assert_eq!((cost.committed, cost.aborted), (ROWS as u64, 0));
-    assert_eq!((cost.execute_batches.1, cost.locks_local), (ROWS as u64, ROWS as u64));
+    assert_eq!((cost.execute_batches.1, cost.lock_requests_local), (ROWS as u64, ROWS as u64));
     for (executed, id) in done.into_iter().zip(0..) {
         assert_eq!(executed.wait().unwrap().rows, [[heddledb::Value::from(id)]]);
     }
@@ -137,7 +137,7 @@ fn an_index_leads_to_the_owner_by_any_routing_columns() {
     done.into_iter().for_each(|executed| drop(executed.wait().unwrap()));
     // One executor and one lock each, and none on the whole table.
     assert_eq!((cost.committed, cost.aborted), (ROWS as u64, 0));
-    assert_eq!((cost.execute_batches.1, cost.locks_local), (ROWS as u64, ROWS as u64));
+    assert_eq!((cost.execute_batches.1, cost.lock_requests_local), (ROWS as u64, ROWS as u64));
     assert_eq!((cost.locks_row, cost.locks_higher), (0, 0));
     assert_eq!(total(&db, &table), ROWS);
 }

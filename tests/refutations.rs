@@ -197,35 +197,45 @@ fn room_reserved_by_calls_that_fail_is_given_back() {
 }
 
 /// Between the body of a closure and its commit another transaction changes what it read; what its writes come to
-/// then is no result.
+/// then is no result. Rounds are run until one shows it: the closure has read 0, its addition would overflow 5, and it was retried.
 #[test]
 fn an_error_at_commit_is_reported_only_if_what_was_read_still_holds() {
-    ends(|| {
-        let db = in_memory();
-        let table = counters(&db);
-        db.run(|tx| tx.insert(&table, row![1, 0, ValueRef::Null])).expect("inserted");
-        let set = writing(&db, &table, "set", |action| action.update(&[("n", 5.into())]));
-        let (go, gone) = mpsc::channel();
-        thread::scope(|scope| {
-            let (db, set) = (&db, &set);
-            scope.spawn(move || {
-                gone.recv().expect("a signal to go");
-                db.worker().expect("a worker").execute(set, args![1]).wait().expect("set");
-            });
-            let mut attempts = 0;
-            let ran = db.run(|tx| {
-                attempts += 1;
-                let n = tx.get(&table, key![1])?.map_or(Ok(0), |row| row.int("n"))?;
-                if attempts == 1 {
-                    go.send(()).expect("heard");
-                    // So that it waits for the partition by now; if it doesn't, the test shows less, and passes.
-                    thread::sleep(Duration::from_millis(100));
-                }
-                if n == 0 { tx.add(&table, key![1], "n", i64::from(i32::MAX)) } else { Ok(()) }
-            });
-            assert_eq!(ran, Ok(()));
+    for options in [Options::default(), Options::default().protocol(SerialOptions::default())] {
+        ends(move || {
+            let db = Database::in_memory_with(options.durability(Durability::None)).expect("a database");
+            let table = counters(&db);
+            let set = writing(&db, &table, "set", |action| action.update(&[("n", 5.into())]));
+            let shows = |pause: Duration| {
+                db.run(|tx| {
+                    tx.delete(&table, key![1]).and_then(|_| tx.insert(&table, row![1, 0, ValueRef::Null]))
+                })
+                .expect("reset");
+                let (go, gone) = mpsc::channel();
+                let mut read = Vec::new();
+                thread::scope(|scope| {
+                    let (db, set) = (&db, &set);
+                    scope.spawn(move || {
+                        gone.recv().expect("a signal to go");
+                        db.worker().expect("a worker").execute(set, args![1]).wait().expect("set");
+                    });
+                    let ran = db.run(|tx| {
+                        let n = tx.get(&table, key![1])?.map_or(Ok(0), |row| row.int("n"))?;
+                        read.push(n);
+                        if read.len() == 1 {
+                            go.send(()).expect("heard");
+                            // So that it has set the value by now, or waits for the partition.
+                            thread::sleep(pause);
+                        }
+                        if n == 0 { tx.add(&table, key![1], "n", i64::from(i32::MAX)) } else { Ok(()) }
+                    });
+                    assert_eq!(ran, Ok(()));
+                });
+                read == [0, 5]
+            };
+            let mut pauses = (0..12).map(|doublings| Duration::from_millis(5 << doublings));
+            assert!(pauses.any(shows), "no other transaction came between the body and its commit");
         });
-    });
+    }
 }
 
 /// The functions that make keys are the caller's too.

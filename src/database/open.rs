@@ -65,6 +65,9 @@ pub(crate) struct Shared {
 fn new_store(options: &Options, logged: bool) -> Store {
     let store = Store::new(FIRST, options.threads.max_worker_contexts, logged);
     store.versions().set_limit(options.memory.snapshot_limit);
+    if options.memory.counts_long_values {
+        store.slabs().budget().count_blocks_always();
+    }
     if let Some(bytes) = options.memory.limit {
         store.slabs().budget().set_limit(bytes);
     }

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::base::atomics::{AtomicBool, Ordering};
+
 /// The most samples that a worker context keeps of a table.
 const KEPT_MAX: usize = 4_096;
 
@@ -59,6 +61,8 @@ pub struct AccessTrace {
 
 /// The trace of a database, while it is written.
 pub(crate) struct Trace {
+    /// Whether accesses are noted now.
+    is_on: AtomicBool,
     /// One for each worker context.
     notes: Box<[Mutex<Notes>]>,
     start: Mutex<Instant>,
@@ -114,9 +118,21 @@ impl Trace {
     /// For this many worker contexts.
     pub(crate) fn new(worker_contexts: usize) -> Trace {
         Trace {
+            is_on: AtomicBool::new(true),
             notes: (0..worker_contexts).map(|_| Mutex::default()).collect(),
             start: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Whether accesses are noted now. Relaxed: sooner or later is enough.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Has accesses noted from now on, or no longer.
+    pub(crate) fn switch(&self, is_on: bool) {
+        self.is_on.store(is_on, Ordering::Relaxed);
     }
 
     /// Notes an access by the thread of a slot to the record of this key. `executor`: its number, if it is one.

@@ -16,6 +16,7 @@ use crossbeam_utils::Backoff;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicU32, Ordering};
+use crate::diagnostics::work_time::waiting;
 
 /// What a thread can be at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,8 +161,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>, waiting: Activity) -> MutexGuard<'_, T> 
 }
 
 #[cold]
-fn lock_later<T>(mutex: &Mutex<T>, waiting: Activity) -> MutexGuard<'_, T> {
-    let _at = at(waiting);
+fn lock_later<T>(mutex: &Mutex<T>, activity: Activity) -> MutexGuard<'_, T> {
+    let _wait = waiting(activity);
     mutex.lock()
 }
 

@@ -3,6 +3,7 @@
 //!
 //! - `activity`: each thread shows what it is doing in one word of its slot.
 //! - `time_samples`: a thread samples those words: [`Statistics::time`](crate::Statistics::time).
+//! - `work_time`: how long a thread has worked, without its waits, for the stages' clocks.
 //! - `access_trace`: samples of all accesses to records:
 //!   [`Database::take_access_trace`](crate::Database::take_access_trace).
 //! - `conflict_counts`: counts of aborts by record: [`Database::hot_records`](crate::Database::hot_records).
@@ -13,3 +14,4 @@ pub(crate) mod access_trace;
 pub(crate) mod activity;
 pub(crate) mod conflict_counts;
 pub(crate) mod time_samples;
+pub(crate) mod work_time;

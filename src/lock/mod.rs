@@ -50,7 +50,8 @@ use self::lock_shards::LockTable;
 use self::range_lock_table::RangeLockTable;
 use self::signal::Outcome;
 use crate::base::atomics::{AtomicU64, Ordering};
-use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::activity::Activity;
+use crate::diagnostics::work_time::waiting;
 
 /// How many times a waiter spins before it sleeps: a few microseconds, less than sleeping and waking costs.
 const SPINS: u32 = 500;
@@ -237,7 +238,7 @@ impl LockManager {
             Answer::Refused => return Err(Denied::Conflict),
             Answer::Queued => {}
         }
-        let _wait = at(Activity::LockAcquireWait);
+        let _wait = waiting(Activity::LockAcquireWait);
         let start_timestamp = locks.start_timestamp();
         let (owner, signal) = locks.owner();
         let outcome = signal.spin(self.looks).unwrap_or_else(|| {

@@ -5,11 +5,12 @@
 pub struct MemoryOptions {
     pub(crate) limit: Option<u64>,
     pub(crate) snapshot_limit: u64,
+    pub(crate) counts_long_values: bool,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        MemoryOptions { limit: None, snapshot_limit: 1 << 30 }
+        MemoryOptions { limit: None, snapshot_limit: 1 << 30, counts_long_values: false }
     }
 }
 
@@ -22,6 +23,14 @@ impl MemoryOptions {
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);
+        self
+    }
+
+    /// Whether [`Statistics::memory_bytes`](crate::Statistics::memory_bytes) has values of more than 7 bytes in it without a
+    /// [`limit`](Self::limit), too; commits that write such values count them then. Default: no.
+    #[must_use]
+    pub fn count_long_values(mut self, counted: bool) -> Self {
+        self.counts_long_values = counted;
         self
     }
 

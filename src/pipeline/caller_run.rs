@@ -13,8 +13,7 @@
 //!
 //! [`WorkQueues::stand_in`]: crate::pipeline::work_queues::WorkQueues::stand_in
 
-use std::time::Instant;
-
+use crate::diagnostics::work_time::WorkTime;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Call, Output};
 use crate::pipeline::engine::Engine;
@@ -28,7 +27,7 @@ use crate::storage::worker_context::Counters;
 /// # Errors
 /// [`Error::NoFreeSlot`], and it has not run.
 pub(crate) fn execute_call(engine: &Engine, call: &Call) -> Result<(Outcome, Output)> {
-    let start = Instant::now();
+    let work = WorkTime::begin();
     let mut executed = None;
     with_own_slot(engine, |slot_guard, held| {
         let scratch = &mut GroupScratch::default();
@@ -43,7 +42,7 @@ pub(crate) fn execute_call(engine: &Engine, call: &Call) -> Result<(Outcome, Out
         }
     })
     .map_err(|error| *error)?;
-    engine.clocks().add(Stage::Execute, start);
+    engine.clocks().add(Stage::Execute, work);
     executed.ok_or(Error::Closed)
 }
 

@@ -278,6 +278,7 @@ impl Checkpointer {
             self.follower_connection.iter().for_each(FollowerConnection::checkpoint_ended);
             state = self.state.lock();
             state.job = None;
+            state.status.requested += u64::from(outcome.is_ok() && asked > state.answered);
             state.note(outcome, engine.store().slabs().budget().used());
             state.answered = asked;
             self.changed.notify_all();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::diagnostics::activity::{Activity, Before, Shown, at};
+use crate::diagnostics::activity::{Activity, Before, Shown};
 use crate::diagnostics::time_samples::Sampler;
+use crate::diagnostics::work_time::waiting;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
@@ -262,7 +263,7 @@ impl Engine {
     /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. What the call
     /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
-        let _log = at(Activity::Log);
+        let _log = waiting(Activity::Log);
         self.notify_log();
         self.space.take(bytes, || self.progress.failure())
     }
@@ -325,7 +326,7 @@ impl Engine {
     }
 
     fn wait_for_epoch_after(&self, epoch: u64) -> Result<()> {
-        let _log = at(Activity::Log);
+        let _log = waiting(Activity::Log);
         while self.store.epochs().current() <= epoch {
             if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
                 return Err(reason);

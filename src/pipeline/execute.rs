@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
-use crate::diagnostics::activity::{Activity, Before, at};
+use crate::diagnostics::activity::{Activity, Before};
+use crate::diagnostics::work_time::waiting;
 use crate::error::{Error, Result};
 use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
@@ -344,7 +345,7 @@ fn attempt<B: Body + ?Sized>(
 /// Waits for the log with everything in the call's hands.
 #[cold]
 fn wait_until_durable(engine: &Engine, epoch: u64) {
-    let _log = at(Activity::Log);
+    let _log = waiting(Activity::Log);
     engine.notify_log();
     // A failure is returned to the caller when the result is released.
     let _ = engine.progress().wait(epoch);

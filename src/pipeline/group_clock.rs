@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::diagnostics::work_time::WorkTime;
 use crate::pipeline::statistics::{Stage, StageClocks};
 
 /// A timed group that takes less is short, and so those after it are taken to be.
@@ -28,9 +29,9 @@ pub(crate) struct GroupClock {
 impl GroupClock {
     /// A group begins: when, if it is timed.
     #[inline]
-    pub(crate) fn begin(&mut self) -> Option<Instant> {
+    pub(crate) fn begin(&mut self) -> Option<WorkTime> {
         if self.to_skip == 0 {
-            return Some(Instant::now());
+            return Some(WorkTime::begin());
         }
         self.to_skip -= 1;
         self.skipped += 1;
@@ -39,16 +40,16 @@ impl GroupClock {
 
     /// It has ended.
     #[inline]
-    pub(crate) fn end(&mut self, start: Option<Instant>, clocks: &StageClocks) {
-        if let Some(start) = start {
-            clocks.add_time(Stage::Execute, self.count(start, Instant::now()));
+    pub(crate) fn end(&mut self, work: Option<WorkTime>, clocks: &StageClocks) {
+        if let Some(work) = work {
+            let end = Instant::now();
+            clocks.add_time(Stage::Execute, self.count(work.until(end), end));
         }
     }
 
-    /// What a timed group counts for.
+    /// What a timed group counts for. `own`: what it worked itself, waits left out.
     #[cold]
-    fn count(&mut self, start: Instant, end: Instant) -> Duration {
-        let own = end - start;
+    fn count(&mut self, own: Duration, end: Instant) -> Duration {
         let since = self.last_end.map_or(own, |last| end - last);
         let counted = (own + own.min(SHORT) * std::mem::take(&mut self.skipped)).min(since);
         self.to_skip = if own < SHORT { EVERY - 1 } else { 0 };
@@ -67,7 +68,7 @@ mod tests {
         for (takes, apart) in groups {
             let end = *now + Duration::from_micros(*takes);
             if clock.begin().is_some() {
-                sum += clock.count(*now, end);
+                sum += clock.count(Duration::from_micros(*takes), end);
             }
             *now = end + Duration::from_micros(*apart);
         }

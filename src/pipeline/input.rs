@@ -1,9 +1,9 @@
 //! The input stage: checks a call's arguments, computes its footprint, and chooses the worker's queue.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::diagnostics::work_time::WorkTime;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::caller_run::execute_call;
@@ -282,7 +282,7 @@ impl Input {
             if group.is_empty() {
                 return;
             }
-            let mut start = Instant::now();
+            let mut work = WorkTime::begin();
             for arrived in group.drain(..) {
                 let answer = arrived.answer.clone();
                 match self.prepare(arrived) {
@@ -291,9 +291,9 @@ impl Input {
                         let queue = call.queue.unwrap_or_else(|| self.next_queue());
                         if let Put::Full(call) = self.workers.try_push(queue, call) {
                             // To wait for room is no work.
-                            engine.clocks().add(Stage::Input, start);
+                            engine.clocks().add(Stage::Input, work);
                             self.workers.push(queue, call);
-                            start = Instant::now();
+                            work = WorkTime::begin();
                         }
                     }
                     Ok(call) => ready.push(call),
@@ -303,7 +303,7 @@ impl Input {
             if !ready.is_empty() {
                 self.workers.append(self.next_queue(), &mut ready);
             }
-            engine.clocks().add(Stage::Input, start);
+            engine.clocks().add(Stage::Input, work);
         }
     }
 }

@@ -24,6 +24,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use self::close_epoch::{change_within_epoch, close_epoch};
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::diagnostics::work_time::WorkTime;
 use crate::durability::groups_in_flight::Unsynced;
 use crate::durability::{LogWriter, group_bytes_max};
 use crate::error::Error;
@@ -152,13 +153,13 @@ impl LogStage {
     fn write_sync_and_release(&self, mut groups: MutexGuard<'_, Groups>, work: Work) {
         groups.writer.iter().for_each(|writer| writer.in_flight().wait_for_room());
         // Only now: while this thread waits, the time of another one counts.
-        let start = Instant::now();
+        let busy = WorkTime::begin();
         let written = self.write_group(&mut groups, work);
         drop(groups);
         if let Some(written) = written {
             self.make_durable(written);
         }
-        self.engine.clocks().add(Stage::Log, start);
+        self.engine.clocks().add(Stage::Log, busy);
         // What is released may close the database, which waits for the log's thread.
         self.release();
     }
@@ -211,9 +212,9 @@ impl LogStage {
     }
 
     fn release(&self) {
-        let start = Instant::now();
+        let work = WorkTime::begin();
         self.engine.output().release(&self.engine);
-        self.engine.clocks().add(Stage::Output, start);
+        self.engine.clocks().add(Stage::Output, work);
     }
 
     fn wait_for_work(&self) -> Work {

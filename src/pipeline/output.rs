@@ -6,10 +6,10 @@
 //! durable data are released, and all others are "unknown".
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use crate::diagnostics::work_time::WorkTime;
 use crate::error::Result;
 use crate::pipeline::call;
 use crate::pipeline::call::{Answer, wake};
@@ -107,8 +107,8 @@ pub(crate) fn run(engine: &Engine) {
         if group.is_empty() {
             return;
         }
-        let start = Instant::now();
+        let work = WorkTime::begin();
         deliver(engine, group.drain(..));
-        engine.clocks().add(Stage::Output, start);
+        engine.clocks().add(Stage::Output, work);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::random;
 use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::work_time::waiting;
 
 /// What a call does that has met a rival's change, before it is retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +34,11 @@ impl Retry {
         for _ in 0..random::below(longest) {
             std::hint::spin_loop();
         }
-        if attempts >= YIELDING {
-            std::thread::yield_now();
+        if attempts < YIELDING {
+            return;
         }
+        let _wait = waiting(Activity::LockAcquireWait);
+        std::thread::yield_now();
         if attempts > 2 * YIELDING {
             // A transaction that fails this often has conflicts whose retries coincide: jitter separates them.
             std::thread::sleep(Duration::from_micros(u64::from(random::below(50))));

@@ -1,10 +1,11 @@
 //! What the engine counts about itself.
 
 use std::ops::Sub;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::time_samples::TimeSamples;
+use crate::diagnostics::work_time::WorkTime;
 
 /// The stages of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +30,9 @@ pub(crate) struct StageClocks {
 }
 
 impl StageClocks {
-    /// Adds what a stage has worked since `start`. Relaxed: statistics.
-    pub(crate) fn add(&self, stage: Stage, start: Instant) {
-        self.add_time(stage, start.elapsed());
+    /// Adds what this thread has worked for a stage. Relaxed: statistics.
+    pub(crate) fn add(&self, stage: Stage, work: WorkTime) {
+        self.add_time(stage, work.elapsed());
     }
 
     /// Adds this amount.
@@ -70,20 +71,22 @@ pub struct Statistics {
     /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
     pub readers_waited: u64,
     /// Locks taken on records, key ranges and points of inserts (`locking`), those of failed attempts too. What a call has
-    /// already is not counted again; a lock that is made stronger is. Under `partitioned`: rows that came in or went, each
-    /// of which is reserved.
+    /// already is not counted again; a lock that is made stronger is.
     pub locks_row: u64,
     /// Locks taken on tables and the database.
     pub locks_higher: u64,
-    /// Local lock requests of executors (`partitioned`), those of aborted attempts too. An executor that holds no lock
-    /// grants a request without an entry in its lock table.
+    /// Locks for which the lock table of an executor had an entry (`partitioned`), those of aborted attempts too. A transaction at
+    /// one executor that meets no lock runs without one.
     pub locks_local: u64,
+    /// Locks that transactions requested from executors (`partitioned`), whether they were entered in a lock table or not: how
+    /// many rows, and ranges of them, executors were asked for.
+    pub lock_requests_local: u64,
     /// Calls over several executors whose actions ran beside each other (`partitioned`).
     pub went_parallel: u64,
     /// Those whose actions ran one after the other.
     pub went_serial: u64,
-    /// Bytes of memory that rows take now, as [`MemoryOptions::limit`](crate::MemoryOptions::limit) counts them;
-    /// long values are counted only where there is a limit.
+    /// Bytes of memory that rows take now, as [`MemoryOptions::limit`](crate::MemoryOptions::limit) counts them; long values are counted
+    /// where there is a limit or [`MemoryOptions::count_long_values`](crate::MemoryOptions::count_long_values) says so.
     pub memory_bytes: u64,
     /// Bytes of memory that the nodes of all indexes take now; [`Table::memory`](crate::Table::memory) tells what each table's
     /// rows and indexes take.
@@ -116,7 +119,7 @@ pub struct Statistics {
     pub output_batches: (u64, u64),
     /// Time that the stages' threads have worked, not waited: input.
     pub input_busy: Duration,
-    /// Execute. While the groups of a [`Worker`](crate::Worker) take less than 1 ms, one in sixteen is timed, and counts for all.
+    /// Execute: waits for the log, for locks and for other executors do not count. While the groups of a [`Worker`](crate::Worker) take less than 1 ms, one in sixteen is timed, and counts for all.
     pub execute_busy: Duration,
     /// Log: waiting for the disk counts as work.
     pub log_busy: Duration,
@@ -145,6 +148,7 @@ impl Sub for Statistics {
             locks_row: self.locks_row - before.locks_row,
             locks_higher: self.locks_higher - before.locks_higher,
             locks_local: self.locks_local - before.locks_local,
+            lock_requests_local: self.lock_requests_local - before.lock_requests_local,
             went_parallel: self.went_parallel - before.went_parallel,
             went_serial: self.went_serial - before.went_serial,
             memory_bytes: self.memory_bytes,

@@ -6,11 +6,11 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_epoch::{Guard, pin};
 
 use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::work_time::WorkTime;
 use crate::pipeline::call::{Call, Found, Gathered, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Outcome, execute};
@@ -188,7 +188,7 @@ fn take_and_execute(
         if calls.is_empty() {
             return;
         }
-        let start = Instant::now();
+        let work = WorkTime::begin();
         let counters = &slot_guard.worker_context().counters;
         let mut wrote = false;
         execute_group(engine, slot_guard, &mut held, &mut scratch, calls.iter(), |place, outcome, output| {
@@ -211,7 +211,7 @@ fn take_and_execute(
             let result = outcome.failure.map_or(Ok(output), |error| Err(*error));
             finished.push(Finished { answer: calls[place].answer.clone(), epoch: outcome.epoch, result });
         });
-        engine.clocks().add(Stage::Execute, start);
+        engine.clocks().add(Stage::Execute, work);
         engine.output().put(engine, &mut finished);
         match &mut own_log {
             Some(log) => {

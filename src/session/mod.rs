@@ -55,8 +55,8 @@ pub use savepoints::SessionSavepoint;
 
 /// A connection's transactions, one after the other: begun, used and ended by calls of their own.
 ///
-/// Between calls a session holds nothing that other transactions wait for, however long it waits. Its reads are
-/// optimistic: when something that it has read was changed by another transaction, the next call that could notice
+/// Between calls a session holds no lock, so that transactions outside of sessions never wait for it, however long it waits. Rows
+/// that it has written are reserved: other sessions that write them wait until it ends. Its reads are optimistic: when something that it has read was changed by another transaction, the next call that could notice
 /// fails with
 /// [`Error::Conflict`], and the transaction must be rolled back and retry. Sessions can avoid that among each
 /// other by [`Tx::get_for_update`](crate::Tx::get_for_update).

@@ -1,8 +1,8 @@
 //! How much memory a store's rows take, and how much they may.
 //!
 //! Counted are the chunks that records lie in, records that have memory of their own, and the blocks of long values; not
-//! what is free for the next record, nor indexes, buffers and threads. Blocks are counted only where there is a limit,
-//! since a commit that makes one would pay for it.
+//! what is free for the next record, nor indexes, buffers and threads. Blocks are counted only where there is a limit or the
+//! count is asked for, since a commit that makes one would pay for it.
 //!
 //! Invariants: whether the limit is reached is looked at whenever a count has changed by some kilobytes, so it is
 //! known to within [`SLACK`] for each stripe; the look itself is one relaxed load.
@@ -23,6 +23,8 @@ const NO_LIMIT: u64 = u64::MAX;
 pub(crate) struct Budget {
     limit: AtomicU64,
     full: AtomicBool,
+    /// Whether blocks count without a limit, too.
+    counts_blocks: AtomicBool,
     records: AtomicU64,
     blocks: [CachePadded<AtomicU64>; STRIPES],
 }
@@ -32,6 +34,7 @@ impl Default for Budget {
         Budget {
             limit: AtomicU64::new(NO_LIMIT),
             full: AtomicBool::new(false),
+            counts_blocks: AtomicBool::new(false),
             records: AtomicU64::new(0),
             blocks: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
         }
@@ -45,7 +48,18 @@ impl Budget {
         self.look();
     }
 
-    /// Whether there is a limit, so that blocks count.
+    /// Has blocks counted without a limit, too: before any row is there.
+    pub(crate) fn count_blocks_always(&self) {
+        self.counts_blocks.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether blocks count.
+    #[inline]
+    pub(crate) fn counts_blocks(&self) -> bool {
+        self.is_limited() || self.counts_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is a limit.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.load(Ordering::Relaxed) != NO_LIMIT
@@ -68,7 +82,7 @@ impl Budget {
     /// Says that blocks take this many bytes more, or less. `place`: an address of the caller.
     #[inline]
     pub(crate) fn note_blocks(&self, bytes: i64, place: usize) {
-        if bytes != 0 && self.is_limited() {
+        if bytes != 0 && self.counts_blocks() {
             self.count_blocks(bytes, place);
         }
     }

@@ -113,9 +113,14 @@ impl Store {
         self.trace = Some(Box::new(Trace::new(self.worker_contexts.len())));
     }
 
-    /// The access trace, if there is one.
+    /// The access trace, if there is one, and accesses are noted now.
     #[inline]
     pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.trace.as_deref().filter(|trace| trace.is_on())
+    }
+
+    /// The same, whether accesses are noted now or not.
+    pub(crate) fn whole_trace(&self) -> Option<&Trace> {
         self.trace.as_deref()
     }
 

@@ -93,6 +93,7 @@ pub(crate) struct Counters {
     pub(crate) locks_row: AtomicU64,
     pub(crate) locks_higher: AtomicU64,
     pub(crate) locks_local: AtomicU64,
+    pub(crate) lock_requests_local: AtomicU64,
     /// Calls over several executors, by the way they have gone.
     pub(crate) went_parallel: AtomicU64,
     pub(crate) went_serial: AtomicU64,

@@ -145,30 +145,35 @@ fn with_async_durability_a_checkpoint_makes_durable_what_it_holds() {
     Journal::survives(plain(&image), &Made { calls: vec![10], tables: 0 }, "the power went");
 }
 
+/// However many threads copy: with one, too, both directories have about the half of all.
 #[test]
 fn parts_are_striped_over_directories_and_found_again_without_options() {
-    let disk = SimulatedDisk::new();
-    let striped =
-        || plain(&disk).checkpoints(|checkpoints| checkpoints.directory("one/parts").directory("two"));
-    let journal = Journal::create(striped());
-    (0..10).for_each(|number| journal.call(0, number).expect("committed"));
-    let list = |path: &str| heddledb::testing::Disk::list(&disk, path.as_ref()).expect("a directory");
-    let parts = |path: &str| {
-        list(path).iter().filter(|name| name.to_str().is_some_and(|name| name.ends_with(".part"))).count()
-    };
-    for _ in 0..2 {
-        // The older one's parts go with it.
-        let report = journal.db.checkpoint().expect("whole");
-        let (one, two) = (parts("one/parts"), parts("two"));
-        assert!(report.leftover.is_none() && one + two >= 2 && one > 0, "{report:?}");
-        assert!(one + two <= 3, "{:?}, {:?}", list("one/parts"), list("two"));
-        assert!(names(&disk, "checkpoint").len() == 1, "the manifest alone");
+    for threads in [1, 2] {
+        let disk = SimulatedDisk::new();
+        let striped = || {
+            plain(&disk).checkpoints(|checkpoints| {
+                checkpoints.directory("one/parts").directory("two").threads(threads)
+            })
+        };
+        let journal = Journal::create(striped());
+        (0..10).for_each(|number| journal.call(0, number).expect("committed"));
+        fill_blocks(&journal.db);
+        let list = |path: &str| heddledb::testing::Disk::list(&disk, path.as_ref()).expect("a directory");
+        for _ in 0..2 {
+            // The older one's parts go with it.
+            let report = journal.db.checkpoint().expect("whole");
+            let bytes = ["one/parts", "two"].map(|path| bytes_of_parts(&disk, path));
+            let all: usize = bytes.iter().sum();
+            assert!(report.leftover.is_none() && all as u64 <= report.bytes && all > 2_000_000, "{report:?}");
+            assert!(bytes.iter().all(|bytes| *bytes > all / 4), "{threads}: {bytes:?}");
+            assert!(names(&disk, "checkpoint").len() == 1, "the manifest alone");
+        }
+        journal.db.close().expect("durable");
+        let journal = Journal::open(plain(&disk)).expect("the manifest says where");
+        journal.check(&Made { calls: vec![10], tables: 0 }, "recovered");
+        journal.db.checkpoint().expect("whole");
+        assert_eq!((list("one/parts").len(), list("two").len()), (0, 0));
     }
-    journal.db.close().expect("durable");
-    let journal = Journal::open(plain(&disk)).expect("the manifest says where");
-    journal.check(&Made { calls: vec![10], tables: 0 }, "recovered");
-    journal.db.checkpoint().expect("whole");
-    assert_eq!((list("one/parts").len(), list("two").len()), (0, 0));
 }
 
 fn is_nested<T>(result: Result<T>) -> bool {

@@ -269,3 +269,25 @@ fn events_of(thread: i64, made: i64) -> Vec<Vec<Value>> {
     };
     events.into_iter().map(row).collect()
 }
+
+/// Inserts rows of about 200 bytes each, which fill several blocks of a checkpoint.
+#[allow(dead_code, reason = "each test program uses its own part")]
+pub fn fill_blocks(db: &Database) {
+    let definition =
+        TableDefinition::new("long").column("id", DataType::Int64).column("text", DataType::Text);
+    let table = db.create_table(definition.primary_key(["id"])).expect("made");
+    for thousand in 0..10_i64 {
+        let insert = |tx: &heddledb::Tx<'_, '_>, id: i64| {
+            tx.insert(&table, heddledb::row![thousand * 1_000 + id, "x".repeat(180)])
+        };
+        db.run(|tx| (0..1_000).try_for_each(|id| insert(tx, id))).expect("inserted");
+    }
+}
+
+/// The bytes of all parts of checkpoints in a directory.
+#[allow(dead_code, reason = "each test program uses its own part")]
+pub fn bytes_of_parts(disk: &SimulatedDisk, path: &str) -> usize {
+    let names = heddledb::testing::Disk::list(disk, path.as_ref()).expect("a directory");
+    let parts = names.iter().filter(|name| name.to_str().is_some_and(|name| name.ends_with(".part")));
+    parts.map(|name| disk.bytes(&std::path::Path::new(path).join(name)).expect("a part").len()).sum()
+}

@@ -75,6 +75,29 @@ fn a_follower_writes_to_other_directories_too() {
 }
 
 #[test]
+fn what_a_follower_writes_is_striped_over_all_directories() {
+    in_time(|| {
+        let (disk, place) = (SimulatedDisk::new(), Place::new());
+        let directories = |options: Options| {
+            options.checkpoints(|checkpoints| checkpoints.directory("elsewhere").directory("beyond"))
+        };
+        let journal = Journal::create(directories(place.with(plain(&disk))));
+        let companion = place.follow(disk.clone());
+        wait_for_follower(&journal.db);
+        fill_blocks(&journal.db);
+        let report = journal.db.checkpoint().expect("whole");
+        let bytes = ["elsewhere", "beyond"].map(|path| bytes_of_parts(&disk, path));
+        let all: usize = bytes.iter().sum();
+        assert!(report.by_follower && all > 2_000_000, "{report:?}");
+        assert!(bytes.iter().all(|bytes| *bytes > all / 4), "{bytes:?}");
+        journal.db.close().expect("durable");
+        companion.end();
+        let again = Database::open(DIRECTORY, directories(plain(&disk))).expect("the parts are found");
+        assert_eq!(again.recovery().checkpoint, report.number);
+    });
+}
+
+#[test]
 fn a_follower_that_comes_late_loads_a_checkpoint_and_the_log_behind_it() {
     in_time(|| {
         let (disk, place) = (SimulatedDisk::new(), Place::new());

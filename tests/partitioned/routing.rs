@@ -89,11 +89,11 @@ fn a_table_may_be_routed_by_any_columns_of_its_key() {
     let before = db.statistics();
     // Both belong to account 3: one executor, whatever the day.
     (0..3).for_each(|day| _ = db.call(&moves, args![day, 3, 3]).unwrap());
-    assert_eq!((db.statistics() - before).locks_local, 6);
+    assert_eq!((db.statistics() - before).lock_requests_local, 6);
     // A day belongs to all executors.
     let before = db.statistics();
     assert_eq!(db.call(&sums, args![1]).unwrap().rows, [[Value::from(160)]]);
-    assert_eq!((db.statistics() - before).locks_local, EXECUTORS as u64);
+    assert_eq!((db.statistics() - before).lock_requests_local, EXECUTORS as u64);
     move_and_sum(&db, &table, &moves, &sums);
     db.close().unwrap();
     let again = concurrent::open(&disk, options());

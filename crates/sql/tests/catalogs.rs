@@ -263,3 +263,32 @@ fn statistics_of_the_log_and_of_checkpoints_are_one_row_each() {
         assert_eq!(one(&mut connection, query), expected, "{query}");
     }
 }
+
+#[test]
+fn statistics_of_the_log_and_of_checkpoints_count_what_was_written() {
+    let disk = heddledb::testing::SimulatedDisk::new();
+    let options = Options::default().disk(std::sync::Arc::new(disk));
+    let database = Database::open("db", options).expect("a new database");
+    let options = ConnectOptions { user: "postgres".into(), is_superuser: true, database: "postgres".into() };
+    let mut connection = Sql::new(&database).expect("SQL").connect(options).expect("connected");
+    connection.query("CREATE TABLE written (id int PRIMARY KEY, text text)").expect("created");
+    let log = |connection: &mut Connection| -> Vec<i64> {
+        let query =
+            "SELECT wal_records || ' ' || wal_bytes || ' ' || wal_write || ' ' || wal_sync FROM pg_stat_wal";
+        one(connection, query).split(' ').map(|number| number.parse().expect("a number")).collect()
+    };
+    let before = log(&mut connection);
+    for id in 0..5 {
+        connection.query(&format!("INSERT INTO written VALUES ({id}, repeat('x', 1000))")).expect("inserted");
+    }
+    let after = log(&mut connection);
+    let grown: Vec<i64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    // Each insert waited for its own group.
+    assert!(grown[0] >= 5 && grown[1] >= 5_000 && grown[2] >= 5 && grown[3] >= 5, "{grown:?}");
+    let counted = "SELECT checkpoints_req || ' ' || checkpoints_timed FROM pg_stat_bgwriter";
+    assert_eq!(one(&mut connection, counted), "0 0");
+    connection.query("CHECKPOINT").expect("made");
+    database.checkpoint().expect("made");
+    assert_eq!(one(&mut connection, counted), "2 0", "both were asked for");
+    assert_eq!(one(&mut connection, "SELECT checkpoint_write_time > 0 FROM pg_stat_bgwriter"), "t");
+}

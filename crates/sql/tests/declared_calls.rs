@@ -277,10 +277,10 @@ fn executors_lock_the_keys_that_calls_declare() {
     // Registers the function.
     run(&mut connection, "select pay_in(array[1], 1)");
     let counts = counted(&database, &mut connection, "select pay_in(array[1, 2, 3], 1)");
-    assert_eq!((counts.committed, counts.locks_local), (1, 3));
+    assert_eq!((counts.committed, counts.lock_requests_local), (1, 3));
     let counts = counted(&database, &mut connection, "call post(4, 1, 1)");
     assert_eq!(counts.committed, 1);
-    assert!(counts.locks_local >= 2, "{}", counts.locks_local);
+    assert!(counts.lock_requests_local >= 2, "{}", counts.lock_requests_local);
 }
 
 /// Transfers by several threads at once. How the statistics changed.

@@ -104,6 +104,11 @@ impl NewCheckpoint {
         self.directories.iter().map(|path| Ok(resolved(path)?.display().to_string())).collect()
     }
 
+    /// Over how many directories its parts are striped.
+    pub(crate) fn stripes(&self) -> usize {
+        self.directories.len().max(1)
+    }
+
     /// Its number.
     pub(crate) fn number(&self) -> u32 {
         self.number

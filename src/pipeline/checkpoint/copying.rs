@@ -1,12 +1,16 @@
 //! The work on one checkpoint that several threads share: records are copied, collected in blocks, and written to parts.
+//!
+//! Invariant: each thread has one open part for each directory and gives them blocks in turn, so that records are spread over all
+//! directories however many threads copy, and however little there is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::Checkpointer;
 use super::pace::Pace;
+use crate::diagnostics::work_time::WorkTime;
 use crate::durability::checkpoint::{NewCheckpoint, PartWriter};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
@@ -59,12 +63,12 @@ impl Job {
 
     /// Works on it until nothing is left, or any thread has failed.
     pub(super) fn work(&self, engine: &Engine, maker: &Checkpointer) {
-        let (start, mut waited) = (Instant::now(), Duration::ZERO);
+        let (work, mut waited) = (WorkTime::begin(), Duration::ZERO);
         let mut wait = |is_over: &dyn Fn() -> bool| {
             waited += self.pace.wait(|| maker.log_bytes(), is_over, || maker.is_hurried());
         };
         let copied = self.copy(engine.store(), &|| maker.is_stopped(), &mut wait);
-        engine.clocks().add(Stage::Checkpoint, start + waited);
+        engine.clocks().add_time(Stage::Checkpoint, work.elapsed().saturating_sub(waited));
         let mut outcome = self.outcome.lock();
         match (&mut *outcome, copied) {
             (Ok(all), Ok(copied)) => all.add(&copied),
@@ -93,7 +97,10 @@ impl Job {
         let mut copier = self.scan.copier();
         let mut block = Vec::with_capacity(BLOCK_BYTES);
         let mut written = 0;
-        let mut part = if self.is_one_part { Some(self.new.begin_part()?) } else { None };
+        let mut stripes = Stripes::new(if self.is_one_part { 1 } else { self.new.stripes() });
+        if self.is_one_part {
+            *stripes.next() = Some(self.new.begin_part()?);
+        }
         let is_over = || is_stopped() || self.outcome.lock().is_err();
         let mut more = true;
         while more {
@@ -106,13 +113,13 @@ impl Job {
             self.pace.copied((block.len() - before) as u64);
             if block.len() >= BLOCK_BYTES || !more && !block.is_empty() {
                 let records = copier.copied().records();
-                let bytes = self.append(&mut part, (records - written) as u32, &block)?;
+                let bytes = self.append(stripes.next(), (records - written) as u32, &block)?;
                 written = records;
                 block.clear();
                 self.pace.written(bytes);
             }
         }
-        part.map_or(Ok(()), |part| self.new.finish_part(part))?;
+        stripes.parts.into_iter().flatten().try_for_each(|part| self.new.finish_part(part))?;
         Ok(copier.copied().clone())
     }
 
@@ -129,5 +136,23 @@ impl Job {
             *part = Some(writer);
         }
         Ok(bytes)
+    }
+}
+
+/// The open parts of one thread, one for each directory.
+struct Stripes {
+    parts: Vec<Option<PartWriter>>,
+    turn: usize,
+}
+
+impl Stripes {
+    fn new(count: usize) -> Stripes {
+        Stripes { parts: (0..count).map(|_| None).collect(), turn: count - 1 }
+    }
+
+    /// The part whose turn it is.
+    fn next(&mut self) -> &mut Option<PartWriter> {
+        self.turn = (self.turn + 1) % self.parts.len();
+        &mut self.parts[self.turn]
     }
 }

@@ -3,9 +3,8 @@
 //! Invariants: whatever a follower does or fails to do, a checkpoint is made; by the database itself, if need be. So
 //! the log does not grow for a follower's sake by more than a bound.
 
-use std::time::Instant;
-
 use super::Checkpointer;
+use crate::diagnostics::work_time::WorkTime;
 use crate::durability::checkpoint::{Content, Manifest, NewCheckpoint, Written};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
@@ -72,7 +71,7 @@ impl Checkpointer {
 
     /// Looks at what a follower has written, makes it durable, and gives it its name.
     fn name(&self, engine: &Engine, new: &NewCheckpoint, epoch: u64, written: Written) -> Result<Manifest> {
-        let start = Instant::now();
+        let work = WorkTime::begin();
         let tables = new.adopt(written, &|| !self.is_stopped())?;
         // The follower's copy was between two groups: nothing before is needed of the log, and nothing is in it of what
         // comes behind. The log is durable through `epoch`: nothing else is sent.
@@ -83,7 +82,7 @@ impl Checkpointer {
             log_start: self.segments.start_before(epoch + 1),
             tables,
         });
-        engine.clocks().add(Stage::Checkpoint, start);
+        engine.clocks().add(Stage::Checkpoint, work);
         manifest
     }
 }

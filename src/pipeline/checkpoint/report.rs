@@ -35,6 +35,8 @@ pub struct CheckpointStatus {
     pub running: bool,
     /// How many are whole.
     pub made: u64,
+    /// How many of these were asked for explicitly ([`Database::checkpoint`](crate::Database::checkpoint)).
+    pub requested: u64,
     /// How many of these a follower has written.
     pub by_follower: u64,
     /// How many attempts have failed: the older checkpoint, and all of the log behind it, are in use.

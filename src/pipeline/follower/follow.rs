@@ -141,7 +141,8 @@ pub(crate) fn follow(
     };
     let mut follower = Follower { line: &line, reported, report: FollowerReport::default() };
     std::thread::scope(|scope| {
-        scope.spawn(|| line.beat());
+        let beating = std::thread::Builder::new().name("heddle-beat".to_string());
+        beating.spawn_scoped(scope, || line.beat()).map_err(refused)?;
         let _outcome = Outcome(&line);
         let outcome = follower.live(disk, directory);
         if let Err(failure) = &outcome {
@@ -245,6 +246,10 @@ impl Follower<'_, '_> {
         };
         self.line.say(&answer)
     }
+}
+
+fn refused(reason: io::Error) -> Error {
+    Error::ThreadRefused { thread: "heddle-beat".to_string(), reason: reason.to_string() }
 }
 
 fn out_of_turn() -> Error {

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 
 use super::runnable_threads::RunnableThreads;
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
-use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::activity::Activity;
+use crate::diagnostics::work_time::waiting;
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::execute::Outcome;
 use crate::pipeline::worker_thread::Pending;
@@ -157,7 +158,7 @@ impl GroupResults {
     /// Spins or parks until all expected outcomes are there.
     pub(super) fn wait(&self) -> Returned {
         // The executors show what happens to the transactions.
-        let _elsewhere = at(Activity::Elsewhere);
+        let _elsewhere = waiting(Activity::Elsewhere);
         let _wait = self.runnable.spin_until(|| self.left.load(Ordering::Relaxed) == 0);
         // Acquire, and below: pairs with the release in `count_down`.
         if self.left.load(Ordering::Acquire) > 0 {

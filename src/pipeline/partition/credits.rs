@@ -12,7 +12,8 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::activity::Activity;
+use crate::diagnostics::work_time::waiting;
 
 /// The credits of all executors.
 pub(super) struct Credits {
@@ -38,7 +39,7 @@ impl Credits {
         let mut free = self.free.lock();
         if *free < count {
             // The executors show what happens to the transactions that are in flight.
-            let _elsewhere = at(Activity::Elsewhere);
+            let _elsewhere = waiting(Activity::Elsewhere);
             while *free < count {
                 self.returned.wait(&mut free);
             }

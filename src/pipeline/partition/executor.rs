@@ -22,7 +22,6 @@ use std::borrow::Borrow;
 use std::mem::take;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -35,6 +34,7 @@ use super::pins::Pins;
 use super::repartitioning::Repartitioning;
 use super::resource_manager::RequestSampler;
 use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::work_time::WorkTime;
 use crate::pipeline::call::Output;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Outcome;
@@ -141,9 +141,10 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
     worker_context.be_executor(number);
     engine.show(worker_context, Activity::Handover, || {
         while executors.queues.take(number, &mut taken) {
-            let start = Instant::now();
+            let work = WorkTime::begin();
             executor.work(&mut taken);
-            engine.clocks().add(Stage::Execute, start);
+            executor.count_entered();
+            engine.clocks().add(Stage::Execute, work);
             executor.deliver();
         }
     });
@@ -216,7 +217,7 @@ impl Executor<'_> {
         };
         // Transactions that are granted end before others learn of this request.
         self.run_granted();
-        self.count_locks(locks.len());
+        self.count_requested(locks.len());
         self.count_request(|| locks.iter().find_map(|lock| lock.partition_hash));
         self.acquire(LockRequest { owner, start_timestamp, locks, instant: false, task: work });
     }
@@ -225,7 +226,7 @@ impl Executor<'_> {
         self.run_granted();
         if self.locks.is_idle() {
             let references = batch.transactions.iter().flat_map(|one| &one.footprint.references);
-            self.count_locks(references.filter(|reference| is_locked(reference)).count());
+            self.count_requested(references.filter(|reference| is_locked(reference)).count());
             batch.transactions.iter().for_each(|one| self.count_request(|| hash_of_whole(one)));
             return self.run_batch(batch);
         }
@@ -237,11 +238,11 @@ impl Executor<'_> {
         self.count_request(|| hash_of_whole(&incoming));
         let locked = incoming.footprint.references.iter().filter(|reference| is_locked(reference));
         if self.locks.is_idle() {
-            self.count_locks(locked.count());
+            self.count_requested(locked.count());
             return self.add_granted(incoming);
         }
         let locks: Vec<LocalLock> = locked.map(LocalLock::of_reference).collect();
-        self.count_locks(locks.len());
+        self.count_requested(locks.len());
         let (owner, start_timestamp) = (OwnerId::new(), self.executors.next_start_timestamp());
         let task = Work::Whole(incoming);
         self.acquire(LockRequest { owner, start_timestamp, locks, instant: true, task });
@@ -328,8 +329,16 @@ impl Executor<'_> {
         }
     }
 
-    fn count_locks(&self, locks: usize) {
-        Counters::add(&self.slot_guard.worker_context().counters.locks_local, locks as u64);
+    fn count_requested(&self, locks: usize) {
+        Counters::add(&self.slot_guard.worker_context().counters.lock_requests_local, locks as u64);
+    }
+
+    /// Counts the locks that the lock table has had entries for since the last time.
+    fn count_entered(&mut self) {
+        let entered = self.locks.take_entered();
+        if entered > 0 {
+            Counters::add(&self.slot_guard.worker_context().counters.locks_local, entered);
+        }
     }
 
     /// Releases the locks of owners that have ended, and performs what was waiting for them.

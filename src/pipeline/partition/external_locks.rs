@@ -14,7 +14,8 @@ use super::Executors;
 use super::executor::{Notice, Work};
 use super::executor_queues::{Entries, Refused};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
-use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::activity::Activity;
+use crate::diagnostics::work_time::waiting;
 use crate::error::Error;
 use crate::protocol::local::local_lock::LocalLock;
 use crate::protocol::local::partition_map::{Owners, Route};
@@ -83,7 +84,7 @@ impl ExternalRequest {
 
     /// Parks until all executors have answered. Whether all have granted it.
     fn wait(&self) -> bool {
-        let _wait = at(Activity::LockAcquireWait);
+        let _wait = waiting(Activity::LockAcquireWait);
         // Acquire: see `grant`.
         while self.left.load(Ordering::Acquire) > 0 {
             thread::park();

@@ -83,6 +83,8 @@ pub(crate) struct LocalLockTable<T> {
     /// The locks that each owner holds here.
     held: HashMap<OwnerId, Vec<LocalLock>, FixedState>,
     arrivals: u64,
+    /// Locks that have had an entry, held or waited for, since [`take_entered`](Self::take_entered).
+    entered: u64,
 }
 
 struct Parked<T> {
@@ -112,6 +114,7 @@ impl<T> Default for LocalLockTable<T> {
             parked: BTreeMap::new(),
             held: HashMap::default(),
             arrivals: 0,
+            entered: 0,
         }
     }
 }
@@ -120,6 +123,12 @@ impl<T> LocalLockTable<T> {
     /// Whether no lock is held or waited for: then every request would be granted.
     pub(crate) fn is_idle(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Takes the count of locks that have had an entry since the last time. A request that is granted for an instant at once has
+    /// none: no lock is taken for it.
+    pub(crate) fn take_entered(&mut self) -> u64 {
+        std::mem::take(&mut self.entered)
     }
 
     /// Acquires locks, or parks the request.
@@ -132,6 +141,10 @@ impl<T> LocalLockTable<T> {
         }
         for lock in &request.locks {
             self.insert_claim(lock, request.owner, Some(arrival));
+        }
+        if request.instant {
+            // It is granted for an instant later; others are counted when they are granted.
+            self.entered += request.locks.len() as u64;
         }
         let waiting = request.waiting_for(&blockers);
         self.parked.insert(arrival, Parked { request, blockers });
@@ -172,6 +185,7 @@ impl<T> LocalLockTable<T> {
 
     fn grant(&mut self, request: LockRequest<T>) -> T {
         if !request.instant {
+            self.entered += request.locks.len() as u64;
             request.locks.iter().for_each(|lock| self.insert_claim(lock, request.owner, None));
             self.held.entry(request.owner).or_default().extend(request.locks);
         }

@@ -45,8 +45,7 @@ use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, LockedWrites};
 use crate::storage::foreign_keys::Reach;
 use crate::storage::word::Stamp;
-use crate::storage::worker_context::Counters;
-use crate::storage::write_set::{WriteSet, WriteView};
+use crate::storage::write_set::WriteSet;
 
 /// The protocol.
 #[derive(Default)]
@@ -101,15 +100,6 @@ fn locks_on_rows(writes: &WriteSet) -> Vec<LocalLock> {
         .collect()
 }
 
-/// The number of rows that are inserted or deleted.
-fn rows_reserved(writes: &WriteSet) -> u64 {
-    let stays = |position: usize| {
-        writes.visit(position, |write| !matches!(write, WriteView::Insert | WriteView::Delete))
-    };
-    let rows = writes.touched().iter().enumerate().filter(|(_, touched)| !touched.table().is_internal());
-    rows.filter(|(position, _)| !stays(*position)).count() as u64
-}
-
 impl Protocol for Partitioned {
     fn external_locks(&self) -> Option<&OnceLock<Arc<dyn ExternalLocks>>> {
         Some(&self.external_locks)
@@ -156,10 +146,7 @@ impl Protocol for Partitioned {
         let validate = |taken: &LockedWrites<'_, '_>| {
             !is_noted || reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
         };
-        let reserved = rows_reserved(&attempt.workspace().borrow().writes);
-        let stamp = attempt.commit(&InOrder, validate)?;
-        Counters::add(&attempt.worker_context().counters.locks_row, reserved);
-        Ok(Some(stamp))
+        Ok(Some(attempt.commit(&InOrder, validate)?))
     }
 
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {

@@ -65,7 +65,6 @@ struct Outcome {
     committed: String,
     requests: Vec<Vec<LocalLock>>,
     releases: usize,
-    reserved: u64,
 }
 
 fn outcome(
@@ -98,9 +97,8 @@ fn outcome(
     let committed = format!("{:?}", protocol.commit(&attempt).map(|stamp| stamp.is_some()));
     protocol.end(&attempt);
     drop(attempt);
-    let reserved = worker_context.counters.locks_row.load(crate::base::atomics::Ordering::Relaxed);
     let releases = *recorder.releases.lock();
-    Outcome { committed, requests: std::mem::take(&mut *recorder.requests.lock()), releases, reserved }
+    Outcome { committed, requests: std::mem::take(&mut *recorder.requests.lock()), releases }
 }
 
 fn target<'t, 'a>(rig: &Rig, attempt: &Attempt<'a>, key: &'t [u8]) -> Target<'t, 'a> {
@@ -132,13 +130,12 @@ fn a_closure_locks_the_rows_that_it_writes_at_its_commit_and_no_index_records() 
     assert_eq!(locks.len(), 3);
     assert!(locks.iter().all(|lock| lock.whole && lock.exclusive && lock.partition_hash.is_some()));
     assert!(locks.iter().all(|lock| lock.identifier.table == Some(TABLE)));
-    assert_eq!(done.reserved, 2, "one insert and one delete");
 }
 
 #[test]
 fn a_closure_that_only_reads_acquires_no_locks() {
     let done = outcome(None, None, 1, look);
-    assert_eq!((&*done.committed, done.requests.len(), done.releases, done.reserved), ("Ok(false)", 0, 0, 0));
+    assert_eq!((&*done.committed, done.requests.len(), done.releases), ("Ok(false)", 0, 0));
 }
 
 #[test]
@@ -149,7 +146,7 @@ fn a_procedure_acquires_no_locks_because_its_executors_have_granted_them() {
         ..Footprint::default()
     };
     let done = outcome(None, Some(&footprint), 1, some_of_everything);
-    assert_eq!((&*done.committed, done.requests.len(), done.reserved), ("Ok(true)", 0, 2));
+    assert_eq!((&*done.committed, done.requests.len()), ("Ok(true)", 0));
 }
 
 #[test]
@@ -164,10 +161,10 @@ fn a_closure_that_has_aborted_often_locks_everything_before_it_runs() {
 fn a_denied_closure_changes_nothing_and_holds_nothing() {
     let done = outcome(Some(Denied::Deadlock), None, 1, some_of_everything);
     assert_eq!(done.committed, "Err(Conflict)");
-    assert_eq!((done.releases, done.reserved), (0, 0));
+    assert_eq!(done.releases, 0);
     let done = outcome(Some(Denied::Refused(Error::Closed)), None, 1, some_of_everything);
     assert!(done.committed.starts_with("Err(Refused(Closed"), "{}", done.committed);
-    assert_eq!((done.requests.len(), done.releases, done.reserved), (1, 0, 0));
+    assert_eq!((done.requests.len(), done.releases), (1, 0));
 }
 
 /// Executors wait for a closed gate, and a closure without its locks may still have to wait for executors.

@@ -10,6 +10,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::work_time::waiting;
 use crate::protocol::Held;
 
 /// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of
@@ -53,7 +54,7 @@ impl Partition {
         if self.try_lock(alone) {
             return;
         }
-        let _wait = at(Activity::LockAcquireWait);
+        let _wait = waiting(Activity::LockAcquireWait);
         // Relaxed: it bounds how many look, and orders nothing.
         if self.spinning.fetch_add(1, Ordering::Relaxed) < max_spinners {
             for _ in 0..SPINS {

@@ -126,7 +126,7 @@ fn install_first_row(table: &TableCore, record: Record<'_>, image: &[u64], guard
         }
     }
     let (layout, budget) = (table.layout(), table.slabs().budget());
-    if layout.has_blocks() && budget.is_limited() {
+    if layout.has_blocks() && budget.counts_blocks() {
         // SAFETY: the blocks are the row's own.
         let bytes = layout.blocks(image).map(|block| unsafe { block_bytes(block) as i64 }).sum();
         budget.note_blocks(bytes, record.pointer().to_bits() as usize);
@@ -140,7 +140,7 @@ pub(in super::super) fn install_row(table: &TableCore, record: Record<'_>, image
         return install_short(table, record, image, guard);
     }
     let (layout, budget) = (table.layout(), table.slabs().budget());
-    let is_counted = layout.has_blocks() && budget.is_limited();
+    let is_counted = layout.has_blocks() && budget.counts_blocks();
     let mut change = 0;
     for (at, (new, row)) in image.iter().zip(row).enumerate() {
         // Relaxed: the record is held.

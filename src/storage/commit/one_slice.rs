@@ -4,8 +4,8 @@
 //! not fit into the slice, the column is split for another operation, validation fails, the log has no space) it returns
 //! without effect, and the general path reports the error or waits.
 //!
-//! Gain, in instructions per transaction (`cargo bench --bench hot_path`, in memory): an add to a split column takes 2,161
-//! without the fast path and 1,561 with it.
+//! Gain, when it was introduced: more than a quarter of the instructions of such a transaction. `cargo bench --bench hot_path` counts
+//! what one takes now (add to a split column, phased).
 
 use super::{Committing, LockedWrites};
 use crate::base::atomics::Ordering;

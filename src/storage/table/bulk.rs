@@ -62,7 +62,7 @@ impl<'t> FreshRecords<'t> {
             place.store(word, Ordering::Relaxed);
         }
         let budget = table.slabs.budget();
-        if budget.is_limited() {
+        if budget.counts_blocks() {
             // SAFETY: the row's blocks are alive.
             let bytes: usize = table.layout.blocks(row).map(|block| unsafe { block_bytes(block) }).sum();
             budget.note_blocks(bytes as i64, pointer.to_bits() as usize);

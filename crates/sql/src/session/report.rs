@@ -138,7 +138,8 @@ fn transactions(engine: &Statistics) -> Vec<Statistic> {
         ),
         counter("locks_row", engine.locks_row, "locks acquired on rows, key ranges and insertion points"),
         counter("locks_higher", engine.locks_higher, "locks acquired on tables and the database"),
-        counter("locks_local", engine.locks_local, "lock requests inside executors"),
+        counter("locks_local", engine.locks_local, "locks entered in the lock tables of executors"),
+        counter("lock_requests_local", engine.lock_requests_local, "locks requested from executors"),
         counter(
             "flows_parallel",
             engine.went_parallel,
@@ -155,12 +156,7 @@ fn transactions(engine: &Statistics) -> Vec<Statistic> {
 
 fn memory(engine: &Statistics, shared: &Shared) -> Vec<Statistic> {
     vec![
-        gauge(
-            "row_bytes",
-            engine.memory_bytes,
-            "bytes",
-            "memory of rows; long values only where there is a limit",
-        ),
+        gauge("row_bytes", engine.memory_bytes, "bytes", "memory of rows, long values included; indexes not"),
         gauge(
             "work_memory_bytes",
             shared.memory.used() as u64,
@@ -198,7 +194,7 @@ fn log_and_stages(engine: &Statistics) -> Vec<Statistic> {
         busy(
             "execute_busy",
             engine.execute_busy,
-            "time that the execute stage worked; sessions execute on their own threads",
+            "time that the execute stage worked, without waits; sessions execute on their own threads",
         ),
         busy("log_busy", engine.log_busy, "time that the log stage worked or waited for the disk"),
         busy("output_busy", engine.output_busy, "time that the output stage worked"),

@@ -97,7 +97,7 @@ impl Workload for DebitCredit {
             ("tellers", json!(i64::from(self.branches) * TELLERS_PER_BRANCH)),
             ("accounts_per_branch", json!(self.accounts_per_branch)),
             ("bad_percent", json!(self.bad_percent)),
-            ("preset", json!(self.tpc_b.then_some("tpc-b"))),
+            ("tpc_b", json!(self.tpc_b)),
             ("think_us", json!(self.pause.as_microseconds())),
         ]
     }

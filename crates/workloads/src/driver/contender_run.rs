@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use heddledb::Statistics;
 
+use super::counted::Counted;
 use super::interval::Interval;
 use super::recorder::{Recorder, Tally};
 use super::{CallPath, Report, Settings, Tick, start_callers, watch_callers};
@@ -29,12 +30,13 @@ pub fn run_contender(
     }
     let transactions = workload.transactions().len();
     let interval = Interval::start(settings, workload.is_finite());
+    let none = || Counted::now(Statistics::default());
     let (recorders, statistics) = std::thread::scope(|scope| {
         let callers = start_callers(scope, &interval, settings.callers(), |caller| {
             let (tally, recorder) = (Tally::new(transactions), Recorder::new(transactions));
             run(contender, &interval, tally, recorder, (settings.seed, caller, in_flight))
         })?;
-        watch_callers(&interval, None, (&Statistics::default, &Statistics::default), callers, watch)
+        watch_callers(&interval, None, (&none, &none), callers, watch)
     })?;
     Ok(Report::new(workload, settings, &interval, recorders, statistics))
 }

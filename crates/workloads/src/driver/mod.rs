@@ -26,6 +26,7 @@ mod acknowledgements;
 mod arrivals;
 mod clients;
 mod contender_run;
+mod counted;
 mod generators;
 mod interval;
 mod own_calls;
@@ -39,13 +40,14 @@ mod waiting;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use heddledb::{Database, Statistics};
+use heddledb::Database;
 
 use crate::interface::Interface;
 use crate::workload::{Bound, Workload};
 use crate::{Error, Result};
 use acknowledgements::Acknowledgements;
 use arrivals::Arrivals;
+use counted::Counted;
 use interval::Interval;
 use recorder::Recorder;
 
@@ -118,7 +120,7 @@ pub fn run_through(
     let begin = || {
         // Discard accesses traced before the measured interval, such as those of loading.
         drop(db.take_access_trace());
-        db.statistics()
+        Counted::now(db.statistics())
     };
     let before = (settings.warmup == 0.0).then(begin);
     let (recorders, statistics) = std::thread::scope(|scope| {
@@ -128,7 +130,7 @@ pub fn run_through(
                 CallPath::Clients { .. } | CallPath::Connections { .. } => clients::run(&context, caller),
                 CallPath::Generators { .. } => generators::run(&context, caller),
             })?;
-        watch_callers(&context.interval, before, (&begin, &|| db.statistics()), callers, watch)
+        watch_callers(&context.interval, before, (&begin, &|| Counted::now(db.statistics())), callers, watch)
     })?;
     let mut report = Report::new(workload, settings, &context.interval, recorders, statistics);
     report.access_trace = db.take_access_trace();
@@ -158,11 +160,11 @@ fn start_callers<'scope>(
 /// unless `before` already has them.
 fn watch_callers(
     interval: &Interval,
-    mut before: Option<Statistics>,
-    (begin, end): (&dyn Fn() -> Statistics, &dyn Fn() -> Statistics),
+    mut before: Option<Counted>,
+    (begin, end): (&dyn Fn() -> Counted, &dyn Fn() -> Counted),
     callers: Vec<ScopedJoinHandle<'_, Result<Recorder>>>,
     watch: &dyn Fn(Tick),
-) -> Result<(Vec<Recorder>, Statistics)> {
+) -> Result<(Vec<Recorder>, Counted)> {
     let mut after = None;
     while !callers.iter().all(ScopedJoinHandle::is_finished) {
         let now = Instant::now();

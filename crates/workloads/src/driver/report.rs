@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use heddledb::{AccessTrace, Statistics};
 
+use super::counted::Counted;
 use super::interval::Interval;
 use super::recorder::{Counts, Recorder, SLOTS_PER_SECOND, record};
 use super::{CallPath, Settings};
@@ -57,6 +58,8 @@ pub struct Report {
     slots: Vec<u64>,
     /// The engine's counters over the measured interval.
     pub statistics: Statistics,
+    /// Processor time of the whole process over the measured interval, if the system tells it.
+    pub processor_time: Option<Duration>,
     /// Committed calls of the whole run that left a mark in the database.
     pub marks: u64,
     /// Which thread touched which record when, in the measured interval, if the database notes that.
@@ -69,8 +72,9 @@ impl Report {
         settings: &Settings,
         interval: &Interval,
         recorders: Vec<Recorder>,
-        statistics: Statistics,
+        counted: Counted,
     ) -> Self {
+        let Counted { statistics, processor_time } = counted;
         let last_release: Option<Instant> =
             recorders.iter().filter_map(|recorder| recorder.last_release).max();
         let seconds = interval.measured_seconds(last_release);
@@ -103,9 +107,18 @@ impl Report {
             throughput_over_time: over_time(&all.slots, seconds, usual_step(seconds)),
             slots: all.slots,
             statistics,
+            processor_time,
             marks: all.marks,
             access_trace: None,
         }
+    }
+
+    /// Share of the processors that this process may use which it used in the measured interval, if the system tells it:
+    /// DORA's axis of load.
+    pub fn processor_load(&self) -> Option<f64> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let used = self.processor_time?.as_secs_f64();
+        Some((used / self.seconds.max(f64::MIN_POSITIVE) / processors).min(1.0))
     }
 
     /// Committed calls per second.

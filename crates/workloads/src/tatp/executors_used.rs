@@ -50,19 +50,16 @@ fn records_found_by_number_are_locked_each_by_its_owner() {
         each_call_of(transaction::UPDATE_BY_NUMBER, records, |committed, cost| {
             assert!(committed);
             assert!((2..=1 + EXECUTORS).contains(&cost.execute_batches.1), "{cost:?}");
-            assert_eq!((cost.locks_local, cost.locks_row), (u64::from(records), 0));
+            assert_eq!((cost.lock_requests_local, cost.locks_row), (u64::from(records), 0));
         });
     }
 }
 
 #[test]
-fn only_inserts_and_deletes_are_locked_centrally() {
+fn nothing_is_locked_centrally() {
     for (place, name) in Tatp::TRANSACTIONS.iter().enumerate() {
-        let reserves =
-            matches!(place, transaction::INSERT_CALL_FORWARDING | transaction::DELETE_CALL_FORWARDING);
-        each_call_of(place, 1, |committed, cost| {
-            let rows = u64::from(reserves && committed);
-            assert_eq!((cost.locks_row, cost.locks_higher), (rows, 0), "{name}");
+        each_call_of(place, 1, |_, cost| {
+            assert_eq!((cost.locks_row, cost.locks_higher), (0, 0), "{name}");
         });
     }
 }

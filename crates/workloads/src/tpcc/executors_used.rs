@@ -80,12 +80,14 @@ fn locks_of_payments(protocol: ProtocolKind, remote_percent: f64) -> Statistics 
 }
 
 #[test]
-fn a_hundred_payments_take_a_hundred_central_locks_of_rows_and_none_above() {
+fn payments_take_no_central_locks_and_local_ones_where_they_are_at_several_executors() {
     for remote_percent in [0.0, 15.0, 100.0] {
         let taken = locks_of_payments(ProtocolKind::Partitioned, remote_percent);
-        assert_eq!((taken.locks_row, taken.locks_higher), (100, 0));
+        assert_eq!((taken.locks_row, taken.locks_higher), (0, 0));
         // Warehouse, district, customer, history; and the customers of the district where the name is given.
-        assert!((400..=500).contains(&taken.locks_local), "{}", taken.locks_local);
+        assert!((400..=500).contains(&taken.lock_requests_local), "{}", taken.lock_requests_local);
+        // A payment at one executor, which meets no other, takes none.
+        assert_eq!(taken.locks_local > 0, remote_percent > 0.0, "{}", taken.locks_local);
     }
     let taken = locks_of_payments(ProtocolKind::Locking, 15.0);
     let all = taken.locks_row + taken.locks_higher;
