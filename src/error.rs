@@ -214,8 +214,8 @@ pub enum Error {
     },
     /// The table of this name has another definition than the one that it was opened with.
     #[error(
-        "table {table:?} exists with another definition: {difference}; open it with Database::table, or correct the \
-         definition"
+        "table {table:?} exists with another definition: {difference}; change the table (Database::change_table), correct the \
+         definition, or open the table as it is with Database::table"
     )]
     TableDiffers {
         /// The name.

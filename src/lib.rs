@@ -101,7 +101,7 @@ pub use error::{ApplicationError, Error, Result, Timeout};
 pub use evaluator::{RowEvaluator, RowWrite};
 pub use feed::{Change, ChangeBatch, ChangedColumns, ColumnChange, Feed, FeedStatus};
 #[cfg(feature = "derive")]
-pub use heddledb_derive::{Composite, Table};
+pub use heddledb_derive::{ColumnValue, Composite, Table};
 pub use options::{
     CheckpointOptions, DiagnosticOptions, Durability, LockingOptions, LogOptions, MemoryOptions, Options,
     PartitionedOptions, PhasedOptions, PredictOptions, ProtocolOptions, QueueOptions, ScheduleOptions,
@@ -135,7 +135,10 @@ pub use storage::table::TableMemory;
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
 pub use transaction::{Moment, Savepoint, Scan, Tx, fail};
-pub use typed::{ColumnType, IntoRow, RowShape, StoredType, TableHandle, TableOf, TableRow};
+pub use typed::{
+    ColumnType, ColumnValue, IntoRow, RowShape, StoredType, TableHandle, TableOf, TableRow,
+    wrong_column_value,
+};
 pub use types::{
     Args, AsValue, DataType, Date, Decimal, IntoKey, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value,
     ValueRef,

@@ -132,11 +132,21 @@ impl<'tx> Row<'tx> {
 
     #[inline]
     pub(crate) fn read_at<T: TryFrom<ValueRef<'tx>, Error = Error>>(&self, position: usize) -> Result<T> {
+        self.read_at_with(position, T::try_from)
+    }
+
+    /// The value at this position, read by a function.
+    #[inline]
+    pub(crate) fn read_at_with<T>(
+        &self,
+        position: usize,
+        read: impl FnOnce(ValueRef<'tx>) -> Result<T>,
+    ) -> Result<T> {
         let value = self.value(position);
         if value.is_null() && self.is_hidden(position) {
             return Err(Error::Conflict);
         }
-        T::try_from(value).map_err(|error| self.about(position, error))
+        read(value).map_err(|error| self.about(position, error))
     }
 
     #[cold]

@@ -29,7 +29,7 @@ use crate::storage::table::RangeScan;
 use crate::storage::table::TableCore;
 use crate::storage::versions::{Found, Met, Rows};
 use crate::table::Table;
-use crate::transaction::index_position;
+use crate::transaction::{check_unique_key, index_position};
 use crate::typed::TableHandle;
 use crate::types::IntoKey;
 
@@ -195,6 +195,21 @@ impl Snapshot {
         let scans = range_scan(core, &range)?.split(core, parts, &pin());
         let scan = |scan| SnapshotScan::new(&self.view, core, None, scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
+    }
+
+    /// The row that has these values in the columns of a unique index, as [`Tx::get_by`](crate::Tx::get_by) finds it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`], also where the index is not unique; [`Error::WrongKey`]: not one value for each of its columns.
+    pub fn get_by<'k, T: TableHandle>(
+        &self,
+        table: &T,
+        index: &str,
+        key: impl IntoKey<'k>,
+    ) -> Result<Option<T::OwnedRow>> {
+        let key = key.into_key();
+        check_unique_key(self.core(table.as_table())?, index, key.as_ref().len())?;
+        self.scan_index(table, index, Range::prefix(key.as_ref()))?.next().transpose()
     }
 
     /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns.

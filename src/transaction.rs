@@ -22,7 +22,7 @@ use crate::types::ValueRef;
 
 pub(crate) use accesses::{delete, get, insert, insert_as_given, operate_at, put_tuple, update};
 pub use scan::Scan;
-pub(crate) use scan::index_position;
+pub(crate) use scan::{check_unique_key, index_position};
 
 /// A transaction, as its body sees it.
 ///

@@ -298,3 +298,106 @@ fn a_foreign_key_of_a_field_is_enforced() -> Result<()> {
     assert!(matches!(used, Err(Error::StillReferenced { .. })), "{used:?}");
     Ok(())
 }
+
+/// Types of the application's own as columns: an enum as text, one as integers, a struct around a value.
+mod own_types {
+    use heddledb::{ColumnValue, DataType, Database, Decimal, Error, Table, TableRow, key, set};
+
+    #[derive(ColumnValue, Clone, Copy, Debug, PartialEq)]
+    enum Status {
+        Open,
+        #[column(name = "sent out")]
+        SentOut,
+    }
+
+    #[derive(ColumnValue, Clone, Copy, Debug, PartialEq)]
+    #[column(integer)]
+    enum Level {
+        Low = 1,
+        High = 10,
+    }
+
+    #[derive(ColumnValue, Clone, Debug, PartialEq)]
+    struct Name(String);
+
+    #[derive(ColumnValue, Clone, Copy, Debug, PartialEq)]
+    struct Id(u64);
+
+    #[derive(Table, Clone, Debug, PartialEq)]
+    #[table(name = "task", unique(by_name(name)))]
+    struct Task {
+        #[table(key)]
+        id: Id,
+        name: Name,
+        status: Status,
+        #[table(index)]
+        level: Option<Level>,
+    }
+
+    fn task(id: u64, name: &str) -> Task {
+        Task { id: Id(id), name: Name(name.to_owned()), status: Status::SentOut, level: Some(Level::High) }
+    }
+
+    #[test]
+    fn enums_and_structs_around_a_value_are_columns() {
+        let types: Vec<_> =
+            Task::definition().columns().iter().map(|column| column.data_type.clone()).collect();
+        assert_eq!(types, [DataType::Int64, DataType::Text, DataType::Text, DataType::Int32]);
+        let db = Database::in_memory().unwrap();
+        let (tasks, plain) = (db.table_of::<Task>().unwrap(), "task");
+        let low = Task { level: None, status: Status::Open, ..task(2, "b") };
+        db.run(|tx| tx.insert(&tasks, &task(1, "a")).and_then(|()| tx.insert(&tasks, &low))).unwrap();
+        assert_eq!(db.run(|tx| tx.get(&tasks, key![Id(2)])), Ok(Some(low)));
+        let plain = db.table(plain).unwrap();
+        let stored = db.run(|tx| {
+            let row = tx.get(&plain, 1)?.expect("it is there");
+            Ok((row.text("status")?.to_owned(), row.int("level")?))
+        });
+        assert_eq!(stored, Ok(("sent out".to_owned(), 10)));
+        db.run(|tx| tx.update(&plain, 1, set! { status: Status::Open, level: Level::Low })).unwrap();
+        assert_eq!(
+            db.run(|tx| tx.get(&tasks, 1)).unwrap().map(|task| (task.status, task.level)),
+            Some((Status::Open, Some(Level::Low)))
+        );
+        // What no variant stands for is an error that names the column.
+        db.run(|tx| tx.update(&plain, 1, &[("status", "lost".into())])).unwrap();
+        let error = db.run(|tx| tx.get(&tasks, 1)).unwrap_err();
+        assert!(matches!(&error, Error::WrongRead { what, .. } if what == "status"), "{error}");
+        assert!(error.to_string().contains("a Status"), "{error}");
+    }
+
+    #[test]
+    fn a_row_is_found_by_a_unique_index() {
+        let db = Database::in_memory().unwrap();
+        let tasks = db.table_of::<Task>().unwrap();
+        db.run(|tx| (1..5).try_for_each(|id| tx.insert(&tasks, &task(id, &format!("task {id}"))))).unwrap();
+        assert_eq!(db.run(|tx| tx.get_by(&tasks, "by_name", key!["task 3"])), Ok(Some(task(3, "task 3"))));
+        assert_eq!(db.run(|tx| tx.get_by(&tasks, "by_name", "nothing")), Ok(None));
+        assert_eq!(db.snapshot().unwrap().get_by(&tasks, "by_name", "task 2"), Ok(Some(task(2, "task 2"))));
+        let wrong = db.run(|tx| tx.get_by(&tasks, "task_level", 10)).unwrap_err();
+        assert!(
+            wrong.to_string().contains("task_level that is unique") && wrong.to_string().contains("by_name"),
+            "{wrong}"
+        );
+        let wrong = db.run(|tx| tx.get_by(&tasks, "by_name", key!["task 1", 2])).unwrap_err();
+        assert!(matches!(wrong, Error::WrongKey { given: 2, .. }), "{wrong}");
+    }
+
+    #[test]
+    fn decimals_have_a_default_and_are_rounded() {
+        assert_eq!(Decimal::default().to_string(), "0");
+        let parsed = |text: &str| text.parse::<Decimal>().unwrap();
+        for (text, scale, rounded) in [
+            ("2.345", 2, "2.35"),
+            ("-2.345", 2, "-2.35"),
+            ("2.344", 2, "2.34"),
+            ("9.99", 0, "10"),
+            ("1.5", 3, "1.5"),
+        ] {
+            assert_eq!(parsed(text).round(scale).to_string(), rounded, "{text}");
+        }
+        assert_eq!((parsed("-1.5").abs(), parsed("0.00").is_zero()), (parsed("1.5"), true));
+        assert_eq!([parsed("1.5"), parsed("2")].iter().sum::<Decimal>(), parsed("3.5"));
+        assert_eq!([parsed("1.5"), parsed("2")].into_iter().product::<Decimal>(), parsed("3.0"));
+    }
+}

@@ -10,6 +10,7 @@ use crate::row::Row;
 use crate::storage::table::TableCore;
 use crate::table::Table;
 use crate::typed::TableHandle;
+use crate::types::IntoKey;
 
 impl<'t, 'a> Tx<'t, 'a> {
     /// Reads a range of a table, in the order of its primary key. It shows what the transaction has written, but not
@@ -23,6 +24,32 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.attempt.check_range(core, &prefix, false)?;
         let key_range = KeyRange::primary(core, lower, upper, range.is_backward())?;
         Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit(), rows: PhantomData })
+    }
+
+    /// The row that has these values in the columns of a unique index.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, TableDefinition, key, row};
+    /// # let db = Database::in_memory()?;
+    /// let definition = TableDefinition::new("user").column("id", DataType::Int64).column("mail", DataType::Text);
+    /// let users = db.create_table(definition.primary_key(["id"]).unique_index("by_mail", ["mail"]))?;
+    /// db.run(|tx| tx.insert(&users, row![7, "ada@example.org"]))?;
+    /// let id = db.run(|tx| tx.get_by(&users, "by_mail", key!["ada@example.org"])?.map(|row| row.int("id")).transpose())?;
+    /// assert_eq!(id, Some(7));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`], also where the index is not unique; [`Error::WrongKey`]: not one value for each of its columns.
+    pub fn get_by<'k, T: TableHandle>(
+        &self,
+        table: &T,
+        index: &str,
+        key: impl IntoKey<'k>,
+    ) -> Result<Option<T::Row<'a>>> {
+        let key = key.into_key();
+        check_unique_key(self.attempt.hold(table.as_table().core())?, index, key.as_ref().len())?;
+        self.scan_index(table, index, Range::prefix(key.as_ref()))?.next().transpose()
     }
 
     /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
@@ -55,6 +82,28 @@ pub(crate) fn index_position(table: &TableCore, index: &str) -> Result<usize> {
         index: index.to_string(),
         known: indexes.iter().map(|index| index.name.as_str()).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// The place of a unique index, whose key has this many values.
+///
+/// # Errors
+/// [`Error::UnknownIndex`], also where the index is not unique; [`Error::WrongKey`].
+pub(crate) fn check_unique_key(table: &TableCore, index: &str, given: usize) -> Result<()> {
+    let definition = &table.definition().indexes()[index_position(table, index)?];
+    if !definition.unique {
+        let unique = table.definition().indexes().iter().filter(|index| index.unique);
+        return Err(Error::UnknownIndex {
+            table: table.definition().name().to_string(),
+            index: format!("{index} that is unique"),
+            known: unique.map(|index| index.name.as_str()).collect::<Vec<_>>().join(", "),
+        });
+    }
+    if given == definition.columns.len() {
+        return Ok(());
+    }
+    let columns = table.definition().columns();
+    let names: Vec<&str> = definition.columns.iter().map(|place| columns[*place].name.as_str()).collect();
+    Err(Error::WrongKey { table: format!("index {index}"), expected: names.join(", "), given })
 }
 
 /// The rows of a range, one after the other.

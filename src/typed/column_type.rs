@@ -2,9 +2,9 @@
 
 use std::time::SystemTime;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::row::Row;
-use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid};
+use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, ValueRef};
 
 /// A type of a field. Decimals, ordered tuples and top-K sets need `#[table(data_type = "…")]` besides: see [`ColumnType`].
 #[diagnostic::on_unimplemented(
@@ -28,6 +28,84 @@ pub trait StoredType: Sized {
 pub trait ColumnType: StoredType {
     /// The column's type.
     fn data_type() -> DataType;
+}
+
+/// A type of your own as a column: an enum, or a struct around one value. Derive it (`#[derive(ColumnValue)]`), or implement it and
+/// [`AsValue`](crate::AsValue).
+///
+/// ```
+/// use heddledb::{ColumnValue, Database, Table, TableRow, key};
+///
+/// #[derive(ColumnValue, Clone, Copy, Debug, PartialEq)]
+/// enum Status {
+///     Open,
+///     #[column(name = "sent out")]
+///     Sent,
+/// }
+///
+/// #[derive(ColumnValue, Clone, Copy, Debug, PartialEq)]
+/// struct OrderId(i64);
+///
+/// #[derive(Table, Debug, PartialEq)]
+/// struct Order {
+///     #[table(key)]
+///     id: OrderId,
+///     status: Status,
+///     before: Option<Status>,
+/// }
+///
+/// let db = Database::in_memory()?;
+/// let orders = db.table_of::<Order>()?;
+/// let order = Order { id: OrderId(7), status: Status::Sent, before: Some(Status::Open) };
+/// db.run(|tx| tx.insert(&orders, &order))?;
+/// assert_eq!(db.run(|tx| tx.get(&orders, key![OrderId(7)]))?, Some(order));
+/// assert_eq!(db.run(|tx| Ok(tx.get(&db.table("order")?, 7)?.map(|row| row.text("status").map(str::to_owned)).transpose()?))?, Some("sent out".into()));
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+pub trait ColumnValue: Sized {
+    /// The column's type.
+    fn data_type() -> DataType;
+
+    /// The value that a column holds, which is not NULL.
+    ///
+    /// # Errors
+    /// It is none of this type's ([`wrong_column_value`]).
+    fn from_value(value: ValueRef<'_>) -> Result<Self>;
+}
+
+/// The error of a value that a type of your own cannot be: [`Error::WrongRead`](crate::Error::WrongRead), with the column's name where that is known.
+#[cold]
+pub fn wrong_column_value(value: ValueRef<'_>, read_as: &'static str) -> Error {
+    Error::WrongRead { what: "a value".to_owned(), holds: format!("{value:?}"), read_as }
+}
+
+impl<T: ColumnValue> StoredType for T {
+    #[inline]
+    fn read(row: &Row<'_>, position: usize) -> Result<Self> {
+        row.read_at_with(position, T::from_value)
+    }
+}
+
+impl<T: ColumnValue> StoredType for Option<T> {
+    #[inline]
+    fn read(row: &Row<'_>, position: usize) -> Result<Self> {
+        row.read_at_with(
+            position,
+            |value| if value.is_null() { Ok(None) } else { T::from_value(value).map(Some) },
+        )
+    }
+}
+
+impl<T: ColumnValue> ColumnType for T {
+    fn data_type() -> DataType {
+        T::data_type()
+    }
+}
+
+impl<T: ColumnValue> ColumnType for Option<T> {
+    fn data_type() -> DataType {
+        T::data_type()
+    }
 }
 
 /// Fields that are read as any value is.

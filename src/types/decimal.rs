@@ -146,6 +146,35 @@ impl Decimal {
         Decimal::new(if rounds_up { quotient + away } else { quotient }, scale)
     }
 
+    /// The number without its sign.
+    pub fn abs(self) -> Decimal {
+        if self.unscaled < 0 { -self } else { self }
+    }
+
+    /// Whether it is zero, with whatever digits behind the point.
+    pub fn is_zero(self) -> bool {
+        self.unscaled == 0
+    }
+
+    /// The number with at most this many digits behind the point, rounded to the nearest, halves away from zero.
+    ///
+    /// ```
+    /// use heddledb::Decimal;
+    /// let price: Decimal = "2.345".parse()?;
+    /// assert_eq!((price.round(2).to_string(), (-price).round(1).to_string()), ("2.35".to_string(), "-2.3".to_string()));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    pub fn round(self, scale: u8) -> Decimal {
+        let Some(divisor) =
+            self.scale.checked_sub(scale).and_then(power_of_ten).filter(|divisor| *divisor > 1)
+        else {
+            return self;
+        };
+        let (quotient, rest) = (self.unscaled() / divisor, self.unscaled() % divisor);
+        let away = if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() { rest.signum() } else { 0 };
+        Decimal { unscaled: quotient + away, scale }
+    }
+
     /// The parts without trailing zeros behind the point: the same for equal numbers.
     fn normalized(self) -> (i128, u8) {
         let (mut unscaled, mut scale) = (self.unscaled, self.scale);
@@ -211,6 +240,29 @@ impl std::iter::Sum for Decimal {
     /// The exact sum has more than 38 digits.
     fn sum<I: Iterator<Item = Decimal>>(numbers: I) -> Decimal {
         numbers.fold(Decimal::from(0_i64), |sum, number| sum + number)
+    }
+}
+
+impl<'d> std::iter::Sum<&'d Decimal> for Decimal {
+    /// # Panics
+    /// The exact sum has more than 38 digits.
+    fn sum<I: Iterator<Item = &'d Decimal>>(numbers: I) -> Decimal {
+        numbers.copied().sum()
+    }
+}
+
+impl std::iter::Product for Decimal {
+    /// # Panics
+    /// The exact product has more than 38 digits.
+    fn product<I: Iterator<Item = Decimal>>(numbers: I) -> Decimal {
+        numbers.fold(Decimal::from(1_i64), |product, number| product * number)
+    }
+}
+
+/// Zero, without digits behind the point.
+impl Default for Decimal {
+    fn default() -> Decimal {
+        Decimal { unscaled: 0, scale: 0 }
     }
 }
 

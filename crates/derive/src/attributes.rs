@@ -108,6 +108,9 @@ fn read_of_struct(table: &mut Table, meta: &ParseNestedMeta<'_>) -> Result<()> {
         "ordered" => table.primary_index = Some("Ordered"),
         "index" | "unique" => meta.parse_nested_meta(|index| {
             let name = index.path.require_ident()?.to_string();
+            if name == "unique" {
+                return Err(index.error("a unique index is an attribute of its own: `unique(name(columns))` instead of `index(unique …)`"));
+            }
             table.indexes.push(Index { name, columns: names(&index)?, is_unique: word == "unique" });
             Ok(())
         })?,
@@ -139,6 +142,11 @@ fn read_field(table: &mut Table, field: &Field) -> Result<()> {
         attribute.parse_nested_meta(|meta| {
             let Some(word) = meta.path.get_ident() else { return Err(unknown(&meta, FIELD_WORDS)) };
             match word.to_string().as_str() {
+                "index" | "unique" if meta.input.peek(syn::token::Paren) => {
+                    let message = "on a field write `index` or `unique`, for this column alone; an index of several columns is an attribute of the \
+                                   struct: `#[table(index(name(a, b)))]`, `#[table(unique(name(a, b)))]`";
+                    return Err(meta.error(message));
+                }
                 "key" => is_key = true,
                 "index" => index = Some(false),
                 "unique" => index = Some(true),
@@ -206,7 +214,7 @@ fn is_option(field_type: &Type) -> bool {
 }
 
 /// `OrderLine` as `order_line`.
-fn snake_case(name: &str) -> String {
+pub fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for (position, character) in name.trim_start_matches("r#").char_indices() {
         if character.is_uppercase() && position > 0 {

@@ -1,11 +1,12 @@
-//! `#[derive(Table)]` makes a struct the row of a table, `#[derive(Composite)]` the parameters or a row of the output of a
-//! procedure. Use them through the crate `heddledb`, which re-exports them.
+//! `#[derive(Table)]` makes a struct the row of a table, `#[derive(ColumnValue)]` an enum or a struct around a value a column,
+//! `#[derive(Composite)]` a struct the parameters or a row of the output of a procedure. Use them through the crate `heddledb`, which re-exports them.
 //!
 //! `attributes` reads what stands in `#[table(…)]`, `expand` writes the implementation. What cannot be read is an error at the
 //! attribute, which says what would do; what makes no sense as a table (an unknown column in an index, a default of the wrong type)
 //! is found by the engine, when the table is opened.
 
 mod attributes;
+mod column_value;
 mod composite;
 mod expand;
 
@@ -46,6 +47,18 @@ pub fn derive_table(input: TokenStream) -> TokenStream {
         .map(|table| expand::expand(&input, &table))
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
+}
+
+/// Makes a type of your own a column's: implements `heddledb::ColumnValue` and `heddledb::AsValue`, so that it can be a field of a row's struct (an
+/// `Option` of it, too), and a value in `row!`, `key!` and `set!`.
+///
+/// - An enum without fields is stored as text, the names of its variants in snake case; `#[column(name = "…")]` on a variant: as this text.
+/// - `#[column(integer)]` on the enum: as 32-bit integers, those that the variants have as Rust numbers them.
+/// - A struct around one value is stored as that value.
+#[proc_macro_derive(ColumnValue, attributes(column))]
+pub fn derive_column_value(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    column_value::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Makes a struct with named fields a composite: implements `heddledb::Composite` and `heddledb::Parameters`, so that it can be the
