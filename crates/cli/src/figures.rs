@@ -59,9 +59,9 @@ struct CommonArguments {
     /// A pause between a transaction's accesses, in microseconds, so that transactions overlap where cores are few
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = think_range())]
     think_us: u64,
-    /// What locking does at a rival's lock: wait, no-wait
-    #[arg(long, value_name = "HOW", default_value = "no-wait")]
-    lock_conflict: String,
+    /// What locking does at a rival's lock: wait, no-wait [default: no-wait]
+    #[arg(long, value_name = "HOW", value_parser = ["wait", "no-wait"])]
+    lock_conflict: Option<String>,
     /// Items of TPC-C; the paper has 10,000 [default: 100000]
     #[arg(long, value_name = "N")]
     items: Option<u32>,
@@ -91,6 +91,14 @@ const PROTOCOLS: [(&str, u32); 2] = [("optimistic", 19), ("locking", 30)];
 
 /// Makes the table.
 pub fn run(arguments: &Arguments) -> Result {
+    let common = match &arguments.table {
+        Which::Policies(arguments) => &arguments.common,
+        Which::Aborts(arguments) => arguments,
+    };
+    if common.lock_conflict.is_some() && common.protocol.as_deref() == Some("optimistic") {
+        let wrong = "--lock-conflict would have no effect: it is for the locking protocol; leave out --protocol optimistic";
+        return Err(Failure::Usage(wrong.to_owned()));
+    }
     match &arguments.table {
         Which::Policies(arguments) => policies(arguments),
         Which::Aborts(arguments) => aborts(arguments),
@@ -168,7 +176,7 @@ impl CommonArguments {
             "--json".to_owned(),
         ]);
         if protocol == "locking" {
-            arguments.push(format!("--lock-conflict={}", self.lock_conflict));
+            arguments.push(format!("--lock-conflict={}", self.lock_conflict.as_deref().unwrap_or("no-wait")));
         }
         arguments.extend_from_slice(more);
         let command = arguments.join(" ");
@@ -220,14 +228,7 @@ fn policies(arguments: &PoliciesArguments) -> Result {
             let target = format!("--target-mean-ms={}", arguments.target_mean_ms);
             let more = [arguments.common.tpcc(warehouses), schedule.clone(), vec![target]].concat();
             let object = arguments.common.bench(&mut progress, "tpcc", protocol, &more)?;
-            row[protocol] = object.map_or_else(failed, |object| {
-                json!({
-                    "throughput": object["throughput"],
-                    "abort_rate": object["abort_rate"],
-                    "mean_ms": number(&object, "/latency_us/mean") / 1e3,
-                    "unthrottled": object["unthrottled"] == true,
-                })
-            });
+            row[protocol] = object.map_or_else(failed, |object| policy_figures(&object));
         }
         rows.push(row);
     }
@@ -247,10 +248,27 @@ fn policies(arguments: &PoliciesArguments) -> Result {
     progress.outcome()
 }
 
+/// What one run measured. Where none committed in its interval, there is nothing to compare, and it says so.
+fn policy_figures(object: &Value) -> Value {
+    if number(object, "/committed") == 0.0 {
+        return json!({ "none_committed": true, "seconds": object["seconds"] });
+    }
+    json!({
+        "throughput": object["throughput"],
+        "abort_rate": object["abort_rate"],
+        "mean_ms": number(object, "/latency_us/mean") / 1e3,
+        "unthrottled": object["unthrottled"] == true,
+    })
+}
+
 /// Throughput, abort rate and mean response time of one run.
 fn policy_cells(run: &Value) -> [String; 3] {
     if run["failed"] == true {
         return ["failed".to_owned(), String::new(), String::new()];
+    }
+    if run["none_committed"] == true {
+        let seconds = number(run, "/seconds");
+        return [format!("none committed in {seconds:.1} s"), "-".to_owned(), "-".to_owned()];
     }
     let note = if run["unthrottled"] == true { " (unthrottled)" } else { "" };
     [
@@ -352,6 +370,16 @@ mod tests {
     #[test]
     fn times_to_go_are_reported_in_seconds_and_then_in_minutes() {
         assert_eq!([0.4, 89.4, 91.0, 601.0].map(duration), ["0 s", "89 s", "2 min", "11 min"]);
+    }
+
+    #[test]
+    fn a_run_without_commits_is_marked_and_no_row_of_zeros() {
+        let run = policy_figures(&json!({ "committed": 0, "throughput": 0.0, "seconds": 0.3 }));
+        assert_eq!(run["throughput"], Value::Null);
+        assert_eq!(policy_cells(&run), ["none committed in 0.3 s", "-", "-"]);
+        let run =
+            json!({ "committed": 3, "throughput": 10.0, "abort_rate": 0.0, "latency_us": { "mean": 2e3 } });
+        assert_eq!(policy_cells(&policy_figures(&run)), ["10", "0.000", "2"]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The binary's allocator; the library leaves the choice to the embedding program.
 #[global_allocator]
@@ -88,8 +88,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Bench(arguments) => bench::run(&arguments),
+    let matches = Arguments::command().get_matches();
+    let given = bench::Given::of(&matches);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let result = match arguments.command {
+        Command::Bench(arguments) => bench::run(&arguments, &given),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Backup(arguments) => backup::back_up(&arguments),

@@ -8,12 +8,12 @@ mod split_by_hand;
 
 use std::collections::BTreeSet;
 
-use common::{heddle, json, json_once, succeed};
+use common::{heddle, json, json_once, succeed, text};
 use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "workload",
     "interface",
     "protocol",
@@ -38,6 +38,7 @@ const KEYS: [&str; 27] = [
     "handover_mean",
     "stage_busy",
     "locks_per_100",
+    "processor_load",
     "time_share",
     "bytes_per_row",
     "peak_rss_bytes",
@@ -279,22 +280,66 @@ fn a_flash_sale_sells_out_exactly_and_is_audited() {
 
 #[test]
 fn locks_are_counted_for_every_hundred_calls() {
-    let run = |protocol: &str| {
+    let run = |workload: &[&str], protocol: &str| {
         let more = ["--transactions=5000", "--threads=2", "--durability=none", "--json", protocol];
-        json(&with(&["bench"], &with(SINGLE_RECORDS[3], &more)))
+        json(&with(&["bench"], &with(workload, &more)))
     };
-    let object = run("--protocol=locking");
+    let single = SINGLE_RECORDS[3];
+    let object = run(single, "--protocol=locking");
     // A record each; its table and the database.
     assert!((number(&object, "/locks_per_100/row") - 100.0).abs() < 5.0, "{object}");
     assert!((number(&object, "/locks_per_100/higher") - 200.0).abs() < 10.0, "{object}");
     assert_eq!(number(&object, "/locks_per_100/local"), 0.0);
     let none = serde_json::json!({ "row": 0.0, "higher": 0.0, "local": 0.0 });
-    assert_eq!(run("--protocol=optimistic")["locks_per_100"], none);
-    let object = run("--protocol=partitioned");
-    assert!((number(&object, "/locks_per_100/local") - 100.0).abs() < 5.0, "{object}");
+    let object = run(single, "--protocol=optimistic");
+    assert_eq!((&object["locks_per_100"], &object["lock_requests_per_100"]), (&none, &Value::Null));
+    // One record at one executor each: it asks for one, and none is entered in a lock table.
+    let object = run(single, "--protocol=partitioned");
+    assert_eq!(object["locks_per_100"], none);
+    assert!((number(&object, "/lock_requests_per_100") - 100.0).abs() < 5.0, "{object}");
+    // Two customers, mostly at two executors, which hold their locks until both have ended; no lock manager is involved.
+    let amalgamate = ["smallbank", "--only=amalgamate", "--accounts=400", "--hot=0"];
+    let object = run(&with(&amalgamate, &["--executors=4"]), "--protocol=partitioned");
+    assert!(number(&object, "/locks_per_100/local") > 100.0, "{object}");
+    assert_eq!((number(&object, "/locks_per_100/row"), number(&object, "/locks_per_100/higher")), (0.0, 0.0));
+    let object = run(&amalgamate, "--protocol=locking");
+    assert!(number(&object, "/locks_per_100/row") > 200.0, "{object}");
+}
+
+/// What waits is not busy: not for the log with everything locked, nor for a partition.
+#[test]
+fn a_stage_is_busy_only_while_it_works() {
+    let naive =
+        ["--protocol=serial", "--variant=naive", "--threads=4", "--group-ms=20", "--seconds=0.6", "--json"];
+    let object = json(&with(&SMALL_BANK[..3], &naive));
+    let execute = number(&object, "/stage_busy/execute");
+    // Each transaction holds the only partition for the 20 ms of its group; the work of one takes microseconds.
+    assert!(execute < 0.5, "{execute}: {object}");
+    let object =
+        json(&with(&SMALL_BANK[..3], &["--durability=none", "--threads=1", "--seconds=0.6", "--json"]));
+    let execute = number(&object, "/stage_busy/execute");
+    assert!(execute > 0.01 && execute <= 1.05, "one worker that only works: {execute}");
+}
+
+#[test]
+fn the_load_of_the_processors_is_reported() {
+    let run = |more: &[&str]| number(&json(&with(&SMALL_BANK[..3], more)), "/processor_load");
+    let idle = run(&["--clients=1", "--rate=5", "--durability=none", "--seconds=1", "--json"]);
+    let busy = run(&["--threads=2", "--durability=none", "--seconds=1", "--json"]);
+    assert!((0.0..=1.0).contains(&idle) && busy <= 1.0 && idle < busy, "{idle}, {busy}");
+}
+
+#[test]
+fn parameters_name_the_preset_and_the_configuration() {
+    let object = json(&with(&SMALL_BANK, &["--preset=tpk", "--configuration=a", "--durability=none"]));
     assert_eq!(
-        (&object["locks_per_100"]["row"], &object["locks_per_100"]["higher"]),
-        (&none["row"], &none["row"])
+        (&object["params"]["preset"], &object["params"]["configuration"]),
+        (&"tpk".into(), &"a".into())
+    );
+    let object = json(&SMALL_BANK);
+    assert_eq!(
+        (&object["params"]["preset"], &object["params"]["configuration"]),
+        (&Value::Null, &Value::Null)
     );
 }
 
@@ -480,12 +525,49 @@ fn reads_of_a_split_record_wait_for_the_joined_phase_and_are_all_counted() {
     assert_eq!((&object["check"], &object["committed"]), (&"ok".into(), &20_000.into()));
 }
 
+/// The hot key takes all calls until it moves: as many keys were counted as were hot, and the table shows each half second.
 #[test]
 fn where_the_hot_key_moves_the_throughput_over_time_is_shown() {
-    let base = ["bench", "incr1", "--keys=200", "--seconds=1.2", "--rotate-seconds=0.5", "--durability=none"];
-    let text = succeed(&base);
-    let series: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("second")).skip(1).collect();
-    let seconds: Vec<&str> =
-        series.iter().filter_map(|line| line.split_whitespace().next()).take(3).collect();
-    assert_eq!(seconds, ["0.0", "0.5", "1.0"], "{text}");
+    let directory = tempfile::tempdir().unwrap();
+    let counted = |name: &str, more: &[&str]| {
+        let path = directory.path().join(name);
+        let base =
+            ["bench", "incr1", "--keys=200", "--hot-percent=100", "--seconds=1.2", "--dir", text(&path)];
+        let printed = succeed(&with(&base, more));
+        let series = printed.lines().skip_while(|line| !line.starts_with("second")).skip(1);
+        let seconds = series.filter_map(|line| line.split_whitespace().next()).take(3).map(str::to_owned);
+        let rows = succeed(&["dump", text(&path), "incr1"]);
+        let counts = rows.lines().skip(1).filter(|row| !row.ends_with(",0")).count();
+        (seconds.collect::<Vec<_>>(), counts)
+    };
+    assert_eq!(counted("still", &[]), (vec![], 1));
+    let (seconds, keys) = counted("moving", &["--rotate-seconds=0.5"]);
+    assert_eq!((seconds, keys), (["0.0", "0.5", "1.0"].map(str::to_owned).to_vec(), 3));
+}
+
+/// Killed in a way that no process can notice, a run leaves nothing behind.
+#[test]
+fn a_killed_run_leaves_no_directory() {
+    let place = tempfile::tempdir().unwrap();
+    let made = || std::fs::read_dir(place.path()).unwrap().count();
+    let base = ["bench", "debit-credit", "--accounts-per-branch=500", "--seconds=600"];
+    let mut child = common::command(&base)
+        .env("TMPDIR", place.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while made() == 0 {
+        assert!(
+            std::time::Instant::now() < patience && child.try_wait().unwrap().is_none(),
+            "no directory is made"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while made() > 0 {
+        assert!(std::time::Instant::now() < patience, "the directory stays");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }

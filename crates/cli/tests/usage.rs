@@ -191,6 +191,142 @@ fn options_that_cannot_apply_are_refused_by_name() {
     }
 }
 
+/// A workload, an option, options with which it has no effect, those with which it has, and what the message names.
+type Case = (&'static str, &'static str, &'static [&'static str], &'static [&'static str], &'static str);
+
+const WITHOUT_EFFECT: [Case; 13] = [
+    (
+        "tatp",
+        "--probe-records=2",
+        &["--subscribers=100"],
+        &["--only=update-by-number"],
+        "--only update-by-number",
+    ),
+    ("tatp", "--hot-percent=90", &["--subscribers=100", "--hot=0"], &["--hot=5"], "--hot above 0"),
+    ("smallbank", "--hot-percent=90", &["--accounts=100", "--hot=0"], &["--hot=5"], "--hot above 0"),
+    (
+        "tpcc",
+        "--remote-percent=5",
+        &["--items=100", "--customers=10", "--only=new-order"],
+        &["--only=payment"],
+        "--only payment",
+    ),
+    (
+        "tpcc",
+        "--shift-seconds=1",
+        &["--items=100", "--customers=10", "--alpha=0"],
+        &["--alpha=1"],
+        "--alpha above 0",
+    ),
+    (
+        "ycsb",
+        "--rmw",
+        &["--records=100", "--read-percent=100"],
+        &["--read-percent=50"],
+        "--read-percent below 100",
+    ),
+    (
+        "incr1",
+        "--rotate-seconds=1",
+        &["--keys=10", "--hot-percent=0"],
+        &["--hot-percent=5"],
+        "--hot-percent above 0",
+    ),
+    (
+        "bookings",
+        "--keys-only",
+        &["--nights=60"],
+        &["--schedule=predict", "--history-seconds=0.1"],
+        "--schedule predict",
+    ),
+    (
+        "bookings",
+        "--guides=3",
+        &["--nights=60", "--tour-percent=0"],
+        &["--tour-percent=9"],
+        "--tour-percent above 0",
+    ),
+    (
+        "bookings",
+        "--longest-stay=3",
+        &["--nights=60", "--tour-percent=100"],
+        &["--tour-percent=9"],
+        "--tour-percent below 100",
+    ),
+    (
+        "probe",
+        "--through-pipeline",
+        &["--records=100", "--clients=2", "--interface=sql"],
+        &["--interface=rust"],
+        "procedures",
+    ),
+    (
+        "debit-credit",
+        "--input-threads=2",
+        &["--accounts-per-branch=10", "--stages=staged"],
+        &["--clients=2"],
+        "--clients",
+    ),
+    (
+        "debit-credit",
+        "--output-threads=2",
+        &["--accounts-per-branch=10", "--stages=staged"],
+        &["--clients=2"],
+        "--clients",
+    ),
+];
+
+/// Options that concern another transaction, another source of calls, another mix: with what they concern they are accepted.
+#[test]
+fn options_without_effect_are_refused() {
+    let none = "--durability=none";
+    let short = ["--transactions=20", none];
+    for (workload, option, without, with, belongs_to) in WITHOUT_EFFECT {
+        let name = option.split('=').next().unwrap();
+        let base = [&["bench", workload, option][..], &short].concat();
+        refused(&[&base[..], without].concat(), &[name, belongs_to]);
+        // What is given twice counts as it is given last: so only what differs is replaced.
+        let kept = without
+            .iter()
+            .filter(|one| !with.iter().any(|two| one.split('=').next() == two.split('=').next()));
+        let kept: Vec<&str> = kept.filter(|one| !one.starts_with("--only")).copied().collect();
+        let output = heddle(&[&base[..], &kept, with].concat());
+        assert!(output.status.success(), "{workload} {option} {kept:?} {with:?}: {}", errors(&output));
+    }
+    let spread = ["bench", "debit-credit", "--checkpoint=never", "--checkpoint-spread=0.5"];
+    refused(&spread, &["--checkpoint-spread", "--checkpoint-seconds"]);
+    let log = ["bench", "debit-credit", "--log-dir=somewhere", "--dir=elsewhere", none];
+    refused(&log, &["--log-dir", "--durability group"]);
+    let figures = ["figures", "aborts", "--protocol=optimistic", "--lock-conflict=wait"];
+    refused(&figures, &["--lock-conflict", "--protocol optimistic"]);
+}
+
+/// What does the calls outside of the engine has no use for the engine's options.
+#[test]
+fn a_contender_refuses_every_option_of_the_engine() {
+    let atomic = ["bench", "incr1", "--contender=atomic", "--keys=10", "--transactions=10", "--in-flight=4"];
+    for option in [
+        "--durability=group",
+        "--durability=async",
+        "--protocol=serial",
+        "--sites=2",
+        "--retry=immediate",
+        "--stages=staged",
+        "--group-size=4",
+        "--log-dir=somewhere",
+        "--interface=rust",
+        "--think-us=5",
+        "--input-us=5",
+        "--access-trace=trace.svg",
+        "--time-samples=10",
+        "--checkpoint=never",
+    ] {
+        refused(&[&atomic[..], &[option]].concat(), &[option.split('=').next().unwrap(), "--contender"]);
+    }
+    let output = heddle(&[&atomic[..], &["--durability=none", "--threads=2", "--seed=7", "--json"]].concat());
+    assert!(output.status.success(), "{}", errors(&output));
+}
+
 #[test]
 fn flights_need_a_file_and_run_to_its_end() {
     refused(&["bench", "flights"], &["--input"]);

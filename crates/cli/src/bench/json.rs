@@ -106,6 +106,12 @@ fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     put("stolen", report.statistics.stolen.into());
     put("readers_waited", report.statistics.readers_waited.into());
     put("locks_per_100", locks(report));
+    if !findings.partitions.is_empty() {
+        let statistics = &report.statistics;
+        let requests = 100.0 * ratio(statistics.lock_requests_local, statistics.committed);
+        put("lock_requests_per_100", requests.into());
+    }
+    put("processor_load", json!(report.processor_load()));
     if report.statistics.time.total() > 0 {
         put("time_share", time_shares(report));
     }
@@ -145,7 +151,9 @@ fn latency(histogram: &Histogram<u64>) -> Value {
 fn parameters(findings: &Findings<'_>) -> Value {
     let own = findings.plan.workload.parameters();
     let common = findings.plan.options.parameters(findings.settings.path);
-    own.into_iter().chain(common).map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+    let names = findings.plan.names.iter().map(|(name, value)| (*name, json!(value)));
+    let all = own.into_iter().chain(names).chain(common);
+    all.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
 }
 
 /// Lines of the input that were rejected for one reason.
@@ -262,7 +270,7 @@ fn aborts(report: &Report) -> Value {
     json!({ "write": report.statistics.aborted_write, "read": report.statistics.aborted_read })
 }
 
-/// Locks taken for every hundred calls that committed in the interval; local ones are `partitioned`'s.
+/// Locks taken for every hundred calls that committed in the interval; local ones are those in the lock tables of executors.
 fn locks(report: &Report) -> Value {
     let statistics = &report.statistics;
     let per_hundred = |locks: u64| 100.0 * ratio(locks, statistics.committed);

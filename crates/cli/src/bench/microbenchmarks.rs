@@ -5,11 +5,10 @@ use heddle_workloads::incr::{AtomicCounters, Increment, Operation, Operations, P
 use heddle_workloads::like::Like;
 use heddle_workloads::pause::Pause;
 use heddle_workloads::ycsb::Ycsb;
-use heddledb::Durability;
 
 use super::options::CommonOptions;
 use super::workloads::Plan;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 pub const INCR1_EXAMPLES: &str = "\
 Examples:
@@ -172,15 +171,8 @@ impl Incr1Arguments {
         let Some(Contenders::Atomic) = self.contender else {
             return Ok(Plan::of_engine(workload, options, path));
         };
-        if options.dir.is_some() || options.verify_recovery {
-            return Err(Failure::Usage(
-                "--contender is no engine and keeps nothing; leave out --dir and --verify-recovery"
-                    .to_owned(),
-            ));
-        }
-        options.durability = Durability::None;
         let contender = Some(Box::new(AtomicCounters::new(workload)?) as _);
-        Ok(Plan { workload: Box::new(workload), options, path, contender, analysts: 0 })
+        Ok(Plan { workload: Box::new(workload), options, path, contender, analysts: 0, names: Vec::new() })
     }
 }
 

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `options` | options common to all workloads, and how they map to the engine's and the driver's settings |
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
-//! | `applicable` | rejects options that would have no effect on the run |
+//! | `applicable`, `effects` | reject options that would have no effect on the run |
 //! | `split_label` | labels (splits chosen by hand), for a protocol that splits records |
 //! | `sql_interface` | makes the calls as functions in SQL |
 //! | `schedule`, `target` | which threads place calls, and in which queues; the highest rate within a response time |
@@ -25,6 +25,7 @@ mod beside;
 mod bookings;
 mod checkpoints;
 mod disk;
+mod effects;
 mod flash_sale;
 mod follower;
 mod format;
@@ -51,6 +52,7 @@ use clap::Args;
 
 use crate::failure::Result;
 
+pub use effects::Given;
 pub use options::think_range;
 
 /// Run a workload.
@@ -75,6 +77,6 @@ Examples:
   heddle bench probe --help";
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result {
-    run::run(&arguments.workload)
+pub fn run(arguments: &Arguments, given: &Given) -> Result {
+    run::run(&arguments.workload, given)
 }

@@ -1,9 +1,11 @@
 //! Where a benchmark's database is.
 //!
 //! A durable run without `--dir` uses a temporary directory on a real disk: on a file system in memory the cost of
-//! group commit would vanish, and the figures would mean nothing.
+//! group commit would vanish, and the figures would mean nothing. It is removed when the process ends, killed or not.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use heddledb::{Database, Options};
 use tempfile::TempDir;
@@ -25,8 +27,8 @@ pub struct Place {
 enum Home {
     /// Nowhere: without a log and without a directory.
     Memory,
-    /// In a directory that is removed at the end.
-    Temporary(TempDir),
+    /// In a directory that is removed at the end, whatever that is.
+    Temporary(TempDir, Option<Janitor>),
     /// In a directory that was given.
     Kept(PathBuf),
 }
@@ -46,7 +48,7 @@ impl Place {
                     "--log-dir needs a log; give --durability group or async".to_owned(),
                 ));
             }
-            (Some(directory), Home::Temporary(_)) => Some(temporary_in(directory)?),
+            (Some(directory), Home::Temporary(..)) => Some(temporary_in(directory)?),
             (Some(directory), Home::Kept(_)) => Some(Home::Kept(directory.clone())),
         };
         Ok(Place { home, log })
@@ -82,10 +84,15 @@ impl Place {
 }
 
 impl Home {
+    fn temporary(directory: TempDir) -> Home {
+        let janitor = Janitor::of(directory.path());
+        Home::Temporary(directory, janitor)
+    }
+
     fn directory(&self) -> Option<&Path> {
         match self {
             Home::Memory => None,
-            Home::Temporary(directory) => Some(directory.path()),
+            Home::Temporary(directory, _) => Some(directory.path()),
             Home::Kept(directory) => Some(directory),
         }
     }
@@ -93,16 +100,48 @@ impl Home {
     fn describe(&self) -> String {
         match self {
             Home::Memory => "in memory".to_owned(),
-            Home::Temporary(directory) => format!("{} (removed at the end)", directory.path().display()),
+            Home::Temporary(directory, _) => format!("{} (removed at the end)", directory.path().display()),
             Home::Kept(directory) => directory.display().to_string(),
         }
     }
 
     fn keep(self) -> Option<PathBuf> {
         match self {
-            Home::Temporary(directory) => Some(directory.keep()),
+            Home::Temporary(directory, janitor) => {
+                if let Some(janitor) = janitor {
+                    janitor.dismiss();
+                }
+                Some(directory.keep())
+            }
             Home::Memory | Home::Kept(_) => None,
         }
+    }
+}
+
+/// A process that removes a directory when this one ends, however it ends: a signal that cannot be caught, too. It waits for the end of
+/// its standard input, which only this process holds open.
+struct Janitor(Child);
+
+impl Janitor {
+    /// Where there is no shell, the directory is removed only when the process ends by itself.
+    fn of(directory: &Path) -> Option<Janitor> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' HUP INT TERM; cat >/dev/null; rm -rf -- \"$1\"", "sh"]).arg(directory);
+        // A group of its own: what ends this one's must not end it.
+        shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.spawn().ok().map(Janitor)
+    }
+
+    /// The directory stays.
+    fn dismiss(mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
@@ -110,7 +149,7 @@ impl Home {
 fn temporary_in(directory: &Path) -> Result<Home> {
     let made = std::fs::create_dir_all(directory)
         .and_then(|()| tempfile::Builder::new().prefix("heddle-bench-").tempdir_in(directory));
-    made.map(Home::Temporary)
+    made.map(Home::temporary)
         .map_err(|error| Failure::Usage(format!("--log-dir {}: {error}", directory.display())))
 }
 
@@ -120,7 +159,7 @@ fn temporary() -> Result<Home> {
     let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
     for candidate in candidates.iter().filter(|candidate| is_on_disk(candidate)) {
         if let Ok(directory) = tempfile::Builder::new().prefix("heddle-bench-").tempdir_in(candidate) {
-            return Ok(Home::Temporary(directory));
+            return Ok(Home::temporary(directory));
         }
     }
     Err(Failure::Usage("no place on disk for a temporary database; give one with --dir".to_owned()))
@@ -148,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_temporary_directory_is_removed_unless_it_is_kept() {
-        let Home::Temporary(directory) = temporary().unwrap() else { panic!("temporary is temporary") };
+        let Home::Temporary(directory, _) = temporary().unwrap() else { panic!("temporary is temporary") };
         let path = directory.path().to_owned();
         assert!(path.is_dir() && is_on_disk(&path));
         drop(directory);

@@ -7,11 +7,13 @@ use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
 use heddle_workloads::tpcc::reports;
 use heddledb::{
-    CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport, TableMemory,
+    CheckpointStatus, Database, Durability, Options, Partition, PhaseReport, Recovery, ScheduleReport,
+    TableMemory,
 };
 
 use super::analysts::{self, Analysis};
 use super::disk::{Files, Peak};
+use super::effects::Given;
 use super::flash_sale::{Audits, audited};
 use super::follower::{Follower, socket_in};
 use super::options::{CommonOptions, Limit};
@@ -19,7 +21,7 @@ use super::place::Place;
 use super::progress::Progress;
 use super::sql_interface::SqlInterface;
 use super::workloads::{Plan, WorkloadArguments};
-use super::{applicable, json, processor, table, target, trace};
+use super::{applicable, effects, json, processor, table, target, trace};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -67,18 +69,18 @@ impl Findings<'_> {
 }
 
 /// Runs a benchmark from beginning to end.
-pub fn run(arguments: &WorkloadArguments) -> Result {
-    let plan = arguments.plan()?;
+pub fn run(arguments: &WorkloadArguments, given: &Given) -> Result {
+    let mut plan = arguments.plan()?;
     // Before any thread is started: threads run where the one runs that starts them.
     plan.options.processor.map_or(Ok(()), processor::run_on)?;
     let settings = plan.options.settings(plan.path);
-    check_options(&plan)?;
+    check_options(&plan, given)?;
+    if plan.contender.is_some() {
+        // It keeps nothing; a durability that was given is refused.
+        plan.options.durability = Durability::None;
+    }
     settings.check(plan.workload.is_finite())?;
     let place = Place::choose(&plan.options)?;
-    if plan.contender.is_some() && plan.options.access_trace.is_some() {
-        let wrong = "--access-trace is of the engine's records; leave it out, or run in the engine";
-        return Err(Failure::Usage(wrong.to_owned()));
-    }
     let findings = match &plan.contender {
         None => measure(&plan, settings.clone(), &place)?,
         Some(contender) => measure_contender(&plan, contender.as_ref(), settings.clone())?,
@@ -97,9 +99,12 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
 }
 
 /// Refuses options that do not go together.
-fn check_options(plan: &Plan) -> Result {
+fn check_options(plan: &Plan, given: &Given) -> Result {
     plan.options.schedule.check(plan.workload.partition_key())?;
-    applicable::check(&plan.options, plan.path)?;
+    if plan.contender.is_none() {
+        applicable::check(&plan.options, plan.path)?;
+    }
+    effects::check(given, plan)?;
     SqlInterface::check(plan)?;
     match plan.options.target_mean_ms {
         Some(target) if !(0.001..=1e6).contains(&target) => {

@@ -209,12 +209,14 @@ pub struct Plan {
     pub contender: Option<Box<dyn Contender>>,
     /// How many threads ask queries alongside the load.
     pub analysts: usize,
+    /// What of the workload's options only the command line knows: names of sizes and layouts.
+    pub names: Vec<(&'static str, Option<String>)>,
 }
 
 impl Plan {
     /// A plan for the engine.
     pub fn of_engine(workload: impl Workload + 'static, options: CommonOptions, path: CallPath) -> Self {
-        Plan { workload: Box::new(workload), options, path, contender: None, analysts: 0 }
+        Plan { workload: Box::new(workload), options, path, contender: None, analysts: 0, names: Vec::new() }
     }
 
     /// What isolates the calls: a protocol, or the contender's way.
@@ -273,8 +275,14 @@ impl DebitCreditArguments {
         // The usual run shows that the books agree after recovery, too.
         options.verify_recovery |= options.is_durable();
         let path = options.path(false)?;
-        Ok(Plan::of_engine(workload, options, path))
+        let names = vec![("preset", name_of(self.preset)), ("configuration", name_of(self.configuration))];
+        Ok(Plan { names, ..Plan::of_engine(workload, options, path) })
     }
+}
+
+/// The name by which a value was given on the command line.
+fn name_of(value: Option<impl ValueEnum>) -> Option<String> {
+    value?.to_possible_value().map(|value| value.get_name().to_owned())
 }
 
 impl ProbeArguments {
