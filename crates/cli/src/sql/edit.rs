@@ -1,5 +1,7 @@
 //! The line editor: history, completion of keywords and names, statements of several lines.
 
+use std::sync::atomic::Ordering;
+
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -10,9 +12,7 @@ use rustyline::{Context, Editor, Helper};
 
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::sql::meta;
 use crate::sql::shell::Shell;
-use crate::sql::statement_end::{first_statement, is_blank, without_blanks};
 
 const KEYWORDS: &[&str] = &[
     "ADD",
@@ -152,25 +152,37 @@ impl Helper for Words {}
 /// Reads statements and commands from the terminal until it ends.
 pub fn interact(shell: &mut Shell) -> Result {
     shell.interactive = true;
-    let canceller = shell.connection.canceller();
-    // While a line is edited, the terminal gives Ctrl-C to the editor; else it ends the statement.
-    ctrlc::set_handler(move || canceller.cancel()).map_err(broken)?;
     let mut editor: Editor<Words, DefaultHistory> = Editor::new().map_err(broken)?;
+    let (canceller, interrupted) = (shell.connection.canceller(), shell.interrupted.clone());
+    // While a line is edited, the terminal gives Ctrl-C to the editor; else it ends the statement. The editor has installed a handler
+    // of its own when it was made: this one must come after it.
+    ctrlc::set_handler(move || {
+        // Relaxed: those who look see it sooner or later.
+        interrupted.store(true, Ordering::Relaxed);
+        canceller.cancel();
+    })
+    .map_err(broken)?;
     let history = std::env::var_os("HOME").map(|home| std::path::Path::new(&home).join(".heddle_history"));
     if let Some(history) = &history {
         // There is none the first time.
         let _ = editor.load_history(history);
     }
     output::print("heddle sql; \\? lists the commands, \\q quits")?;
-    let mut buffer = String::new();
     while !shell.has_ended() {
         editor.set_helper(Some(Words { names: super::describe::names(&shell.sql) }));
-        match editor.readline(&shell.prompt(!buffer.is_empty())) {
+        let read = editor.readline(&shell.prompt());
+        shell.interrupted.store(false, Ordering::Relaxed);
+        match read {
             Ok(line) => {
                 let _ = editor.add_history_entry(&line);
-                take(shell, &mut buffer, &line)?;
+                // Several lines at once, where the terminal marks what is pasted.
+                line.split('\n').try_for_each(|line| shell.feed(&format!("{line}\n")))?;
             }
-            Err(ReadlineError::Interrupted) => buffer.clear(),
+            Err(ReadlineError::Interrupted) => {
+                shell.input.clear();
+                shell.conditions = Default::default();
+            }
+            Err(ReadlineError::Eof) if shell.input.is_copying() => shell.end_copy()?,
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(broken(error)),
         }
@@ -183,27 +195,6 @@ pub fn interact(shell: &mut Shell) -> Result {
 
 fn broken(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
-}
-
-/// Takes a line in: runs what it ends.
-fn take(shell: &mut Shell, buffer: &mut String, line: &str) -> Result {
-    if buffer.trim().is_empty() && meta::is_command(line.trim_start()) {
-        buffer.clear();
-        return meta::run(shell, line.trim());
-    }
-    buffer.push_str(line);
-    buffer.push('\n');
-    while let Some((statement, rest)) = first_statement(buffer) {
-        let (statement, rest) = (statement.to_string(), rest.to_string());
-        *buffer = rest;
-        if !is_blank(&statement) {
-            shell.run_statement(without_blanks(&statement))?;
-        }
-    }
-    if is_blank(buffer) {
-        buffer.clear();
-    }
-    Ok(())
 }
 
 #[cfg(test)]

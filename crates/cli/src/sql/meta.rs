@@ -1,146 +1,205 @@
 //! Commands of the shell: those of psql begin with a backslash, those of SQLite's shell with a dot.
 
-use std::path::Path;
-
-use heddle_sql::error::SqlError;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::failure::Result;
 use crate::output;
-use crate::sql::describe;
-use crate::sql::import;
-use crate::sql::print::Format;
+use crate::sql::arguments::Parsed;
+use crate::sql::print::{Format, Rows};
 use crate::sql::shell::Shell;
+use crate::sql::variables::literal;
+use crate::sql::{buffer, copy, describe, import, settings};
 
 const HELP: &str = "\
-\\?, .help                     this
-\\q, .quit                     leave
-\\d [NAME]                     relations, or one of them with its columns, indexes and constraints
-\\dt \\dv \\dm \\di \\ds \\dn \\dT   tables, views, materialized views, indexes, sequences, schemas, types; .tables, .schema [NAME]
-\\l                            the database
-\\timing [on|off], .timer      how long statements take
-\\x [on|off]                   each row by itself
-\\format NAME, .mode NAME      table, csv, json, markdown
-\\i FILE, .read FILE           run a file
-\\copy TABLE from|to FILE [csv]   rows from a file, or into one
-.import --csv FILE TABLE      rows of a CSV file with a heading; rejected rows are reported by their lines
-\\echo TEXT                    print this
-Statements end with a semicolon. Ctrl-C cancels the one that is running.";
+General
+  \\q, exit, quit, .quit          leave
+  \\?, help, .help                this
+  \\h                             which SQL there is
+  \\conninfo                      the database, the role and the directory
+  \\encoding                      the encoding, which is always UTF8
+  \\timing [on|off], .timer       how long statements take
+  \\cd [DIR], \\! [COMMAND]        change the directory; run a program
+  \\getenv VAR ENV                a variable of the environment
+Statements
+  ;                              run what was typed
+  \\g [FILE|'|PROGRAM']           run it, or the last one again; its results into a file or a program
+  \\gx                            the same, each row by itself
+  \\gset [PREFIX]                 run it; the one row becomes variables
+  \\gexec                         run it, then each value of its result as a statement
+  \\gdesc                         the columns of its result, without running it
+  \\watch [SECONDS [TIMES]]       run it again and again, until Ctrl-C
+  \\p, \\r, \\w FILE                print, forget or write what was typed
+  \\e [FILE]                      edit it, or a file, with $PSQL_EDITOR, $EDITOR or $VISUAL
+Input and output
+  \\i FILE, \\ir FILE, .read FILE  run a script; \\ir: beside the script that says so
+  \\o [FILE|'|PROGRAM']           results from now on into a file or a program
+  \\copy TABLE|(QUERY) from|to FILE|stdin|stdout|program 'COMMAND' [OPTIONS]
+  .import --csv FILE TABLE       rows of a CSV file with a heading; rejected rows are reported by their lines
+  \\echo [-n] TEXT, \\qecho, \\warn  print a text: to standard output, to where results go, to standard error
+Conditions and variables
+  \\set [NAME [VALUE]…], \\unset NAME, \\prompt [TEXT] NAME
+  :name :'name' :\"name\" :{?name}   a variable's value, as a literal, as an identifier; whether there is one
+  \\if EXPRESSION, \\elif, \\else, \\endif
+What is in the database ([+]: more; PATTERN: as psql's, with * and ?)
+  \\d [NAME]                      relations, or one with its columns, indexes, constraints and triggers
+  \\dt \\dv \\dm \\di \\ds [PATTERN]  tables, views, materialized views, indexes, sequences; .tables, .schema [NAME]
+  \\df \\dT \\dD \\dn \\du \\dp \\dx \\l  functions, types, domains, schemas, roles, privileges, extensions, databases
+  \\sf NAME, \\sv NAME             a function's or a view's definition
+How results look
+  \\pset [NAME [VALUE]]           border, expanded, fieldsep, footer, format, null, pager, title, tuples_only
+  \\x [on|off|auto] \\t \\a \\f \\C     each row by itself, rows alone, not aligned, separator, title
+  \\format NAME, .mode NAME       table, unaligned, csv, json, markdown
+Ctrl-C cancels the statement that is running, or forgets what was typed.";
 
-/// Whether a text begins with a command.
-pub fn is_command(text: &str) -> bool {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some('\\') => true,
-        Some('.') => letters.next().is_some_and(|letter| letter.is_ascii_alphabetic()),
-        _ => false,
-    }
+const SQL_HELP: &str = "\
+The SQL is PostgreSQL 15's: docs/sql.md of the sources says what is there and what is refused, and
+https://www.postgresql.org/docs/15/sql-commands.html describes each statement.";
+
+/// Whether a line is a command that begins with a dot.
+pub fn is_dot_command(line: &str) -> bool {
+    let mut letters = line.chars();
+    letters.next() == Some('.') && letters.next().is_some_and(|letter| letter.is_ascii_alphabetic())
 }
 
-/// Runs a command.
-pub fn run(shell: &mut Shell, line: &str) -> Result {
+/// Runs a command that begins with a dot.
+pub fn run_dot(shell: &mut Shell, line: &str) -> Result {
     let line = line.trim_end_matches(';');
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     match name {
-        "\\q" | ".quit" | ".exit" => shell.end(),
-        "\\?" | ".help" => output::print(HELP)?,
-        "\\timing" | ".timer" => shell.timing = switched(shell.timing, rest),
-        "\\x" => shell.expanded = switched(shell.expanded, rest),
-        "\\echo" => output::print(rest)?,
-        "\\format" | ".mode" | "\\a" => set_format(shell, rest)?,
-        "\\i" | ".read" => run_file(shell, Path::new(rest))?,
-        "\\copy" => copy(shell, rest)?,
-        ".import" => import_csv(shell, rest)?,
-        "\\l" => output::print(format_args!(
-            "{}",
-            shell.connection.parameter("server_version").map_or_else(
-                || "heddle".to_string(),
-                |version| format!("heddle, speaking PostgreSQL {version}"),
-            )
-        ))?,
-        name if name.starts_with("\\d") || matches!(name, ".tables" | ".schema") => {
-            let text = describe::describe(&shell.sql, name, rest);
-            match text {
-                Ok(text) => shell.print_long(&text)?,
-                Err(message) => refuse(shell, &message),
-            }
-        }
-        other => refuse(shell, &format!("{other}: no such command; \\? tells all")),
+        ".quit" | ".exit" => shell.end(),
+        ".help" => output::print(HELP)?,
+        ".timer" => return settings::run(shell, "timing", &words(rest)).map(drop),
+        ".mode" => return settings::run(shell, "format", &words(rest)).map(drop),
+        ".read" => return shell.run_file(Path::new(rest)),
+        ".import" => return import_csv(shell, rest),
+        ".tables" => describe::run(shell, "dt", &words(rest))?,
+        ".schema" => describe::schema(shell, rest)?,
+        other => refuse(shell, &format!("{other}: no such command; .help tells all")),
     }
     Ok(())
 }
 
-fn refuse(shell: &mut Shell, message: &str) {
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Runs a command that begins with a backslash.
+pub fn run(shell: &mut Shell, command: &Parsed) -> Result {
+    let Parsed { name, arguments, whole, .. } = command;
+    if let Some(outcome) = shell.conditions.take(name, arguments.first()) {
+        if let Err(message) = outcome {
+            refuse(shell, &message);
+        }
+        return Ok(());
+    }
+    if !shell.conditions.runs() || name.is_empty() {
+        return Ok(());
+    }
+    // A semicolon behind a name is a habit, and no part of it.
+    let arguments: Vec<String> = match arguments.as_slice() {
+        [before @ .., last]
+            if last.ends_with(';') && !matches!(name.as_str(), "echo" | "qecho" | "warn" | "set") =>
+        {
+            before
+                .iter()
+                .cloned()
+                .chain([last.trim_end_matches(';').to_owned()])
+                .filter(|it| !it.is_empty())
+                .collect()
+        }
+        all => all.to_vec(),
+    };
+    let first = arguments.first().map(String::as_str).unwrap_or_default();
+    match name.trim_end_matches(';') {
+        "q" | "quit" => shell.end(),
+        "?" => shell.print_long(&format!("{HELP}\n"))?,
+        "h" | "help" => output::print(SQL_HELP)?,
+        "copy" => copy::run(shell, whole.trim_end_matches(';'))?,
+        "i" | "include" => shell.run_file(Path::new(first))?,
+        "ir" | "include_relative" => shell.run_file(&beside_script(shell, first))?,
+        "conninfo" => conninfo(shell)?,
+        "c" | "connect" => refuse(
+            shell,
+            "\\connect: this shell has one connection, to the directory that it was started with",
+        ),
+        "!" => run_program(shell, whole)?,
+        "cd" => change_directory(shell, first),
+        "sf" | "sf+" => definition(shell, "pg_get_functiondef", "regproc", whole)?,
+        "sv" | "sv+" => definition(shell, "pg_get_viewdef", "regclass", whole)?,
+        "z" => describe::run(shell, "dp", &arguments)?,
+        "l" | "list" | "l+" => describe::run(shell, "l", &arguments)?,
+        other if other.starts_with('d') => describe::run(shell, other, &arguments)?,
+        other if buffer::run(shell, other, &arguments)? || settings::run(shell, other, &arguments)? => {}
+        other => refuse(shell, &format!("\\{other}: no such command; \\? tells all")),
+    }
+    Ok(())
+}
+
+/// Reports what is wrong, and notes that something failed.
+pub fn refuse(shell: &mut Shell, message: &str) {
     output::report(message);
     shell.note_failure();
 }
 
-fn switched(is_on: bool, to: &str) -> bool {
-    match to {
-        "on" => true,
-        "off" => false,
-        _ => !is_on,
+/// A file beside the script that is running, or in the present directory.
+fn beside_script(shell: &Shell, file: &str) -> PathBuf {
+    match shell.scripts.last() {
+        Some(directory) => directory.join(file),
+        None => PathBuf::from(file),
     }
 }
 
-fn set_format(shell: &mut Shell, name: &str) -> Result {
-    match Format::named(name) {
-        Some(format) => shell.format = format,
-        None => refuse(shell, &format!("{name}: no such format; there are table, csv, json and markdown")),
-    }
-    Ok(())
+fn conninfo(shell: &mut Shell) -> Result {
+    let directory = shell.directory.display().to_string();
+    let Some(results) = shell.execute("select current_database(), current_user")? else { return Ok(()) };
+    let rows = results.first().map(|result| shell.rows(result)).transpose()?;
+    let row = rows.and_then(|rows| rows.rows.into_iter().next()).unwrap_or_default();
+    let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+    output::print(format_args!(
+        "You are connected to database \"{}\" as user \"{}\" in directory \"{directory}\", in this process.",
+        cell(0),
+        cell(1)
+    ))
 }
 
-fn run_file(shell: &mut Shell, file: &Path) -> Result {
-    match std::fs::read_to_string(file) {
-        Ok(text) => shell.run_text(&text),
-        Err(error) => {
-            refuse(shell, &format!("{}: {error}", file.display()));
-            Ok(())
-        }
-    }
-}
-
-/// `TABLE from|to FILE [csv]`
-fn copy(shell: &mut Shell, rest: &str) -> Result {
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let (table, direction, file, options) = match words[..] {
-        [table, direction, file] => (table, direction, file, ""),
-        [table, direction, file, "csv"] => (table, direction, file, " (format csv)"),
-        _ => {
-            refuse(shell, "\\copy takes TABLE from|to FILE [csv]");
-            return Ok(());
-        }
+/// Runs a program of the system's, or its shell.
+fn run_program(shell: &mut Shell, command: &str) -> Result {
+    let mut program = match command.is_empty() {
+        true => Command::new(std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned())),
+        false => Command::new("sh"),
     };
-    let file = file.trim_matches('\'');
-    match direction {
-        "to" => {
-            let outcome = shell.connection.query(&format!("copy {table} to stdout{options}"));
-            match outcome {
-                Ok(results) => {
-                    let data: Vec<u8> = results.into_iter().flat_map(|result| result.data).collect();
-                    if let Err(error) = std::fs::write(file, data) {
-                        refuse(shell, &format!("{file}: {error}"));
-                    }
-                }
-                Err(error) => failed(shell, &error),
-            }
-        }
-        "from" => match std::fs::read(file) {
-            Ok(data) => match shell.connection.copy_from(&format!("copy {table} from stdin{options}"), &data)
-            {
-                Ok(results) => results.iter().try_for_each(|result| output::print(&result.tag))?,
-                Err(error) => failed(shell, &error),
-            },
-            Err(error) => refuse(shell, &format!("{file}: {error}")),
-        },
-        _ => refuse(shell, "\\copy takes TABLE from|to FILE [csv]"),
+    if !command.is_empty() {
+        program.arg("-c").arg(command);
+    }
+    match program.status() {
+        Ok(_) => {}
+        Err(error) => refuse(shell, &format!("\\!: {error}")),
     }
     Ok(())
 }
 
-fn failed(shell: &mut Shell, error: &SqlError) {
-    shell.fail("", error);
+fn change_directory(shell: &mut Shell, directory: &str) {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let to = if directory.is_empty() { &home } else { directory };
+    if let Err(error) = std::env::set_current_dir(to) {
+        refuse(shell, &format!("\\cd: {to}: {error}"));
+    }
+}
+
+/// `\sf`, `\sv`: a definition, as a function of the catalog's writes it.
+fn definition(shell: &mut Shell, function: &str, ty: &str, name: &str) -> Result {
+    let name = name.trim_end_matches(';').trim();
+    let ty = if ty == "regproc" && name.contains('(') { "regprocedure" } else { ty };
+    let query = format!("select {function}({}::{ty}::oid)", literal(name));
+    let Some(results) = shell.execute(&query)? else { return Ok(()) };
+    for result in &results {
+        let Rows { rows, .. } = shell.rows(result)?;
+        let text: Vec<String> = rows.into_iter().flatten().flatten().collect();
+        shell.print_long(&format!("{}\n", text.join("\n").trim_end()))?;
+    }
+    Ok(())
 }
 
 /// `--csv FILE TABLE`
@@ -163,18 +222,38 @@ fn import_csv(shell: &mut Shell, rest: &str) -> Result {
     Ok(())
 }
 
+/// The format of this name, as the shell's messages list them.
+pub fn format_named(name: &str) -> std::result::Result<Format, String> {
+    Format::named(name)
+        .ok_or_else(|| format!("{name}: no such format; there are table, unaligned, csv, json and markdown"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_distinguished_from_statements() {
-        assert!(is_command("\\d") && is_command(".tables"));
-        assert!(!is_command("select 1") && !is_command(".5") && !is_command(""));
+    fn commands_with_a_dot_are_distinguished_from_numbers() {
+        assert!(is_dot_command(".tables"));
+        assert!(!is_dot_command(".5") && !is_dot_command("") && !is_dot_command("select 1"));
     }
 
     #[test]
-    fn switches_are_set_or_turned() {
-        assert!(switched(false, "") && switched(true, "on") && !switched(true, "off"));
+    fn the_help_names_every_command_that_has_a_backslash() {
+        for name in [
+            "\\gset",
+            "\\gexec",
+            "\\watch",
+            "\\e ",
+            "\\pset",
+            "\\conninfo",
+            "\\ir",
+            "\\o ",
+            "\\copy",
+            "\\if",
+            "\\du",
+        ] {
+            assert!(HELP.contains(name), "{name}");
+        }
     }
 }

@@ -1,18 +1,33 @@
 //! `heddle sql`: the shell, on a database of this process's own.
 //!
-//! ```text
-//! shell    statements and commands, one after the other     split    where a statement ends
-//! meta     backslash and dot commands                       print    results as table, CSV, JSON, Markdown
-//! import   CSV files into tables                            edit     the line editor: history, completion
-//! ```
+//! | file | contents |
+//! | --- | --- |
+//! | `shell` | what the shell knows; runs statements, prints results, reports errors (`excerpt`) |
+//! | `input`, `lexer` | lines become statements, commands and data of COPY |
+//! | `meta`, `arguments` | commands with a backslash or a dot, and their arguments |
+//! | `buffer`, `settings`, `copy`, `import`, `conditions`, `variables` | what the commands do |
+//! | `describe`, `lists` | what is in the database |
+//! | `print`, `table`, `target` | results as text, and where they go |
+//! | `edit` | the line editor: history, completion |
 
+mod arguments;
+mod buffer;
+mod conditions;
+mod copy;
 mod describe;
 mod edit;
+mod excerpt;
 mod import;
+mod input;
+mod lexer;
+mod lists;
 mod meta;
 mod print;
+mod settings;
 mod shell;
-mod statement_end;
+mod table;
+mod target;
+mod variables;
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
@@ -70,6 +85,7 @@ pub fn run(arguments: &Arguments) -> Result {
     let sql = Sql::new(&db).map_err(reported)?;
     let connection = sql.connect(Default::default()).map_err(reported)?;
     let mut shell = Shell::new(sql.clone(), connection, arguments.format, arguments.keep_going);
+    shell.directory.clone_from(&arguments.directory);
     let outcome = run_all(arguments, &mut shell);
     drop(shell);
     drop(sql);
@@ -86,9 +102,8 @@ fn run_all(arguments: &Arguments, shell: &mut Shell) -> Result {
         shell.run_text(command)?;
     }
     if let Some(file) = &arguments.file {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
-        shell.run_text(&text)?;
+        std::fs::metadata(file).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        shell.run_file(file)?;
     }
     if arguments.commands.is_empty() && arguments.file.is_none() {
         if std::io::stdin().is_terminal() {

@@ -1,14 +1,18 @@
-//! Results as text: an aligned table, CSV, JSON, Markdown; or each row on its own.
+//! Results as text: an aligned table, CSV, JSON, Markdown; and how they are printed.
 
 use std::fmt::Write;
 
 use clap::ValueEnum;
 
-/// How results are printed.
+use crate::sql::table::Table;
+
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Columns side by side
     Table,
+    /// Columns with a bar between them, not aligned
+    Unaligned,
     /// Comma-separated values with a heading
     Csv,
     /// An array of objects
@@ -18,9 +22,66 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of this name.
+    /// The format of this name; those of psql are known, too.
     pub fn named(name: &str) -> Option<Format> {
-        Format::from_str(name, true).ok()
+        match name {
+            "aligned" | "wrapped" => Some(Format::Table),
+            _ => Format::from_str(name, true).ok(),
+        }
+    }
+
+    /// Its name, as psql has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Table => "aligned",
+            Format::Unaligned => "unaligned",
+            Format::Csv => "csv",
+            Format::Json => "json",
+            Format::Markdown => "markdown",
+        }
+    }
+}
+
+/// Whether each row stands by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expanded {
+    #[default]
+    Off,
+    On,
+    /// Where a table would be wider than the terminal.
+    Auto,
+}
+
+/// How results are printed: `\pset`.
+#[derive(Clone, Debug)]
+pub struct Display {
+    pub format: Format,
+    pub expanded: Expanded,
+    /// What stands for NULL, where it is text: not an empty one, which is a value.
+    pub null: String,
+    /// 0: blanks between columns, 1: rules, 2: a frame, too.
+    pub border: u8,
+    pub tuples_only: bool,
+    pub footer: bool,
+    pub title: String,
+    pub field_separator: String,
+    pub pager: bool,
+}
+
+impl Display {
+    /// The usual one, in a format.
+    pub fn new(format: Format) -> Display {
+        Display {
+            format,
+            expanded: Expanded::Off,
+            null: "NULL".to_owned(),
+            border: 1,
+            tuples_only: false,
+            footer: true,
+            title: String::new(),
+            field_separator: "|".to_owned(),
+            pager: true,
+        }
     }
 }
 
@@ -33,86 +94,61 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows in a format; `expanded`: in a table, each row on its own.
-    pub fn text(&self, format: Format, expanded: bool) -> String {
-        match format {
-            Format::Table if expanded => self.expanded(),
-            Format::Table => self.table(),
-            Format::Csv => self.csv(),
+    /// The rows as text; `columns`: how wide the terminal is.
+    pub fn text(&self, display: &Display, columns: usize) -> String {
+        let aligned = || {
+            let table = Table { rows: self, display };
+            let is_expanded = match display.expanded {
+                Expanded::Off => false,
+                Expanded::On => true,
+                Expanded::Auto => table.width() > columns,
+            };
+            if is_expanded { table.expanded() } else { table.aligned() }
+        };
+        match display.format {
+            Format::Table => aligned(),
+            Format::Unaligned => self.unaligned(display),
+            Format::Csv => self.csv(display.tuples_only),
             Format::Json => self.json(),
-            Format::Markdown => self.markdown(),
+            Format::Markdown => self.markdown(&display.null),
         }
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.names.iter().map(|name| width(name)).collect();
-        for row in &self.rows {
-            for (value, widest) in row.iter().zip(&mut widths) {
-                let lines = value.as_deref().unwrap_or_default().lines().map(width);
-                *widest = (*widest).max(lines.max().unwrap_or(0));
-            }
-        }
-        widths
-    }
-
-    fn table(&self) -> String {
-        let widths = self.widths();
+    fn unaligned(&self, display: &Display) -> String {
         let mut text = String::new();
-        let heads = self.names.iter().zip(&widths).map(|(name, width)| centered(name, *width));
-        let _ = writeln!(text, " {} ", heads.collect::<Vec<_>>().join(" | "));
-        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
-        let _ = writeln!(text, "{}", rules.join("+"));
-        for row in &self.rows {
-            self.table_row(row, &widths, &mut text);
-        }
-        let count = self.rows.len();
-        let _ = writeln!(text, "({count} row{})", if count == 1 { "" } else { "s" });
-        text
-    }
-
-    /// A row of a table; a value of several lines takes several.
-    fn table_row(&self, row: &[Option<String>], widths: &[usize], text: &mut String) {
-        let cells: Vec<Vec<&str>> =
-            row.iter().map(|value| value.as_deref().unwrap_or_default().lines().collect()).collect();
-        let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
-        for line in 0..height {
-            let parts = cells.iter().enumerate().map(|(column, lines)| {
-                let part = lines.get(line).copied().unwrap_or_default();
-                let mark = if line + 1 < lines.len() { '+' } else { ' ' };
-                format!(" {}{mark}", aligned(part, widths[column], self.numbers[column]))
-            });
-            let _ = writeln!(text, "{}", parts.collect::<Vec<_>>().join("|").trim_end());
-        }
-    }
-
-    fn expanded(&self) -> String {
-        let widest = self.names.iter().map(|name| width(name)).max().unwrap_or(0);
-        let mut text = String::new();
-        for (number, row) in self.rows.iter().enumerate() {
-            let _ = writeln!(text, "-[ RECORD {} ]{}", number + 1, "-".repeat(widest));
-            for (name, value) in self.names.iter().zip(row) {
-                let _ = writeln!(
-                    text,
-                    "{} | {}",
-                    aligned(name, widest, false),
-                    value.as_deref().unwrap_or_default()
-                );
+        let separator = display.field_separator.as_str();
+        if display.expanded == Expanded::On {
+            for (number, row) in self.rows.iter().enumerate() {
+                text.push_str(if number > 0 { "\n" } else { "" });
+                for (name, value) in self.names.iter().zip(row) {
+                    let _ = writeln!(text, "{name}{separator}{}", value.as_deref().unwrap_or(&display.null));
+                }
             }
+            return text;
         }
-        if self.rows.is_empty() {
-            text.push_str("(0 rows)\n");
+        if !display.tuples_only {
+            let _ = writeln!(text, "{}", self.names.join(separator));
+        }
+        for row in &self.rows {
+            let cells: Vec<&str> = row.iter().map(|it| it.as_deref().unwrap_or(&display.null)).collect();
+            let _ = writeln!(text, "{}", cells.join(separator));
+        }
+        if display.footer && !display.tuples_only {
+            let _ = writeln!(text, "{}", count(self.rows.len()));
         }
         text
     }
 
-    fn csv(&self) -> String {
+    fn csv(&self, is_headless: bool) -> String {
         let field = |value: &str| match value.contains(['"', ',', '\n', '\r']) || value.is_empty() {
             true => format!("\"{}\"", value.replace('"', "\"\"")),
             false => value.to_string(),
         };
         let mut text = String::new();
         let names: Vec<String> = self.names.iter().map(|name| field(name)).collect();
-        let _ = writeln!(text, "{}", names.join(","));
+        if !is_headless {
+            let _ = writeln!(text, "{}", names.join(","));
+        }
         for row in &self.rows {
             // NULL is an empty field, an empty text is two quotes.
             let fields: Vec<String> =
@@ -139,33 +175,21 @@ impl Rows {
         self.names.iter().cloned().zip(row.iter().zip(&self.numbers).map(value)).collect()
     }
 
-    fn markdown(&self) -> String {
+    fn markdown(&self, null: &str) -> String {
         let cell = |text: &str| text.replace('|', "\\|").replace('\n', "<br>");
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = line(self.names.iter().map(|name| cell(name)).collect());
         let rule = |is_number: &bool| if *is_number { "---:" } else { "---" }.to_string();
         text.push_str(&line(self.numbers.iter().map(rule).collect()));
         for row in &self.rows {
-            text.push_str(&line(
-                row.iter().map(|value| cell(value.as_deref().unwrap_or_default())).collect(),
-            ));
+            text.push_str(&line(row.iter().map(|value| cell(value.as_deref().unwrap_or(null))).collect()));
         }
         text
     }
 }
 
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn aligned(text: &str, to: usize, right: bool) -> String {
-    let blanks = " ".repeat(to.saturating_sub(width(text)));
-    if right { format!("{blanks}{text}") } else { format!("{text}{blanks}") }
-}
-
-fn centered(text: &str, to: usize) -> String {
-    let blanks = to.saturating_sub(width(text));
-    format!("{}{text}{}", " ".repeat(blanks / 2), " ".repeat(blanks - blanks / 2))
+fn count(rows: usize) -> String {
+    format!("({rows} row{})", if rows == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -181,32 +205,43 @@ mod tests {
         }
     }
 
-    #[test]
-    fn tables_are_aligned_and_counted() {
-        let expected = " id | name  \n----+-------\n  1 | a,\"b\"\n 22 |\n    |\n(3 rows)\n";
-        assert_eq!(rows().text(Format::Table, false), expected);
+    fn printed(format: Format, change: impl FnOnce(&mut Display)) -> String {
+        let mut display = Display::new(format);
+        change(&mut display);
+        rows().text(&display, 80)
     }
 
     #[test]
     fn csv_tells_null_from_an_empty_text() {
-        assert_eq!(rows().text(Format::Csv, false), "id,name\n1,\"a,\"\"b\"\"\"\n22,\n,\"\"\n");
+        assert_eq!(printed(Format::Csv, |_| ()), "id,name\n1,\"a,\"\"b\"\"\"\n22,\n,\"\"\n");
+        assert_eq!(
+            printed(Format::Csv, |display| display.tuples_only = true),
+            "1,\"a,\"\"b\"\"\"\n22,\n,\"\"\n"
+        );
     }
 
     #[test]
     fn json_has_numbers_and_nulls() {
         let expected = "[\n  {\"id\":1,\"name\":\"a,\\\"b\\\"\"},\n  {\"id\":22,\"name\":null},\n  {\"id\":null,\"name\":\"\"}\n]\n";
-        assert_eq!(rows().text(Format::Json, false), expected);
+        assert_eq!(printed(Format::Json, |_| ()), expected);
     }
 
     #[test]
     fn markdown_aligns_numbers_to_the_right() {
-        let text = rows().text(Format::Markdown, false);
-        assert!(text.starts_with("| id | name |\n| ---: | --- |\n| 1 | a,\"b\" |\n"), "{text}");
+        let text = printed(Format::Markdown, |_| ());
+        assert!(
+            text.starts_with("| id | name |\n| ---: | --- |\n| 1 | a,\"b\" |\n| 22 | NULL |\n"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn expanded_rows_stand_by_themselves() {
-        let text = rows().text(Format::Table, true);
-        assert!(text.starts_with("-[ RECORD 1 ]----\nid   | 1\nname | a,\"b\"\n"), "{text}");
+    fn unaligned_columns_are_separated_by_a_text_of_choice() {
+        assert_eq!(printed(Format::Unaligned, |_| ()), "id|name\n1|a,\"b\"\n22|NULL\nNULL|\n(3 rows)\n");
+        let bare = |display: &mut Display| {
+            (display.tuples_only, display.field_separator) = (true, "\t".to_owned());
+            display.null.clear();
+        };
+        assert_eq!(printed(Format::Unaligned, bare), "1\ta,\"b\"\n22\t\n\t\n");
     }
 }

@@ -1,10 +1,12 @@
-//! The shell: statements and commands, one after the other.
+//! The shell: what it knows, and how a statement is run and its results are printed.
 //!
 //! # Invariants
 //! - The first error ends a run of statements, unless the options say to go on; either way the exit code is 1.
+//! - After each statement `SQLSTATE`, `ERROR`, `ROW_COUNT` and `LAST_ERROR_MESSAGE` say what came of it.
 
-use std::io::{IsTerminal, Write};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use heddle_sql::error::SqlError;
@@ -13,21 +15,34 @@ use heddle_sql::{Connection, Sql, StatementResult, TransactionStatus};
 
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::sql::meta;
-use crate::sql::print::{Format, Rows};
-use crate::sql::statement_end::{first_statement, is_blank, without_blanks};
-
-/// From how many lines on a result goes through a pager, on a terminal.
-const PAGER_LINES_MIN: usize = 60;
+use crate::sql::conditions::Conditions;
+use crate::sql::excerpt::excerpt;
+use crate::sql::input::Input;
+use crate::sql::print::{Display, Format, Rows};
+use crate::sql::target::Target;
+use crate::sql::variables::Variables;
 
 pub struct Shell {
     pub sql: Sql,
     pub connection: Connection,
-    pub format: Format,
-    pub expanded: bool,
+    pub display: Display,
     pub timing: bool,
     /// Whether it is interactive.
     pub interactive: bool,
+    pub variables: Variables,
+    pub conditions: Conditions,
+    /// What was typed and has not ended yet.
+    pub input: Input,
+    /// The last statement that was run, for commands that repeat it.
+    pub previous: String,
+    /// Where results go: `\o`.
+    pub target: Target,
+    /// The directory of the database.
+    pub directory: PathBuf,
+    /// The directories of the scripts that are running, for `\ir`.
+    pub scripts: Vec<PathBuf>,
+    /// Set by Ctrl-C.
+    pub interrupted: Arc<AtomicBool>,
     keep_going: bool,
     failed: bool,
     ended: bool,
@@ -35,13 +50,24 @@ pub struct Shell {
 
 impl Shell {
     pub fn new(sql: Sql, connection: Connection, format: Format, keep_going: bool) -> Shell {
+        let mut variables = Variables::default();
+        variables.set("ON_ERROR_STOP", if keep_going { "off" } else { "on" });
+        variables.set("DBNAME", "heddle");
+        variables.set("ENCODING", "UTF8");
         Shell {
             sql,
             connection,
-            format,
-            expanded: false,
+            display: Display::new(format),
             timing: false,
             interactive: false,
+            variables,
+            conditions: Conditions::default(),
+            input: Input::default(),
+            previous: String::new(),
+            target: Target::Terminal,
+            directory: PathBuf::new(),
+            scripts: Vec::new(),
+            interrupted: Arc::default(),
             keep_going,
             failed: false,
             ended: false,
@@ -57,6 +83,11 @@ impl Shell {
         self.ended = true;
     }
 
+    /// Whether Ctrl-C was pressed since the last time that a line was asked for. Relaxed: nothing else is read on the strength of it.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
     /// What the process ends with.
     pub fn outcome(&self) -> Result {
         if self.failed && !self.interactive {
@@ -66,77 +97,104 @@ impl Shell {
         }
     }
 
-    /// Runs all statements and commands of a text.
-    pub fn run_text(&mut self, text: &str) -> Result {
-        let mut rest = text;
-        while !self.ended && !is_blank(rest) {
-            let trimmed = without_blanks(rest);
-            if meta::is_command(trimmed) {
-                let (line, behind) = trimmed.split_once('\n').unwrap_or((trimmed, ""));
-                meta::run(self, line.trim())?;
-                rest = behind;
-                continue;
-            }
-            let (statement, behind) = first_statement(trimmed).unwrap_or((trimmed, ""));
-            rest = match copied_lines(statement, behind) {
-                Some((data, behind)) => {
-                    self.run_copy(statement, data)?;
-                    behind
-                }
-                None => {
-                    self.run_statement(statement)?;
-                    behind
-                }
-            };
+    /// Runs a statement; its results, or none: it has failed, which is reported.
+    pub fn execute(&mut self, text: &str) -> Result<Option<Vec<StatementResult>>> {
+        let start = Instant::now();
+        let outcome = self.connection.query(text);
+        let results = self.finish(text, outcome);
+        if self.timing {
+            self.target.print(&time(start))?;
         }
-        Ok(())
+        Ok(results)
     }
 
-    /// Runs a COPY … FROM STDIN with the lines that follow it in the text.
-    fn run_copy(&mut self, statement: &str, data: &str) -> Result {
-        match self.connection.copy_from(statement, data.as_bytes()) {
-            Ok(results) => results.iter().try_for_each(|result| self.show(result)),
+    /// Runs a query of the shell's own, which leaves no trace in its variables and is not timed; none: it has failed, which is reported.
+    pub fn connection_results(&mut self, text: &str) -> Option<Vec<StatementResult>> {
+        match self.connection.query(text) {
+            Ok(results) => Some(results),
             Err(error) => {
-                self.fail(statement, &error);
-                Ok(())
+                self.fail(text, &error);
+                None
             }
         }
+    }
+
+    /// The same for a COPY … FROM STDIN, with its data.
+    pub fn execute_copy(&mut self, text: &str, data: &[u8]) -> Result {
+        let start = Instant::now();
+        let outcome = self.connection.copy_from(text, data);
+        if let Some(results) = self.finish(text, outcome) {
+            results.iter().try_for_each(|result| self.show(result))?;
+        }
+        if self.timing {
+            self.target.print(&time(start))?;
+        }
+        Ok(())
     }
 
     /// Runs a statement and prints what it gives.
     pub fn run_statement(&mut self, text: &str) -> Result {
         let start = Instant::now();
         let outcome = self.connection.query(text);
+        for result in self.finish(text, outcome).unwrap_or_default() {
+            self.show(&result)?;
+        }
+        if self.timing {
+            self.target.print(&time(start))?;
+        }
+        Ok(())
+    }
+
+    /// Reports notices and errors, and notes what came of a statement.
+    fn finish(
+        &mut self,
+        text: &str,
+        outcome: heddle_sql::error::Result<Vec<StatementResult>>,
+    ) -> Option<Vec<StatementResult>> {
         for notice in self.connection.take_notices() {
             output::report(format_args!("{}:  {}", notice.severity.as_str(), notice.message));
+            for (name, value) in [("DETAIL", &notice.detail), ("HINT", &notice.hint)] {
+                if let Some(value) = value {
+                    output::report(format_args!("{name}:  {value}"));
+                }
+            }
         }
         match outcome {
             Ok(results) => {
-                for result in &results {
-                    self.show(result)?;
-                }
+                let rows = results.last().map_or(0, row_count);
+                self.variables.set("ROW_COUNT", rows.to_string());
+                self.variables.set("ERROR", "false");
+                self.variables.set("SQLSTATE", "00000");
+                Some(results)
             }
-            Err(error) => self.fail(text, &error),
+            Err(error) => {
+                self.fail(text, &error);
+                None
+            }
         }
-        if self.timing {
-            output::print(format_args!("Time: {:.3} ms", start.elapsed().as_secs_f64() * 1e3))?;
-        }
-        Ok(())
     }
 
     /// Reports an error, and ends unless the options say to go on.
     pub fn fail(&mut self, text: &str, error: &SqlError) {
         let mut message = format!("ERROR:  {}", error.message());
         if let Some(position) = error.position() {
-            message.push_str(&pointer(text, position as usize));
+            message.push_str(&excerpt(text, position as usize));
         }
-        for (name, value) in [("DETAIL", error.detail()), ("HINT", error.hint())] {
+        for (name, value) in
+            [("DETAIL", error.detail()), ("HINT", error.hint()), ("CONTEXT", error.context())]
+        {
             if let Some(value) = value {
                 message.push_str(&format!("\n{name}:  {value}"));
             }
         }
         message.push_str(&format!("\nSQLSTATE:  {}", error.state()));
         output::report(message);
+        let state = error.state().to_string();
+        self.variables.set("ROW_COUNT", "0");
+        self.variables.set("ERROR", "true");
+        self.variables.set("SQLSTATE", state.clone());
+        self.variables.set("LAST_ERROR_SQLSTATE", state);
+        self.variables.set("LAST_ERROR_MESSAGE", error.message());
         self.note_failure();
     }
 
@@ -146,25 +204,43 @@ impl Shell {
         self.ended |= !self.keep_going && !self.interactive;
     }
 
-    fn show(&mut self, result: &StatementResult) -> Result {
+    /// Sets whether an error ends a run of statements: `\set ON_ERROR_STOP`.
+    pub fn set_keep_going(&mut self, keep_going: bool) {
+        self.keep_going = keep_going;
+    }
+
+    pub fn show(&mut self, result: &StatementResult) -> Result {
         if !result.data.is_empty() {
-            return output::written(std::io::stdout().write_all(&result.data));
+            return self.target.write(&result.data);
         }
-        let Some(fields) = &result.fields else {
-            return match self.format {
-                Format::Table if !result.tag.is_empty() => output::print(&result.tag),
+        if result.fields.is_none() {
+            return match self.display.format {
+                Format::Table | Format::Unaligned
+                    if !result.tag.is_empty() && !self.variables.is_on("QUIET") =>
+                {
+                    self.target.print(&result.tag)
+                }
                 _ => Ok(()),
             };
+        }
+        let rows = self.rows(result)?;
+        self.print_rows(&rows)
+    }
+
+    /// A result's rows as text.
+    pub fn rows(&self, result: &StatementResult) -> Result<Rows> {
+        let Some(fields) = &result.fields else {
+            return Ok(Rows { names: Vec::new(), numbers: Vec::new(), rows: Vec::new() });
         };
         let rows = self.connection.text_rows(result).map_err(|error| Failure::Failed(error.to_string()))?;
         let is_json = |ty: Type| ty.category() == Category::Numeric || ty == Type::Bool;
-        let is_number = |ty: Type| match self.format {
+        let is_number = |ty: Type| match self.display.format {
             Format::Json => is_json(ty),
             _ => ty.category() == Category::Numeric,
         };
         let numbers: Vec<bool> = fields.iter().map(|field| is_number(field.ty)).collect();
         let mut rows = Rows { names: fields.iter().map(|field| field.name.clone()).collect(), numbers, rows };
-        if self.format == Format::Json {
+        if self.display.format == Format::Json {
             for row in &mut rows.rows {
                 for (value, field) in row.iter_mut().zip(fields.iter()) {
                     if let (Some(text), Type::Bool) = (value, field.ty) {
@@ -173,91 +249,49 @@ impl Shell {
                 }
             }
         }
-        self.print_long(&rows.text(self.format, self.expanded))
+        Ok(rows)
+    }
+
+    pub fn print_rows(&mut self, rows: &Rows) -> Result {
+        let text = rows.text(&self.display, columns());
+        self.print_long(&text)
     }
 
     /// Prints a text; a long one on a terminal through the pager.
-    pub fn print_long(&self, text: &str) -> Result {
-        let is_long = text.lines().count() > PAGER_LINES_MIN;
-        if self.interactive && is_long && std::io::stdout().is_terminal() {
-            let pager = std::env::var("PAGER").unwrap_or_else(|_| "less -SFX".to_string());
-            if let Ok(mut child) = Command::new("sh").arg("-c").arg(&pager).stdin(Stdio::piped()).spawn() {
-                if let Some(mut input) = child.stdin.take() {
-                    // A pager that is left early has read enough.
-                    let _ = input.write_all(text.as_bytes());
-                }
-                child.wait()?;
-                return Ok(());
-            }
-        }
-        let mut stdout = std::io::stdout().lock();
-        output::written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    pub fn print_long(&mut self, text: &str) -> Result {
+        self.target.print_long(text, self.interactive && self.display.pager)
     }
 
-    /// What the shell asks with; `goes_on`: a statement has begun.
-    pub fn prompt(&self, goes_on: bool) -> String {
-        let mark = match self.connection.status() {
+    /// What the shell asks with, as psql does: what is open stands before the sign.
+    pub fn prompt(&self) -> String {
+        if self.input.is_copying() {
+            return ">> ".to_string();
+        }
+        let transaction = match self.connection.status() {
             TransactionStatus::Idle => "",
             TransactionStatus::InTransaction => "*",
             TransactionStatus::Failed => "!",
         };
-        let end = if goes_on { "->" } else { "=>" };
-        format!("heddle{end}{mark} ")
+        let mark = match self.input.mark() {
+            _ if !self.conditions.runs() => '@',
+            None => '=',
+            Some(mark) => mark,
+        };
+        format!("heddle{mark}{transaction}> ")
     }
 }
 
-/// The lines behind a COPY … FROM STDIN, up to `\.` alone on a line, and what stands behind that.
-fn copied_lines<'t>(statement: &str, behind: &'t str) -> Option<(&'t str, &'t str)> {
-    let words: Vec<String> = statement
-        .split(|character: char| character.is_whitespace() || "();".contains(character))
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
-    let is_copy = words.first().is_some_and(|word| word == "copy")
-        && words.windows(2).any(|pair| pair[0] == "from" && pair[1] == "stdin");
-    if !is_copy {
-        return None;
-    }
-    let (_, lines) = behind.split_once('\n')?;
-    let mut end = 0;
-    for line in lines.split_inclusive('\n') {
-        if line.trim_end_matches(['\n', '\r']) == "\\." {
-            return Some((&lines[..end], &lines[end + line.len()..]));
-        }
-        end += line.len();
-    }
-    Some((lines, ""))
+fn time(start: Instant) -> String {
+    format!("Time: {:.3} ms", start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// The line of a text that a position is in, and a mark below it.
-fn pointer(text: &str, position: usize) -> String {
-    let before: String = text.chars().take(position.saturating_sub(1)).collect();
-    let number = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    let Some(line) = text.split('\n').nth(number - 1) else { return String::new() };
-    let head = format!("LINE {number}: ");
-    format!("\n{head}{line}\n{}^", " ".repeat(head.len() + column))
+/// How many rows a statement returned or changed: the last word of its tag.
+fn row_count(result: &StatementResult) -> u64 {
+    result.tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(result.rows.len() as u64)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{copied_lines, pointer};
-
-    #[test]
-    fn the_lines_of_a_copy_end_at_a_backslash_and_a_period() {
-        assert_eq!(
-            copied_lines("copy t from stdin;", "\n1\n2;\n\\.\nselect 1"),
-            Some(("1\n2;\n", "select 1"))
-        );
-        assert_eq!(copied_lines("COPY a.t(b) FROM STDIN(format csv);", "\n1\n"), Some(("1\n", "")));
-        assert_eq!(copied_lines("copy t from stdin;", "\n\\.\n"), Some(("", "")));
-        assert_eq!(copied_lines("copy t to stdout;", "\n1\n"), None);
-        assert_eq!(copied_lines("select 'copy from stdin';", "\n1\n"), None);
-    }
-
-    #[test]
-    fn an_error_points_into_its_line() {
-        assert_eq!(pointer("select 1,\n  nope", 13), "\nLINE 2:   nope\n          ^");
-        assert_eq!(pointer("x", 1), "\nLINE 1: x\n        ^");
-    }
+/// How wide the terminal is.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
