@@ -72,25 +72,65 @@ fn rows_that_sql_refuses_are_reported_and_written_to_a_file() {
     assert_eq!(sql(&db, "select id, sold from item where id > 2 order by id"), "id,sold\n3,f\n6,t\n");
 }
 
+/// Nothing stays of an import that a row ends; with batches what was committed before it.
 #[test]
-fn the_first_rejected_row_ends_an_import_and_only_rows_before_it_stay() {
+fn the_first_rejected_row_ends_an_import_which_is_atomic_unless_batches_are_asked_for() {
     let place = tempfile::tempdir().expect("a directory");
     let (db, file) = (path(place.path(), "db"), path(place.path(), "more.csv"));
     sql(&db, ITEMS);
-    let ended = |text: &str, parts: &[&str]| {
+    let ended = |text: &str, options: &[&str], parts: &[&str]| {
         std::fs::write(&file, text).expect("written");
-        let output = heddle(&["import", &db, "item", &file]);
+        let output = heddle(&[&["import", &db, "item", &file][..], options].concat());
         let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(parts.iter().all(|part| reported.contains(part)), "{reported}");
     };
     let count = || sql(&db, "select count(*) from item where id > 2");
-    ended("id,name\n1,taken\n3,c\n", &["line 2: duplicate key", "Key (id)=(1)", "nothing is imported"]);
-    ended("id,nam\n3,c\n", &["line 1: ", "nothing is imported", "give --header"]);
+    ended("id,name\n1,taken\n3,c\n", &[], &["line 2: duplicate key", "Key (id)=(1)", "nothing is imported"]);
+    ended("id,nam\n3,c\n", &[], &["line 1: it has 2 fields", "nothing is imported", "give --header"]);
+    ended(
+        "id,name\n3,c\nx,d\n4,e\n",
+        &[],
+        &["line 3, column id: ", "\"x\"", "nothing is imported", "--keep-going"],
+    );
+    ended("id,name\n5,f\n6,x\n", &[], &["line 3: ", "check", "nothing is imported"]);
     assert_eq!(count(), "count\n0\n");
-    ended("id,name\n3,c\nx,d\n4,e\n", &["line 3: ", "the row before it is imported", "--keep-going"]);
-    ended("id,name\n5,f\n6,g\n1,taken\n7,h\n", &["line 4: ", "the 2 rows before it are imported"]);
+    let batches = ["--batch-rows=1"];
+    ended("id,name\n3,c\nx,d\n4,e\n", &batches, &["line 3, column id: ", "the row before it is imported"]);
+    ended("id,name\n5,f\n6,g\n1,taken\n7,h\n", &batches, &["line 4: ", "the 2 rows before it are imported"]);
     assert_eq!(sql(&db, "select id from item where id > 2 order by id"), "id\n3\n5\n6\n");
+}
+
+/// Delimiters, headings in another case, and whole tables are guessed.
+#[test]
+fn files_are_imported_as_they_come() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (db, file) = (path(place.path(), "db"), path(place.path(), "a.csv"));
+    sql(&db, "create table t (id int primary key, name text)");
+    for (number, delimiter) in [";", "\t", "|", ","].iter().enumerate() {
+        std::fs::write(&file, format!("ID{delimiter}Name\n{number}{delimiter}x\n")).expect("written");
+        succeed(&["import", &db, "t", &file]);
+    }
+    assert_eq!(sql(&db, "select * from t order by id"), "id,name\n0,x\n1,x\n2,x\n3,x\n");
+    let rows = "id;price;at;code;sold;note\n1;2.50;2026-11-23 10:00:00;007;true;a\n2;;;008;f;\n";
+    std::fs::write(&file, rows).expect("written");
+    let imported = succeed(&["import", &db, "made", &file, "--create"]);
+    assert!(imported.starts_with("2 rows imported"), "{imported}");
+    let types = sql(
+        &db,
+        "select string_agg(format_type(atttypid, atttypmod), ' ' order by attnum) as types from pg_attribute where attrelid = 'made'::regclass and attnum > 0",
+    );
+    assert_eq!(types, "types\ninteger numeric timestamp without time zone text boolean text\n");
+    assert_eq!(
+        sql(&db, "select id, price, code, sold, note is null as none from made order by id"),
+        "id,price,code,sold,none\n1,2.50,007,t,f\n2,,008,f,t\n"
+    );
+    let json = path(place.path(), "a.json");
+    std::fs::write(&json, "[{\"a\": 1}, {\"a\": 2, \"b\": \"x\"}]").expect("written");
+    succeed(&["import", &db, "objects", &json, "--create"]);
+    assert_eq!(sql(&db, "select * from objects order by a"), "a,b\n1,\n2,x\n");
+    let again = heddle(&["import", &db, "objects", &json, "--create"]);
+    assert_eq!(again.status.code(), Some(1), "it is there already");
 }
 
 #[test]
@@ -164,4 +204,51 @@ fn wrong_usage_says_what_to_do() {
     let junk = path(place.path(), "junk.parquet");
     std::fs::write(&junk, "junk").expect("written");
     wrong(&["import", &db, "item", &junk], 1, "Parquet");
+}
+
+/// Dates and times are such in Parquet, where the file can hold them; otherwise they are text.
+#[test]
+fn dates_and_times_keep_their_types_in_parquet() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (db, file) = (path(place.path(), "db"), path(place.path(), "a.parquet"));
+    sql(
+        &db,
+        "create table t (id int, day date, at timestamp, zoned timestamptz, far date, exact numeric(20, 3)); \
+         insert into t values (1, '2026-11-23', '2026-11-23 10:00:00.25', '2026-11-23 10:00+02', '0044-03-15 BC', 1.5), \
+         (2, null, null, null, null, null)",
+    );
+    succeed(&["export", &db, "t", &file]);
+    let made = Database::open(path(place.path(), "plain"), Options::default()).expect("it opens");
+    let columns = [
+        ("id", "int32"),
+        ("day", "date"),
+        ("at", "timestamp"),
+        ("zoned", "timestamp"),
+        ("far", "text"),
+        ("exact", "decimal(20, 3)"),
+    ];
+    let definition =
+        columns.into_iter().fold(TableDefinition::new("t"), |all, (name, of)| all.column_of(name, of));
+    let table = made.create_table(definition.primary_key(["id"])).expect("it is made");
+    heddledb_transfer::Import::new(heddledb_transfer::Format::Parquet)
+        .run_file(&made, &table, &file)
+        .expect("types fit");
+    let row = made.snapshot().expect("one").get(&table, 1).expect("read").expect("it is there");
+    let shown = |name: &str| format!("{:?}", row.get(name).expect("a column"));
+    assert!(
+        shown("day").contains("Date(") && shown("at").contains("Timestamp("),
+        "{} {}",
+        shown("day"),
+        shown("at")
+    );
+    assert!(
+        shown("zoned").contains("08:00:00") && shown("far").contains("BC"),
+        "{} {}",
+        shown("zoned"),
+        shown("far")
+    );
+    let rows = sql(&db, "select * from t order by id");
+    sql(&db, "delete from t");
+    succeed(&["import", &db, "t", &file]);
+    assert_eq!(sql(&db, "select * from t order by id"), rows);
 }

@@ -38,6 +38,11 @@ impl Export {
         Export { format, dialect: Dialect::default(), header: true }
     }
 
+    /// The format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
     /// How fields of CSV are separated and quoted.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Export {

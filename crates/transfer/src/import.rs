@@ -105,6 +105,20 @@ impl<'r> Import<'r> {
         self
     }
 
+    /// The format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether the first line of CSV names the columns; `None`: that is to be seen.
+    pub fn has_header(&self) -> Option<bool> {
+        match self.header {
+            Header::Auto => None,
+            Header::Yes => Some(true),
+            Header::No => Some(false),
+        }
+    }
+
     /// How many rows are one transaction, where the table is not loaded at once (1,000 unless said otherwise).
     #[must_use]
     pub fn batch_rows(mut self, rows: usize) -> Self {

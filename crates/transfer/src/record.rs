@@ -49,9 +49,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The position of a column.
+    /// The position of a column: of the one with exactly this name, or of the only one whose name differs in the case of letters.
     pub fn position(&self, column: &str) -> Result<usize> {
-        self.columns.iter().position(|known| known == column).ok_or_else(|| Error::UnknownColumn {
+        let exact = self.columns.iter().position(|known| known == column);
+        let alike = || {
+            let lower = column.to_lowercase();
+            let mut alike =
+                self.columns.iter().enumerate().filter(|(_, known)| known.to_lowercase() == lower);
+            alike.next().map(|(position, _)| position).filter(|_| alike.next().is_none())
+        };
+        exact.or_else(alike).ok_or_else(|| Error::UnknownColumn {
             column: column.to_string(),
             table: self.table.clone(),
             known: self.columns.join(", "),

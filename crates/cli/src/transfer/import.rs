@@ -1,29 +1,31 @@
 //! `heddle import`: a file into a table.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use heddle_sql::Connection;
 use heddledb::{Database, Options};
 use heddledb_transfer::csv::Dialect;
-use heddledb_transfer::{Format, Header, Import, Rejected};
+use heddledb_transfer::{Format, Header, Import, Records, Rejected};
 
-use super::{FormatName, file_of, format_of, sql_table};
+use super::{FormatName, create, file_of, format_of, guess, sql_table};
+use crate::bar::Bar;
 use crate::failure::{Failure, Result};
 use crate::{output, recovering};
 
 /// Insert the rows of a CSV, JSON or Parquet file into a table.
 ///
-/// Rows are inserted in batches, each of which is a transaction. A table that was created without SQL and has no rows gets all rows of the
-/// file, or none. Columns that the file does not have get their defaults. Without --keep-going the first row that the table does not take
-/// ends the import: the rows before it stay, and no row after it is inserted.
+/// All rows are inserted, or none: the first row that the table does not take ends the import, with its line and column. With --keep-going
+/// such rows are left out; with --batch-rows each batch is a transaction of its own, and stays. Columns that the file does not have get
+/// their defaults. A table that was created without SQL and has rows already is filled in batches.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   heddle import shop.heddle item items.csv
+  heddle import shop.heddle item items.csv --create         a new table, with types by what is in the file
   heddle import shop.heddle item items.parquet --keep-going --rejected rejected.csv
   sort items.csv | heddle import shop.heddle item - --header=no")]
 pub struct Arguments {
@@ -42,12 +44,18 @@ pub struct Arguments {
     /// Whether the first line of CSV names the columns; auto: if each of its fields is a column's name
     #[arg(long, value_enum, default_value = "auto", default_missing_value = "yes", num_args = 0..=1, require_equals = true)]
     header: HeaderName,
-    /// What separates fields of CSV
-    #[arg(long, value_name = "CHARACTER", default_value = ",")]
-    delimiter: char,
+    /// What separates fields of CSV [default: what cuts the first lines alike: a comma, a semicolon, a tab or a bar]
+    #[arg(long, value_name = "CHARACTER")]
+    delimiter: Option<char>,
     /// What stands for NULL in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     null: String,
+    /// Create the table, with the columns of the file and types by their values
+    #[arg(long)]
+    create: bool,
+    /// Insert this many rows in a transaction, instead of all in one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_rows: Option<u32>,
     /// Go on after rows that the table does not take; the exit code is 1 all the same
     #[arg(long)]
     keep_going: bool,
@@ -104,8 +112,12 @@ pub fn run(arguments: &Arguments) -> Result {
 
 fn import(db: &Database, arguments: &Arguments) -> Result<(u64, u64, f64)> {
     let format = format_of(arguments.format, file_of(&arguments.file))?;
-    let dialect =
-        Dialect { delimiter: arguments.delimiter, null: arguments.null.clone(), ..Dialect::default() };
+    if !arguments.create && sql_table::connection(db, &arguments.table)?.is_none() {
+        // A table that there is not is wrong whatever the file is.
+        db.table(&arguments.table)?;
+    }
+    let mut source = Source::open(arguments, format)?;
+    let dialect = Dialect { delimiter: source.delimiter, null: arguments.null.clone(), ..Dialect::default() };
     let header = match arguments.header {
         HeaderName::Auto => Header::Auto,
         HeaderName::Yes => Header::Yes,
@@ -118,16 +130,19 @@ fn import(db: &Database, arguments: &Arguments) -> Result<(u64, u64, f64)> {
     let mut rejects = Rejects { reported: 0, file, failed: None };
     let mut import = Import::new(format).dialect(dialect).header(header);
     let start = Instant::now();
+    if arguments.create {
+        create::table(db, &arguments.table, &import, &mut source)?;
+    }
     let imported = match sql_table::connection(db, &arguments.table)? {
-        Some(connection) => import_into_sql(connection, &import, arguments, &mut rejects)?,
+        Some(connection) => import_into_sql(connection, &import, source, arguments, &mut rejects)?,
         None => {
             let table = db.table(&arguments.table)?;
             if arguments.keep_going {
                 import = import.collect_rejected(u64::MAX, |rejected| rejects.take(rejected));
             }
-            let report = match file_of(&arguments.file) {
-                Some(file) => import.run_file(db, &table, file)?,
-                None => import.run(db, &table, io::stdin().lock())?,
+            let report = match source.input {
+                None => import.run_file(db, &table, &arguments.file)?,
+                Some(input) => import.run(db, &table, input)?,
             };
             drop(import);
             (report.rows, report.rejected)
@@ -139,32 +154,84 @@ fn import(db: &Database, arguments: &Arguments) -> Result<(u64, u64, f64)> {
     }
 }
 
+/// Where rows come from.
+pub struct Source<'a> {
+    pub file: &'a Path,
+    /// What is read; none for a file that its format reads by itself.
+    pub input: Option<Box<dyn Read>>,
+    pub delimiter: char,
+    /// How long the file is; 0: not known.
+    bytes: u64,
+}
+
+impl<'a> Source<'a> {
+    /// Opens it, and looks at its beginning.
+    fn open(arguments: &'a Arguments, format: Format) -> Result<Source<'a>> {
+        let path = file_of(&arguments.file);
+        let named = |error: io::Error| Failure::Failed(format!("{}: {error}", arguments.file.display()));
+        let bytes = path.and_then(|path| Some(std::fs::metadata(path).ok()?.len())).unwrap_or(0);
+        let (mut delimiter, mut input) = (arguments.delimiter.unwrap_or(','), None);
+        if format == Format::Csv || path.is_none() {
+            let opened: Box<dyn Read> = match path {
+                Some(path) => Box::new(BufReader::new(File::open(path).map_err(named)?)),
+                None => Box::new(io::stdin()),
+            };
+            let (sample, whole) = guess::sample(opened).map_err(named)?;
+            if arguments.delimiter.is_none() && format == Format::Csv {
+                delimiter = guess::delimiter(&sample);
+            }
+            input = Some(whole);
+        }
+        Ok(Source { file: &arguments.file, input, delimiter, bytes })
+    }
+
+    /// The rows for a table's columns.
+    fn records(self, import: &Import<'_>, table: &str, names: &[String]) -> Result<Box<dyn Records>> {
+        Ok(match self.input {
+            Some(input) => import.records(table, names, input)?,
+            None => import.records_of_file(table, names, self.file)?,
+        })
+    }
+}
+
 fn import_into_sql(
     mut connection: Connection,
     import: &Import<'_>,
+    source: Source<'_>,
     arguments: &Arguments,
     rejects: &mut Rejects,
 ) -> Result<(u64, u64)> {
     let table = sql_table::quoted(&arguments.table);
     let columns = sql_table::columns(&mut connection, &table)?;
     let names: Vec<String> = columns.into_iter().map(|column| column.name).collect();
-    let mut records = match file_of(&arguments.file) {
-        Some(file) => import.records_of_file(&arguments.table, &names, file)?,
-        None => import.records(&arguments.table, &names, io::stdin())?,
-    };
+    let (bar, bytes) = (Bar::new("importing"), source.bytes);
+    let mut records = source.records(import, &arguments.table, &names)?;
+    let is_atomic = !arguments.keep_going && arguments.batch_rows.is_none();
     let mut sink = sql_table::Sink::new(&mut connection, &table, &names).keep_going(arguments.keep_going);
+    if let Some(rows) = arguments.batch_rows {
+        sink = sink.batch_rows(rows as usize);
+    }
+    if is_atomic {
+        sink.begin()?;
+    }
+    let mut read = 0;
     while let Some(record) = records.next_record()? {
         let rejected = match record {
-            Ok(record) => sink.push(record)?,
+            Ok(record) => {
+                read += record.text.len() as u64 + 1;
+                bar.show(true, read.min(bytes), bytes);
+                sink.push(record)?
+            }
             Err(rejected) => {
                 let mut all = sink.flush()?;
                 all.push(rejected);
                 all
             }
         };
-        report(&rejected, sink.rows, arguments, rejects)?;
+        report(&rejected, sink.stays(), arguments, rejects)?;
     }
-    report(&sink.flush()?, sink.rows, arguments, rejects)?;
+    report(&sink.flush()?, sink.stays(), arguments, rejects)?;
+    sink.commit()?;
     Ok((sink.rows, rejects.reported))
 }
 

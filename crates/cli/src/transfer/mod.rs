@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! import     files into tables                   export   tables into files
+//! guess      what a file is probably like         create    tables for files
 //! sql_table  the same for tables that SQL knows: by COPY, with the types, checks and defaults of SQL
 //! ```
 //!
 //! A table that only the engine knows is the library's to read and write (`heddledb-transfer`), which reads and writes the files in either case.
 
+mod create;
 pub mod export;
+mod guess;
 pub mod import;
 pub mod sql_table;
 

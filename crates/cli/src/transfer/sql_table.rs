@@ -1,7 +1,8 @@
 //! Tables that SQL knows: rows go in and out by COPY, so that they have SQL's types, and its checks, defaults and triggers hold.
 //!
-//! Invariant: rows are copied in batches, each a transaction of its own; a batch that fails is copied row by row. Then only the
-//! rows at fault are missing, or, if the first one ends the import, that row and all after it.
+//! Invariant: rows are copied in batches. Either all of them are one transaction ([`Sink::begin`]), which ends without a trace at the first
+//! row at fault; or each is one of its own, and one that fails is copied row by row: then only the rows at fault are missing, or, if the
+//! first one ends the import, that row and all after it.
 
 use std::io::Write;
 
@@ -10,7 +11,7 @@ use heddle_sql::{
 };
 use heddledb::{DataType, Database};
 use heddledb_transfer::csv::{Dialect, write_field};
-use heddledb_transfer::{Column, Error, Export, Field, Header, Import, Record, Rejected, Writer};
+use heddledb_transfer::{Column, Error, Export, Field, Format, Header, Import, Record, Rejected, Writer};
 
 use crate::failure::{Failure, Result};
 
@@ -46,13 +47,39 @@ pub fn quoted(table: &str) -> String {
 
 /// The columns of a table, with the types that files know.
 pub fn columns(connection: &mut Connection, table: &str) -> Result<Vec<Column>> {
+    let column =
+        |field: &SqlField| Column { name: field.name.clone(), data_type: type_of(field), not_null: false };
+    Ok(fields(connection, table)?.iter().map(column).collect())
+}
+
+/// The columns of a table as SQL has them.
+fn fields(connection: &mut Connection, table: &str) -> Result<Vec<SqlField>> {
     let failed = |error: SqlError| Failure::Usage(error.to_string());
     let results = connection.query(&format!("select * from {table} limit 0")).map_err(failed)?;
     let fields = results.into_iter().next().and_then(|result| result.fields);
-    let fields = fields.iter().flat_map(|fields| fields.iter());
-    Ok(fields
-        .map(|field| Column { name: field.name.clone(), data_type: type_of(field), not_null: false })
-        .collect())
+    Ok(fields.iter().flat_map(|fields| fields.iter().cloned()).collect())
+}
+
+/// The same for files with types of their own: dates and times are such, where the file can hold all values of their column (of the
+/// years 1 to 9999, and no infinity).
+fn typed_columns(connection: &mut Connection, table: &str) -> Result<Vec<Column>> {
+    let mut columns = columns(connection, table)?;
+    for (field, column) in fields(connection, table)?.iter().zip(&mut columns) {
+        let data_type = match field.ty {
+            Type::Date => DataType::Date,
+            Type::Timestamp | Type::Timestamptz => DataType::Timestamp,
+            _ => continue,
+        };
+        let name = format!("\"{}\"", field.name.replace('"', "\"\""));
+        let query = format!(
+            "select coalesce(bool_and(isfinite({name}) and {name} >= '0001-01-02' and {name} < '9999-12-31'), true) from {table}"
+        );
+        let results = connection.query(&query).map_err(|error| Failure::Failed(error.to_string()))?;
+        if results.first().is_some_and(|result| result.rows == [[Value::Bool(true)]]) {
+            column.data_type = data_type;
+        }
+    }
+    Ok(columns)
 }
 
 /// The type of a column in a file: text for what files have no type for, and for what SQL has that the engine's type has not.
@@ -82,8 +109,11 @@ pub struct Sink<'c> {
     /// The columns that the rows of the batch have.
     given: Vec<bool>,
     batch: Vec<Record>,
+    batch_rows: usize,
     /// Whether rows after a rejected one are copied.
     keeps_going: bool,
+    /// Whether all batches are one transaction.
+    is_atomic: bool,
     /// How many rows were copied.
     pub rows: u64,
 }
@@ -91,7 +121,54 @@ pub struct Sink<'c> {
 impl<'c> Sink<'c> {
     /// `table`: its name as SQL writes it.
     pub fn new(connection: &'c mut Connection, table: &'c str, columns: &'c [String]) -> Sink<'c> {
-        Sink { connection, table, columns, given: Vec::new(), batch: Vec::new(), keeps_going: true, rows: 0 }
+        Sink {
+            connection,
+            table,
+            columns,
+            given: Vec::new(),
+            batch: Vec::new(),
+            batch_rows: BATCH_ROWS,
+            keeps_going: true,
+            is_atomic: false,
+            rows: 0,
+        }
+    }
+
+    /// How many rows are copied at a time.
+    pub fn batch_rows(mut self, rows: usize) -> Sink<'c> {
+        self.batch_rows = rows.max(1);
+        self
+    }
+
+    /// Makes one transaction of all batches. A table without rows is loaded: what COPY finds truncated needs no look at each key.
+    pub fn begin(&mut self) -> Result<()> {
+        let failed = |error: SqlError| Failure::Failed(error.to_string());
+        self.is_atomic = true;
+        let count = format!("begin; select count(*) from (select from {} limit 1) as first", self.table);
+        let results = self.connection.query(&count).map_err(failed)?;
+        let is_empty =
+            results.last().is_some_and(|result| result.rows.first() == Some(&vec![Value::Int8(0)]));
+        if is_empty {
+            self.connection.query("savepoint before_load").map_err(failed)?;
+            if self.connection.query(&format!("truncate {}", self.table)).is_err() {
+                // Other tables refer to it: its rows are inserted then.
+                self.connection.query("rollback to savepoint before_load").map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction of [`begin`](Self::begin), if there is one.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.is_atomic {
+            self.connection.query("commit").map_err(|error| Failure::Failed(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// How many rows stay, whatever happens now.
+    pub fn stays(&self) -> u64 {
+        if self.is_atomic { 0 } else { self.rows }
     }
 
     /// Whether rows after a rejected one are copied (they are, unless said otherwise).
@@ -103,8 +180,11 @@ impl<'c> Sink<'c> {
     /// Adds a row; the rejected ones of a batch that was copied.
     pub fn push(&mut self, record: Record) -> Result<Vec<Rejected>> {
         let given: Vec<bool> = record.fields.iter().map(Option::is_some).collect();
-        let rejected =
-            if given != self.given || self.batch.len() >= BATCH_ROWS { self.flush()? } else { Vec::new() };
+        let rejected = if given != self.given || self.batch.len() >= self.batch_rows {
+            self.flush()?
+        } else {
+            Vec::new()
+        };
         self.given = given;
         self.batch.push(record);
         Ok(rejected)
@@ -129,12 +209,16 @@ impl<'c> Sink<'c> {
             // What is wrong with the table or its columns is wrong for every row.
             return Err(Failure::Failed(error.to_string()));
         }
+        if self.is_atomic {
+            return self.end_at(batch, &error);
+        }
         let mut rejected = Vec::new();
         for (Record { line, text, .. }, csv) in batch.into_iter().zip(&lines) {
             match self.connection.copy_from(&copy, csv.as_bytes()) {
                 Ok(_) => self.rows += 1,
                 Err(error) if matches!(error.state().class(), "22" | "23" | "P0") => {
-                    rejected.push(Rejected { line, column: None, reason: reason_of(&error), text });
+                    let column = place_of(&error).and_then(|(_, column)| column);
+                    rejected.push(Rejected { line, column, reason: reason_of(&error), text });
                     if !self.keeps_going {
                         break;
                     }
@@ -144,6 +228,31 @@ impl<'c> Sink<'c> {
         }
         Ok(rejected)
     }
+
+    /// Undoes everything, and tells which row of the batch was at fault.
+    fn end_at(&mut self, batch: Vec<Record>, error: &SqlError) -> Result<Vec<Rejected>> {
+        // What has failed is undone already; the connection needs the end of the block.
+        let _ = self.connection.query("rollback");
+        self.rows = 0;
+        let place = place_of(error).filter(|_| matches!(error.state().class(), "22" | "23" | "P0"));
+        let row =
+            place.and_then(|(line, column)| Some((batch.into_iter().nth(line.checked_sub(1)?)?, column)));
+        match row {
+            Some((Record { line, text, .. }, column)) => {
+                Ok(vec![Rejected { line, column, reason: reason_of(error), text }])
+            }
+            None => Err(Failure::Failed(error.to_string())),
+        }
+    }
+}
+
+/// The line, from 1, and the column that an error of COPY names in its context.
+fn place_of(error: &SqlError) -> Option<(usize, Option<String>)> {
+    let (_, place) = error.context()?.lines().last()?.strip_prefix("COPY ")?.split_once(", line ")?;
+    let digits = place.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(place.len());
+    let column =
+        place[digits..].strip_prefix(", column ").and_then(|rest| Some(rest.split_once(": ")?.0.to_owned()));
+    Some((place[..digits].parse().ok()?, column))
 }
 
 /// Why SQL refuses a row: the message, and the values at fault where another row has them. A failing row's own values
@@ -176,7 +285,11 @@ pub fn export(
 ) -> heddledb_transfer::Result<u64> {
     let engine = |error: String| Error::Io(std::io::Error::other(error));
     let table = quoted(table);
-    let columns = columns(connection, &table).map_err(|error| engine(error.to_string()))?;
+    let columns = match export.format() {
+        Format::Csv | Format::Json => columns(connection, &table),
+        _ => typed_columns(connection, &table),
+    };
+    let columns = columns.map_err(|error| engine(error.to_string()))?;
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let mut lines =
         Lines { columns: &columns, names, writer: export.writer(to, &columns)?, rows: 0, failed: None };
@@ -201,8 +314,7 @@ struct Lines<'w> {
 
 impl Lines<'_> {
     fn write(&mut self, lines: &[u8]) -> heddledb_transfer::Result<()> {
-        let mut records =
-            Import::new(heddledb_transfer::Format::Csv).header(Header::No).records("", &self.names, lines)?;
+        let mut records = Import::new(Format::Csv).header(Header::No).records("", &self.names, lines)?;
         while let Some(record) = records.next_record()? {
             let wrong = |rejected: Rejected| Error::Rejected { rejected: Box::new(rejected), imported: 0 };
             let record = record.map_err(wrong)?;

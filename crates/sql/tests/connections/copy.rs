@@ -24,10 +24,36 @@ fn copy_goes_in_and_out() {
     let error =
         connection.copy_from("copy t from stdin", b"6\tx\t2020-01-01\nbad\ty\t\\N\n").expect_err("no number");
     assert_eq!(error.state(), SqlState::INVALID_TEXT_REPRESENTATION);
-    assert!(error.detail().is_some_and(|detail| detail.contains("line 2")), "{error}");
+    assert_eq!(error.context(), Some("COPY t, line 2, column id: \"bad\""), "{error}");
     let error = connection.copy_from("copy t from stdin", b"6\tx\n").expect_err("a column is missing");
     assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT);
     assert_eq!(rows(&mut connection, "select count(*) from t"), ["5"]);
+}
+
+/// The contexts are those of PostgreSQL 15.
+#[test]
+fn errors_in_copied_data_name_line_and_column() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection.query("create schema s; create table s.t (a int, b text, c date)").expect("a table");
+    let long = "9".repeat(120);
+    for (copy, data, context) in [
+        (
+            "copy s.t from stdin",
+            "1\tx\t2020-01-01\n2\ty\tnope\n",
+            "COPY t, line 2, column c: \"nope\"".to_string(),
+        ),
+        ("copy s.t from stdin csv", "1,x\n", "COPY t, line 1: \"1,x\"".to_string()),
+        ("copy s.t from stdin csv", "1,x,2020-01-01,5\n", "COPY t, line 1: \"1,x,2020-01-01,5\"".to_string()),
+        (
+            "copy s.t (a) from stdin",
+            &format!("{long}\n"),
+            format!("COPY t, line 1, column a: \"{}...\"", &long[..100]),
+        ),
+    ] {
+        let error = connection.copy_from(copy, data.as_bytes()).expect_err(data);
+        assert_eq!((error.context(), error.detail()), (Some(context.as_str()), None), "{data}");
+    }
 }
 
 #[test]

@@ -120,13 +120,21 @@ fn field_of(stored: &Stored, meaning: Meaning) -> std::result::Result<Field, Str
         Stored::Date(days) => Value::Date(Date::from_days(*days).map_err(engine)?),
         Stored::TimestampMillis(time) => microseconds(time.saturating_mul(1_000))?,
         Stored::TimestampMicros(time) => microseconds(*time)?,
-        Stored::TimeMillis(_) | Stored::TimeMicros(_) => {
-            return Err("times of day are not supported; write them as text".to_string());
+        Stored::TimeMillis(time) => {
+            return Ok(Field::Text(time_of_day(i64::from(*time).saturating_mul(1_000))));
         }
+        Stored::TimeMicros(time) => return Ok(Field::Text(time_of_day(*time))),
         Stored::Group(_) | Stored::ListInternal(_) | Stored::MapInternal(_) => {
             return Err("lists, maps and structs are not supported; write them as JSON in a text".to_string());
         }
     }))
+}
+
+/// A time of day as text, from microseconds since midnight.
+fn time_of_day(microseconds: i64) -> String {
+    let (seconds, fraction) = (microseconds.div_euclid(1_000_000), microseconds.rem_euclid(1_000_000));
+    let text = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    if fraction == 0 { text } else { format!("{text}.{fraction:06}").trim_end_matches('0').to_string() }
 }
 
 fn decimal_of(stored: &StoredDecimal) -> std::result::Result<Decimal, String> {

@@ -132,7 +132,7 @@ impl Connection {
             let more = source.next(&mut data)?;
             incoming.push(&data);
             let on_line =
-                |error: SqlError, number: usize| error.with_detail(format!("COPY {table}, line {number}"));
+                |error: SqlError, number: usize| error.with_context(format!("COPY {table}, line {number}"));
             while let Some(row) =
                 incoming.row(&self.environment, columns).map_err(|error| on_line(error, rows.len() + 1))?
             {

@@ -135,8 +135,8 @@ impl Connection {
         let (insert, fields, runs_once) = self.insert_for(name, columns, copy.filter.as_ref(), text)?;
         let source = sink.copy_in(options.format, fields.len())?;
         let mut rows = match options.format {
-            CopyFormat::Binary => self.binary_rows(source, &name.to_string(), &fields)?,
-            _ => self.line_rows(source, &name.to_string(), &fields, options)?,
+            CopyFormat::Binary => self.binary_rows(source, name.last(), &fields)?,
+            _ => self.line_rows(source, name.last(), &fields, options)?,
         };
         let first_line = if options.header { 2 } else { 1 };
         let lines = Some((name.last(), first_line));
@@ -180,7 +180,7 @@ impl Connection {
                     continue;
                 }
                 let row = self.copied_row(&line.text, fields, options);
-                rows.push(&row.map_err(|error| on_line(error, table, line.number, &line.text))?)?;
+                rows.push(&row.map_err(|wrong| wrong.on_line(table, line.number, &line.text))?)?;
             }
             unread.hold(lines.pending())?;
             self.environment_check()?;
@@ -262,10 +262,10 @@ impl Connection {
         line: &str,
         columns: &[CopyColumn],
         options: &CopyOptions,
-    ) -> Result<Vec<Value>> {
+    ) -> std::result::Result<Vec<Value>, Wrong> {
         let fields = fields_of(line, options)?;
         let names: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
-        let bad = |message: String| SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message);
+        let bad = |message: String| Wrong::from(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message));
         if let Some(missing) = names.get(fields.len()) {
             return Err(bad(format!("missing data for column \"{missing}\"")));
         }
@@ -278,7 +278,8 @@ impl Connection {
             row.push(match field {
                 None => Value::Null,
                 Some(text) => from_text(&self.environment, *ty, *modifier, &text)
-                    .and_then(|value| crate::types::cast::apply_modifier(*ty, *modifier, value, false))?,
+                    .and_then(|value| crate::types::cast::apply_modifier(*ty, *modifier, value, false))
+                    .map_err(|error| Wrong { error, column: Some((name.clone(), text.to_string())) })?,
             });
         }
         Ok(row)
@@ -308,10 +309,39 @@ impl Unread {
     }
 }
 
-/// The error with the line that it is about.
-fn on_line(error: SqlError, table: &str, number: u64, line: &str) -> SqlError {
-    let shown: String = line.chars().take(100).collect();
-    error.with_detail(format!("COPY {table}, line {number}: \"{shown}\""))
+/// What is wrong with a line, and with which of its columns, with the text that stands there.
+struct Wrong {
+    error: SqlError,
+    column: Option<(String, String)>,
+}
+
+impl From<SqlError> for Wrong {
+    fn from(error: SqlError) -> Wrong {
+        Wrong { error, column: None }
+    }
+}
+
+impl Wrong {
+    /// The error with the line and the column that it is about, in the words of PostgreSQL.
+    fn on_line(self, table: &str, number: u64, line: &str) -> SqlError {
+        let place = match &self.column {
+            Some((column, text)) => format!("line {number}, column {column}: \"{}\"", shown(text)),
+            None => format!("line {number}: \"{}\"", shown(line)),
+        };
+        self.error.with_context(format!("COPY {table}, {place}"))
+    }
+}
+
+/// How many bytes of a line or a field are shown.
+const SHOWN_BYTES: usize = 100;
+
+/// A text, cut as PostgreSQL cuts it.
+fn shown(text: &str) -> String {
+    if text.len() <= SHOWN_BYTES {
+        return text.to_string();
+    }
+    let end = (0..=SHOWN_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}...", &text[..end])
 }
 
 /// `SELECT * FROM (values) AS table (columns) WHERE filter`.
