@@ -87,6 +87,41 @@ pub fn open(directory: &std::path::Path) -> Result<Database> {
     Ok(Database::open(directory, recovering::shown(options))?)
 }
 
+/// A database to look at, and the copy that it is in, if it is one.
+pub struct Opened {
+    database: Database,
+    _copy: Option<tempfile::TempDir>,
+}
+
+impl Opened {
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Closes it, and removes the copy.
+    pub fn close(self) -> Result {
+        Ok(self.database.close()?)
+    }
+}
+
+/// The same for a database that another process may have open: then a copy of its files is looked at, with what is durable now.
+pub fn open_beside(directory: &std::path::Path) -> Result<Opened> {
+    let options = Options::default().durability(Durability::Group).read_only(true);
+    match Database::open(directory, recovering::shown(options)) {
+        Err(heddledb::Error::InUse { .. }) if directory.is_dir() => {}
+        // Where there is none, the usual message says it.
+        Err(_) => return Ok(Opened { database: open(directory)?, _copy: None }),
+        Ok(database) => return Ok(Opened { database, _copy: None }),
+    }
+    let copy = tempfile::Builder::new().prefix("heddle-copy-").tempdir()?;
+    Database::backup_directory(directory, copy.path(), &Options::default(), &mut |_, _| ())?;
+    output::report(format_args!(
+        "{} is open in another process: this is what is durable now",
+        directory.display()
+    ));
+    Ok(Opened { database: open(copy.path())?, _copy: Some(copy) })
+}
+
 fn failed(workload: &dyn Workload, wrong: &str) -> Failure {
     Failure::Failed(format!("{}: the check failed: {wrong}", workload.name()))
 }

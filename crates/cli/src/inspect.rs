@@ -14,17 +14,17 @@ use crate::output;
 #[derive(Args)]
 #[command(after_help = "Example:\n  heddle inspect bank.heddle")]
 pub struct Arguments {
-    /// The database directory
+    /// The database directory; of one that another process has open, what is durable now
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
-    let db = crate::check::open(&arguments.directory)?;
-    output::print(tables(&db))?;
-    output::print(log(&db))?;
-    Ok(db.close()?)
+    let opened = crate::check::open_beside(&arguments.directory)?;
+    output::print(tables(opened.database()))?;
+    output::print(log(opened.database()))?;
+    opened.close()
 }
 
 fn tables(db: &Database) -> Table {

@@ -22,7 +22,7 @@ use signal_hook::iterator::Signals;
 use self::logging::Log;
 use self::notify::notify;
 use crate::failure::{Failure, Result};
-use crate::{output, recovering};
+use crate::{check, output, recovering};
 
 /// Serve a database to PostgreSQL clients.
 #[derive(Args)]
@@ -63,7 +63,7 @@ Examples:
   heddle serve shop.heddle --port 0 --protocol phased
   heddle serve shop.heddle --settings heddle.toml --set max_connections=200
   heddle serve shop.heddle --settings heddle.toml --print-settings
-  heddle user add shop.heddle ada                           from then on, clients need a password";
+  heddle user add shop.heddle ada --superuser               from then on, clients need a password";
 
 /// Runs the server until SIGTERM or SIGINT.
 ///
@@ -95,7 +95,10 @@ pub fn run(arguments: &Arguments) -> Result {
         output::report(
             "warning: there are no users, so connections from this machine are trusted under any name",
         );
-        output::report(format_args!("         add one: heddle user add {} NAME", directory.display()));
+        output::report(format_args!(
+            "         add one: heddle user add {} NAME --superuser",
+            directory.display()
+        ));
     }
     if let Some(http) = server.http_address() {
         output::report(format_args!("live page http://{http}/"));
@@ -146,7 +149,10 @@ fn reload(arguments: &Arguments, server: &Server, log: &Log) {
 /// The engine's options.
 fn options(settings: &Settings) -> Result<Options> {
     let (protocol, durability) = settings.engine().map_err(|error| Failure::Usage(error.to_string()))?;
-    let options = Options::default().durability(durability);
+    let options = Options::default()
+        .durability(durability)
+        .memory(|memory| memory.count_long_values(true))
+        .diagnostics(|diagnostics| diagnostics.access_trace(settings.http.is_some()));
     let options = match settings.max_row_bytes {
         0 => options,
         bytes => options.memory(|memory| memory.limit(bytes)),
@@ -233,7 +239,7 @@ enum UserCommand {
     },
     /// List the users
     List {
-        /// The database directory, which no server may have open
+        /// The database directory; of one that a server has open, what is durable now
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
@@ -249,23 +255,50 @@ pub fn user(arguments: &UserArguments) -> Result {
     match &arguments.command {
         UserCommand::Add { directory, name, superuser } => {
             let (users, db) = users(directory)?;
+            let all = users.list();
+            if !superuser && !all.iter().any(|user| user.is_superuser) {
+                return Err(without_superuser(directory, name));
+            }
             users.add(name, &password()?, *superuser).map_err(user_failure)?;
             Ok(db.close()?)
         }
         UserCommand::Drop { directory, name } => {
             let (users, db) = users(directory)?;
+            let all = users.list();
+            let mut others = all.iter().filter(|user| user.name != *name).peekable();
+            let is_last = all.iter().any(|user| user.name == *name && user.is_superuser)
+                && others.peek().is_some()
+                && !others.any(|user| user.is_superuser);
+            if is_last {
+                return Err(Failure::Usage(format!(
+                    "{name} is the last superuser, and the other users could create nothing and grant nothing; drop them first, or add \
+                     another superuser"
+                )));
+            }
             users.remove(name).map_err(user_failure)?;
             Ok(db.close()?)
         }
         UserCommand::List { directory } => {
-            let (users, db) = users(directory)?;
+            let opened = check::open_beside(directory)?;
+            let users = Users::open(opened.database())
+                .map_err(|error| Failure::Failed(error.message().to_owned()))?;
             for user in users.list() {
                 let kind = if user.is_superuser { "superuser" } else { "user" };
                 output::print(format_args!("{}\t{kind}", user.name))?;
             }
-            Ok(db.close()?)
+            drop(users);
+            opened.close()
         }
     }
+}
+
+/// Refuses the first user of a database if it is no superuser: from the first password on no connection is trusted under any name.
+fn without_superuser(directory: &Path, name: &str) -> Failure {
+    Failure::Usage(format!(
+        "with {name} as the only user no client could create a table: from the first user on, connections need a password; give --superuser, \
+         or add a superuser first (heddle user add {} NAME --superuser)",
+        directory.display()
+    ))
 }
 
 fn user_failure(error: UserError) -> Failure {

@@ -101,6 +101,9 @@ fn a_flag_stands_over_the_environment_over_the_file_and_all_are_printed() {
     ] {
         assert!(printed.lines().any(|printed| printed == line), "{line} in {printed}");
     }
+    let usual = heddle(&["serve", "--print-settings"]);
+    let usual = String::from_utf8_lossy(&usual.stdout).into_owned();
+    assert!(usual.lines().any(|line| line == "protocol = \"optimistic\""), "the default, too: {usual}");
     std::fs::write(&file, &printed).expect("written");
     let again = heddle(&["serve", "--print-settings", "--settings", text(&file)]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), printed);
@@ -289,4 +292,56 @@ fn slow_statements_are_logged_without_the_values_in_them() {
         assert!(log.contains(statement), "{statement}: {log}");
     }
     assert!(!log.contains("canary") && !log.contains("the end"), "{log}");
+}
+
+/// Runs `heddle user` with a password on its standard input.
+fn user(arguments: &[&str]) -> std::process::Output {
+    let mut child = command(&[&["user"], arguments].concat());
+    let mut child =
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // A command that asks for none closes its input.
+    let _ = std::io::Write::write_all(&mut child.stdin.take().expect("it is piped"), b"secret\n");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_database_with_users_keeps_a_superuser() {
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("db");
+    let directory = text(&directory);
+    let refused = user(&["add", directory, "ada"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", errors(&refused));
+    assert!(errors(&refused).contains("--superuser"), "{}", errors(&refused));
+    let output = user(&["list", directory]);
+    assert!(output.status.success() && output.stdout.is_empty(), "nobody was added");
+    for arguments in [&["add", directory, "ada", "--superuser"][..], &["add", directory, "bob"]] {
+        let output = user(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", errors(&output));
+    }
+    let refused = user(&["drop", directory, "ada"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", errors(&refused));
+    assert!(errors(&refused).contains("last superuser"), "{}", errors(&refused));
+    for name in ["bob", "ada"] {
+        assert!(user(&["drop", directory, name]).status.success(), "{name}");
+    }
+}
+
+#[test]
+fn a_database_can_be_looked_at_beside_its_server() {
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("db");
+    assert!(user(&["add", text(&directory), "eve", "--superuser"]).status.success());
+    let serving = Serving::start(
+        &directory,
+        &["--set", "host=[{address = 'all', users = ['ada'], method = 'trust'}]"],
+        &[],
+    );
+    let made = heddle(&["user", "list", text(&directory)]);
+    assert!(made.status.success(), "{}", errors(&made));
+    assert_eq!(String::from_utf8_lossy(&made.stdout), "eve\tsuperuser\n");
+    assert!(errors(&made).contains("is open in another process"), "{}", errors(&made));
+    let inspected = heddle(&["inspect", text(&directory)]);
+    assert!(inspected.status.success(), "{}", errors(&inspected));
+    assert!(String::from_utf8_lossy(&inspected.stdout).contains("last durable epoch"));
+    drop(serving);
 }

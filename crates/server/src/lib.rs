@@ -18,4 +18,5 @@ pub mod settings;
 mod tls;
 mod transport;
 pub mod users;
+mod watch;
 mod wire;

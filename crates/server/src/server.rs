@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use heddle_sql::{SlowStatement, Sql};
 use heddledb::Database;
@@ -21,11 +21,13 @@ use rustls::ServerConfig;
 use crate::connection;
 use crate::connection::failure::Failure;
 use crate::http::Http;
+use crate::http::busiest::Busiest;
 use crate::registry::{ConnectionKind, Registry};
 use crate::settings::{Settings, SettingsError, limit};
 use crate::tls;
 use crate::transport::Transport;
 use crate::users::Users;
+use crate::watch;
 
 /// The stack of a connection's thread, in bytes: only what is used takes memory.
 const STACK_BYTES: usize = 4 << 20;
@@ -72,6 +74,9 @@ pub(crate) struct Shared {
     pub(crate) secret: [u8; 32],
     /// The database, once it has recovered.
     pub(crate) served: OnceLock<Served>,
+    pub(crate) started: SystemTime,
+    /// What open pages show of accesses.
+    pub(crate) busiest: Busiest,
 }
 
 /// What a reload replaces. Connections take what is there when they begin.
@@ -87,12 +92,32 @@ impl Shared {
         self.current.read().clone()
     }
 
+    /// What an operator has to see to, the gravest first; none: everything is well.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let database = self.served.get()?.sql.database();
+        if let Some(failure) = database.log_failure() {
+            return Some(format!("the log has failed, and commits are refused: {failure}"));
+        }
+        if let Some(refusal) = database.updates_refused() {
+            return Some(format!("commits are refused: {refusal}"));
+        }
+        let checkpoints = database.checkpoints();
+        let failure = checkpoints.failure.filter(|_| checkpoints.failed > 0)?;
+        Some(format!("the last checkpoint failed: {failure}"))
+    }
+
     /// Whether statements are accepted: the database has recovered, its log has not failed, and the server does not shut
     /// down.
     pub(crate) fn is_ready(&self) -> bool {
         let writes = |served: &Served| served.sql.database().log_failure().is_none();
         // Acquire: partner of the store in `Server::end`.
         self.served.get().is_some_and(writes) && !self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// Whether the server shuts down.
+    pub(crate) fn has_ended(&self) -> bool {
+        // Acquire: as above.
+        self.is_ending.load(Ordering::Acquire)
     }
 
     /// Whether clients from this machine are trusted under any name.
@@ -136,6 +161,8 @@ impl Server {
             is_ending: AtomicBool::new(false),
             secret,
             served: OnceLock::new(),
+            started: SystemTime::now(),
+            busiest: Busiest::default(),
         });
         let http = http.map(|address| Http::listen(address, shared.clone())).transpose()?;
         let life = {
@@ -156,8 +183,10 @@ impl Server {
         apply(&settings, &served.sql);
         served.sql.set_database_names(&[&settings.database, "postgres"]);
         served.sql.on_slow_statement(log_slow_statement);
+        // Accesses are noted only while a page is open that shows them.
+        database.trace_accesses(false);
         let _ = self.shared.served.set(served);
-        Ok(())
+        watch::start(&self.shared).map_err(ServerError::Thread)
     }
 
     /// Puts new settings in force: limits at once, session defaults and certificates for connections that begin later.

@@ -196,7 +196,10 @@ impl Settings {
     /// # Errors
     /// A path is not valid UTF-8.
     pub fn to_toml(&self) -> Result<String, SettingsError> {
-        let value = Table::try_from(self).map_err(|error| from("the settings", &error))?;
+        // What is left out is the engine's default, which is in force all the same.
+        let protocol = self.protocol.clone().or_else(|| Some(ProtocolKind::default().to_string()));
+        let value = Table::try_from(Settings { protocol, ..self.clone() })
+            .map_err(|error| from("the settings", &error))?;
         Ok(value.to_string())
     }
 

@@ -1,12 +1,16 @@
 //! Metrics, health and the live page: what they answer, to whom, and what a browser makes of the page.
 
+#[path = "http/browser.rs"]
+mod browser;
+#[path = "../../../tests/support/skips.rs"]
+mod skips;
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use browser::Browser;
 use heddle_server::server::Server;
 use heddle_server::settings::Settings;
 use heddledb::testing::{Fault, Operation, SimulatedDisk};
@@ -80,16 +84,115 @@ fn metrics_count_what_clients_did() {
     assert_eq!(metric(&text, "heddle_errors_total{sqlstate=\"23505\"}"), 1.0);
     assert_eq!(metric(&text, "heddle_sessions_by_state{state=\"idle\"}"), 1.0);
     assert!(metric(&text, "heddle_transactions_committed_total") > 0.0);
+    let is_named = |name: &str| name.starts_with("heddle_") || name.starts_with("process_");
     let body = text.split("\r\n\r\n").nth(1).expect("a body");
     for line in body.lines() {
-        let is_metric = line
-            .split_once(' ')
-            .is_some_and(|(name, value)| name.starts_with("heddle_") && value.parse::<f64>().is_ok());
-        assert!(
-            is_metric || line.starts_with("# HELP heddle_") || line.starts_with("# TYPE heddle_"),
-            "{line}"
-        );
+        let is_metric =
+            line.split_once(' ').is_some_and(|(name, value)| is_named(name) && value.parse::<f64>().is_ok());
+        let described = ["# HELP ", "# TYPE "].iter().find_map(|start| line.strip_prefix(start));
+        assert!(is_metric || described.is_some_and(is_named), "{line}");
     }
+}
+
+/// What monitoring of any process and its disk looks at.
+#[test]
+fn metrics_tell_of_the_process_its_memory_and_its_disk() {
+    let now = || {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64()
+    };
+    let before = now();
+    let place = tempfile::tempdir().expect("a directory");
+    let db = Database::open(place.path().join("db"), Options::default()).expect("a new database");
+    let running = Running::of(db, HTTP);
+    let text = get(address(&running), "/metrics", "").1;
+    let started = metric(&text, "process_start_time_seconds");
+    assert!((before - 1.0..=now()).contains(&started), "{started}");
+    assert!(metric(&text, "process_resident_memory_bytes") > 1e6);
+    let (free, size) = (metric(&text, "heddle_disk_free_bytes"), metric(&text, "heddle_disk_size_bytes"));
+    assert!(free > 0.0 && free <= size, "{free} of {size}");
+    assert_eq!(metric(&text, "heddle_updates_refused"), 0.0);
+}
+
+/// Long values count where an option says so, which `heddle serve` sets.
+#[test]
+fn the_memory_of_rows_has_long_values_in_it() {
+    let options = Options::default().durability(heddledb::Durability::None);
+    let db = Database::in_memory_with(options.memory(|memory| memory.count_long_values(true)))
+        .expect("a database");
+    let running = Running::of(db, HTTP);
+    let mut client = connect(&running);
+    client.batch_execute("CREATE TABLE t (id int PRIMARY KEY, text text)").expect("made");
+    let bytes = || metric(&get(address(&running), "/metrics", "").1, "heddle_row_bytes");
+    let before = bytes();
+    client
+        .batch_execute("INSERT INTO t SELECT g, repeat('x', 100000) FROM generate_series(1, 50) g")
+        .expect("inserted");
+    let grown = bytes() - before;
+    assert!((5e6..8e6).contains(&grown), "{grown}");
+    client.batch_execute("UPDATE t SET text = 'short'").expect("updated");
+    let left = bytes() - before;
+    assert!(left < 1e6, "{left}");
+}
+
+/// What the header of the page says: it is green only if nothing has to be seen to.
+#[test]
+fn the_stream_tells_version_protocol_uptime_and_trouble() {
+    let disk = SimulatedDisk::new();
+    let db =
+        Database::open("/db", Options::default().disk(std::sync::Arc::new(disk.clone()))).expect("it opens");
+    let running = Running::of(db.clone(), &format!("{HTTP}protocol = 'optimistic'\n"));
+    let at = address(&running);
+    let server = || event(&mut live(at, ""))["server"].clone();
+    let well = server();
+    assert_eq!(
+        (&well["trouble"], &well["protocol"]),
+        (&serde_json::Value::Null, &"optimistic".into()),
+        "{well}"
+    );
+    assert!(
+        well["uptime_s"].is_u64() && well["version"].is_string() && well["durability"] == "group",
+        "{well}"
+    );
+    let mut client = connect(&running);
+    client.batch_execute("CREATE TABLE t (id int PRIMARY KEY)").expect("the disk works");
+    // A checkpoint that fails is trouble, until one succeeds.
+    disk.fail_from_now(Operation::Rename, Fault::InputOutput);
+    db.checkpoint().expect_err("its manifest gets no name");
+    let failed = server();
+    let trouble = failed["trouble"].as_str().unwrap_or_default();
+    assert!(trouble.starts_with("the last checkpoint failed: "), "{failed}");
+    disk.fail_from_now(Operation::Write, Fault::InputOutput);
+    client.batch_execute("INSERT INTO t VALUES (1)").expect_err("the log cannot be written");
+    let failed = server();
+    let trouble = failed["trouble"].as_str().unwrap_or_default();
+    assert!(trouble.starts_with("the log has failed, and commits are refused: "), "{failed}");
+    assert_eq!(metric(&get(at, "/metrics", "").1, "heddle_updates_refused"), 1.0);
+}
+
+/// The busiest rows are listed without any conflict; accesses are noted only while a page looks.
+#[test]
+fn the_stream_lists_the_rows_that_are_accessed_most() {
+    let options = Options::default().durability(heddledb::Durability::None);
+    let db = Database::in_memory_with(options.diagnostics(|diagnostics| diagnostics.access_trace(true)));
+    let running = Running::of(db.expect("a database"), HTTP);
+    let mut client = connect(&running);
+    client.batch_execute("CREATE TABLE page (id int PRIMARY KEY, n int); INSERT INTO page SELECT g, 0 FROM generate_series(1, 50) g").expect("made");
+    let mut stream = live(address(&running), "");
+    let mut busiest = serde_json::Value::Null;
+    for _ in 0..60 {
+        for _ in 0..40 {
+            client.batch_execute("SELECT n FROM page WHERE id = 7").expect("read");
+        }
+        client.batch_execute("SELECT n FROM page WHERE id = 8").expect("read");
+        busiest = event(&mut stream)["busiest"].clone();
+        if busiest[0]["key"].as_str().is_some_and(|key| key.contains('7')) {
+            break;
+        }
+    }
+    assert_eq!(busiest[0]["table"].as_str().map(|table| table.contains("page")), Some(true), "{busiest}");
+    assert!(busiest[0]["key"].as_str().is_some_and(|key| key.contains('7')), "{busiest}");
+    assert!(busiest[0]["rate"].as_f64() > Some(0.0), "{busiest}");
+    drop(stream);
 }
 
 #[test]
@@ -222,49 +325,67 @@ fn slow_large_and_many_clients_neither_end_nor_block_the_server() {
     drop(stream);
 }
 
-/// The page's elements in headless Chromium, once it has shown an event; none: there is no Chromium.
-fn rendered(url: &str, width: u32) -> Option<String> {
-    let profile = tempfile::tempdir().expect("a directory");
-    let found = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
-        Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-    })?;
-    // It prints the page as soon as the page is loaded, whether the first event has come by then or not.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(300) {
-        let output = Command::new(found)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .arg(format!("--window-size={width},900"))
-            .args(["--virtual-time-budget=3000", "--timeout=20000"])
-            .arg(url)
-            .output()
-            .expect("it runs");
-        let page = String::from_utf8_lossy(&output.stdout).into_owned();
-        if page.contains("class=\"state live\"") {
-            return Some(page);
-        }
-    }
-    panic!("{found} never showed an event of {url}");
-}
+/// What a browser shows of the page, once it has drawn two events.
+const SHOWN: &str = "
+    const style = element => getComputedStyle(element), luminance = color => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map(Number);
+        return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
+    };
+    const sections = [...document.querySelectorAll('main > section')].filter(it => it.offsetParent);
+    const beyond = element => element.getBoundingClientRect().right > innerWidth + 1;
+    return {
+        text: document.body.textContent,
+        images: document.images.length,
+        width: innerWidth,
+        scrolled: document.documentElement.scrollWidth,
+        beyond: sections.filter(beyond).map(it => it.textContent),
+        columns: new Set(sections.map(it => Math.round(it.getBoundingClientRect().left))).size,
+        charts: document.querySelectorAll('svg polyline').length,
+        page: luminance(style(document.body).backgroundColor),
+        ink: luminance(style(document.body).color),
+        card: luminance(style(sections[0]).backgroundColor),
+    };";
 
 #[test]
-fn a_browser_shows_the_page_on_screens_of_all_widths() {
+fn a_browser_shows_the_page_in_all_widths_and_color_schemes() {
+    let browser = match Browser::start() {
+        Ok(browser) => browser,
+        Err(why) => return skips::skip("chromium", &why),
+    };
     let running = Running::with(HTTP);
     let mut client = connect(&running);
     client.batch_execute("SET application_name = '<img src=x onerror=alert(1)>'; SELECT 1").expect("run");
-    for width in [390, 1400] {
-        let Some(page) = rendered(&format!("http://{}/", address(&running)), width) else {
-            println!("skipped: there is no Chromium (Debian: chromium)");
-            return;
-        };
-        for shown in ["Statement latency", "Hot rows", "Stage utilization", "No row has caused a conflict."] {
-            assert!(page.contains(shown), "{shown} at {width}: {page}");
+    for (width, columns) in [(390, 1), (1400, 4)] {
+        for scheme in ["light", "dark"] {
+            browser.emulate(width, scheme);
+            browser.open(&format!("http://{}/", address(&running)));
+            browser.wait_until("document.querySelector('.state.live') && history.commits.length > 1");
+            let shown = browser.evaluate(SHOWN);
+            let text = shown["text"].as_str().expect("a text");
+            for part in [
+                "Statement latency",
+                "Busiest rows",
+                "Hot rows",
+                "Threads at work",
+                "No row has caused a conflict.",
+                "version",
+                "optimistic",
+            ] {
+                assert!(text.contains(part), "{part} at {width}, {scheme}: {text}");
+            }
+            assert!(text.contains("SELECT $1") || text.contains("SET application_name"), "{text}");
+            assert!(text.contains("<img src=x") && shown["images"] == 0, "names of clients are text: {text}");
+            assert_eq!(shown["width"], width, "{shown}");
+            assert_eq!(shown["scrolled"], width, "nothing is wider than the screen: {shown}");
+            assert_eq!(shown["beyond"], serde_json::json!([]), "at {width}, {scheme}");
+            assert!(shown["columns"].as_u64() >= Some(columns), "{shown}");
+            assert!(shown["charts"].as_u64() > Some(3), "{shown}");
+            let brightness = |name: &str| shown[name].as_f64().expect("a brightness");
+            let (page, ink, card) = (brightness("page"), brightness("ink"), brightness("card"));
+            assert_eq!(page > 0.5 && card > 0.5, scheme == "light", "{shown}");
+            assert!((page - ink).abs() > 0.5 && (card - ink).abs() > 0.5, "texts are legible: {shown}");
         }
-        assert!(
-            page.contains("SELECT $1") || page.contains("SET application_name"),
-            "the session's statement: {page}"
-        );
-        assert!(page.contains("&lt;img src=x"), "names of clients are text: {page}");
-        assert!(!page.contains("<img"), "{page}");
     }
+    let picture = browser.screenshot();
+    assert!(picture.starts_with("iVBORw0KGgo") && picture.len() > 10_000, "the page is drawn");
 }

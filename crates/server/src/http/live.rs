@@ -9,8 +9,11 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use heddle_sql::{LatencyReport, Sql, Statistic};
+use heddledb::ProtocolKind;
 use serde_json::{Value, json};
 
+use super::busiest::{BusyRow, Viewer};
+use super::host;
 use crate::server::Shared;
 
 /// How often the page hears of changes.
@@ -32,13 +35,23 @@ pub(super) fn stream(
     shows_data: bool,
     wait: impl Fn(Duration) -> bool,
 ) -> io::Result<()> {
+    let view = || shared.busiest.view(shared.served.get().map(|served| served.sql.database()));
+    let mut viewer = view();
     let mut before = Reading::take(shared);
     let mut interval = FIRST_INTERVAL;
     while !wait(interval) {
         interval = INTERVAL;
+        if !viewer.has_database() {
+            viewer = view();
+        }
         let now = Reading::take(shared);
         let event = match (&before, &now, shared.served.get()) {
-            (Some(before), Some(now), Some(served)) => frame(before, now, &served.sql, shows_data),
+            (Some(before), Some(now), Some(served)) => {
+                let mut event = frame(before, now, &served.sql, shows_data);
+                event["server"] = server(shared);
+                event["busiest"] = busiest(&viewer, shows_data);
+                event
+            }
             _ => json!({ "ready": false }),
         };
         stream.write_all(format!("data: {event}\n\n").as_bytes())?;
@@ -121,6 +134,30 @@ fn frame(before: &Reading, now: &Reading, sql: &Sql, shows_data: bool) -> Value 
         "checkpoints": checkpoints(sql),
         "sessions": sessions(sql, shows_data),
     })
+}
+
+/// The server itself: what is wrong with it, if something is, and what it takes of its machine.
+fn server(shared: &Shared) -> Value {
+    let served = shared.served.get();
+    let disk = served.and_then(|served| host::disk(&served.sql.database().log_directory()?));
+    let settings = shared.current().settings;
+    let protocol = settings.protocol.clone().unwrap_or_else(|| ProtocolKind::default().to_string());
+    json!({
+        "trouble": shared.trouble(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": shared.started.elapsed().map_or(0, |time| time.as_secs()),
+        "protocol": protocol,
+        "durability": settings.durability,
+        "resident_bytes": host::resident_memory(),
+        "disk": disk.map(|disk| json!({ "free": disk.free, "size": disk.size })),
+    })
+}
+
+/// The rows that are accessed most. Keys are left out unless the client may see them.
+fn busiest(viewer: &Viewer<'_>, shows_data: bool) -> Value {
+    let rows = viewer.rows();
+    let row = |row: &BusyRow| json!({ "table": row.table, "key": shows_data.then_some(&row.key), "rate": row.rate });
+    rows.iter().map(row).collect()
 }
 
 fn hot(sql: &Sql, shows_data: bool) -> Vec<Value> {

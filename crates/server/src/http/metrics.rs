@@ -8,6 +8,7 @@ use std::fmt::{Display, Write};
 
 use heddle_sql::{LatencyReport, Sql, Statistic, StatisticKind};
 
+use super::host;
 use crate::server::Shared;
 
 /// The bounds of the histogram: 1 µs to 134 s, each twice the one before.
@@ -32,6 +33,7 @@ pub(super) fn text(shared: &Shared) -> String {
         "connections, unauthenticated ones included",
         shared.registry.connections(),
     );
+    metrics.of_process(shared);
     if let Some(served) = shared.served.get() {
         metrics.of_database(&served.sql);
     }
@@ -59,7 +61,48 @@ impl Metrics<'_> {
         self.line(name, &[], value);
     }
 
+    /// What Prometheus's clients report of every process, under their names.
+    fn of_process(&mut self, shared: &Shared) {
+        let started = host::seconds(shared.started);
+        self.one(
+            "process_start_time_seconds",
+            "gauge",
+            "when the server was started, in seconds since 1970",
+            started,
+        );
+        if let Some(bytes) = host::resident_memory() {
+            self.one(
+                "process_resident_memory_bytes",
+                "gauge",
+                "memory of the process that is resident",
+                bytes,
+            );
+        }
+    }
+
+    /// Room on the disk that the log is on.
+    fn disk(&mut self, sql: &Sql) {
+        let directory = sql.database().log_directory();
+        if let Some(disk) = directory.and_then(|directory| host::disk(&directory)) {
+            self.one("heddle_disk_size_bytes", "gauge", "size of the disk that the log is on", disk.size);
+            self.one(
+                "heddle_disk_free_bytes",
+                "gauge",
+                "what may still be written to the disk that the log is on",
+                disk.free,
+            );
+        }
+    }
+
     fn of_database(&mut self, sql: &Sql) {
+        self.disk(sql);
+        let refuses = u8::from(sql.database().updates_refused().is_some());
+        self.one(
+            "heddle_updates_refused",
+            "gauge",
+            "whether commits are refused: the log has failed, or disk or memory is full",
+            refuses,
+        );
         sql.statistics().iter().filter(|it| !is_in_histogram(it)).for_each(|it| self.statistic(it));
         self.histogram("heddle_statement_seconds", &sql.latency());
         self.head("heddle_errors_total", "counter", "statements that have failed, by SQLSTATE");

@@ -3,6 +3,8 @@
 //! - `request`: what a client asks for, and whether it may.
 //! - `metrics`: the statistics as Prometheus reads them.
 //! - `live`: what the page shows, once a second, as server-sent events.
+//! - `busiest`: the rows that are accessed most, while a page is open.
+//! - `host`: what the process takes of its machine.
 //! - `page.html`: the page, which asks nothing of any other server.
 //!
 //! # Invariants
@@ -15,6 +17,8 @@
 //! One thread accepts, each connection has one of its own. They share the server's [`Shared`] only, and end when the
 //! server does.
 
+pub(crate) mod busiest;
+mod host;
 mod live;
 mod metrics;
 mod request;
