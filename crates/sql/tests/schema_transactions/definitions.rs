@@ -193,13 +193,13 @@ fn beside(connection: &mut Connection, way: u64, number: u64) -> Result<(), SqlE
         "call touch()".to_string(),
     ];
     let text = &texts[(number % texts.len() as u64) as usize];
-    if way % 2 == 0 {
+    if way.is_multiple_of(2) {
         return connection.simple_query(text, &mut Ignored);
     }
     connection.prepare("", text, &[])?;
     connection.bind("", "", Vec::new())?;
     connection.describe_portal("")?;
-    connection.execute("", if number % 3 == 0 { 5 } else { 0 }, &mut Ignored)
+    connection.execute("", if number.is_multiple_of(3) { 5 } else { 0 }, &mut Ignored)
 }
 
 fn no_conflicts_beside_changes(protocol: ProtocolKind) {
