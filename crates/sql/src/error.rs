@@ -223,8 +223,25 @@ struct Fields {
     column: Option<String>,
     constraint: Option<String>,
     data_type: Option<String>,
+    routine: Option<&'static str>,
     engine: Option<heddledb::Error>,
     is_raised: bool,
+}
+
+/// The one function of PostgreSQL's that reports nearly all errors of a state.
+fn routine_of(state: SqlState) -> Option<&'static str> {
+    Some(match state {
+        SqlState::UNIQUE_VIOLATION => "_bt_check_unique",
+        SqlState::NOT_NULL_VIOLATION | SqlState::CHECK_VIOLATION => "ExecConstraints",
+        SqlState::FOREIGN_KEY_VIOLATION => "ri_ReportViolation",
+        SqlState::UNDEFINED_TABLE => "parserOpenTable",
+        SqlState::UNDEFINED_COLUMN => "errorMissingColumn",
+        SqlState::UNDEFINED_FUNCTION => "ParseFuncOrColumn",
+        SqlState::SYNTAX_ERROR => "scanner_yyerror",
+        SqlState::DEADLOCK_DETECTED => "DeadLockReport",
+        SqlState::QUERY_CANCELED => "ProcessInterrupts",
+        _ => return None,
+    })
 }
 
 /// The state of [`SqlError::stale_plan`].
@@ -245,6 +262,7 @@ impl SqlError {
             column: None,
             constraint: None,
             data_type: None,
+            routine: None,
             engine: None,
             is_raised: false,
         }))
@@ -335,6 +353,19 @@ impl SqlError {
     pub fn with_data_type(mut self, data_type: impl Into<String>) -> SqlError {
         self.0.data_type = Some(data_type.into());
         self
+    }
+
+    /// The same error, reported by this function of PostgreSQL's.
+    pub(crate) fn with_routine(mut self, routine: &'static str) -> SqlError {
+        self.0.routine = Some(routine);
+        self
+    }
+
+    /// The function of PostgreSQL's source that reports such an error, for clients that tell errors of one state apart by it;
+    /// none where that is not known.
+    pub fn routine(&self) -> Option<&'static str> {
+        let known = self.0.routine;
+        known.or_else(|| if self.is_raised() { Some("exec_stmt_raise") } else { routine_of(self.state()) })
     }
 
     /// The kind of the error.

@@ -243,7 +243,8 @@ impl Connection {
         if let Some(known) = known
             && !same_result(&known.fields, &plan.fields)
         {
-            return Err(SqlError::unsupported("cached plan must not change result type"));
+            let error = SqlError::unsupported("cached plan must not change result type");
+            return Err(error.with_routine("RevalidateCachedQuery"));
         }
         *prepared.plan.lock() = Some(plan.clone());
         Ok(Some(plan))

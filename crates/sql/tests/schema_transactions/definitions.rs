@@ -310,3 +310,17 @@ fn a_closure_under_way_does_not_commit_what_a_new_constraint_refuses() {
         }
     }
 }
+
+#[test]
+fn errors_name_the_function_that_clients_tell_them_apart_by() {
+    let sql = in_memory(ProtocolKind::ALL[0]);
+    let mut own = connect(&sql);
+    run(&mut own, "create table t (id int primary key, v int check (v > 0)); prepare q as select * from t");
+    run(&mut own, "alter table t add column w int");
+    let mut routine = |text: &str| own.query(text).expect_err(text).routine();
+    assert_eq!(routine("execute q"), Some("RevalidateCachedQuery"));
+    assert_eq!(routine("insert into t values (1, 1), (1, 1)"), Some("_bt_check_unique"));
+    assert_eq!(routine("insert into t values (1, 0)"), Some("ExecConstraints"));
+    assert_eq!(routine("do 'begin raise unique_violation; end'"), Some("exec_stmt_raise"));
+    assert_eq!(routine("select * from nothing"), Some("parserOpenTable"));
+}

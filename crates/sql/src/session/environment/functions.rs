@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{SessionEnvironment, now, object_name};
+use crate::catalog::Sequence;
 use crate::catalog::rights::{SELECT, UPDATE, USAGE};
+use crate::catalog::store::TEMPORARY;
 use crate::catalog::system::{self, SystemCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
@@ -135,6 +137,7 @@ impl Environment for SessionEnvironment {
         self.refuse_in_rules("nextval")?;
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&sequence, USAGE | UPDATE)?;
+        self.check_may_advance(&sequence, "nextval()")?;
         let known =
             self.given.get(self.replayed).filter(|(oid, _)| *oid == sequence.oid).map(|(_, value)| *value);
         let value = match known {
@@ -267,6 +270,7 @@ impl Environment for SessionEnvironment {
         self.refuse_in_rules("setval")?;
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.check_sequence(&sequence, UPDATE)?;
+        self.check_may_advance(&sequence, "setval()")?;
         crate::session::sequences::check_bounds(&sequence, value)?;
         self.set_values.push((sequence.oid, value, is_called));
         if is_called {
@@ -389,5 +393,16 @@ impl Environment for SessionEnvironment {
             detail: message.detail().map(str::to_string),
             hint: message.hint().map(str::to_string),
         });
+    }
+}
+
+impl SessionEnvironment {
+    /// Refuses to change a sequence in a read-only transaction, unless it is one of the session's own.
+    fn check_may_advance(&self, sequence: &Sequence, function: &str) -> Result<()> {
+        if !self.settings.derived.read_only || sequence.schema.starts_with(TEMPORARY) {
+            return Ok(());
+        }
+        let message = format!("cannot execute {function} in a read-only transaction");
+        Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message))
     }
 }
