@@ -73,6 +73,8 @@ fn catalog() -> Catalog {
         key_comments: Vec::new(),
         rights: Default::default(),
         stored_query: None,
+        nominal_indexes: Vec::new(),
+        options: Vec::new(),
         engine: engine("t"),
     };
     let mut other = table.clone();

@@ -139,6 +139,8 @@ impl Fixture {
             key_comments: Vec::new(),
             rights: Default::default(),
             stored_query: None,
+            nominal_indexes: Vec::new(),
+            options: Vec::new(),
             engine,
         };
         self.catalog.put_table(Arc::new(table));
