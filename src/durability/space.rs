@@ -168,6 +168,11 @@ pub(crate) fn is_full(error: &Error) -> bool {
     is_kind || matches!(error, Error::StorageFull { .. })
 }
 
+/// Whether a write that has failed so has written nothing, and may succeed later: the disk is full, or read-only for now.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    is_full(error) || matches!(error, Error::NotWritable { .. })
+}
+
 /// The error that updates receive while no segment can be prepared, with `error` as the cause.
 pub(crate) fn refusal(error: &Error) -> Error {
     let reason = error.cause();

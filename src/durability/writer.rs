@@ -1,7 +1,10 @@
 //! Writing the log: one group after the other; at most [`GROUPS_IN_FLIGHT_MAX`] of them are written and not durable.
 //!
-//! Invariants: a group that is acknowledged is durable, whole, and so are all before it. After any failed write or sync the
-//! writer is closed for good: the system may have thrown away what it could not write, so trying again proves nothing.
+//! Invariants: a group that is acknowledged is durable, whole, and so are all before it. After a failed sync, and after a write
+//! that has failed on a broken disk, the writer is closed for good: the system may have thrown away what it could not write, so
+//! trying again proves nothing. A write that finds no room, which a file system that copies what it overwrites has also for
+//! a segment that exists, or finds the file system read-only, has changed nothing that counts: the same bytes are written
+//! again to the same place, as often as the caller wants to wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes
 use super::failure::writing;
 use super::groups_in_flight::{GROUPS_IN_FLIGHT_MAX, GroupsInFlight, Unsynced};
 use super::segment::OpenSegment;
+use super::space::may_pass;
 use super::starts::GroupStart;
 use super::{PAGE_BYTES, RepairedLog, SegmentSizes, Segments, Uuid};
 use crate::base::disk::has_bug;
@@ -118,13 +122,14 @@ impl LogWriter {
     #[cfg(test)]
     pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<u64> {
         let parts: Vec<_> = payload.iter().map(|part| RedoPart::Bytes(part)).collect();
-        let written = self.write_group(epoch, &parts)?;
+        let written = self.write_group(epoch, &parts, &mut |_| false)?;
         let flushes = written.flushes();
         written.sync().map(|_| flushes)
     }
 
     /// Writes a group, which is durable when it is synced, and those before it are. Its epoch is higher than those of all
-    /// groups before, read or written.
+    /// groups before, read or written. Where the disk is full or read-only, `waits` has the error, waits and says whether the
+    /// write is tried again.
     ///
     /// # Errors
     /// [`Error::LogFull`] means that nothing was written and that it may be tried again. After any other error the
@@ -132,7 +137,12 @@ impl LogWriter {
     ///
     /// # Panics
     /// If the epoch does not rise, or too many groups are in flight: the log would be unreadable.
-    pub(crate) fn write_group(&mut self, epoch: u64, payload: &[RedoPart<'_>]) -> Result<Unsynced> {
+    pub(crate) fn write_group(
+        &mut self,
+        epoch: u64,
+        payload: &[RedoPart<'_>],
+        waits: &mut dyn FnMut(&Error) -> bool,
+    ) -> Result<Unsynced> {
         if let Some(failure) = self.in_flight.failure() {
             return Err(failure);
         }
@@ -143,7 +153,8 @@ impl LogWriter {
         if needed > available {
             return Err(Error::LogFull { needed, available });
         }
-        let (start, files) = self.write_blocks(epoch, source).map_err(|error| self.in_flight.fail(&error))?;
+        let written = self.write_blocks(epoch, source, waits);
+        let (start, files) = written.map_err(|error| self.in_flight.fail(&error))?;
         let lane = self.lane;
         (self.last_epoch, self.lane) = (epoch, (lane + 1) % GROUPS_IN_FLIGHT_MAX);
         let (segments, in_flight) = (self.segments.clone(), self.in_flight.clone());
@@ -161,6 +172,7 @@ impl LogWriter {
         &mut self,
         epoch: u64,
         mut source: Source<'_>,
+        waits: &mut dyn FnMut(&Error) -> bool,
     ) -> Result<(GroupStart, Vec<Arc<OpenSegment>>)> {
         if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
             self.current.files[self.lane].sync_data().map_err(writing(&self.current.segment.path))?;
@@ -186,7 +198,11 @@ impl LogWriter {
                 &mut source,
             )?;
             let (path, file) = (&self.current.segment.path, &self.current.files[self.lane]);
-            file.write_all_at(&self.buffer, self.offset).map_err(writing(path))?;
+            while let Err(error) = file.write_all_at(&self.buffer, self.offset).map_err(writing(path)) {
+                if !may_pass(&error) || !waits(&error) {
+                    return Err(error);
+                }
+            }
             self.offset += self.buffer.len() as u64;
             written += self.buffer.len() as u64;
             self.next_sequence += 1;

@@ -318,8 +318,10 @@ impl LogStage {
             let parts: Vec<RedoPart<'_>> =
                 buffers.iter().flat_map(|buffer| buffer.parts()).chain(merged).collect();
             let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
-            match room.and_then(|()| writer.write_group(epoch, &parts)) {
+            let mut waits = |error: &Error| preparation.wait_for_disk(&engine, error, &self.stop);
+            match room.and_then(|()| writer.write_group(epoch, &parts, &mut waits)) {
                 Ok(written) => {
+                    preparation.disk_is_well(&engine);
                     engine.clocks().add_group(transactions, bytes as u64, written.flushes());
                     unsynced = Some(written);
                 }

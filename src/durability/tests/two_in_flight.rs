@@ -23,7 +23,7 @@ fn write(opened: &mut Opened, group: &Group) -> Result<Unsynced> {
     while opened.segments.remaining_bytes() < group_bytes_max(group.payload.len() as u64) {
         opened.segments.prepare_next()?;
     }
-    opened.writer.write_group(group.epoch, &[RedoPart::Bytes(&group.payload)])
+    opened.writer.write_group(group.epoch, &[RedoPart::Bytes(&group.payload)], &mut |_| false)
 }
 
 /// Writes all groups, two at a time, and syncs the two in an order that `random` chooses, until something fails. How many

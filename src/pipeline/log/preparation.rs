@@ -29,6 +29,8 @@ pub(crate) struct Preparation {
     checkpointer: Arc<Checkpointer>,
     /// Why the last attempt to make a segment failed, if it did.
     failure: Mutex<Option<Error>>,
+    /// The log waits until the disk takes what it has to write.
+    is_blocked: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -39,8 +41,15 @@ impl Preparation {
         checkpointer: Arc<Checkpointer>,
         least_bytes: u64,
     ) -> Arc<Preparation> {
-        let (event_count, failure, stop) = (EventCount::default(), Mutex::new(None), AtomicBool::new(false));
-        Arc::new(Preparation { segments, event_count, least_bytes, checkpointer, failure, stop })
+        Arc::new(Preparation {
+            segments,
+            event_count: EventCount::default(),
+            least_bytes,
+            checkpointer,
+            failure: Mutex::new(None),
+            is_blocked: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        })
     }
 
     /// Prepares the next segment; a full disk requests a checkpoint.
@@ -73,6 +82,30 @@ impl Preparation {
             }
         }
         Ok(())
+    }
+
+    /// Waits a little because the disk does not take a group now, though the segment is there, and refuses updates until it does.
+    /// Whether the group is to be written again. Nothing is lost meanwhile, and nothing is released.
+    pub(super) fn wait_for_disk(&self, engine: &Arc<Engine>, error: &Error, stop: &AtomicBool) -> bool {
+        self.is_blocked.store(true, Ordering::SeqCst);
+        engine.space().set_refused(Some(refusal(error)));
+        self.checkpointer.log_cannot_grow(is_full(error));
+        if stop.load(Ordering::SeqCst) {
+            return false;
+        }
+        change_within_epoch(engine);
+        std::thread::sleep(RETRY);
+        true
+    }
+
+    /// A group was written: updates are accepted again, if they were refused because it could not be.
+    pub(super) fn disk_is_well(&self, engine: &Engine) {
+        if self.is_blocked.load(Ordering::Relaxed) {
+            self.is_blocked.store(false, Ordering::SeqCst);
+            self.checkpointer.log_cannot_grow(false);
+            engine.space().set_refused(None);
+            self.refuse_if_low(engine);
+        }
     }
 
     /// Where segments are made.
@@ -126,7 +159,7 @@ impl Preparation {
     pub(crate) fn run(&self, engine: &Engine) {
         while !self.stop.load(Ordering::SeqCst) {
             if self.has_enough() {
-                if engine.space().refused().is_some() {
+                if engine.space().refused().is_some() && !self.is_blocked.load(Ordering::SeqCst) {
                     engine.space().set_refused(None);
                 }
                 self.event_count
