@@ -389,3 +389,26 @@ fn a_browser_shows_the_page_in_all_widths_and_color_schemes() {
     let picture = browser.screenshot();
     assert!(picture.starts_with("iVBORw0KGgo") && picture.len() > 10_000, "the page is drawn");
 }
+
+#[test]
+fn live_pages_leave_room_for_health_and_metrics() {
+    let running = Running::with(HTTP);
+    let address = address(&running);
+    let mut streams: Vec<_> = (0..48).map(|_| live(address, "")).collect();
+    let is_open = |stream: &mut BufReader<TcpStream>| {
+        let mut status = String::new();
+        stream.read_line(&mut status).expect("it answers");
+        status.contains(" 200 ")
+    };
+    let open = streams.iter_mut().map(is_open).filter(|is_open| *is_open).count();
+    assert_eq!(open, 32, "further ones are refused");
+    for path in ["/health", "/ready", "/metrics", "/"] {
+        assert_eq!(get(address, path, "").0, 200, "{path}");
+    }
+    assert_eq!(get(address, "/live", "").0, 503);
+    drop(streams);
+    let again = Instant::now();
+    while !is_open(&mut live(address, "")) {
+        assert!(again.elapsed() < Duration::from_secs(30), "a page that is closed gives its place back");
+    }
+}

@@ -9,7 +9,8 @@
 //!
 //! # Invariants
 //! Off unless the settings have `http`. Each connection serves one request. A request has at most 8 KiB and
-//! 10 seconds; there are at most [`CONNECTIONS_MAX`] connections, further ones are closed. Without a token, only
+//! 10 seconds; there are at most [`CONNECTIONS_MAX`] connections, further ones are closed. At most [`LIVE_MAX`] of them are live
+//! pages, and further ones are refused with 503, so that health and metrics are answered however many are open. Without a token, only
 //! requests that name this machine are answered ([`request::Access`]), so that no other site's page can ask through a
 //! browser.
 //!
@@ -26,7 +27,7 @@ mod request;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -37,7 +38,10 @@ use self::request::{Access, Refusal, Request};
 use crate::server::{ServerError, Shared, wake_acceptor};
 
 /// How many connections there are at once: every open page has one.
-const CONNECTIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 64;
+
+/// How many of them live pages may have: the others are left to requests that are answered at once.
+const LIVE_MAX: usize = 32;
 
 /// How long a client may take to ask, or to accept an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,6 +69,7 @@ pub(crate) struct Http {
 struct Ending {
     is_ending: AtomicBool,
     connections: Mutex<usize>,
+    live: AtomicUsize,
     changed: Condvar,
 }
 
@@ -97,6 +102,25 @@ impl Drop for Place {
     fn drop(&mut self) {
         *self.0.connections.lock() -= 1;
         self.0.changed.notify_all();
+    }
+}
+
+/// A place among the live pages.
+struct LivePlace<'e>(&'e Ending);
+
+impl<'e> LivePlace<'e> {
+    fn take(ending: &'e Ending) -> Option<LivePlace<'e>> {
+        // Relaxed: the count guards no other data.
+        let taken = ending
+            .live
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |live| (live < LIVE_MAX).then_some(live + 1));
+        taken.is_ok().then(|| LivePlace(ending))
+    }
+}
+
+impl Drop for LivePlace<'_> {
+    fn drop(&mut self) {
+        self.0.live.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -176,8 +200,8 @@ fn serve(socket: TcpStream, shared: &Shared, access: &Access, ending: &Ending) -
     socket.set_nodelay(true)?;
     let tls = shared.current().tls.filter(|_| !access.is_loopback());
     let mut stream: Box<dyn Stream> = match tls {
-        Some(config) => {
-            let session = ServerConnection::new(config).map_err(io::Error::other)?;
+        Some(tls) => {
+            let session = ServerConnection::new(tls.config).map_err(io::Error::other)?;
             Box::new(StreamOwned::new(session, socket))
         }
         None => Box::new(socket),
@@ -236,6 +260,7 @@ fn answer(
         }
         "/live" => {
             access.check_token(request)?;
+            let _place = LivePlace::take(ending).ok_or(Refusal::Busy)?;
             head(stream, "200 OK", "text/event-stream", None)?;
             live::stream(stream, shared, access.shows_data(shared), |time| ending.wait(time))?;
         }

@@ -40,6 +40,7 @@ pub(super) enum Refusal {
     Host,
     Origin,
     Token,
+    Busy,
 }
 
 impl Refusal {
@@ -51,6 +52,7 @@ impl Refusal {
             Refusal::NotFound => "404 Not Found",
             Refusal::Host | Refusal::Origin => "403 Forbidden",
             Refusal::Token => "401 Unauthorized",
+            Refusal::Busy => "503 Service Unavailable",
         }
     }
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Refusal {
             Refusal::NotFound => "not found: try /, /metrics, /health or /ready",
             Refusal::Host => "the request does not name this machine: use localhost or 127.0.0.1",
             Refusal::Origin => "requests of other sites' pages are not answered",
+            Refusal::Busy => "too many live pages are open: close some",
             Refusal::Token => "send the token of http_token_file: Authorization: Bearer TOKEN",
         })
     }
