@@ -1,11 +1,13 @@
-//! SCRAM-SHA-256: the server's side of the exchange.
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: the server's side of the exchange. The latter binds it to the TLS connection by a hash of
+//! the server's certificate (tls-server-end-point), so that nobody in between can pass it on.
 //!
 //! # Invariants
 //! A password is never kept, only its verifier, from which it cannot be computed. An unknown user gets the same
 //! exchange as a known one, with a salt that stays the same for each name, and is refused at its end: neither the
-//! messages nor their timing tell whether a name exists.
+//! messages nor their timing tell whether a name exists. A client that could bind the exchange, and believes that the server
+//! cannot though it has offered to, is refused: somebody has changed the offer.
 //!
-//! Source: RFC 5802, RFC 7677; the verifier's text is PostgreSQL's.
+//! Source: RFC 5802, RFC 5929, RFC 7677; the verifier's text is PostgreSQL's.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -29,13 +31,24 @@ pub(crate) enum Refused {
     Wrong,
 }
 
+/// Whether an exchange is bound to its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Binding<'t> {
+    /// The server has not offered it.
+    Impossible,
+    /// The server has offered it, and the client has chosen otherwise.
+    Declined,
+    /// By the hash of the server's certificate.
+    Bound(&'t [u8]),
+}
+
 /// An exchange whose first messages were sent.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     verifier: Verifier,
     exists: bool,
     nonce: String,
-    /// The header that the client's last message repeats.
+    /// The header that the client's last message repeats, and what binds the exchange to the connection, in base 64.
     header: String,
     /// The first parts of what both sides sign.
     signed: String,
@@ -47,11 +60,17 @@ impl Exchange {
         user: &str,
         verifier: Option<Verifier>,
         secret: &[u8; DIGEST],
+        binding: &Binding<'_>,
         client_first: &[u8],
     ) -> Result<(Exchange, String), Refused> {
         let first = std::str::from_utf8(client_first).map_err(|_| Refused::Malformed)?;
-        // Without channel binding ("n"), or by a client that could but believes that the server cannot ("y").
-        let bare = first.strip_prefix("n,,").or(first.strip_prefix("y,,")).ok_or(Refused::Malformed)?;
+        let (prefix, end_point) = match binding {
+            Binding::Bound(end_point) => ("p=tls-server-end-point,,", *end_point),
+            // By a client that could bind it, but believes that the server cannot.
+            Binding::Impossible if first.starts_with('y') => ("y,,", &[][..]),
+            Binding::Impossible | Binding::Declined => ("n,,", &[][..]),
+        };
+        let bare = first.strip_prefix(prefix).ok_or(Refused::Malformed)?;
         // The name is the one of the startup message; the one here is not looked at.
         let nonce = bare.split(',').find_map(|part| part.strip_prefix("r=")).ok_or(Refused::Malformed)?;
         if nonce.is_empty() || bare.starts_with("m=") {
@@ -64,7 +83,7 @@ impl Exchange {
         let verifier = verifier.unwrap_or_else(|| mock(user, secret));
         let answer = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
         let signed = format!("{bare},{answer}");
-        let header = BASE64.encode(&first[..3]);
+        let header = BASE64.encode([prefix.as_bytes(), end_point].concat());
         Ok((Exchange { verifier, exists, nonce, header, signed }, answer))
     }
 
@@ -99,6 +118,10 @@ mod tests {
 
     /// What a client that knows this password answers.
     fn client(password: &str, bare: &str, server_first: &str) -> String {
+        client_bound(password, bare, server_first, "biws")
+    }
+
+    fn client_bound(password: &str, bare: &str, server_first: &str, header: &str) -> String {
         let part = |name: &str| {
             server_first.split(',').find_map(|part| part.strip_prefix(name)).expect("it is sent")
         };
@@ -107,7 +130,7 @@ mod tests {
         let mut salted = [0; DIGEST];
         pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), &salt, verifier.iterations, &mut salted);
         let client_key = hmac(&salted, &[b"Client Key"]);
-        let last = format!("c=biws,r={}", part("r="));
+        let last = format!("c={header},r={}", part("r="));
         let message = format!("{bare},{server_first},{last}");
         let signature = hmac(&verifier.stored_key, &[message.as_bytes()]);
         let proof: [u8; DIGEST] = std::array::from_fn(|at| client_key[at] ^ signature[at]);
@@ -117,7 +140,8 @@ mod tests {
     fn exchange(stored: Option<&str>, offered: &str) -> Result<String, Refused> {
         let verifier = stored.map(|password| Verifier::new(password).expect("random bytes"));
         let bare = "n=,r=abcdef";
-        let (exchange, first) = Exchange::begin("ada", verifier, &SECRET, format!("n,,{bare}").as_bytes())?;
+        let (exchange, first) =
+            Exchange::begin("ada", verifier, &SECRET, &Binding::Declined, format!("n,,{bare}").as_bytes())?;
         exchange.finish(client(offered, bare, &first).as_bytes())
     }
 
@@ -131,8 +155,11 @@ mod tests {
     fn a_wrong_password_and_an_unknown_user_end_alike() {
         assert_eq!(exchange(Some("pencil"), "pen"), Err(Refused::Wrong));
         assert_eq!(exchange(None, "pencil"), Err(Refused::Wrong));
-        let first =
-            |verifier| Exchange::begin("bob", verifier, &SECRET, b"n,,n=,r=x").expect("well formed").1;
+        let first = |verifier| {
+            Exchange::begin("bob", verifier, &SECRET, &Binding::Impossible, b"y,,n=,r=x")
+                .expect("well formed")
+                .1
+        };
         let salt = |first: &str| first.split(',').nth(1).map(str::to_owned);
         assert_eq!(salt(&first(None)), salt(&first(None)), "an unknown user's salt stays the same");
     }
@@ -157,11 +184,31 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_exchange_ends_only_with_the_hash_of_this_certificate() {
+        let verifier = || Some(Verifier::new("pencil").expect("random bytes"));
+        let finish = |end_point: &[u8], claimed: &[u8]| {
+            let bare = "n=,r=abcdef";
+            let first = format!("p=tls-server-end-point,,{bare}");
+            let binding = Binding::Bound(end_point);
+            let (exchange, answer) = Exchange::begin("ada", verifier(), &SECRET, &binding, first.as_bytes())?;
+            let header = BASE64.encode([b"p=tls-server-end-point,,", claimed].concat());
+            exchange.finish(client_bound("pencil", bare, &answer, &header).as_bytes())
+        };
+        assert!(finish(b"hash", b"hash").is_ok());
+        assert_eq!(finish(b"hash", b"other"), Err(Refused::Malformed));
+        let unbound = Exchange::begin("ada", None, &SECRET, &Binding::Bound(b"hash"), b"n,,n=,r=x");
+        assert!(unbound.is_err(), "the mechanism binds");
+    }
+
+    #[test]
     fn messages_that_are_not_of_the_exchange_are_refused() {
-        for first in [&b"p=tls-unique,,n=,r=x"[..], b"n,,n=", b"n,,r=", b"\xff", b"n,,m=x,r=y"] {
-            assert!(Exchange::begin("ada", None, &SECRET, first).is_err(), "{first:?}");
+        for first in [&b"p=tls-unique,,n=,r=x"[..], b"n,,n=", b"n,,r=", b"\xff", b"n,,m=x,r=y", b"y,,n=,r=x"]
+        {
+            assert!(Exchange::begin("ada", None, &SECRET, &Binding::Declined, first).is_err(), "{first:?}");
         }
-        let begin = || Exchange::begin("ada", None, &SECRET, b"n,,n=,r=x").expect("well formed").0;
+        let begin = || {
+            Exchange::begin("ada", None, &SECRET, &Binding::Declined, b"n,,n=,r=x").expect("well formed").0
+        };
         for last in [&b"c=biws,r=x,p=AAAA"[..], b"c=eSws,r=x", b"", b"\xff"] {
             assert_eq!(begin().finish(last), Err(Refused::Malformed), "{last:?}");
         }

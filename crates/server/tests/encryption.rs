@@ -194,3 +194,56 @@ fn psql_verifies_the_server_and_shows_its_certificate() {
     let without = ask(&conninfo("", "")).expect("psql starts");
     assert!(!without.status.success(), "a certificate is asked for");
 }
+
+#[test]
+fn psql_binds_its_password_to_the_connection() {
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let running = serve(&authority, &directory, "");
+    let users = running.server.users().expect("it serves");
+    users.add("bob", "pencil", false).expect("a new user");
+    let ask = |password: &str, others: &str| {
+        let conninfo = format!(
+            "host=127.0.0.1 port={} user=bob dbname=heddle password={password} {others}",
+            running.port()
+        );
+        Command::new("psql").args([&conninfo, "-XAtc", "SELECT current_user"]).output()
+    };
+    let required = "channel_binding=require sslmode=require";
+    let Ok(output) = ask("pencil", required) else {
+        println!("skipped: there is no psql");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "bob");
+    let error = |output: std::io::Result<std::process::Output>| {
+        String::from_utf8_lossy(&output.expect("psql starts").stderr).into_owned()
+    };
+    assert!(error(ask("pen", required)).contains("password authentication failed"));
+    assert_eq!(error(ask("pencil", "channel_binding=disable sslmode=require")), "");
+    assert_eq!(error(ask("pencil", "channel_binding=prefer sslmode=disable")), "");
+}
+
+#[test]
+fn psql_connects_from_a_terminal_in_any_encoding() {
+    let running = Running::start();
+    for (encoding, shown) in
+        [("SQL_ASCII", &b"\xc3\xbc\n"[..]), ("LATIN1", b"\xfc\n"), ("WIN1252", b"\xfc\n")]
+    {
+        let conninfo = format!("host=127.0.0.1 port={} user=ada dbname=heddle", running.port());
+        let mut command = Command::new("psql");
+        command.args([&conninfo, "-XAtc", "SELECT U&'\\00fc'"]).env("PGCLIENTENCODING", encoding);
+        let Ok(output) = command.output() else {
+            println!("skipped: there is no psql");
+            return;
+        };
+        assert_eq!(output.stdout, shown, "{encoding}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut command = Command::new("psql");
+    command.args([
+        &format!("host=127.0.0.1 port={} user=ada dbname=heddle", running.port()),
+        "-XAtc",
+        "SELECT 1",
+    ]);
+    let output = command.env("PGCLIENTENCODING", "EUC_TW").output().expect("psql starts");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("EUC_TW"), "the refusal says why");
+}

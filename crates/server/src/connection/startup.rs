@@ -5,6 +5,7 @@
 //! most the authentication timeout. Bytes that came before TLS began are refused, since they are not authenticated
 //! (CVE-2021-23214).
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,9 +13,10 @@ use std::time::{Duration, Instant};
 use heddle_sql::password::MECHANISM;
 
 use super::failure::{Failure, write_fatal};
-use crate::scram::{Exchange, Refused};
+use crate::scram::{Binding, Exchange, Refused};
 use crate::server::{Served, Shared};
 use crate::settings::{Method, Settings};
+use crate::tls::Tls;
 use crate::transport::Transport;
 use crate::wire::decode::{Message, decode};
 use crate::wire::encode::Output;
@@ -23,6 +25,9 @@ use crate::wire::{Fields, ProtocolError};
 
 /// The newest minor version of protocol 3 that is spoken here.
 const MINOR: u16 = 2;
+
+/// SCRAM-SHA-256 with channel binding.
+const BOUND_MECHANISM: &str = "SCRAM-SHA-256-PLUS";
 
 /// An authenticated user.
 pub(super) struct User<'c> {
@@ -50,7 +55,8 @@ pub(super) fn begin<'c>(
     }
     let served =
         shared.served.get().ok_or_else(|| Failure::fatal("57P03", "the database system is starting up"))?;
-    let mut client = Client { shared, settings, served, transport, output, deadline };
+    let mut client =
+        Client { shared, settings, tls: current.tls.clone(), served, transport, output, deadline };
     let is_superuser = client.authenticate(&start, address)?;
     let Client { mut output, .. } = client;
     // Scripts of pg_dumpall connect to the last two.
@@ -86,8 +92,8 @@ fn negotiate(
                 let tls = shared.current().tls;
                 output.encryption(tls.is_some());
                 transport.write(output.bytes())?;
-                if let Some(config) = tls {
-                    transport.start_tls(config, deadline)?;
+                if let Some(tls) = tls {
+                    transport.start_tls(tls.config, deadline)?;
                 }
             }
             Startup::Gss if !asked_for_gss && !transport.is_encrypted() => {
@@ -107,6 +113,7 @@ fn negotiate(
 struct Client<'c> {
     shared: &'c Arc<Shared>,
     settings: &'c Settings,
+    tls: Option<Tls>,
     served: &'c Served,
     transport: &'c mut Transport,
     output: Output,
@@ -145,17 +152,27 @@ impl Client<'_> {
 
     fn scram(&mut self, user: &str) -> Result<bool, Failure> {
         let verifier = self.served.sql.login_role(user).and_then(|role| role.verifier);
-        self.output.authentication_sasl(&[MECHANISM]);
+        // A reload may have replaced the certificate since the connection began: then the client sees another one, and fails.
+        let tls = self.tls.clone().filter(|_| self.transport.is_encrypted());
+        let end_point = tls.and_then(|tls| tls.end_point);
+        match end_point {
+            Some(_) => self.output.authentication_sasl(&[BOUND_MECHANISM, MECHANISM]),
+            None => self.output.authentication_sasl(&[MECHANISM]),
+        }
         let answer = self.ask()?;
         let mut fields = Fields::new(&answer);
         let mechanism = fields.text()?.to_owned();
         let first = fields.value()?.unwrap_or_default();
         fields.end()?;
-        if mechanism != MECHANISM {
-            return Err(
-                ProtocolError::new(format!("unknown SASL mechanism {mechanism:?}: use {MECHANISM}")).into()
-            );
-        }
+        let binding = match (mechanism.as_str(), &end_point) {
+            (BOUND_MECHANISM, Some(end_point)) => Binding::Bound(end_point),
+            (MECHANISM, Some(_)) => Binding::Declined,
+            (MECHANISM, None) => Binding::Impossible,
+            _ => {
+                let message = format!("unknown SASL mechanism {mechanism:?}: use {MECHANISM}");
+                return Err(ProtocolError::new(message).into());
+            }
+        };
         let refused = |refused| match refused {
             Refused::Malformed => ProtocolError::new("malformed SCRAM message").into(),
             Refused::Wrong => {
@@ -163,7 +180,7 @@ impl Client<'_> {
             }
         };
         let (exchange, answer) =
-            Exchange::begin(user, verifier, &self.shared.secret, first).map_err(refused)?;
+            Exchange::begin(user, verifier, &self.shared.secret, &binding, first).map_err(refused)?;
         self.output.authentication_sasl_continue(&answer);
         let proof = self.ask()?;
         let answer = exchange.finish(&proof).map_err(refused)?;
@@ -175,7 +192,7 @@ impl Client<'_> {
         let failed =
             || Failure::fatal("28000", format!("certificate authentication failed for user \"{user}\""));
         let certificate = self.transport.client_certificate().ok_or_else(failed)?;
-        let (_, certificate) = x509_parser::parse_x509_certificate(certificate).map_err(|_| failed())?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(&certificate).map_err(|_| failed())?;
         let mut names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
         if !names.any(|name| name == user) {
             return Err(failed());
@@ -193,6 +210,7 @@ impl Client<'_> {
         let message = self.transport.read_message(Some(self.deadline))?;
         match decode(message.tag, self.transport.body(message))? {
             Message::Password(body) => Ok(body.to_vec()),
+            Message::Terminate => Err(Failure::Gone(ErrorKind::UnexpectedEof.into())),
             _ => Err(ProtocolError::new(format!(
                 "expected an answer to authentication, got message type {}",
                 message.tag
