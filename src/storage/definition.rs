@@ -21,7 +21,7 @@ pub use self::identity::Identity;
 pub(crate) use self::identity::{IdentityColumn, IdentitySequence};
 
 /// The most columns that a table may have.
-pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
+pub(crate) const MAXIMAL_COLUMNS: usize = 2_048;
 
 /// One column of a table.
 #[derive(Clone, Debug, PartialEq)]

@@ -129,7 +129,11 @@ impl Binder<'_> {
                 }
                 None => {}
             }
-            args.push(self.expr(&arg.value)?);
+            let value = self.expr(&arg.value)?;
+            // The driver of JDBC sends the place of an output argument as a parameter of type void.
+            if !matches!(value, BoundExpr::Parameter { ty: Type::Void, .. }) {
+                args.push(value);
+            }
         }
         Ok((args, names))
     }

@@ -12,6 +12,7 @@ use crate::bind::select::Target;
 use crate::bind::tree::walk::{children_mut, walk, walk_query};
 use crate::bind::tree::{BoundExpr, FrameBound, RelationId, RelationKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::interrupt;
 use crate::parse::syntax::{At, Expr, ExprKind, GroupItem, Select};
 
 /// More grouping sets than this are refused, as in PostgreSQL.
@@ -41,18 +42,18 @@ impl Binder<'_> {
                 let message = format!("too many grouping sets present (maximum {GROUPING_SETS_MAX})");
                 return Err(self.error(select.at, SqlState::STATEMENT_TOO_COMPLEX, message));
             }
-            sets = sets.iter().flat_map(|left| item_sets.iter().map(|right| union(left, right))).collect();
+            let pairs = sets.iter().flat_map(|left| item_sets.iter().map(move |right| (left, right)));
+            sets = pairs
+                .map(|(left, right)| interrupt::check().map(|()| union(left, right)))
+                .collect::<Result<_>>()?;
         }
         if select.group_distinct {
-            let mut distinct: Vec<Vec<usize>> = Vec::new();
-            for mut set in sets {
+            let mut known = HashSet::new();
+            for set in &mut sets {
                 set.sort_unstable();
                 set.dedup();
-                if !distinct.contains(&set) {
-                    distinct.push(set);
-                }
             }
-            sets = distinct;
+            sets.retain(|set| known.insert(set.clone()));
         }
         Ok(Some((exprs, sets)))
     }
@@ -64,13 +65,18 @@ impl Binder<'_> {
         targets: &[Target],
         exprs: &mut Vec<BoundExpr>,
     ) -> Result<Vec<Vec<usize>>> {
+        interrupt::check()?;
         match item {
             GroupItem::Expr(expr) => Ok(vec![self.group_set(std::slice::from_ref(expr), targets, exprs)?]),
             GroupItem::Set(items) => Ok(vec![self.group_set(items, targets, exprs)?]),
             GroupItem::Rollup(items) => {
+                if items.len() >= GROUPING_SETS_MAX {
+                    let message = format!("too many grouping sets present (maximum {GROUPING_SETS_MAX})");
+                    return Err(self.error(0, SqlState::STATEMENT_TOO_COMPLEX, message));
+                }
                 let parts = self.group_parts(items, targets, exprs)?;
-                let prefixes = (0..=parts.len()).rev().map(|length| parts[..length].concat());
-                Ok(prefixes.collect())
+                let prefixes = (0..=parts.len()).rev();
+                prefixes.map(|length| interrupt::check().map(|()| parts[..length].concat())).collect()
             }
             GroupItem::Cube(items) => {
                 let parts = self.group_parts(items, targets, exprs)?;
@@ -120,6 +126,7 @@ impl Binder<'_> {
 
     /// One expression of GROUP BY: a column, a result column's name or number, anything else.
     fn group_expr(&mut self, expr: &Expr, targets: &[Target], exprs: &mut Vec<BoundExpr>) -> Result<usize> {
+        interrupt::check()?;
         let bound = self.group_value(expr, targets)?;
         let bound = self.known(bound, expr.at)?;
         self.check_equality(bound.ty(), expr.at)?;

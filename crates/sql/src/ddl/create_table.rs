@@ -91,7 +91,7 @@ impl Connection {
                     draft.primary_key(name, columns, *timing)?;
                 }
                 TableConstraintKind::ForeignKey { columns, reference } => {
-                    let columns = draft.positions(columns)?;
+                    let columns = draft.referencing(columns)?;
                     draft.foreign_keys.push((name.map(|name| name.text.clone()), columns, reference.clone()));
                 }
                 TableConstraintKind::UsingIndex { .. } => {

@@ -104,7 +104,23 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
         sequence.start = start.unwrap_or(if ascending { sequence.minimum } else { sequence.maximum });
     }
     check_start(sequence)?;
-    Ok(restart.map(|value| value.unwrap_or(sequence.start)))
+    let restart = restart.map(|value| value.unwrap_or(sequence.start));
+    if let Some(value) = restart {
+        check_restart(sequence, value)?;
+    }
+    Ok(restart)
+}
+
+/// Refuses to restart a sequence outside of its bounds.
+fn check_restart(sequence: &Sequence, value: i64) -> Result<()> {
+    let (minimum, maximum) = (sequence.minimum, sequence.maximum);
+    if value < minimum {
+        return Err(invalid(format!("RESTART value ({value}) cannot be less than MINVALUE ({minimum})")));
+    }
+    if value > maximum {
+        return Err(invalid(format!("RESTART value ({value}) cannot be greater than MAXVALUE ({maximum})")));
+    }
+    Ok(())
 }
 
 /// The least and the greatest value of an integer type.

@@ -27,6 +27,7 @@ mod number_input;
 mod number_template;
 mod registry;
 pub mod resolve;
+mod send;
 mod session;
 mod sets;
 mod spreading;

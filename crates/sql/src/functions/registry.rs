@@ -26,6 +26,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
         super::network::FUNCTIONS,
         super::number_format::FUNCTIONS,
         super::advisory::FUNCTIONS,
+        super::send::FUNCTIONS,
         super::session::FUNCTIONS,
         super::sets::SETS,
         super::sundry::CURRENT,

@@ -240,10 +240,8 @@ pub(crate) fn check_bounds(sequence: &Sequence, value: i64) -> Result<()> {
 /// # Errors
 /// 2200H at the end.
 pub(crate) fn following(sequence: &Sequence, last: i64, is_called: bool) -> Result<i64> {
-    if !is_called {
-        return Ok(last);
-    }
-    let next = last.checked_add(sequence.increment);
+    // A bound may have been moved past the value that was to be given first.
+    let next = if is_called { last.checked_add(sequence.increment) } else { Some(last) };
     let within = next.filter(|next| (sequence.minimum..=sequence.maximum).contains(next));
     match within {
         Some(next) => Ok(next),

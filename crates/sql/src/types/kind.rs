@@ -178,6 +178,7 @@ types! {
     Bit 1560 1561 "bit" "bit" -1 BitString false,
     Varbit 1562 1563 "varbit" "bit varying" -1 BitString true,
     Numeric 1700 1231 "numeric" "numeric" -1 Numeric false,
+    Refcursor 1790 2201 "refcursor" "refcursor" -1 UserDefined false,
     Regprocedure 2202 2207 "regprocedure" "regprocedure" 4 Numeric false,
     Regoper 2203 2208 "regoper" "regoper" 4 Numeric false,
     Regoperator 2204 2209 "regoperator" "regoperator" 4 Numeric false,

@@ -76,7 +76,7 @@ impl Connection {
                 self.add_primary_key(table, name, columns)
             }
             TableConstraintKind::ForeignKey { columns, reference } => {
-                let columns = draft.positions(columns)?;
+                let columns = draft.referencing(columns)?;
                 self.add_foreign_key(table, (name, columns, reference.clone()), !constraint.not_valid)
             }
         }

@@ -14,7 +14,7 @@ use crate::session::Connection;
 use crate::types::{Modifier, Type};
 
 /// The most columns of a table.
-const COLUMNS_MAX: usize = 1_000;
+const COLUMNS_MAX: usize = 1_600;
 
 impl Connection {
     pub(super) fn draft_columns(

@@ -79,6 +79,12 @@ impl TableDraft {
         })
     }
 
+    /// The columns of a foreign key, of which one may stand for several of the key that it refers to.
+    pub fn referencing(&self, names: &[Name]) -> Result<Vec<usize>> {
+        names.iter().map(|name| self.position(name)).collect()
+    }
+
+    /// The columns of a key.
     pub fn positions(&self, names: &[Name]) -> Result<Vec<usize>> {
         let mut positions = Vec::with_capacity(names.len());
         for name in names {
