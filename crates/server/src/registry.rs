@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use subtle::ConstantTimeEq;
 
 use crate::transport::Waker;
@@ -17,13 +19,21 @@ use crate::transport::Waker;
 /// The length of the secret key in a cancel request, in bytes: 4 in protocol 3.0.
 const KEY_BYTES: usize = 4;
 
+/// What ends the statement in progress of a connection.
+pub(crate) struct Cancels {
+    /// At a request.
+    pub(crate) request: Box<dyn Fn() + Send + Sync>,
+    /// When its client has left.
+    pub(crate) leaving: Box<dyn Fn() + Send + Sync>,
+}
+
 /// What other threads need to wake, cancel or close a connection.
 pub(crate) struct Peer {
     pub(crate) process: u32,
     pub(crate) key: [u8; KEY_BYTES],
     pub(crate) waker: Waker,
-    /// Cancels the statement in progress.
-    pub(crate) cancel: Box<dyn Fn() + Send + Sync>,
+    /// What ends the statement in progress.
+    pub(crate) cancels: Cancels,
     /// Set when the server shuts down or another session terminates this one: the connection closes when it is idle.
     pub(crate) is_ending: AtomicBool,
     socket: TcpStream,
@@ -85,7 +95,7 @@ impl Registry {
         key: [u8; KEY_BYTES],
         waker: Waker,
         socket: TcpStream,
-        cancel: Box<dyn Fn() + Send + Sync>,
+        cancels: Cancels,
     ) -> Registered {
         let mut peers = self.peers.lock();
         let process = loop {
@@ -96,7 +106,7 @@ impl Registry {
                 break number;
             }
         };
-        let peer = Arc::new(Peer { process, key, waker, cancel, is_ending: AtomicBool::new(false), socket });
+        let peer = Arc::new(Peer { process, key, waker, cancels, is_ending: AtomicBool::new(false), socket });
         peers.insert(process, peer.clone());
         Registered { registry: self.clone(), peer }
     }
@@ -105,7 +115,22 @@ impl Registry {
     pub(crate) fn cancel(&self, process: u32, key: &[u8]) -> bool {
         let peer = self.peers.lock().get(&process).cloned();
         let peer = peer.filter(|peer| bool::from(peer.key.ct_eq(key)));
-        peer.inspect(|peer| (peer.cancel)()).is_some()
+        peer.inspect(|peer| (peer.cancels.request)()).is_some()
+    }
+
+    /// Ends the statements of clients that have left: their ends of the connections are closed.
+    pub(crate) fn end_abandoned(&self) {
+        let peers = self.peers();
+        let mut events: Vec<PollFd<'_>> = peers
+            .iter()
+            .map(|peer| PollFd::from_borrowed_fd(peer.socket.as_fd(), PollFlags::RDHUP))
+            .collect();
+        // An error says no more than that no event was seen.
+        if events.is_empty() || poll(&mut events, Some(&Timespec::default())).is_err() {
+            return;
+        }
+        let left = peers.iter().zip(&events).filter(|(_, event)| !event.revents().is_empty());
+        left.for_each(|(peer, _)| (peer.cancels.leaving)());
     }
 
     /// The registered connections.
@@ -121,7 +146,7 @@ impl Registry {
         if self.wait_until_empty(timeout) {
             return;
         }
-        self.peers().iter().for_each(|peer| (peer.cancel)());
+        self.peers().iter().for_each(|peer| (peer.cancels.request)());
         if self.wait_until_empty(grace) {
             return;
         }
@@ -191,7 +216,8 @@ mod tests {
         let socket = transport.second_handle().expect("a descriptor");
         let cancelled = cancelled.clone();
         let cancel = move || cancelled.store(true, Ordering::Relaxed);
-        registry.register([1, 2, 3, 4], transport.waker(), socket, Box::new(cancel))
+        let cancels = Cancels { request: Box::new(cancel), leaving: Box::new(|| ()) };
+        registry.register([1, 2, 3, 4], transport.waker(), socket, cancels)
     }
 
     #[test]

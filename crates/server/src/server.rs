@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime};
 use heddle_sql::{SlowStatement, Sql};
 use heddledb::Database;
 use parking_lot::RwLock;
-use rustls::ServerConfig;
 
 use crate::connection;
 use crate::connection::failure::Failure;
@@ -24,7 +23,7 @@ use crate::http::Http;
 use crate::http::busiest::Busiest;
 use crate::registry::{ConnectionKind, Registry};
 use crate::settings::{Settings, SettingsError, limit};
-use crate::tls;
+use crate::tls::{self, Tls};
 use crate::transport::Transport;
 use crate::users::Users;
 use crate::watch;
@@ -83,7 +82,7 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Shared {
@@ -138,7 +137,11 @@ pub struct Server {
     address: SocketAddr,
     http: Option<Http>,
     acceptor: Option<JoinHandle<()>>,
+    watcher: Option<JoinHandle<()>>,
 }
+
+/// How often clients that have left are looked for.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Listens. Until a database is [served](Self::serve), clients receive the error that it starts up (SQLSTATE 57P03).
@@ -170,7 +173,12 @@ impl Server {
             move || accept(&listener, &shared)
         };
         let acceptor = thread::Builder::new().name("heddle-accept".to_owned()).spawn(life);
-        Ok(Server { shared, address, http, acceptor: Some(acceptor.map_err(ServerError::Thread)?) })
+        let acceptor = acceptor.map_err(ServerError::Thread)?;
+        let watched = shared.clone();
+        let watcher = thread::Builder::new().name("heddle-watch".to_owned()).spawn(move || watch(&watched));
+        let mut server = Server { shared, address, http, acceptor: Some(acceptor), watcher: None };
+        server.watcher = Some(watcher.map_err(ServerError::Thread)?);
+        Ok(server)
     }
 
     /// Serves this database to all that connect from now on. A server serves one database: a second call changes nothing.
@@ -246,6 +254,10 @@ impl Server {
         let timeout = self.shared.current().settings.drain_s;
         self.shared.registry.drain(Duration::from_secs(timeout));
         self.http = None;
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            let _ = watcher.join();
+        }
     }
 }
 
@@ -287,6 +299,15 @@ fn loopback(mut address: SocketAddr) -> SocketAddr {
         address.set_ip(ip);
     }
     address
+}
+
+/// Ends the statements of clients that have left, until the server ends.
+fn watch(shared: &Shared) {
+    // Acquire: partner of the store in `Server::end`.
+    while !shared.is_ending.load(Ordering::Acquire) {
+        thread::park_timeout(WATCH_INTERVAL);
+        shared.registry.end_abandoned();
+    }
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {

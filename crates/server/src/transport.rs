@@ -8,7 +8,8 @@
 //!
 //! # Concurrency
 //! One thread, the connection's own, uses a transport. Others only wake it, through its [`Waker`], or shut its socket
-//! down, upon which reads and writes end.
+//! down, upon which reads and writes end. The [`Channel`] has a mutex because the thread writes through it from two places: its
+//! answers, and the notices of a statement that is running ([`Writer`]).
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,11 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use heddle_sql::Encryption;
+use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustls::{CipherSuite, ProtocolVersion, ServerConfig, ServerConnection};
 
@@ -93,9 +96,47 @@ impl Lent {
     }
 }
 
+/// The encryption of a connection, if it is encrypted, and what was written last.
+#[derive(Default)]
+struct Channel {
+    tls: Mutex<Option<Box<ServerConnection>>>,
+    /// Whether anything was written since this was cleared.
+    has_written: AtomicBool,
+}
+
+/// The way out of a connection.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    socket: Arc<TcpStream>,
+    channel: Arc<Channel>,
+}
+
+impl Writer {
+    /// Writes all of it. A client that does not read blocks this thread, and no other, until the socket is shut down or
+    /// its write timeout has passed.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        // Relaxed: the same thread reads it.
+        self.channel.has_written.store(true, Ordering::Relaxed);
+        let mut socket = &*self.socket;
+        let mut tls = self.channel.tls.lock();
+        let Some(session) = &mut *tls else { return socket.write_all(bytes) };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = session.writer().write(rest)?;
+            rest = &rest[written..];
+            while session.wants_write() {
+                session.write_tls(&mut socket)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 pub(crate) struct Transport {
-    socket: TcpStream,
-    tls: Option<Box<ServerConnection>>,
+    writer: Writer,
     waker: Waker,
     /// Its first `filled` bytes came from the client; those behind are room for the next read.
     input: Vec<u8>,
@@ -113,9 +154,9 @@ impl Transport {
     pub(crate) fn new(socket: TcpStream, max_message_bytes: usize) -> io::Result<Transport> {
         socket.set_nodelay(true)?;
         let waker = Waker::new()?;
+        let writer = Writer { socket: Arc::new(socket), channel: Arc::default() };
         Ok(Transport {
-            socket,
-            tls: None,
+            writer,
             waker,
             input: Vec::new(),
             filled: 0,
@@ -131,16 +172,22 @@ impl Transport {
 
     /// The socket once more, so that another thread can shut it down.
     pub(crate) fn second_handle(&self) -> io::Result<TcpStream> {
-        self.socket.try_clone()
+        self.writer.socket.try_clone()
+    }
+
+    /// The way out, for what is sent while a statement runs.
+    pub(crate) fn writer(&self) -> Writer {
+        self.writer.clone()
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
+        self.writer.channel.tls.lock().is_some()
     }
 
     /// What encrypts the connection.
     pub(crate) fn encryption(&self) -> Option<Encryption> {
-        let tls = self.tls.as_ref()?;
+        let tls = self.writer.channel.tls.lock();
+        let tls = tls.as_ref()?;
         let suite = tls.negotiated_cipher_suite()?;
         let version = match suite.version().version {
             ProtocolVersion::TLSv1_3 => "TLSv1.3",
@@ -171,38 +218,53 @@ impl Transport {
         deadline: Instant,
     ) -> Result<(), ReadError> {
         let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
+        let mut socket = &*self.writer.socket;
         while session.is_handshaking() {
             if session.wants_write() {
-                session.write_tls(&mut self.socket)?;
+                session.write_tls(&mut socket)?;
                 continue;
             }
             self.wait_readable(Some(deadline))?;
-            if session.read_tls(&mut self.socket)? == 0 {
+            if session.read_tls(&mut socket)? == 0 {
                 return Err(ReadError::Closed);
             }
             if let Err(error) = session.process_new_packets() {
                 // The alert gives the client the reason; the connection ends either way.
-                let _ = session.write_tls(&mut self.socket);
+                let _ = session.write_tls(&mut socket);
                 return Err(io::Error::other(error).into());
             }
         }
         while session.wants_write() {
-            session.write_tls(&mut self.socket)?;
+            session.write_tls(&mut socket)?;
         }
-        self.tls = Some(Box::new(session));
+        *self.writer.channel.tls.lock() = Some(Box::new(session));
         Ok(())
     }
 
     /// The name in the certificate that the client has shown: its bytes, as DER.
-    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
-        let certificates = self.tls.as_ref()?.peer_certificates()?;
-        certificates.first().map(AsRef::as_ref)
+    pub(crate) fn client_certificate(&self) -> Option<Vec<u8>> {
+        let tls = self.writer.channel.tls.lock();
+        let certificates = tls.as_ref()?.peer_certificates()?;
+        certificates.first().map(|certificate| certificate.to_vec())
     }
 
     /// Whether a whole message waits in the buffer.
     pub(crate) fn has_message(&self) -> bool {
         let rest = &self.input[self.next..self.filled];
         length(rest, 1).is_some_and(|length| rest.len() > length)
+    }
+
+    /// Whether the client's next unit waits in the buffer as a whole: a simple query, a function call or the end, or messages of
+    /// the extended protocol with the Sync that ends them.
+    pub(crate) fn has_unit(&self) -> bool {
+        let mut rest = &self.input[self.next..self.filled];
+        while let Some(length) = length(rest, 1).filter(|length| *length >= 4 && rest.len() > *length) {
+            if b"QFSX".contains(&rest[0]) {
+                return true;
+            }
+            rest = &rest[1 + length..];
+        }
+        false
     }
 
     /// The next message; waits for it until `deadline`, and for a wake-up.
@@ -230,6 +292,10 @@ impl Transport {
     pub(crate) fn read_startup(&mut self, deadline: Instant) -> Result<Vec<u8>, ReadError> {
         self.discard_read();
         self.fill(4, Some(deadline))?;
+        // A Terminate, of a client that leaves before it has begun.
+        if self.input[self.next..].starts_with(b"X\0\0\0") {
+            return Err(ReadError::Closed);
+        }
         let end = self.checked_length(0)?;
         self.fill(end, Some(deadline))?;
         let body = self.input[self.next + 4..self.next + end].to_vec();
@@ -253,12 +319,14 @@ impl Transport {
 
     /// Keeps this message, which was read last, and those behind it, so that [`rewind`](Self::rewind) can return here.
     pub(crate) fn pin(&mut self, message: Buffered) {
+        // Relaxed: the same thread stores it.
+        self.writer.channel.has_written.store(false, Ordering::Relaxed);
         self.pinned = Some(message.start - HEADER_BYTES);
     }
 
     /// Whether the pinned message is still there, and nothing was written since.
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned.is_some()
+        self.pinned.is_some() && !self.writer.channel.has_written.load(Ordering::Relaxed)
     }
 
     pub(crate) fn unpin(&mut self) {
@@ -338,10 +406,13 @@ impl Transport {
     }
 
     fn read_some(&mut self, at: usize, deadline: Option<Instant>) -> Result<usize, ReadError> {
+        let mut socket = &*self.writer.socket;
         loop {
-            let Some(session) = &mut self.tls else {
-                wait_readable(&self.socket, &self.waker, deadline)?;
-                match self.socket.read(&mut self.input[at..]) {
+            let mut tls = self.writer.channel.tls.lock();
+            let Some(session) = &mut *tls else {
+                drop(tls);
+                self.wait_readable(deadline)?;
+                match socket.read(&mut self.input[at..]) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     read => return Ok(read?),
                 }
@@ -350,8 +421,8 @@ impl Transport {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
                 read => return Ok(read?),
             }
-            wait_readable(&self.socket, &self.waker, deadline)?;
-            if session.read_tls(&mut self.socket)? == 0 {
+            wait_readable(socket, &self.waker, deadline)?;
+            if session.read_tls(&mut socket)? == 0 {
                 return Ok(0);
             }
             session.process_new_packets().map_err(io::Error::other)?;
@@ -359,26 +430,16 @@ impl Transport {
     }
 
     fn wait_readable(&self, deadline: Option<Instant>) -> Result<(), ReadError> {
-        wait_readable(&self.socket, &self.waker, deadline)
+        wait_readable(&self.writer.socket, &self.waker, deadline)
     }
 
-    /// Writes all of it. A client that does not read blocks this thread, and no other, until the socket is shut down or
-    /// its write timeout has passed.
+    /// Writes all of it, as [`Writer::write`] does.
     ///
     /// # Errors
     /// The connection is gone.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pinned = None;
-        let Some(session) = &mut self.tls else { return self.socket.write_all(bytes) };
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let written = session.writer().write(rest)?;
-            rest = &rest[written..];
-            while session.wants_write() {
-                session.write_tls(&mut self.socket)?;
-            }
-        }
-        Ok(())
+        self.writer.write(bytes)
     }
 }
 

@@ -168,3 +168,122 @@ fn a_statement_is_canceled_and_a_session_ended_by_another_session() {
     assert_eq!(one.value("SELECT pg_cancel_backend(999999)"), "f");
     assert_eq!(one.value("SELECT pg_sleep(0) IS NULL"), "f");
 }
+
+#[test]
+fn notices_arrive_while_their_statement_runs_and_ahead_of_its_end() {
+    let running = Running::start();
+    let mut wire = Wire::connect(running.port());
+    wire.send(&query("DO $$ BEGIN RAISE NOTICE 'begun'; PERFORM pg_sleep(3600); END $$"));
+    let notice = wire.receive();
+    assert_eq!((notice.tag, notice.field('M').as_deref()), ('N', Some("begun")));
+    let mut other = Wire::connect(running.port());
+    other.rows("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO%'");
+    assert_eq!(errors(&wire.until_ready()), ["57014"]);
+    let answers = wire.ask(&query("DO $$ BEGIN RAISE NOTICE 'one'; END $$; SELECT 1"));
+    assert_eq!(support::wire::tags(&answers), "NCTDCZ");
+    for (least, heard) in
+        [("debug1", "dlinw"), ("log", "linw"), ("notice", "inw"), ("warning", "iw"), ("error", "i")]
+    {
+        wire.rows(&format!("SET client_min_messages = {least}"));
+        let body = "RAISE DEBUG 'd'; RAISE LOG 'l'; RAISE INFO 'i'; RAISE NOTICE 'n'; RAISE WARNING 'w';";
+        let answers = wire.ask(&query(&format!("DO $$ BEGIN {body} END $$")));
+        let texts: String =
+            answers.iter().filter(|it| it.tag == 'N').filter_map(|it| it.field('M')).collect();
+        assert_eq!(texts, heard, "{least}");
+        let answers = wire.ask(&query("DROP TABLE IF EXISTS missing; COMMIT"));
+        let count = answers.iter().filter(|it| it.tag == 'N').count();
+        let expected = match least {
+            "error" => 0,
+            "warning" => 1,
+            _ => 2,
+        };
+        assert_eq!(count, expected, "{least} holds for the statements' own notices");
+    }
+    let answers =
+        wire.ask(&query("DO $$ BEGIN PERFORM set_config('client_min_messages', 'notice', false); RAISE NOTICE 'set inside'; END $$"));
+    assert_eq!(support::wire::tags(&answers), "NCZ");
+}
+
+#[test]
+fn what_a_session_gathers_counts_in_the_memory_of_statements() {
+    let running = Running::with("work_mem_bytes = 1048576\ntotal_work_mem_bytes = 33554432");
+    let mut wire = Wire::connect(running.port());
+    for body in [
+        "PERFORM pg_notify('c', i || repeat('x', 7000))",
+        "PERFORM set_config('my.name' || i, repeat('x', 7000), false)",
+        "PERFORM set_config('my.name', repeat('x', 7000), true)",
+    ] {
+        let text = format!("DO $$ DECLARE i int := 0; BEGIN LOOP i := i + 1; {body}; END LOOP; END $$");
+        assert_eq!(errors(&wire.ask(&query(&text))), ["53200"], "{body}");
+        assert_eq!(wire.value("SELECT 1"), "1");
+    }
+    wire.rows("SET statement_timeout = '2s'");
+    let text = "DO $$ BEGIN LOOP RAISE NOTICE '%', repeat('x', 7000); END LOOP; END $$";
+    assert_eq!(errors(&wire.ask(&query(text))), ["57014"], "notices leave as they arise");
+}
+
+#[test]
+fn many_notifications_of_a_statement_take_no_longer_for_each_of_them() {
+    let running = Running::start();
+    let mut wire = Wire::connect(running.port());
+    wire.rows("SET statement_timeout = '60s'");
+    let count = wire
+        .value("SELECT count(*) FROM (SELECT pg_notify('c', g::text) FROM generate_series(1, 80000) g) q");
+    assert_eq!(count, "80000");
+}
+
+#[test]
+fn notifications_arrive_in_the_order_in_which_transactions_depend_on_each_other() {
+    const THREADS: usize = 4;
+    const TRANSACTIONS: usize = 100;
+    let running = Running::start();
+    let mut listener = Wire::connect(running.port());
+    listener.rows("CREATE TABLE counter (id int PRIMARY KEY, n int)");
+    listener.rows("INSERT INTO counter VALUES (1, 0)");
+    listener.rows(
+        "CREATE FUNCTION count_up() RETURNS void LANGUAGE plpgsql AS $$ DECLARE v int; BEGIN
+         UPDATE counter SET n = n + 1 WHERE id = 1 RETURNING n INTO v; PERFORM pg_notify('c', v::text); END $$",
+    );
+    listener.rows("LISTEN c");
+    std::thread::scope(|scope| {
+        for number in 0..THREADS {
+            let port = running.port();
+            scope.spawn(move || {
+                let mut wire = Wire::connect(port);
+                for round in 0..TRANSACTIONS {
+                    let text = match (number + round) % 2 {
+                        0 => "SELECT count_up()",
+                        _ => "BEGIN; SELECT count_up(); COMMIT",
+                    };
+                    // In a block, a conflict is the client's to repeat.
+                    while !errors(&wire.ask(&query(text))).is_empty() {
+                        wire.rows("ROLLBACK");
+                    }
+                }
+            });
+        }
+    });
+    let heard: Vec<String> =
+        (0..THREADS * TRANSACTIONS).map(|_| notification(&listener.receive()).2).collect();
+    let expected: Vec<String> = (1..=THREADS * TRANSACTIONS).map(|number| number.to_string()).collect();
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn the_statement_of_a_client_that_is_gone_ends() {
+    let running = Running::start();
+    let mut wire = Wire::connect(running.port());
+    let waiting = |wire: &mut Wire| {
+        wire.value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'")
+    };
+    for text in ["SELECT pg_sleep(3600)", "SELECT pg_sleep(3600), 'in a pipeline'"] {
+        let mut leaving = Wire::connect(running.port());
+        let bytes = if text.contains("pipeline") { [run(text, &[]), sync()].concat() } else { query(text) };
+        leaving.send(&bytes);
+        while waiting(&mut wire) == "0" {}
+        drop(leaving);
+        while waiting(&mut wire) != "0" {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -3,7 +3,7 @@
 mod support;
 
 use support::Running;
-use support::wire::{Wire, bind, errors, execute, flush, parse, run, sync, tags};
+use support::wire::{Wire, bind, errors, execute, flush, message, parse, run, sync, tags};
 
 const TABLE: &str = "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL DEFAULT 0)";
 
@@ -183,4 +183,142 @@ fn no_text_has_the_character_zero() {
         let answers = wire.ask(&[run(query, &["{a\0b}"]), sync()].concat());
         assert_eq!(errors(&answers), ["22021"], "{query}");
     }
+}
+
+fn query(text: &[u8]) -> Vec<u8> {
+    message('Q', &[text, b"\0"].concat())
+}
+
+#[test]
+fn answers_wait_only_for_a_unit_that_is_there_as_a_whole() {
+    let (_running, mut wire) = start();
+    let parsing = parse("", "SELECT 1");
+    let close = message('C', b"S\0");
+    for begun in [&parsing[..], &parsing[..8], &b"Q"[..], &close, &[flush(), parsing.clone()].concat()] {
+        let rest = if begun == b"Q" { query(b"SELECT 2")[1..].to_vec() } else { Vec::new() };
+        for unit in [query(b"SELECT 1"), [run("SELECT 1", &[]), sync()].concat(), query(b"nonsense")] {
+            wire.send(&[&unit, begun].concat());
+            assert!(tags(&wire.until_ready()).ends_with('Z'), "held back behind {begun:?}");
+            let missing = if begun.len() == 8 { &parsing[8..] } else { &rest };
+            wire.send(&[missing, &sync()].concat());
+            while wire.until_ready().iter().any(|answer| answer.tag == 'T') {}
+        }
+    }
+    assert_eq!(wire.value("SELECT 3"), "3");
+}
+
+#[test]
+fn errors_and_notices_of_a_pipeline_do_not_wait_for_its_sync() {
+    let (_running, mut wire) = start();
+    wire.send(&run("SELECT 1 / 0", &[]));
+    assert_eq!(errors(&wire.until('E')), ["22012"], "neither a Sync nor a Flush has come");
+    assert_eq!(tags(&wire.ask(&sync())), "Z");
+    wire.send(&run("DO $$ BEGIN RAISE NOTICE 'one'; END $$", &[]));
+    assert_eq!(wire.until('N').last().and_then(|notice| notice.field('M')).as_deref(), Some("one"));
+    assert_eq!(tags(&wire.ask(&sync())), "CZ");
+}
+
+#[test]
+fn a_simple_query_ends_with_ready_whatever_is_wrong_with_it() {
+    let (_running, mut wire) = start();
+    for (body, code) in [
+        (&b"SELECT '\xff'\0"[..], "22021"),
+        (b"SELECT '\xc3('\0", "22021"),
+        (b"SELECT 1", "08P01"),
+        (b"", "08P01"),
+        (b"SELECT 1\0more", "08P01"),
+    ] {
+        let answers = wire.ask(&message('Q', body));
+        assert_eq!((tags(&answers), errors(&answers)), ("EZ".to_owned(), vec![code.to_owned()]), "{body:?}");
+        wire.rows("BEGIN");
+        let answers = wire.ask(&message('Q', body));
+        assert_eq!(answers.last().map(|ready| ready.text()).as_deref(), Some("E"), "the block has failed");
+        wire.rows("ROLLBACK");
+    }
+    let answers = wire.ask(&message('F', b"\0"));
+    assert_eq!(tags(&answers), "EZ");
+    let answers = wire.ask(&message('S', b"more"));
+    assert_eq!((tags(&answers), errors(&answers)), ("EZ".to_owned(), vec!["08P01".to_owned()]));
+    let answers = wire.ask(&[message('P', b"\0SELECT '\xff'\0\0\0"), query(b"SELECT 1"), sync()].concat());
+    assert_eq!((tags(&answers), errors(&answers)), ("EZ".to_owned(), vec!["22021".to_owned()]));
+}
+
+#[test]
+fn a_portal_that_has_given_all_rows_gives_none_and_its_tags_count_each_execution() {
+    let (_running, mut wire) = start();
+    wire.rows("INSERT INTO t SELECT generate_series(1, 3)");
+    let pipeline = [
+        parse("", "SELECT id FROM t ORDER BY id"),
+        bind("", &[]),
+        execute(2),
+        execute(2),
+        execute(2),
+        execute(0),
+        sync(),
+    ];
+    let answers = wire.ask(&pipeline.concat());
+    assert_eq!(tags(&answers), "12DDsDCCCZ");
+    let counts: Vec<String> =
+        answers.iter().filter(|answer| answer.tag == 'C').map(|answer| answer.text()).collect();
+    assert_eq!(counts, ["SELECT 1", "SELECT 0", "SELECT 0"]);
+    let again = [parse("", "UPDATE t SET v = 1"), bind("", &[]), execute(0), execute(0), sync()];
+    assert_eq!(errors(&wire.ask(&again.concat())), ["55000"], "nothing is written twice");
+}
+
+#[test]
+fn an_error_in_a_constant_is_one_of_the_execution() {
+    let (_running, mut wire) = start();
+    let describe = message('D', b"S\0");
+    let answers = wire.ask(&[parse("", "SELECT 1 / 0 AS x"), describe.clone(), sync()].concat());
+    assert_eq!(tags(&answers), "1tTZ");
+    let answers = wire.ask(&[bind("", &[]), execute(0), sync()].concat());
+    assert_eq!(errors(&answers), ["22012"]);
+    let answers =
+        wire.ask(&[parse("", "SELECT CASE WHEN true THEN 1 ELSE 1 / 0 END"), describe, sync()].concat());
+    assert_eq!(tags(&answers), "1tTZ");
+    assert_eq!(tags(&wire.ask(&[bind("", &[]), execute(0), sync()].concat())), "2DCZ");
+}
+
+#[test]
+fn texts_are_in_the_clients_encoding() {
+    let (running, mut wire) = start();
+    let mut other = Wire::connect(running.port());
+    wire.rows("SET client_encoding = 'latin-1'");
+    assert_eq!(wire.value("SHOW client_encoding"), "LATIN1");
+    let answers = wire.ask(&query(b"SELECT '\xfc' AS \"\xe4\", length('\xfc\xdf')"));
+    assert_eq!(answers[0].body[2..4], *b"\xe4\0");
+    assert_eq!(answers[1].body, *b"\0\x02\0\0\0\x01\xfc\0\0\0\x012");
+    let answers = wire.ask(&[message('P', b"\0SELECT $1 || '\xe4'::text\0\0\0"), sync()].concat());
+    assert_eq!(tags(&answers), "1Z");
+    let binding = message('B', b"\0\0\0\0\0\x01\0\0\0\x01\xfc\0\x01\0\x01");
+    let answers = wire.ask(&[binding, execute(0), sync()].concat());
+    assert_eq!(answers[1].body, *b"\0\x01\0\0\0\x02\xfc\xe4", "the binary form of a text is the text");
+    let answers = wire.ask(&query("SELECT U&'\\20ac'".as_bytes()));
+    assert_eq!(errors(&answers), ["22P05"]);
+    let answers = wire.ask(&query(b"SELECT \xe4"));
+    let message_text = answers[0].body.windows(3).any(|bytes| bytes == *b"\"\xe4\"");
+    assert!(message_text, "an error's text is converted, too");
+    wire.rows("CREATE TABLE texts (t text)");
+    wire.send(&query(b"COPY texts FROM STDIN"));
+    wire.until('G');
+    let answers = wire.ask(&[message('d', b"\xfc\n"), message('c', b"")].concat());
+    assert_eq!(errors(&answers), Vec::<String>::new());
+    assert_eq!(other.value("SELECT t FROM texts"), "ü");
+    let answers = wire.ask(&query(b"COPY texts TO STDOUT"));
+    assert_eq!(answers[1].body, *b"\xfc\n");
+    wire.rows("SET client_encoding = SQL_ASCII");
+    assert_eq!(wire.value("SELECT t FROM texts"), "ü", "nothing is converted");
+    wire.rows("SET client_encoding = SJIS");
+    let answers = wire.ask(&query(b"SELECT '\x81"));
+    assert_eq!(errors(&answers), ["22021"]);
+    wire.rows("RESET client_encoding");
+    assert_eq!(wire.value("SELECT 'ü'"), "ü");
+}
+
+#[test]
+fn a_client_may_leave_before_it_has_begun() {
+    let running = Running::start();
+    let mut wire = Wire { socket: support::wire::open(running.port()) };
+    wire.send(&message('X', b""));
+    assert_eq!(wire.try_receive(), None, "no error is worth a word");
 }

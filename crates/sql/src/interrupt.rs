@@ -42,6 +42,8 @@ pub(crate) struct Interrupt {
     is_canceled: AtomicBool,
     /// Microseconds since [`ORIGIN`].
     deadline: AtomicU64,
+    /// Whether the statement ends when its client has left.
+    ends_without_client: AtomicBool,
     /// The memory of the session, if it is a session's.
     memory: Option<Arc<SessionMemory>>,
 }
@@ -53,7 +55,12 @@ impl Interrupt {
 
     /// Of the statements of a session, whose texts count among its memory.
     pub(crate) fn of_session(memory: Option<Arc<SessionMemory>>) -> Arc<Interrupt> {
-        Arc::new(Interrupt { is_canceled: AtomicBool::new(false), deadline: AtomicU64::new(NEVER), memory })
+        Arc::new(Interrupt {
+            is_canceled: AtomicBool::new(false),
+            deadline: AtomicU64::new(NEVER),
+            ends_without_client: AtomicBool::new(false),
+            memory,
+        })
     }
 
     /// A statement begins, which may take this long.
@@ -61,6 +68,16 @@ impl Interrupt {
         self.is_canceled.store(false, Ordering::Relaxed);
         let deadline = timeout.map_or(NEVER, |timeout| (ORIGIN.elapsed() + timeout).as_micros() as u64);
         self.deadline.store(deadline, Ordering::Relaxed);
+    }
+
+    /// Says whether statements from here on end when their client has left.
+    pub(crate) fn set_ends_without_client(&self, ends: bool) {
+        self.ends_without_client.store(ends, Ordering::Relaxed);
+    }
+
+    /// Whether the statement ends when its client has left.
+    pub(crate) fn ends_without_client(&self) -> bool {
+        self.ends_without_client.load(Ordering::Relaxed)
     }
 
     /// The statement is to end.

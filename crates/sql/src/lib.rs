@@ -41,7 +41,8 @@ pub mod types;
 pub use error::{SqlError, SqlState};
 pub use session::{
     Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Encryption, Field, Fields, LatencyReport,
-    LoginRole, Notice, Notification, PreparedStatement, ResultSink, SessionReport, Severity, Signals,
-    SlowStatement, Sql, StatementResult, Statistic, StatisticKind, TransactionStatus,
+    LoginRole, Notice, Notices, Notification, PreparedStatement, ResultSink, SessionReport, Severity,
+    Signals, SlowStatement, Sql, StatementResult, Statistic, StatisticKind, TransactionStatus,
+    client_encodings,
 };
 pub use types::{Environment, Modifier, Type, Value};

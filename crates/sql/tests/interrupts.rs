@@ -1,6 +1,6 @@
 //! One call of a function can take long: it ends soon after its statement's timeout, or when it is canceled.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heddle_sql::{Connection, Sql};
 use heddledb::{Database, Durability, Options};
@@ -168,4 +168,71 @@ fn powers_near_one_are_bounded_as_postgresql_bounds_them() {
         let text = format!("SELECT 1 / (({value})::text = '{expected}')::int");
         assert_eq!(state(&mut connection, &text), "00000", "{value}");
     }
+}
+
+/// Statements of each kind that go on for minutes, over `t (a int primary key, b int)` of 2,000 rows.
+const STATEMENTS: &[&str] = &[
+    "SELECT count(*) FROM t x, t y, t z",
+    "SELECT count(*) FROM t x JOIN t y ON x.a <> y.a JOIN t z ON z.b <> x.b",
+    "SELECT sum(g) FROM generate_series(1, 10000000000) g",
+    "SELECT g, count(*) FROM generate_series(1, 10000000000) g GROUP BY g % 3, g ORDER BY g",
+    "SELECT sum(x.a) OVER (ORDER BY y.a) FROM t x, t y, t z",
+    "SELECT DISTINCT x.a + y.a FROM t x, t y, t z",
+    "SELECT x.a FROM t x, t y, t z UNION SELECT 1",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT 1 FROM r WHERE n > 0) SELECT count(*) FROM r",
+    "SELECT count(*) FROM t x WHERE EXISTS (SELECT FROM t y, t z WHERE y.a + z.a + x.a < 0)",
+    "INSERT INTO t SELECT g FROM generate_series(10000, 10000000000) g",
+    "UPDATE t SET b = (SELECT count(*) FROM t x, t y WHERE x.a <> t.a)",
+    "DELETE FROM t WHERE (SELECT count(*) FROM t x, t y WHERE x.a <> t.a) > 0",
+    "MERGE INTO t USING (SELECT x.a AS a FROM t x, t y, t z) s ON t.a = s.a + 1000000 WHEN MATCHED THEN DELETE",
+    "CREATE TABLE copied AS SELECT x.a FROM t x, t y, t z",
+    "COPY (SELECT x.a FROM t x, t y, t z) TO STDOUT",
+    "EXPLAIN ANALYZE SELECT count(*) FROM t x, t y, t z",
+    "DO $$ BEGIN LOOP END LOOP; END $$",
+    "DO $$ BEGIN FOR i IN 1 .. 2000000000 LOOP PERFORM i; END LOOP; END $$",
+    "DO $$ BEGIN LOOP BEGIN PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN END; END LOOP; END $$",
+    "SELECT pg_sleep(600)",
+    "SELECT count(nextval('s')) FROM generate_series(1, 10000000000)",
+    "SELECT count(pg_notify('c', (g % 10)::text)) FROM generate_series(1, 10000000000) g",
+    "SELECT count(set_config('a.b', 'c', false)) FROM generate_series(1, 10000000000)",
+    "DECLARE c CURSOR WITH HOLD FOR SELECT x.a FROM t x, t y, t z",
+    "SELECT string_agg(repeat('x', 10), '') FROM generate_series(1, 10000000000)",
+];
+
+/// How long a statement may go on after its timeout, on a machine that has other work.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_statement_of_any_kind_ends_with_its_timeout() {
+    let mut connection = connect();
+    let made = "CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t SELECT g, g FROM generate_series(1, 2000) g; \
+                CREATE SEQUENCE s; SET statement_timeout = '200ms'";
+    connection.query(made).expect("made");
+    for text in STATEMENTS {
+        let begun = Instant::now();
+        let ended = state(&mut connection, text);
+        assert!(["57014", "53200"].contains(&ended.as_str()), "{text}: {ended}");
+        assert!(begun.elapsed() < GRACE, "{text} went on for {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn the_planning_of_many_grouping_sets_ends_with_the_timeout() {
+    let mut connection = connect();
+    connection.query("SET statement_timeout = '100ms'").expect("set");
+    let columns: Vec<String> = (1..=12).map(|number| format!("c{number}")).collect();
+    let cube = format!("CUBE ({})", columns.join(", "));
+    let sets = vec![cube; 4_000].join(", ");
+    let values = vec!["1"; 12].join(", ");
+    let text = format!(
+        "SELECT count(*) FROM (VALUES ({values})) v ({}) GROUP BY GROUPING SETS ({sets})",
+        columns.join(", ")
+    );
+    let begun = Instant::now();
+    assert_eq!(state(&mut connection, &text), "57014");
+    assert!(begun.elapsed() < GRACE, "it went on for {:?}", begun.elapsed());
+    let items = vec!["1"; 5_000].join(", ");
+    let text = format!("SELECT 1 GROUP BY ROLLUP ({items})");
+    assert_eq!(state(&mut connection, &text), "54001", "as many sets are refused");
 }

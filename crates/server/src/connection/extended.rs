@@ -44,13 +44,13 @@ impl Backend {
         match message {
             Message::Parse { name, query, types } => {
                 self.connection.prepare(name, query, &types)?;
-                self.output.parse_complete();
+                self.output().parse_complete();
                 Ok(())
             }
             Message::Bind(bind) => self.bind(bind),
             Message::Describe(Named::Statement(name)) => {
                 let (parameters, fields) = self.connection.describe_statement(name)?;
-                self.output.parameter_description(parameters.iter().map(|ty| ty.oid()));
+                self.output().parameter_description(parameters.iter().map(|ty| ty.oid()));
                 self.describe(fields.as_deref(), &Formats::default());
                 Ok(())
             }
@@ -62,13 +62,13 @@ impl Backend {
             }
             Message::Close(Named::Statement(name)) => {
                 self.connection.close_statement(name);
-                self.output.close_complete();
+                self.output().close_complete();
                 Ok(())
             }
             Message::Close(Named::Portal(name)) => {
                 // Its formats are left, since a replay of the pipeline may bring it back.
                 self.connection.close_portal(name);
-                self.output.close_complete();
+                self.output().close_complete();
                 Ok(())
             }
             _ => Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "unexpected message")),
@@ -102,16 +102,16 @@ impl Backend {
             checked.map_err(|error| SqlError::new(SqlState::PROTOCOL_VIOLATION, error.message))?;
         }
         self.portals.insert(bind.portal, bind.result_formats);
-        self.output.bind_complete();
+        self.output().bind_complete();
         Ok(())
     }
 
     fn describe(&mut self, fields: Option<&[Field]>, formats: &Formats) {
         match fields {
-            None => self.output.no_data(),
+            None => self.output().no_data(),
             Some(fields) => {
                 let columns = fields.iter().enumerate();
-                self.output.row_description(columns.map(|(at, field)| column(field, formats.at(at))));
+                self.output().row_description(columns.map(|(at, field)| column(field, formats.at(at))));
             }
         }
     }

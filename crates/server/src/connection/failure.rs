@@ -42,7 +42,7 @@ impl From<io::Error> for Failure {
 
 impl From<ProtocolError> for Failure {
     fn from(error: ProtocolError) -> Failure {
-        Failure::fatal("08P01", error.message)
+        Failure::fatal(error.state, error.message)
     }
 }
 

@@ -1,18 +1,21 @@
 //! The loop over a client's messages: what each of them does to the SQL session, and when the answers are written.
 //!
 //! # Invariants
-//! Answers are written before the thread waits for the client's next request, and as soon as [`FLUSH_BYTES`] of them are
-//! there; so a pipeline of many messages is answered by few writes, and results of any size need little memory. In the
-//! middle of a pipeline the thread waits without writing, unless a Flush asks for it, as PostgreSQL does.
-//! After an error in the extended protocol all messages up to the next Sync are ignored.
+//! What PostgreSQL has sent is sent: the answers up to a ReadyForQuery, errors and notices wait only while the client's next unit
+//! is there as a whole ([`Transport::has_unit`]), and no answers wait once [`FLUSH_BYTES`] of them are there. So many units at
+//! once are answered by few writes, and results of any size need little memory. In the middle of a pipeline the thread waits
+//! without writing its other answers, unless a Flush asks for it, as PostgreSQL does.
+//! After an error in the extended protocol all messages up to the next Sync are ignored; a simple query and a function call end
+//! with a ReadyForQuery, whatever is wrong with them.
 //!
-//! A pipeline is one transaction. An Execute waits for the message behind it: if that is the Sync, the statement is
-//! autocommitted, which needs no session transaction. After a serialization failure the pipeline's messages are read
+//! A pipeline is one transaction. An Execute waits for the message behind it, for at most [`SYNC_WAIT`]: if that is the Sync, the
+//! statement is autocommitted, which needs no session transaction. After a serialization failure the pipeline's messages are read
 //! again from its first Execute, as long as no answer to them has left.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use heddle_sql::{ConnectOptions, Signals, SqlError, SqlState, TransactionStatus};
 
@@ -21,16 +24,20 @@ use super::failure::Failure;
 use super::report;
 use super::results::Results;
 use super::startup::User;
-use crate::registry::Registered;
+use crate::registry::{Cancels, Registered};
 use crate::server::Shared;
 use crate::settings::limit;
 use crate::transport::{Buffered, ReadError, Transport};
 use crate::wire::ProtocolError;
 use crate::wire::decode::{Message, decode};
 use crate::wire::encode::Status;
+use crate::wire::encoding::Encoding;
 
 /// How many bytes of answers are gathered before they are written, and how many the buffer keeps.
 pub(super) const FLUSH_BYTES: usize = 64 << 10;
+
+/// How long an Execute waits for the Sync, which clients send with it.
+const SYNC_WAIT: Duration = Duration::from_millis(20);
 
 /// How often a pipeline is executed before its client learns of a serialization failure.
 const MAX_PIPELINE_ATTEMPTS: u32 = 24;
@@ -72,10 +79,13 @@ impl<'c> Session<'c> {
         for (name, value) in &given {
             connection.set_parameter(name, value).map_err(fatal)?;
         }
-        let canceller = connection.canceller();
+        let (canceller, of_leaving) = (connection.canceller(), connection.canceller());
         let socket = transport.second_handle()?;
-        let cancel = Box::new(move || canceller.cancel());
-        let registered = shared.registry.register(key, transport.waker(), socket, cancel);
+        let cancels = Cancels {
+            request: Box::new(move || canceller.cancel()),
+            leaving: Box::new(move || of_leaving.cancel_without_client()),
+        };
+        let registered = shared.registry.register(key, transport.waker(), socket, cancels);
         let (waker, peer) = (transport.waker(), Arc::downgrade(&registered.peer));
         connection.set_signals(Signals {
             wake: Box::new(move || waker.wake()),
@@ -84,11 +94,17 @@ impl<'c> Session<'c> {
         connection.set_encryption(transport.encryption());
         connection.set_process_id(registered.peer.process as i32);
         let mut backend = Backend::new(connection);
-        for (name, value) in backend.connection.take_changed_parameters() {
-            backend.output.parameter_status(&name, &value);
-        }
-        backend.output.backend_key_data(registered.peer.process, &registered.peer.key);
-        backend.output.ready(Status::Idle);
+        let (answers, writer) = (backend.answers.clone(), transport.writer());
+        backend.connection.notices().set_outlet(move |notices| {
+            let mut output = answers.lock();
+            notices.iter().for_each(|notice| report::notice(&mut output, notice));
+            // A client that is gone is found by the next write.
+            let _ = writer.write(output.bytes());
+            output.clear(FLUSH_BYTES);
+        });
+        backend.report_parameters();
+        backend.output().backend_key_data(registered.peer.process, &registered.peer.key);
+        backend.output().ready(Status::Idle);
         Ok(Session {
             transport,
             backend,
@@ -117,12 +133,18 @@ impl<'c> Session<'c> {
 
     /// Waits for the next message, once all answers are on their way. `None`: the client has closed the connection.
     fn next_message(&mut self) -> Result<Option<Buffered>, Failure> {
-        let is_there = self.transport.has_message();
-        let holds_back = is_there || (self.is_in_pipeline && !self.backend.is_skipping);
-        if !holds_back || self.backend.output.len() >= FLUSH_BYTES {
+        if self.must_write() {
             self.flush()?;
         }
+        let is_there = self.transport.has_message();
         self.wait(is_there, Transport::read_message)
+    }
+
+    /// Whether answers may wait no longer.
+    fn must_write(&self) -> bool {
+        let output = self.backend.output();
+        let is_urgent = output.is_urgent() || !self.is_in_pipeline;
+        output.len() >= FLUSH_BYTES || !output.is_empty() && is_urgent && !self.transport.has_unit()
     }
 
     /// Waits for the client by `read`, until it has been silent for too long or the server ends. `None`: the client
@@ -188,23 +210,29 @@ impl<'c> Session<'c> {
         if self.backend.is_skipping && !b"SX".contains(&message.tag) {
             return Ok(true);
         }
-        let decoded = match decode(message.tag, self.transport.body(message)) {
+        if message.tag == b'Q' {
+            return self.query(message).map(|()| true);
+        }
+        // A COPY that has failed on this side: what the client had sent by then is ignored.
+        if b"dcf".contains(&message.tag) {
+            return Ok(true);
+        }
+        let encoding = self.backend.encoding;
+        let body = match body_of(encoding, message.tag, self.transport.body(message)) {
+            Ok(body) => body,
+            Err(error) => return self.refuse_message(message.tag, error),
+        };
+        let decoded = match decode(message.tag, &body) {
             Ok(decoded) => decoded,
-            Err(error) => {
-                self.backend.refuse(&protocol_error(error));
-                return Ok(true);
-            }
+            Err(error) => return self.refuse_message(message.tag, error),
         };
         match decoded {
             Message::Terminate => return Ok(false),
-            Message::Query(_) => self.query(message)?,
             Message::Sync => self.sync()?,
             Message::Flush => self.flush()?,
-            // A COPY that has failed on this side: what the client had sent by then is ignored.
-            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => (),
             Message::Password(_) => {
-                let error = ProtocolError::new("unexpected password message");
-                self.backend.refuse(&protocol_error(error));
+                let message = format!("invalid frontend message type {}", message.tag);
+                return Err(ProtocolError::new(message).into());
             }
             Message::FunctionCall => self.backend.refuse_function_call(),
             Message::Execute { portal, max_rows } => {
@@ -222,23 +250,41 @@ impl<'c> Session<'c> {
         Ok(true)
     }
 
+    /// Refuses a message that is none of its type. One that is a request of its own, or a Sync, ends with a ReadyForQuery.
+    fn refuse_message(&mut self, tag: u8, error: ProtocolError) -> Result<bool, Failure> {
+        let error = protocol_error(error);
+        if b"FS".contains(&tag) {
+            self.is_in_pipeline = false;
+            self.backend.refuse_request(&error);
+        } else {
+            self.backend.refuse(&error);
+        }
+        Ok(true)
+    }
+
     fn query(&mut self, message: Buffered) -> Result<(), Failure> {
         self.is_in_pipeline = false;
         let lent = self.transport.lend(message);
-        let done = match decode(message.tag, lent.body()) {
+        let body = body_of(self.backend.encoding, message.tag, lent.body());
+        let text = body.as_deref().map_err(Clone::clone).and_then(|body| decode(message.tag, body));
+        let done = match text {
             Ok(Message::Query(text)) => {
-                let mut results = Results::new(self.transport, &mut self.backend.output, None);
+                let mut results = Results::new(self.transport, &self.backend, None);
                 let done = self.backend.connection.simple_query(text, &mut results);
                 results.into_failure()?;
                 done
             }
-            _ => Err(protocol_error(ProtocolError::new("invalid query message"))),
+            text => {
+                self.backend.connection.abort_pipeline();
+                let invalid = || ProtocolError::new("invalid query message");
+                Err(protocol_error(text.err().unwrap_or_else(invalid)))
+            }
         };
         self.transport.put_back(lent);
         self.backend.pass_notices();
         if let Err(error) = done {
             self.check_ending()?;
-            report::error(&mut self.backend.output, "ERROR", &error);
+            report::error(&mut self.backend.output(), "ERROR", &error);
         }
         self.backend.ready();
         Ok(())
@@ -249,15 +295,15 @@ impl<'c> Session<'c> {
         self.is_in_pipeline = true;
         if self.backend.connection.is_idle() {
             self.transport.pin(message);
-            self.answered_before_pin = self.backend.output.len();
-            let is_there = self.transport.has_message();
-            let Some(next) = self.wait(is_there, Transport::peek_tag)? else { return Ok(false) };
-            if next != b'S' {
-                self.backend.connection.begin_pipeline();
+            self.answered_before_pin = self.backend.output().len();
+            match self.next_tag()? {
+                None => return Ok(false),
+                Some(b'S') => (),
+                Some(_) => self.backend.connection.begin_pipeline(),
             }
         }
         let formats = self.backend.portals.formats(portal);
-        let mut results = Results::new(self.transport, &mut self.backend.output, Some(formats));
+        let mut results = Results::new(self.transport, &self.backend, Some(formats));
         let done = self.backend.connection.execute(portal, max_rows, &mut results);
         results.into_failure()?;
         if let Err(error) = done
@@ -268,6 +314,21 @@ impl<'c> Session<'c> {
         }
         self.backend.pass_notices();
         Ok(true)
+    }
+
+    /// The type of the message behind an Execute, zero if it does not come soon; `None`: the client has closed the connection.
+    fn next_tag(&mut self) -> Result<Option<u8>, Failure> {
+        let deadline = Instant::now() + SYNC_WAIT;
+        loop {
+            self.check_ending()?;
+            match self.transport.peek_tag(Some(deadline)) {
+                Ok(tag) => return Ok(Some(tag)),
+                Err(ReadError::Closed) => return Ok(None),
+                Err(ReadError::Woken) => (),
+                Err(ReadError::TimedOut) => return Ok(Some(0)),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
@@ -298,7 +359,7 @@ impl<'c> Session<'c> {
         if replays {
             self.attempts += 1;
             self.transport.rewind();
-            self.backend.output.truncate(self.answered_before_pin);
+            self.backend.output().truncate(self.answered_before_pin);
             drop(self.backend.connection.take_notices());
         }
         replays
@@ -306,12 +367,23 @@ impl<'c> Session<'c> {
 
     /// Writes all answers.
     fn flush(&mut self) -> Result<(), Failure> {
-        let output = &mut self.backend.output;
+        let mut output = self.backend.answers.lock();
         if !output.is_empty() {
             self.transport.write(output.bytes())?;
             output.clear(FLUSH_BYTES);
         }
         Ok(())
+    }
+}
+
+/// The body of a message with its texts in UTF-8.
+///
+/// # Errors
+/// 22021.
+fn body_of(encoding: Option<Encoding>, tag: u8, body: &[u8]) -> Result<Cow<'_, [u8]>, ProtocolError> {
+    match encoding.filter(|_| !body.is_ascii()) {
+        None => Ok(Cow::Borrowed(body)),
+        Some(encoding) => encoding.rewrite(tag, body).map(Cow::Owned),
     }
 }
 

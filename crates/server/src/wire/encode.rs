@@ -1,6 +1,7 @@
 //! Encodes what a client gets: messages are appended to one buffer, which the connection writes out.
 
 use super::decode::Format;
+use super::encoding::Encoding;
 
 /// The transaction status that ends each answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub(crate) type Field<'a> = (u8, &'a str);
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
+    /// The client's encoding, unless it is UTF-8.
+    pub(crate) encoding: Option<Encoding>,
+    /// A message is there that PostgreSQL sends at once: a ReadyForQuery, an error, or a notice.
+    is_urgent: bool,
 }
 
 impl Output {
@@ -42,12 +47,17 @@ impl Output {
         self.bytes.len()
     }
 
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Forgets all of it; keeps at most `keep` bytes of memory.
     pub(crate) fn clear(&mut self, keep: usize) {
+        self.is_urgent = false;
         self.bytes.clear();
         self.bytes.shrink_to(keep);
     }
@@ -78,9 +88,10 @@ impl Output {
 
     /// The mechanisms of SASL that the client may choose from.
     pub(crate) fn authentication_sasl(&mut self, mechanisms: &[&str]) {
+        let encoding = self.encoding;
         self.message(b'R', |body| {
             body.extend(10_u32.to_be_bytes());
-            mechanisms.iter().for_each(|mechanism| text(body, mechanism));
+            mechanisms.iter().for_each(|mechanism| text(body, encoding, mechanism));
             body.push(0);
         });
     }
@@ -100,9 +111,10 @@ impl Output {
     }
 
     pub(crate) fn parameter_status(&mut self, name: &str, value: &str) {
+        let encoding = self.encoding;
         self.message(b'S', |body| {
-            text(body, name);
-            text(body, value);
+            text(body, encoding, name);
+            text(body, encoding, value);
         });
     }
 
@@ -116,19 +128,21 @@ impl Output {
 
     /// The newest minor version that this server speaks, and the extensions that it does not know.
     pub(crate) fn negotiate_version(&mut self, minor: u16, unknown: &[String]) {
+        let encoding = self.encoding;
         self.message(b'v', |body| {
             body.extend((0x0003_0000 | u32::from(minor)).to_be_bytes());
             body.extend((unknown.len() as u32).to_be_bytes());
-            unknown.iter().for_each(|name| text(body, name));
+            unknown.iter().for_each(|name| text(body, encoding, name));
         });
     }
 
     /// What another session, or this one, has notified.
     pub(crate) fn notification(&mut self, process: u32, channel: &str, payload: &str) {
+        let encoding = self.encoding;
         self.message(b'A', |body| {
             body.extend(process.to_be_bytes());
-            text(body, channel);
-            text(body, payload);
+            text(body, encoding, channel);
+            text(body, encoding, payload);
         });
     }
 
@@ -138,14 +152,16 @@ impl Output {
             Status::InTransaction => b'T',
             Status::Failed => b'E',
         };
+        self.is_urgent = true;
         self.message(b'Z', |body| body.push(status));
     }
 
     pub(crate) fn row_description<'a>(&mut self, columns: impl ExactSizeIterator<Item = Column<'a>>) {
+        let encoding = self.encoding;
         self.message(b'T', |body| {
             body.extend((columns.len() as u16).to_be_bytes());
             for column in columns {
-                text(body, column.name);
+                text(body, encoding, column.name);
                 body.extend(column.origin.0.to_be_bytes());
                 body.extend(column.origin.1.to_be_bytes());
                 body.extend(column.type_oid.to_be_bytes());
@@ -192,7 +208,8 @@ impl Output {
     }
 
     pub(crate) fn command_complete(&mut self, tag: &str) {
-        self.message(b'C', |body| text(body, tag));
+        let encoding = self.encoding;
+        self.message(b'C', |body| text(body, encoding, tag));
     }
 
     pub(crate) fn parameter_description(&mut self, types: impl ExactSizeIterator<Item = u32>) {
@@ -253,18 +270,21 @@ impl Output {
     }
 
     pub(crate) fn error(&mut self, fields: &[Field<'_>]) {
+        self.is_urgent = true;
         self.fields(b'E', fields);
     }
 
     pub(crate) fn notice(&mut self, fields: &[Field<'_>]) {
+        self.is_urgent = true;
         self.fields(b'N', fields);
     }
 
     fn fields(&mut self, tag: u8, fields: &[Field<'_>]) {
+        let encoding = self.encoding;
         self.message(tag, |body| {
             for (code, value) in fields {
                 body.push(*code);
-                text(body, value);
+                text(body, encoding, value);
             }
             body.push(0);
         });
@@ -279,8 +299,15 @@ fn code(format: Format) -> u16 {
 }
 
 /// A text and its final zero byte. A zero inside would end it early, so it is left out.
-fn text(into: &mut Vec<u8>, text: &str) {
-    into.extend(text.bytes().filter(|byte| *byte != 0));
+fn text(into: &mut Vec<u8>, encoding: Option<Encoding>, text: &str) {
+    match encoding.filter(|_| !text.is_ascii()) {
+        None => into.extend(text.bytes().filter(|byte| *byte != 0)),
+        Some(encoding) => {
+            let mut encoded = Vec::with_capacity(text.len());
+            encoding.encode_lossy(text, &mut encoded);
+            into.extend(encoded.into_iter().filter(|byte| *byte != 0));
+        }
+    }
     into.push(0);
 }
 

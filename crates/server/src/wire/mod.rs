@@ -6,18 +6,33 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+pub(crate) mod encoding;
 pub(crate) mod startup;
 
-/// What a client sent that is not the protocol: SQLSTATE 08P01.
+/// The SQLSTATE of a message that breaks the protocol.
+pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
+
+/// The SQLSTATE of a text with bytes that are no characters of its encoding.
+pub(crate) const NOT_IN_REPERTOIRE: &str = "22021";
+
+/// What a client sent that is not the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ProtocolError {
+    pub(crate) state: &'static str,
     pub(crate) message: String,
 }
 
 impl ProtocolError {
     pub(crate) fn new(message: impl Into<String>) -> ProtocolError {
-        ProtocolError { message: message.into() }
+        ProtocolError { state: PROTOCOL_VIOLATION, message: message.into() }
+    }
+
+    /// A text whose bytes, from the first of these on, are none of the encoding.
+    pub(crate) fn invalid_text(encoding: &str, bytes: &[u8]) -> ProtocolError {
+        let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
+        let message = format!("invalid byte sequence for encoding \"{encoding}\": {}", bytes.join(" "));
+        ProtocolError { state: NOT_IN_REPERTOIRE, message }
     }
 }
 
@@ -64,17 +79,18 @@ impl<'a> Fields<'a> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// A text that ends with a zero byte.
-    pub(crate) fn text(&mut self) -> Result<&'a str, ProtocolError> {
-        let length = self
-            .rest
-            .iter()
-            .position(|byte| *byte == 0)
-            .ok_or_else(|| ProtocolError::new("invalid string in message: it has no end"))?;
+    /// The bytes of a text that ends with a zero byte.
+    pub(crate) fn raw_text(&mut self) -> Result<&'a [u8], ProtocolError> {
+        let end = self.rest.iter().position(|byte| *byte == 0);
+        let length = end.ok_or_else(|| ProtocolError::new("invalid string in message"))?;
         let bytes = self.bytes(length)?;
         self.u8()?;
-        std::str::from_utf8(bytes)
-            .map_err(|_| ProtocolError::new("invalid string in message: it is not valid UTF-8"))
+        Ok(bytes)
+    }
+
+    /// A text that ends with a zero byte.
+    pub(crate) fn text(&mut self) -> Result<&'a str, ProtocolError> {
+        encoding::utf8(self.raw_text()?)
     }
 
     /// A value: its length, −1 for NULL, and its bytes.
@@ -98,6 +114,6 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() {
             return Ok(());
         }
-        Err(ProtocolError::new("invalid message format: bytes follow its last field"))
+        Err(ProtocolError::new("invalid message format"))
     }
 }

@@ -13,7 +13,7 @@ use crate::bind::tree::{Arm, BoundExpr, SubqueryKind};
 use crate::error::{Result, SqlState};
 use crate::functions::Volatility;
 use crate::plan::{constant_value, is_fixed_cast};
-use crate::rewrite::statement::{Folding, drop_targets};
+use crate::rewrite::statement::{Constants, Folding, drop_targets};
 use crate::types::{Type, Value};
 
 pub(super) fn boolean(value: bool) -> BoundExpr {
@@ -65,7 +65,7 @@ impl Folding {
             BoundExpr::InList { .. } => {
                 let Some((parts, is_negated)) = alternatives(expr) else {
                     self.fold_children(expr)?;
-                    return reduce(expr);
+                    return self.reduce(expr);
                 };
                 *expr = BoundExpr::Or(parts);
                 self.fold_connective(expr, true)?;
@@ -76,9 +76,19 @@ impl Folding {
             }
             _ => {
                 self.fold_children(expr)?;
-                reduce(expr)
+                self.reduce(expr)
             }
         })
+    }
+
+    fn reduce(&mut self, expr: &mut BoundExpr) -> Result<()> {
+        match reduce(expr) {
+            Err(_) if self.constants == Constants::MayFail => {
+                self.has_failed = true;
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     fn fold_children(&mut self, expr: &mut BoundExpr) -> Result<()> {

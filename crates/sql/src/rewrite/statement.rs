@@ -15,12 +15,24 @@ use crate::bind::tree::{
 use crate::error::Result;
 use crate::rewrite::fold::{boolean, flatten, is_volatile, truth};
 
-/// Folds every expression of a statement.
+/// What becomes of an error in a statement's constants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Constants {
+    /// It is the statement's.
+    #[default]
+    Computed,
+    /// The expression stays, and has the error where it is evaluated.
+    MayFail,
+}
+
+/// Folds every expression of a statement. Whether all constants could be computed.
 ///
 /// # Errors
-/// What evaluating its constants reports.
-pub(crate) fn fold_statement(statement: &mut BoundStatement) -> Result<()> {
-    Folding::default().statement(statement)
+/// What evaluating its constants reports, unless they may fail.
+pub(crate) fn fold_statement(statement: &mut BoundStatement, constants: Constants) -> Result<bool> {
+    let mut folding = Folding { constants, ..Folding::default() };
+    folding.statement(statement)?;
+    Ok(!folding.has_failed)
 }
 
 /// A statement whose constants are being folded.
@@ -28,6 +40,9 @@ pub(crate) fn fold_statement(statement: &mut BoundStatement) -> Result<()> {
 pub(super) struct Folding {
     /// The aggregates that were met, by the queries that they belong to.
     pub(super) met: HashSet<(RelationId, usize)>,
+    pub(super) constants: Constants,
+    /// A constant could not be computed.
+    pub(super) has_failed: bool,
 }
 
 impl Folding {

@@ -26,7 +26,7 @@ use crate::session::result::Collected;
 use crate::session::run::Plan;
 use crate::session::sequences::SHORTAGE;
 use crate::session::transaction::Transaction;
-use crate::types::Value;
+use crate::types::{Environment, Value};
 
 /// How often a chain that has committed nothing is retried after conflicts.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -50,7 +50,10 @@ impl Transaction {
                 body(access, environment)
             });
             match (done, environment.shortage.take()) {
-                (Err(error), Some(sequence)) if error.state() == SHORTAGE => environment.refill(sequence)?,
+                (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
+                    environment.check_interrupt()?;
+                    environment.refill(sequence)?;
+                }
                 (done, _) => {
                     let done = done?;
                     environment.finish_sequences()?;
@@ -66,10 +69,8 @@ impl Transaction {
     /// Those of the commit.
     pub(crate) fn end_in_body(&mut self, environment: &mut SessionEnvironment, commits: bool) -> Result<()> {
         let shared = environment.shared.clone();
-        let sessions = shared.sessions.clone();
         let ended = if commits {
-            // Transactions that notify commit one at a time, so that notifications come in the order of commits.
-            let _order = (!environment.pending.is_empty()).then(|| sessions.order.lock());
+            environment.order_notifications();
             let catalog = environment.catalog.clone();
             let committed = match self.check_deferred(environment, &catalog) {
                 Ok(()) => self.commit(&shared, &environment.restarted),
@@ -159,7 +160,7 @@ impl Connection {
         if is_alone {
             return self.run_chain(&mut run);
         }
-        self.environment.notices.truncate(self.environment.notices_before);
+        self.environment.notices.begin_attempt();
         self.lend_environment(&mut run)
     }
 
@@ -206,10 +207,9 @@ impl Connection {
         body: &mut dyn FnMut(&mut SessionEnvironment, &mut Connection) -> Result<()>,
     ) -> Result<()> {
         self.apply_lock_timeout()?;
-        let notices = self.environment.notices_before;
         let mut attempts = 1;
         loop {
-            self.environment.notices.truncate(notices);
+            self.environment.notices.begin_attempt();
             self.transaction.begin_implicit()?;
             self.transaction.has_committed = false;
             let done = self.lend_environment(body);
@@ -224,6 +224,7 @@ impl Connection {
             match ended {
                 Err(error) if error.is_retryable() && !has_committed && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
+                    self.environment_check()?;
                 }
                 ended => {
                     return ended.map_err(|error| {

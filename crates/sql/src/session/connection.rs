@@ -13,6 +13,7 @@ use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::session::Shared;
 use crate::session::environment::{SessionEnvironment, now};
 use crate::session::identity::{admit, enter};
+use crate::session::notices::Notices;
 use crate::session::parsed::Parsed;
 use crate::session::pipeline::Pipeline;
 use crate::session::plan_cache::Templates;
@@ -64,6 +65,13 @@ impl Canceller {
     pub fn cancel(&self) {
         self.interrupt.cancel();
         self.engine.cancel();
+    }
+
+    /// The client has left: the statement in progress ends, unless `client_connection_check_interval` is 0.
+    pub fn cancel_without_client(&self) {
+        if self.interrupt.ends_without_client() {
+            self.cancel();
+        }
     }
 
     /// The number of the engine's session.
@@ -150,6 +158,7 @@ impl Connection {
         let _entered = self.enter_statement();
         self.activity.begin(text, self.environment.statement_start);
         self.portals.take("");
+        self.environment.prepared.remove("");
         self.pipeline.keep();
         if let Some(done) = self.run_by_template(text, sink) {
             return done.map_err(|error| self.failed(error));
@@ -197,6 +206,7 @@ impl Connection {
         environment.statement_start = now();
         let timeout = environment.settings.derived.statement_timeout;
         environment.interrupt.begin(timeout.map(Duration::from_millis));
+        environment.interrupt.set_ends_without_client(environment.settings.derived.ends_without_client);
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
         }
@@ -254,7 +264,12 @@ impl Connection {
 
     /// What the client is to receive beside its results, since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.environment.notices)
+        self.environment.notices.take()
+    }
+
+    /// The notices that the client has not received, for what sends them to it.
+    pub fn notices(&self) -> Arc<Notices> {
+        self.environment.notices.clone()
     }
 
     /// Settings that have changed since the last call, of those that are reported to clients; at first all of these.
@@ -388,6 +403,9 @@ impl Connection {
         text: &str,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
+        if !statement.statement.ends_block() {
+            self.check_not_failed()?;
+        }
         if statement.parameters > 0 && !matches!(statement.statement, Statement::Prepare { .. }) {
             let message = "there is no parameter $1";
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::tree::BoundColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{DeclareCursor, Fetch, FetchDirection, Name};
 use crate::run::KeptRows;
@@ -29,6 +30,21 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// One that a function has opened and not closed.
+    pub fn left(columns: &[BoundColumn], rows: KeptRows, position: i64) -> Cursor {
+        let position = usize::try_from(position).unwrap_or(0);
+        Cursor {
+            text: String::new(),
+            declared_at: crate::session::environment::now(),
+            fields: columns.iter().map(Field::of).collect(),
+            rows,
+            position,
+            hold: false,
+            scroll: true,
+            held: false,
+        }
+    }
+
     pub fn fields(&self) -> Arc<[Field]> {
         self.fields.clone()
     }

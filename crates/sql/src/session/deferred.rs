@@ -83,16 +83,21 @@ impl Deferred {
 }
 
 impl SessionEnvironment {
-    /// Checks every constraint that was deferred, where a transaction of one statement ends.
+    /// Checks every constraint that was deferred, where a transaction of one statement ends, and gives its notifications their
+    /// place.
     ///
     /// # Errors
     /// 23503 and 23505 for the first that does not hold.
     pub(super) fn end_attempt(&mut self, access: Access<'_>) -> Result<()> {
-        if access.runs_in() == RunsIn::Block || self.deferred.noted.is_empty() {
+        if access.runs_in() == RunsIn::Block {
             return Ok(());
         }
-        let catalog = self.catalog.clone();
-        self.check_deferred(&catalog, access, &[])
+        if !self.deferred.noted.is_empty() {
+            let catalog = self.catalog.clone();
+            self.check_deferred(&catalog, access, &[])?;
+        }
+        self.order_notifications();
+        Ok(())
     }
 
     /// Checks these constraints, if they were deferred; none: all.

@@ -40,11 +40,11 @@ impl Kind {
 
     fn vartype(&self) -> &'static str {
         match self {
-            Kind::Bool => "bool",
+            Kind::Bool | Kind::Only(..) => "bool",
             Kind::Integer(..) | Kind::Duration | Kind::Size | Kind::Pages => "integer",
             Kind::Real(..) => "real",
             Kind::Words(_) => "enum",
-            Kind::Text | Kind::DateStyle | Kind::TimeZone | Kind::Fixed => "string",
+            Kind::Text | Kind::DateStyle | Kind::TimeZone | Kind::Encoding | Kind::Fixed => "string",
         }
     }
 

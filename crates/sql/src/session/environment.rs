@@ -25,11 +25,12 @@ use crate::session::cursor::Cursor;
 use crate::session::deferred::Deferred;
 use crate::session::exported_snapshots::Exports;
 use crate::session::identity::settings_of;
+use crate::session::notices::Notices;
 use crate::session::notifications::Pending;
 use crate::session::pipeline::PreparedStatements;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{Sequences, Standing, sequence_of};
-use crate::session::sessions::{Activity, Sessions};
+use crate::session::sessions::{Activity, Sessions, Ticket};
 use crate::session::settings::Settings;
 use crate::types::environment::{Acting, AdvisoryLock, ObjectKind};
 use crate::types::{Environment, Type};
@@ -84,9 +85,11 @@ pub(crate) struct SessionEnvironment {
     pub has_brief_tables: bool,
     pub transaction_start: i64,
     pub statement_start: i64,
-    pub notices: Vec<Notice>,
-    /// How many notices are older than the statement: an attempt begins with those.
-    pub notices_before: usize,
+    pub notices: Arc<Notices>,
+    /// The place of the statement's notifications, while it commits.
+    pub ticket: Option<Ticket>,
+    /// What the session gathers until its transaction ends: notifications, and settings of names of its own.
+    pub gathered: Memory,
     /// The level of the settings outside of the statement: an attempt begins there.
     pub settings_level: u32,
     /// Whether the statement in progress is to end.
@@ -116,6 +119,10 @@ pub(crate) struct SessionEnvironment {
     /// Statements that were prepared, and cursors, by name.
     pub prepared: PreparedStatements,
     pub cursors: HashMap<String, Cursor>,
+    /// Cursors that functions of this attempt of the statement have left open.
+    pub left_cursors: Vec<(String, Cursor)>,
+    /// How many portals of functions have got a name of the session's.
+    unnamed_portals: u64,
     /// Large values that the session holds.
     pub large_values: LargeValues,
 }
@@ -169,19 +176,22 @@ impl SessionEnvironment {
             sessions: shared.sessions.clone(),
             activity,
             pending: Pending::default(),
+            ticket: None,
+            gathered: Memory::of_session(usize::MAX, memory.clone()),
             temporary: format!("{}{number}", crate::catalog::store::TEMPORARY),
             stored_path: None,
             has_brief_tables: false,
             transaction_start: start,
             statement_start: start,
-            notices: Vec::new(),
-            notices_before: 0,
+            notices: Notices::new(memory.clone()),
             settings_level: 1,
             interrupt,
             given: Vec::new(),
             replayed: 0,
             prepared: PreparedStatements::default(),
             cursors: HashMap::new(),
+            left_cursors: Vec::new(),
+            unnamed_portals: 0,
             shortage: None,
             set_values: Vec::new(),
             exports: Exports::default(),
@@ -273,11 +283,13 @@ impl SessionEnvironment {
     pub fn begin_attempt(&mut self) {
         self.replayed = 0;
         self.set_values.clear();
-        self.notices.truncate(self.notices_before);
+        self.notices.begin_attempt();
+        self.left_cursors.clear();
         if self.settings.level() > self.settings_level {
             self.settings.end_level(self.settings_level + 1, false);
         }
         self.pending.begin_attempt();
+        self.ticket = None;
         self.exports.wanted.clear();
         for lock in std::mem::take(&mut self.acquired) {
             self.advisory.release(self.number, lock);
@@ -288,7 +300,7 @@ impl SessionEnvironment {
     pub fn begin_attempts(&mut self) {
         self.given.clear();
         self.acquired.clear();
-        self.notices_before = self.notices.len();
+        self.notices.begin_attempts();
         self.settings_level = self.settings.level();
     }
 
@@ -321,6 +333,17 @@ impl SessionEnvironment {
         Ok(())
     }
 
+    /// A name for a cursor whose function has given it none.
+    pub fn unnamed_portal(&mut self) -> String {
+        self.unnamed_portals += 1;
+        format!("<unnamed portal {}>", self.unnamed_portals)
+    }
+
+    /// The statement has ended: the cursors that its functions have left open are the session's, up to the end of the transaction.
+    pub fn keep_left_cursors(&mut self) {
+        self.cursors.extend(self.left_cursors.drain(..));
+    }
+
     /// What printing a value needs.
     pub fn printing(&mut self) -> Arc<Printing> {
         let version = self.settings.derived.version;
@@ -338,7 +361,18 @@ impl SessionEnvironment {
     }
 
     pub fn add_notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
-        self.notices.push(Notice { severity, state, message: message.into(), detail: None, hint: None });
+        // Few of these arise in one statement, and those of a client without memory are not worth its error.
+        let _ =
+            self.push_notice(Notice { severity, state, message: message.into(), detail: None, hint: None });
+    }
+
+    /// Tells the client, if it wants to know of what is as grave as this.
+    ///
+    /// # Errors
+    /// 53200: the notices need more memory than there is.
+    pub fn push_notice(&mut self, notice: Notice) -> Result<()> {
+        let least = self.settings.get("client_min_messages").unwrap_or("notice");
+        if notice.severity.reaches(least) { self.notices.push(notice, self.statement_start) } else { Ok(()) }
     }
 }
 

@@ -4,14 +4,22 @@ use crate::access;
 use crate::bind::privileges::denied;
 use crate::catalog::rights::{EXECUTE, RightsKind};
 use crate::error::{Result, SqlError};
-use crate::parse::syntax::{ExplainOptions, ObjectKind, RoutineName, Statement};
+use crate::parse::syntax::{ExplainOptions, Expr, Name, ObjectKind, RoutineName, Statement};
 use crate::plan::explain::{Explained, Shown};
 use crate::routine::footprint::flow_graph;
 use crate::run::{NodeCounts, RunOptions, execute_with};
 use crate::session::connection::Connection;
 use crate::session::prepared::Given;
 use crate::session::result::{Field, ResultSink};
+use crate::session::run::Plan;
 use crate::types::{Environment, Type, Value};
+
+fn not_explained() -> SqlError {
+    SqlError::unsupported("EXPLAIN of this statement is not supported").with_hint(
+        "Queries, INSERT, UPDATE, DELETE, MERGE, EXECUTE and DECLARE can be explained, and without ANALYZE \
+         CREATE TABLE AS and CREATE MATERIALIZED VIEW.",
+    )
+}
 
 impl Connection {
     pub(super) fn explain(
@@ -22,19 +30,57 @@ impl Connection {
         given: Given<'_>,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
-        if !statement.is_planned() {
-            return Err(SqlError::unsupported("EXPLAIN of this statement is not supported")
-                .with_hint("Queries, INSERT, UPDATE, DELETE and MERGE can be explained."));
+        if let Statement::Execute { name, args } = statement {
+            return self.explain_executed(options, (name, args), sink);
         }
+        let query = match statement {
+            Statement::Declare(declare) => &declare.query,
+            Statement::CreateTableAs(create) if !options.analyze => &Statement::Query(create.query.clone()),
+            Statement::CreateView(create) if create.materialized && !options.analyze => {
+                &Statement::Query(create.query.clone())
+            }
+            planned if planned.is_planned() => planned,
+            _ => return Err(not_explained()),
+        };
         let milliseconds = |start: std::time::Instant| start.elapsed().as_secs_f64() * 1_000.0;
-        let (plan, done, [planning, executing]) = self.with_plan(&mut |connection, _| {
+        let (plan, done, times) = self.with_plan(&mut |connection, _| {
             let start = std::time::Instant::now();
-            let plan = connection.plan(statement, text, &given.known_types());
+            let plan = connection.plan(query, text, &given.known_types());
             let plan = plan.map_err(SqlError::without_position)?;
             let (planning, start) = (milliseconds(start), std::time::Instant::now());
             let done = options.analyze.then(|| connection.run_counted(&plan, given.values)).transpose()?;
             Ok((plan, done, [planning, milliseconds(start)]))
         })?;
+        self.show_plan(options, &plan, done, times, sink)
+    }
+
+    /// EXPLAIN EXECUTE.
+    fn explain_executed(
+        &mut self,
+        options: ExplainOptions,
+        (name, args): (&Name, &[Expr]),
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let milliseconds = |start: std::time::Instant| start.elapsed().as_secs_f64() * 1_000.0;
+        let (plan, done, times) = self.with_plan(&mut |connection, _| {
+            let start = std::time::Instant::now();
+            let (plan, values) = connection.executed(name, args)?.ok_or_else(not_explained)?;
+            let (planning, start) = (milliseconds(start), std::time::Instant::now());
+            let done = options.analyze.then(|| connection.run_counted(&plan, &values)).transpose()?;
+            Ok((plan, done, [planning, milliseconds(start)]))
+        })?;
+        self.show_plan(options, &plan, done, times, sink)
+    }
+
+    /// Shows a plan, with what its execution has counted if it was executed, and how long planning and execution took.
+    fn show_plan(
+        &mut self,
+        options: ExplainOptions,
+        plan: &Plan,
+        done: Option<(u64, Vec<NodeCounts>)>,
+        [planning, executing]: [f64; 2],
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let printing = self.environment.printing();
         let (costs, timing) = (options.costs, options.timing);
         let counts = done.as_ref().map(|(_, counts)| counts.as_slice());
@@ -96,11 +142,7 @@ impl Connection {
     }
 
     /// Runs a plan for its counts: how many attempts it took, and what each node did.
-    fn run_counted(
-        &mut self,
-        plan: &crate::session::run::Plan,
-        parameters: &[Value],
-    ) -> Result<(u64, Vec<NodeCounts>)> {
+    fn run_counted(&mut self, plan: &Plan, parameters: &[Value]) -> Result<(u64, Vec<NodeCounts>)> {
         let mut attempts = 0;
         let environment = &mut self.environment;
         let body = |access: crate::run::Access<'_>| {

@@ -10,6 +10,7 @@
 //! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
 //! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
 //! notifications LISTEN, NOTIFY                      identity      the session's user and role
+//! notices      notices on their way to the client
 //! environment  the session as functions see it      result        rows, tags, notices
 //! plan_cache   plans by texts without literals       statements    statistics by such texts
 //! latency      histograms of statements' times                  report, slow  statistics, sessions, slow statements
@@ -30,6 +31,7 @@ mod explain;
 mod exported_snapshots;
 mod identity;
 mod latency;
+mod notices;
 mod notifications;
 mod parsed;
 mod pipeline;
@@ -71,9 +73,11 @@ use crate::session::sequences::Sequences;
 use crate::session::statements::StatementStatistics;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
+pub(crate) use cursor::Cursor;
 pub(crate) use environment::SessionEnvironment;
 pub use identity::LoginRole;
 pub use latency::LatencyReport;
+pub use notices::Notices;
 pub use prepared::PreparedStatement;
 pub use report::{SessionReport, Statistic, StatisticKind};
 pub use result::{
@@ -81,6 +85,7 @@ pub use result::{
 };
 pub(crate) use sequences::SHORTAGE;
 pub use sessions::{Encryption, Notification, Signals};
+pub use settings::client_encodings;
 pub(crate) use settings::{
     check_changeable, is_known, is_list, is_of_transaction, own_name, parse_bool, split_names,
     unrecognized_setting,

@@ -3,20 +3,27 @@
 //! # Invariants
 //! Nothing of a transaction, or of a part of it that was rolled back to a savepoint, is delivered unless it commits. Equal
 //! notifications of one transaction are delivered once. An attempt of a statement begins without what the attempt
-//! before has notified.
+//! before has notified. What transactions notify is delivered in the order in which they commit ([`Ticket`]). What is gathered
+//! until the commit counts in the session's memory.
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 use crate::error::{Result, SqlError, SqlState};
+use crate::run::memory::Memory;
 use crate::session::SessionEnvironment;
 use crate::session::connection::Connection;
-use crate::session::sessions::{Notification, Signals};
+use crate::session::sessions::{Notification, Signals, Ticket};
 
 /// The longest payload, in bytes, as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 7999;
 
 /// The longest name of a channel, in bytes.
 const CHANNEL_BYTES_MAX: usize = 63;
+
+/// What a notification takes beside its texts: about this much.
+const NOTIFICATION_BYTES: usize = 128;
 
 enum Effect {
     Listen(Arc<str>),
@@ -28,6 +35,8 @@ enum Effect {
 #[derive(Default)]
 pub(crate) struct Pending {
     effects: Vec<Effect>,
+    /// What of them are notifications: channels and payloads.
+    notified: HashSet<(Arc<str>, Arc<str>)>,
     /// How many effects there were when the statement began.
     of_statement: usize,
     /// The same for each savepoint.
@@ -45,7 +54,16 @@ impl Pending {
 
     /// Another attempt of the statement begins.
     pub fn begin_attempt(&mut self) {
-        self.effects.truncate(self.of_statement);
+        self.truncate(self.of_statement);
+    }
+
+    /// Forgets the effects behind so many.
+    fn truncate(&mut self, length: usize) {
+        for effect in self.effects.drain(length.min(self.effects.len())..) {
+            if let Effect::Notify(channel, payload) = effect {
+                self.notified.remove(&(channel, payload));
+            }
+        }
     }
 
     pub fn savepoint(&mut self) {
@@ -55,18 +73,18 @@ impl Pending {
     /// Returns to the savepoint at this place, which stays.
     pub fn rollback_to(&mut self, place: usize) {
         self.of_savepoints.truncate(place + 1);
-        self.effects.truncate(self.of_savepoints.last().copied().unwrap_or(0));
+        self.truncate(self.of_savepoints.last().copied().unwrap_or(0));
     }
 
     pub fn release(&mut self, place: usize) {
         self.of_savepoints.truncate(place);
     }
 
-    /// `pg_notify`.
+    /// Adds a notification. How much memory it takes: nothing if there is an equal one.
     ///
     /// # Errors
     /// 22023 for a channel without a name, or a text that is too long.
-    pub fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+    fn notify(&mut self, channel: &str, payload: &str) -> Result<usize> {
         let refused = |message| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         if channel.is_empty() {
             return refused("channel name cannot be empty");
@@ -77,14 +95,13 @@ impl Pending {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return refused("payload string too long");
         }
-        let is_known = self
-            .effects
-            .iter()
-            .any(|it| matches!(it, Effect::Notify(known, text) if **known == *channel && **text == *payload));
-        if !is_known {
-            self.effects.push(Effect::Notify(channel.into(), payload.into()));
+        let (channel, payload): (Arc<str>, Arc<str>) = (channel.into(), payload.into());
+        if !self.notified.insert((channel.clone(), payload.clone())) {
+            return Ok(0);
         }
-        Ok(())
+        let bytes = channel.len() + payload.len() + NOTIFICATION_BYTES;
+        self.effects.push(Effect::Notify(channel, payload));
+        Ok(bytes)
     }
 }
 
@@ -99,8 +116,31 @@ impl SessionEnvironment {
         self.settings.end_transaction(committed);
     }
 
+    /// Adds a notification, which is delivered when the transaction commits.
+    ///
+    /// # Errors
+    /// 22023 for a channel without a name, or a text that is too long; 53200.
+    pub(super) fn notify_at_commit(&mut self, channel: &str, payload: &str) -> Result<()> {
+        let bytes = self.pending.notify(channel, payload)?;
+        self.gathered.charge(bytes)
+    }
+
+    /// The transaction is about to commit: its notifications have their place behind those of transactions that it may depend
+    /// on, and ahead of those that may depend on it.
+    pub(super) fn order_notifications(&mut self) {
+        if !self.pending.notified.is_empty() {
+            self.ticket = Some(Ticket::new(&self.shared.sessions));
+        }
+    }
+
     /// Carries out what was to take effect with a commit.
     pub(super) fn end_notifications(&mut self, committed: bool) {
+        let ticket = self.ticket.take();
+        if self.gathered.used() > 0 {
+            self.gathered = Memory::of_session(usize::MAX, self.memory.clone());
+            // An own setting stays; one that was set for the transaction has been taken back, or is about to be.
+            let _ = self.gathered.charge(self.settings.own_bytes());
+        }
         if self.pending.is_empty() {
             return;
         }
@@ -117,7 +157,7 @@ impl SessionEnvironment {
             }
         }
         if !notifications.is_empty() {
-            self.shared.sessions.deliver(&notifications);
+            ticket.unwrap_or_else(|| Ticket::new(&self.shared.sessions)).deliver(notifications);
         }
     }
 }

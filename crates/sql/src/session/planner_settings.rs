@@ -106,6 +106,82 @@ pub(super) const PLANNER: &[(&str, &str, Kind, bool)] = &[
     ("xmlbinary", "base64", Kind::Words(&["base64", "hex"]), false),
 ];
 
+/// Settings that PostgreSQL's scripts and clients set or show beside the planner's: of its storage, its log, its vacuum, and of
+/// versions before 15.
+pub(super) const KEPT: &[(&str, &str, Kind, bool)] = &[
+    ("allow_system_table_mods", "off", Kind::Bool, false),
+    ("backend_flush_after", "0", Kind::Pages, false),
+    ("block_size", "8192", Kind::Fixed, false),
+    ("commit_delay", "0", Kind::Integer(0, 100_000), false),
+    ("commit_siblings", "5", Kind::Integer(0, 1_000), false),
+    ("compute_query_id", "auto", Kind::Words(&["auto", "regress", "on", "off"]), false),
+    ("deadlock_timeout", "1s", Kind::Duration, false),
+    ("default_text_search_config", "pg_catalog.simple", Kind::Text, false),
+    ("default_with_oids", "off", Kind::Only(false, "tables declared WITH OIDS are not supported"), false),
+    ("dynamic_library_path", "$libdir", Kind::Text, false),
+    ("exit_on_error", "off", Kind::Bool, false),
+    ("gin_pending_list_limit", "4MB", Kind::Size, false),
+    ("ignore_checksum_failure", "off", Kind::Bool, false),
+    ("in_hot_standby", "off", Kind::Fixed, true),
+    ("jit_dump_bitcode", "off", Kind::Bool, false),
+    ("lo_compat_privileges", "off", Kind::Bool, false),
+    ("local_preload_libraries", "", Kind::Text, false),
+    ("log_executor_stats", "off", Kind::Bool, false),
+    ("log_lock_waits", "off", Kind::Bool, false),
+    ("log_min_duration_sample", "-1", Kind::Integer(-1, i32::MAX as i64), false),
+    (
+        "log_min_error_statement",
+        "error",
+        Kind::Words(&[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "warning", "error", "log",
+            "fatal", "panic",
+        ]),
+        false,
+    ),
+    ("log_parameter_max_length", "-1", Kind::Integer(-1, 1_073_741_823), false),
+    ("log_parameter_max_length_on_error", "0", Kind::Integer(-1, 1_073_741_823), false),
+    ("log_parser_stats", "off", Kind::Bool, false),
+    ("log_planner_stats", "off", Kind::Bool, false),
+    ("log_replication_commands", "off", Kind::Bool, false),
+    ("log_statement_sample_rate", "1", FRACTION, false),
+    ("log_statement_stats", "off", Kind::Bool, false),
+    ("log_temp_files", "-1", Kind::Integer(-1, i32::MAX as i64), false),
+    ("log_transaction_sample_rate", "0", FRACTION, false),
+    ("maintenance_io_concurrency", "10", Kind::Integer(0, 1_000), false),
+    ("max_function_args", "100", Kind::Fixed, false),
+    ("max_prepared_transactions", "0", Kind::Fixed, false),
+    ("session_preload_libraries", "", Kind::Text, false),
+    ("tcp_keepalives_count", "0", WHOLE, false),
+    ("tcp_keepalives_idle", "60", WHOLE, false),
+    ("tcp_keepalives_interval", "10", WHOLE, false),
+    ("tcp_user_timeout", "0", Kind::Duration, false),
+    ("temp_file_limit", "-1", Kind::Integer(-1, i32::MAX as i64), false),
+    ("timezone_abbreviations", "Default", Kind::Text, false),
+    ("trace_notify", "off", Kind::Bool, false),
+    ("trace_sort", "off", Kind::Bool, false),
+    ("track_wal_io_timing", "off", Kind::Bool, false),
+    (
+        "transform_null_equals",
+        "off",
+        Kind::Only(false, "transform_null_equals is not supported: write IS NULL"),
+        false,
+    ),
+    ("update_process_title", "on", Kind::Bool, false),
+    ("vacuum_cost_page_dirty", "20", Kind::Integer(0, 10_000), false),
+    ("vacuum_cost_page_hit", "1", Kind::Integer(0, 10_000), false),
+    ("vacuum_cost_page_miss", "2", Kind::Integer(0, 10_000), false),
+    ("vacuum_failsafe_age", "1600000000", Kind::Integer(0, 2_100_000_000), false),
+    ("vacuum_freeze_min_age", "50000000", Kind::Integer(0, 1_000_000_000), false),
+    ("vacuum_freeze_table_age", "150000000", Kind::Integer(0, 2_000_000_000), false),
+    ("vacuum_multixact_failsafe_age", "1600000000", Kind::Integer(0, 2_100_000_000), false),
+    ("vacuum_multixact_freeze_min_age", "5000000", Kind::Integer(0, 1_000_000_000), false),
+    ("vacuum_multixact_freeze_table_age", "150000000", Kind::Integer(0, 2_000_000_000), false),
+    ("wal_level", "replica", Kind::Fixed, false),
+    ("wal_sender_timeout", "1min", Kind::Duration, false),
+    ("wal_skip_threshold", "2MB", Kind::Size, false),
+    ("zero_damaged_pages", "off", Kind::Bool, false),
+];
+
 #[cfg(test)]
 mod tests {
     use crate::session::settings::Settings;
@@ -128,5 +204,18 @@ mod tests {
         assert_eq!(set("enable_seqscan", "maybe"), Err("22023".to_string()));
         assert_eq!(set("random_page_cost", "cheap"), Err("22023".to_string()));
         assert_eq!(set("enable_magic", "on"), Err("42704".to_string()));
+    }
+
+    #[test]
+    fn settings_of_old_dumps_are_kept_and_those_that_would_mean_something_are_refused() {
+        assert_eq!(set("default_with_oids", "false"), Ok(Some("off".to_string())));
+        assert_eq!(set("default_with_oids", "true"), Err("0A000".to_string()));
+        assert_eq!(set("standard_conforming_strings", "off"), Err("0A000".to_string()));
+        assert_eq!(set("standard_conforming_strings", "1"), Ok(Some("on".to_string())));
+        assert_eq!(set("max_prepared_transactions", "5"), Err("55P02".to_string()));
+        assert_eq!(set("client_encoding", "iso-8859-1"), Ok(Some("LATIN1".to_string())));
+        assert_eq!(set("client_encoding", "sql_ascii"), Ok(Some("SQL_ASCII".to_string())));
+        assert_eq!(set("client_encoding", "EUC_TW"), Err("0A000".to_string()));
+        assert_eq!(set("client_encoding", "morse"), Err("22023".to_string()));
     }
 }

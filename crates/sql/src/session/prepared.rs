@@ -82,6 +82,9 @@ impl Connection {
         let _entered = self.enter_statement();
         let known = |&oid: &u32| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown);
         let types: Vec<Option<Type>> = types.iter().map(known).collect();
+        if name.is_empty() {
+            self.environment.prepared.remove("");
+        }
         if name.is_empty()
             && let Some(prepared) = self.parsed_before(text, &types)
         {
@@ -109,7 +112,7 @@ impl Connection {
             self.check_not_failed()?;
         }
         let inner_types = match statement.as_ref().and_then(Statement::planned_inside) {
-            Some(inner) => self.plan(inner, text, &types)?.parameters.clone(),
+            Some(inner) => self.plan_to_describe(inner, text, &types)?.parameters.clone(),
             None => Arc::default(),
         };
         let plan = parking_lot::Mutex::new(None);
@@ -124,7 +127,7 @@ impl Connection {
             plan,
             counters,
         };
-        self.current_plan(&prepared)?;
+        self.described_plan(&prepared)?;
         Ok(prepared)
     }
 
@@ -225,7 +228,16 @@ impl Connection {
     }
 
     /// The plan of a prepared statement by the catalog as it is now; none if it needs none.
-    fn current_plan(&mut self, prepared: &Prepared) -> Result<Option<Arc<Plan>>> {
+    pub(super) fn current_plan(&mut self, prepared: &Prepared) -> Result<Option<Arc<Plan>>> {
+        self.plan_of(prepared, false)
+    }
+
+    /// As [`current_plan`](Self::current_plan), to describe the statement.
+    fn described_plan(&mut self, prepared: &Prepared) -> Result<Option<Arc<Plan>>> {
+        self.plan_of(prepared, true)
+    }
+
+    fn plan_of(&mut self, prepared: &Prepared, only_describes: bool) -> Result<Option<Arc<Plan>>> {
         let Some(statement) = prepared.statement.as_ref().filter(|statement| statement.is_planned()) else {
             return Ok(None);
         };
@@ -239,7 +251,10 @@ impl Connection {
             Some(plan) => plan.parameters.iter().copied().map(Some).collect(),
             None => prepared.types.clone(),
         };
-        let plan = self.plan(statement, &prepared.text, &types)?;
+        let plan = match only_describes {
+            true => self.plan_to_describe(statement, &prepared.text, &types)?,
+            false => self.plan(statement, &prepared.text, &types)?,
+        };
         if let Some(known) = known
             && !same_result(&known.fields, &plan.fields)
         {
@@ -261,7 +276,7 @@ impl Connection {
     pub fn describe_statement(&mut self, name: &str) -> Result<(Arc<[Type]>, Option<Fields>)> {
         let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;
         self.refresh_catalog();
-        let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
+        let plan = self.described_plan(&prepared).map_err(|error| self.failed(error))?;
         Ok((prepared.parameter_types(), self.fields_of(&prepared, plan.as_deref())))
     }
 
@@ -317,6 +332,10 @@ impl Statement {
         match self {
             Statement::Declare(declare) => Some(&declare.query),
             Statement::Explain { statement, .. } if statement.is_planned() => Some(statement),
+            Statement::Explain { statement, .. } => match &**statement {
+                Statement::Declare(declare) => Some(&declare.query),
+                _ => None,
+            },
             _ => None,
         }
     }

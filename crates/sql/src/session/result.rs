@@ -109,6 +109,24 @@ impl Severity {
             Severity::Warning => "WARNING",
         }
     }
+
+    /// Whether a client whose `client_min_messages` is `least` receives messages of this severity.
+    pub(crate) fn reaches(self, least: &str) -> bool {
+        let least = match least {
+            "debug5" | "debug4" | "debug3" | "debug2" | "debug1" | "debug" => 0,
+            "log" => 1,
+            "warning" => 3,
+            "error" | "fatal" | "panic" => 4,
+            _ => 2,
+        };
+        match self {
+            Severity::Debug => least == 0,
+            Severity::Log => least <= 1,
+            Severity::Notice => least <= 2,
+            Severity::Warning => least <= 3,
+            Severity::Info => true,
+        }
+    }
 }
 
 /// A notice that a client receives beside its results.

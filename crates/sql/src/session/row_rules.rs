@@ -226,7 +226,7 @@ impl Writer {
             self.version = environment.catalog.version;
             self.tables.clear();
         }
-        environment.notices.clear();
+        drop(environment.notices.take());
         environment.routines.uncounted.clear();
         environment.begin_attempts();
         environment.begin_attempt();

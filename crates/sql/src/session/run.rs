@@ -17,7 +17,7 @@ use crate::compile::Procedure;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
-use crate::rewrite::fold_statement;
+use crate::rewrite::{Constants, fold_statement};
 use crate::routine::footprint::call::{DeclaredCall, declared_call};
 use crate::routine::trigger::Firing;
 use crate::run::{Access, KeptRows, execute, execute_compiled};
@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub parameters: Arc<[Type]>,
     /// Whether it returns rows.
     pub returns: bool,
+    /// A constant of the statement cannot be computed: the plan only describes it, and executing it is the error.
+    pub is_provisional: bool,
     kind: &'static str,
     /// The catalog's version that it was bound to, and what of it it depends on.
     pub version: u64,
@@ -77,7 +79,17 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
     ) -> Result<Arc<Plan>> {
-        self.plan_with(statement, text, parameters, Checks::Privileges, true)
+        self.plan_with(statement, text, parameters, Checks::Privileges, Planning::ToRun)
+    }
+
+    /// As [`plan`](Self::plan), for a statement that is only described yet: an error in its constants (`1/0`) waits for its execution.
+    pub(super) fn plan_to_describe(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        parameters: &[Option<Type>],
+    ) -> Result<Arc<Plan>> {
+        self.plan_with(statement, text, parameters, Checks::Privileges, Planning::ToDescribe)
     }
 
     fn plan_with(
@@ -86,19 +98,22 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
         checks: Checks,
-        has_consequences: bool,
+        planning: Planning,
     ) -> Result<Arc<Plan>> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
+        let constants =
+            if planning == Planning::ToDescribe { Constants::MayFail } else { Constants::Computed };
+        let has_consequences = planning != Planning::OfOwn;
         let (made, kept) = uses::record(catalog.position, || {
             let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
-            fold_statement(&mut bound)?;
+            let is_provisional = !fold_statement(&mut bound, constants)?;
             let known = KnownNow { shared: &self.shared, catalog: &catalog, path: &path, has_consequences };
             let planned = plan(&bound, &known)?;
-            Ok::<_, SqlError>((bound, planned))
+            Ok::<_, SqlError>((bound, planned, is_provisional))
         });
-        let (bound, planned) = made?;
+        let (bound, planned, is_provisional) = made?;
         let kind = match &bound.kind {
             StatementKind::Query(_) if matches!(statement, Statement::Call(_)) => "CALL",
             StatementKind::Query(_) => "SELECT",
@@ -113,6 +128,7 @@ impl Connection {
             fields: bound.columns.iter().map(Field::of).collect(),
             parameters: bound.parameters.into(),
             returns,
+            is_provisional,
             kind,
             version: catalog.version,
             kept,
@@ -124,7 +140,7 @@ impl Connection {
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
         let binding = &self.environment.settings.derived.binding;
         let is_same = Arc::ptr_eq(&plan.settings, binding) || plan.settings == *binding;
-        let is_current = plan.version == self.environment.catalog.version && is_same;
+        let is_current = plan.version == self.environment.catalog.version && is_same && !plan.is_provisional;
         if is_current {
             uses::note_kept(&plan.kept);
         }
@@ -177,6 +193,7 @@ impl Connection {
             match done {
                 Err(error) if error.is_of_stale_plan() && is_empty && attempts < PLANNED_AGAIN_MAX => {
                     attempts += 1;
+                    self.environment_check()?;
                     std::thread::yield_now();
                     if attempts == PLANNED_AGAIN_MAX / 10 {
                         // No catalog comes: the engine's own interface has changed the table.
@@ -244,6 +261,7 @@ impl Connection {
             let done = attempt(self);
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
+                    self.environment_check()?;
                     self.environment.refill(sequence)?;
                 }
                 (done, _) => {
@@ -256,6 +274,9 @@ impl Connection {
                     let count = done.map_err(|error| self.hide_unreadable(error))?;
                     self.environment.finish_sequences()?;
                     self.export_snapshots()?;
+                    if !self.transaction.is_idle() {
+                        self.environment.keep_left_cursors();
+                    }
                     return Ok(count);
                 }
             }
@@ -366,6 +387,7 @@ impl Connection {
             };
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
+                    self.environment_check()?;
                     self.environment.refill(sequence)?;
                 }
                 (done, _) => {
@@ -388,7 +410,7 @@ impl Connection {
         checks: Checks,
         into: &mut Vec<Vec<Value>>,
     ) -> Result<()> {
-        let plan = self.plan_with(statement, text, &[], checks, false)?;
+        let plan = self.plan_with(statement, text, &[], checks, Planning::OfOwn)?;
         self.run_plan(&plan, &[], &mut |row| {
             into.push(row.to_vec());
             Ok(())
@@ -523,6 +545,15 @@ impl Connection {
             }
         }
     }
+}
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planning {
+    ToRun,
+    ToDescribe,
+    /// To run a statement of our own, without what a client's has beside its rows.
+    OfOwn,
 }
 
 /// How a statement reaches the engine.

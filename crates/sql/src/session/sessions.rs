@@ -2,21 +2,21 @@
 //!
 //! # Invariants
 //! A session is listed for as long as it exists. A notification reaches the sessions that listen on its channel at the
-//! time of its delivery, in delivery order. A session whose client never reads its notifications is terminated when
+//! time of its delivery, in delivery order: that of the commits, as far as transactions can tell ([`Ticket`]). A session whose client never reads its notifications is terminated when
 //! more than [`INBOX_BYTES_MAX`] are pending.
 //!
 //! # Concurrency
 //! One mutex guards the list; each session has two more, for its texts and its inbox. Only a delivery holds several at
-//! a time: [`Sessions::order`], then the list's, then an inbox's; what sessions leave behind is added up under the
+//! a time: that of the tickets, then the list's, then an inbox's; what sessions leave behind is added up under the
 //! list's. Atomics are for display only, except `has_notifications`, which is stored after the message has been queued
 //! and before the session's thread is woken.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashSet;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::SqlState;
 use crate::session::TransactionStatus;
@@ -275,13 +275,56 @@ impl Activity {
     }
 }
 
+/// The place of a committing transaction's notifications among those of others: they are delivered in the order of tickets.
+///
+/// A transaction has its ticket before it commits, and after its last read. So one that has read what another has
+/// written has the later ticket, and a listener sees its notifications later. Dropped, it delivers nothing, and lets the
+/// following ones pass.
+pub(crate) struct Ticket {
+    sessions: Arc<Sessions>,
+    number: u64,
+}
+
+impl Ticket {
+    pub fn new(sessions: &Arc<Sessions>) -> Ticket {
+        let mut committing = sessions.committing.lock();
+        // Relaxed: the mutex is held.
+        let number = sessions.tickets.fetch_add(1, Ordering::Relaxed);
+        committing.insert(number, None);
+        Ticket { sessions: sessions.clone(), number }
+    }
+
+    /// The transaction has committed: returns once its notifications are delivered. Those ahead of it are about to be, since
+    /// their transactions wait for nothing but the end of their commits.
+    pub fn deliver(self, notifications: Vec<Notification>) {
+        let sessions = self.sessions.clone();
+        let mut committing = sessions.committing.lock();
+        committing.insert(self.number, Some(notifications));
+        sessions.deliver_ready(&mut committing);
+        sessions.delivered.wait_while(&mut committing, |committing| committing.contains_key(&self.number));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut committing = self.sessions.committing.lock();
+        if committing.remove(&self.number).is_some() {
+            self.sessions.deliver_ready(&mut committing);
+        }
+    }
+}
+
 /// All sessions of a database.
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: Mutex<BTreeMap<i32, Arc<Activity>>>,
-    /// Held by a committing transaction until its notifications are delivered, so that they are delivered in commit
-    /// order.
-    pub order: Mutex<()>,
+    /// The transactions with notifications that are committing, in order; each with its notifications once it has
+    /// committed.
+    committing: Mutex<BTreeMap<u64, Option<Vec<Notification>>>>,
+    /// Notified when transactions have left `committing`.
+    delivered: Condvar,
+    /// How many tickets there were.
+    tickets: AtomicU64,
     /// The statements of sessions that have ended.
     ended: Mutex<LatencyReport>,
     /// How many statements have failed, by SQLSTATE.
@@ -332,10 +375,16 @@ impl Sessions {
         self.all.lock().values().find(|activity| activity.process_id() == process_id).cloned()
     }
 
-    /// Delivers notifications to all sessions that listen on their channels.
-    pub fn deliver(&self, notifications: &[Notification]) {
-        for activity in self.all.lock().values() {
-            activity.deliver(notifications);
+    /// Delivers, to all sessions that listen on their channels, what no earlier transaction precedes any more.
+    fn deliver_ready(&self, committing: &mut BTreeMap<u64, Option<Vec<Notification>>>) {
+        while let Some(first) = committing.first_entry()
+            && first.get().is_some()
+        {
+            let notifications = first.remove().unwrap_or_default();
+            for activity in self.all.lock().values() {
+                activity.deliver(&notifications);
+            }
         }
+        self.delivered.notify_all();
     }
 }

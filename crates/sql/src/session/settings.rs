@@ -4,6 +4,7 @@
 //! once. SET LOCAL lasts to the end of the transaction, and what a transaction sets is taken back when it is rolled
 //! back.
 
+mod encodings;
 mod known;
 mod nesting;
 mod scope;
@@ -22,6 +23,7 @@ use crate::run::memory::MEMORY_BYTES_DEFAULT;
 use crate::types::datetime::zone::{fixed, zone_by_name, zone_name};
 use crate::types::environment::{ByteaStyle, FormatSettings, IntervalStyle};
 
+pub use encodings::client_encodings;
 pub(super) use known::{Kind, known};
 pub(crate) use known::{
     NO_ROLE, check_changeable, is_known, is_list, is_of_transaction, is_role, own_name,
@@ -62,6 +64,8 @@ pub(crate) struct Derived {
     /// In bytes.
     pub work_mem: usize,
     pub read_only: bool,
+    /// Whether a statement ends when its client has left.
+    pub ends_without_client: bool,
     /// Whether calls of routines declare the keys that follow from their arguments.
     pub derive_footprints: bool,
     /// Rises with every change.
@@ -85,6 +89,7 @@ impl Settings {
             statement_timeout: None,
             work_mem: MEMORY_BYTES_DEFAULT,
             read_only: false,
+            ends_without_client: true,
             derive_footprints: true,
             version: 0,
         };
@@ -117,6 +122,7 @@ impl Settings {
             statement_timeout: self.milliseconds("statement_timeout"),
             work_mem: self.get("work_mem").and_then(parse_size).unwrap_or(MEMORY_BYTES_DEFAULT),
             read_only: self.is_on("transaction_read_only"),
+            ends_without_client: self.milliseconds("client_connection_check_interval").is_some(),
             derive_footprints: self.is_on("heddle.derive_footprints"),
             version: self.derived.version + 1,
         };
@@ -173,6 +179,12 @@ impl Settings {
     /// The modes of the transaction in progress.
     pub fn transaction_modes(&self) -> [(&'static str, String); 3] {
         TRANSACTION_MODES.map(|(name, _)| (name, self.get(name).unwrap_or_default().to_string()))
+    }
+
+    /// What the texts of settings take whose names are the client's own.
+    pub fn own_bytes(&self) -> usize {
+        let own = self.values.iter().filter(|(name, _)| name.contains('.'));
+        own.map(|(name, value)| name.len() + value.len()).sum()
     }
 
     /// What RESET restores.
@@ -377,20 +389,22 @@ impl Settings {
                 show_size(parse_size(value).ok_or_else(|| invalid().with_hint(hint))?)
             }
             Kind::Words(words) => {
-                // The names of encodings are compared by their letters and digits, as in PostgreSQL.
-                let is_encoding = *spelled == "client_encoding";
-                let lower: String = value
-                    .chars()
-                    .filter(|letter| !is_encoding || letter.is_ascii_alphanumeric())
-                    .flat_map(char::to_lowercase)
-                    .collect();
-                if *spelled == "standard_conforming_strings" && parse_bool(value) == Some(true) {
-                    return Ok((name.to_lowercase(), "on".to_string()));
-                }
+                let lower = value.to_lowercase();
                 if !words.contains(&lower.as_str()) {
                     return Err(invalid());
                 }
-                if is_encoding { "UTF8".to_string() } else { lower }
+                lower
+            }
+            Kind::Encoding => encodings::client_encoding(value)?.to_string(),
+            Kind::Only(only, why) => {
+                let asked = parse_bool(value).ok_or_else(|| {
+                    let message = format!("parameter \"{spelled}\" requires a Boolean value");
+                    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                })?;
+                if asked != *only {
+                    return Err(SqlError::unsupported(why.to_string()));
+                }
+                if *only { "on" } else { "off" }.to_string()
             }
             Kind::DateStyle => {
                 let styles = parse_date_style(value, (self.formats.date_style, self.formats.date_order))?;

@@ -95,6 +95,12 @@ impl Connection {
         let tag = match statement {
             Statement::Set { scope, name, value } => self.set(*scope, name, value)?,
             Statement::SetSnapshot(id) => self.set_snapshot(id)?,
+            Statement::SetTransaction { session: false, .. } if self.transaction.is_idle() => {
+                let message = "SET TRANSACTION can only be used in transaction blocks";
+                let state = SqlState::NO_ACTIVE_SQL_TRANSACTION;
+                self.environment.add_notice(Severity::Warning, state, message);
+                "SET"
+            }
             Statement::SetTransaction { modes, session } => {
                 self.set_modes(*modes, *session)?;
                 "SET"
@@ -139,7 +145,7 @@ impl Connection {
             Statement::Listen(name) => self.listen(&name.text),
             Statement::Unlisten(name) => self.unlisten(name.as_ref().map(|name| name.text.as_str())),
             Statement::Notify { channel, payload } => {
-                self.environment.pending.notify(&channel.text, payload.as_deref().unwrap_or_default())?;
+                self.environment.notify_at_commit(&channel.text, payload.as_deref().unwrap_or_default())?;
                 "NOTIFY"
             }
             Statement::NoEffect { tag } => tag,

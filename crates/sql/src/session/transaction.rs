@@ -401,17 +401,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Commits the open block. Blocks that send notifications commit one at a time, so that notifications are
-    /// delivered in commit order.
+    /// Commits the open block.
     fn commit_block(&mut self) -> Result<()> {
-        let sessions = self.shared.sessions.clone();
         if let Err(error) = self.check_deferred() {
             // The violation is what the client has to know; an error of the rollback would add nothing to it.
             let _ = self.transaction.rollback(&self.shared);
             self.block_ended(false);
             return Err(error);
         }
-        let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
+        self.environment.order_notifications();
         let committed = self.transaction.commit(&self.shared, &self.environment.restarted);
         self.block_ended(committed.is_ok());
         committed?;

@@ -171,7 +171,10 @@ pub(crate) const SESSION: &[Definition] = &[
     .stable(),
     scalar("pg_is_other_temp_schema(oid) bool", |_, _| Ok(Value::Bool(false))).stable(),
     scalar("getdatabaseencoding() name", |_, _| Ok(Value::text("UTF8"))).stable(),
-    scalar("pg_client_encoding() name", |_, _| Ok(Value::text("UTF8"))).stable(),
+    scalar("pg_client_encoding() name", |context, _| {
+        Ok(Value::text(context.environment.setting("client_encoding").unwrap_or_default()))
+    })
+    .stable(),
     scalar("pg_encoding_to_char(int4) name", |_, v| {
         Ok(Value::text(if v[0].int4() == UTF8 { "UTF8" } else { "" }))
     }),

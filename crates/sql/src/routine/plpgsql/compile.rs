@@ -118,7 +118,10 @@ impl<'t> Compiler<'t, '_> {
     }
 
     pub(super) fn value_variable(&mut self, name: &str, ty: Type) -> usize {
-        let kind = VariableKind::Value { ty, modifier: Modifier::NONE };
+        let kind = match ty {
+            Type::Refcursor => VariableKind::Cursor { query: None, arguments: Vec::new() },
+            ty => VariableKind::Value { ty, modifier: Modifier::NONE },
+        };
         self.plain_variable(name, kind)
     }
 

@@ -1,7 +1,8 @@
 //! Cursors of PL/pgSQL: a query's rows, read when the cursor is opened.
 //!
 //! # Invariants
-//! - A cursor belongs to the call that opened it: it is closed when the body ends, and cannot be returned.
+//! - A cursor belongs to the call that opened it. When the body has ended, it is one of the session's under the name that its variable
+//!   has, so that a client to which the name is returned can FETCH from it until the transaction ends.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::routine::plpgsql::tree::{Direction, Fragment, Into, Source, VariableK
 use crate::routine::query::QueryPlan;
 use crate::routine::value::record;
 use crate::run::KeptRows;
+use crate::session::Cursor;
 use crate::types::{Type, Value};
 
 /// An open cursor.
@@ -41,7 +43,8 @@ impl Interpreter<'_, '_> {
         arguments: &[Fragment],
     ) -> Result<()> {
         let variable = &self.program.variables[cursor];
-        if self.cursors.contains_key(&cursor) {
+        // Set to NULL, the variable names no cursor: the open one is left to the end of the body.
+        if self.cursors.contains_key(&cursor) && !self.values[cursor].is_null() {
             let message = format!("cursor \"{}\" already in use", variable.name);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
@@ -65,7 +68,19 @@ impl Interpreter<'_, '_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_hint("Use OPEN … FOR."));
             }
         };
-        self.values[cursor] = Value::text(&variable.name);
+        let name = match &self.values[cursor] {
+            Value::Null if query.is_some() && !self.cursors.contains_key(&cursor) => variable.name.clone(),
+            Value::Null => self.execution.environment.unnamed_portal(),
+            named => named.str().to_string(),
+        };
+        let environment = &self.execution.environment;
+        if environment.cursors.contains_key(&name)
+            || environment.left_cursors.iter().any(|(it, _)| *it == name)
+        {
+            let message = format!("cursor \"{name}\" already in use");
+            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+        }
+        self.values[cursor] = Value::text(name);
         self.cursors.insert(cursor, OpenCursor { plan, rows, position: 0 });
         Ok(())
     }
@@ -133,6 +148,17 @@ impl Interpreter<'_, '_> {
         }
         self.set_found(found);
         Ok(())
+    }
+
+    /// The body has ended: its open cursors are left to the session.
+    pub(super) fn leave_cursors(&mut self) {
+        for (slot, open) in std::mem::take(&mut self.cursors) {
+            // A variable that was set to NULL or to another name leads to it no more.
+            if let Value::Text(name) = &self.values[slot] {
+                let cursor = Cursor::left(&open.plan.columns, open.rows, open.position);
+                self.execution.environment.left_cursors.push((name.to_string(), cursor));
+            }
+        }
     }
 
     pub(super) fn close(&mut self, cursor: usize) -> Result<()> {

@@ -190,7 +190,10 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
         let flow = self.block(&self.program.block).map_err(|error| self.described(error))?;
         match flow {
-            Flow::Return | Flow::Next => Ok(()),
+            Flow::Return | Flow::Next => {
+                self.leave_cursors();
+                Ok(())
+            }
             Flow::Leave { is_continue, .. } => {
                 let what = if is_continue { "CONTINUE" } else { "EXIT" };
                 let message = format!("{what} cannot be used outside a loop");

@@ -18,24 +18,6 @@ impl Level {
             Level::Notice | Level::Exception => Severity::Notice,
         }
     }
-
-    /// Whether a client that wants messages from this level on receives it.
-    fn reaches(self, least: &str) -> bool {
-        let least = match least {
-            "debug5" | "debug4" | "debug3" | "debug2" | "debug1" | "debug" => 0,
-            "log" => 1,
-            "warning" => 3,
-            "error" | "fatal" | "panic" => 4,
-            _ => 2,
-        };
-        match self {
-            Level::Debug => least == 0,
-            Level::Log => least <= 1,
-            Level::Notice => least <= 2,
-            Level::Warning => least <= 3,
-            Level::Info | Level::Exception => true,
-        }
-    }
 }
 
 impl Interpreter<'_, '_> {
@@ -59,18 +41,13 @@ impl Interpreter<'_, '_> {
         if raise.level == Level::Exception {
             return Err(error);
         }
-        let environment = &mut *self.execution.environment;
-        let least = environment.settings.get("client_min_messages").unwrap_or("notice");
-        if raise.level.reaches(least) {
-            environment.notices.push(Notice {
-                severity: raise.level.severity(),
-                state: error.state(),
-                message: error.message().to_string(),
-                detail: error.detail().map(str::to_string),
-                hint: error.hint().map(str::to_string),
-            });
-        }
-        Ok(())
+        self.execution.environment.push_notice(Notice {
+            severity: raise.level.severity(),
+            state: error.state(),
+            message: error.message().to_string(),
+            detail: error.detail().map(str::to_string),
+            hint: error.hint().map(str::to_string),
+        })
     }
 
     fn raised(&mut self, raise: &Raise) -> Result<SqlError> {

@@ -20,7 +20,7 @@ use crate::plan::node::FunctionItem;
 use crate::plan::statement::{Action, BoundRowRules};
 use crate::plan::statistics::TableStatistics;
 use crate::plan::{Known, Planned, is_volatile_call, plan};
-use crate::rewrite::fold_statement;
+use crate::rewrite::{Constants, fold_statement};
 use crate::routine::footprint::accesses::row_functions;
 use crate::routine::footprint::expressions::calls_of;
 use crate::session::{KnownNow, SessionEnvironment};
@@ -47,7 +47,8 @@ pub(super) fn make_plan(
     let (mut bound, variables) =
         bind_inside(context, environment, statement, frame, (query.is_definition, checks))
             .map_err(SqlError::without_position)?;
-    fold_statement(&mut bound)?;
+    // An error in a constant is one of the execution that reaches it, and not of the definition.
+    fold_statement(&mut bound, Constants::MayFail)?;
     let shared = environment.shared.clone();
     let now = KnownNow { shared: &shared, catalog: &catalog, path: &path, has_consequences: true };
     let known = KnownInside { now, uncounted: RefCell::default() };

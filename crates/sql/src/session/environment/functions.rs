@@ -20,6 +20,9 @@ use crate::types::environment::{Acting, AdvisoryLock, FormatSettings, ObjectKind
 use crate::types::record::Shape;
 use crate::types::{DeferrableKey, Environment, KeySide, Modifier, Type, Value};
 
+/// What a setting takes beside its texts: about this much.
+const SETTING_BYTES: usize = 128;
+
 impl Environment for SessionEnvironment {
     fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
         Some(SystemCatalog { session: self })
@@ -230,7 +233,7 @@ impl Environment for SessionEnvironment {
 
     fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
         self.refuse_in_rules("NOTIFY")?;
-        self.pending.notify(channel, payload)
+        self.notify_at_commit(channel, payload)
     }
 
     fn listening_channels(&self) -> Vec<Arc<str>> {
@@ -285,6 +288,7 @@ impl Environment for SessionEnvironment {
 
     fn change_setting(&mut self, name: &str, value: &str, is_local: bool) -> Result<String> {
         self.refuse_in_rules("set_config")?;
+        self.gathered.charge(SETTING_BYTES + name.len() + value.len())?;
         self.set_setting(name, Some(value), is_local, true)?;
         Ok(self.settings.get(name).unwrap_or_default().to_string())
     }
@@ -366,6 +370,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn check_interrupt(&mut self) -> Result<()> {
+        self.notices.poll(self.statement_start);
         self.interrupt.check()
     }
 
@@ -386,7 +391,8 @@ impl Environment for SessionEnvironment {
     }
 
     fn notice(&mut self, message: SqlError) {
-        self.notices.push(Notice {
+        // As with `add_notice`.
+        let _ = self.push_notice(Notice {
             severity: if message.state().class() == "01" { Severity::Warning } else { Severity::Notice },
             state: message.state(),
             message: message.message().to_string(),

@@ -43,7 +43,7 @@ impl Connection {
             plan,
             counters,
         };
-        self.current_plan(&prepared)?;
+        self.described_plan(&prepared)?;
         self.keep_prepared(&name.text, Arc::new(prepared))
     }
 
@@ -67,6 +67,18 @@ impl Connection {
             let values = connection.execute_values(name, args, &plan)?;
             connection.run_to_sink(&plan, &values, is_empty, sink)
         })
+    }
+
+    /// The plan of a statement that was prepared, and the parameters that an EXECUTE gives, for EXPLAIN.
+    pub(in crate::session) fn executed(
+        &mut self,
+        name: &Name,
+        args: &[Expr],
+    ) -> Result<Option<(Arc<Plan>, Vec<Value>)>> {
+        let prepared = self.find_prepared(&name.text)?;
+        let Some(plan) = self.current_plan(&prepared)? else { return Ok(None) };
+        let values = self.execute_values(name, args, &plan)?;
+        Ok(Some((plan, values)))
     }
 
     /// The parameters that an EXECUTE gives.

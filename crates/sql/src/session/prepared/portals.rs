@@ -101,6 +101,10 @@ impl Connection {
         if prepared.statement.as_ref().is_some_and(|statement| !statement.ends_block()) {
             self.check_not_failed()?;
         }
+        let is_provisional = prepared.plan.lock().as_ref().is_some_and(|plan| plan.is_provisional);
+        if is_provisional {
+            self.current_plan(&prepared)?;
+        }
         let expected = prepared.parameter_types().len();
         if parameters.len() != expected {
             let message = format!(
@@ -151,8 +155,9 @@ impl Connection {
         let text_bytes = portal.prepared.text.len();
         self.activity.begin(&portal.prepared.text, self.environment.statement_start);
         let started = Instant::now();
-        let done =
-            crate::stack::for_text(text_bytes, || self.run_taken(&mut portal, max_rows as usize, sink));
+        let done = crate::stack::for_text(text_bytes, || {
+            self.run_taken(&name, &mut portal, max_rows as usize, sink)
+        });
         self.count_execution(started, &portal.prepared, done.is_ok());
         if done.is_ok() {
             self.statement_done();
@@ -165,7 +170,13 @@ impl Connection {
         done.map_err(|error| self.failed(error))
     }
 
-    fn run_taken(&mut self, portal: &mut Portal, max_rows: usize, sink: &mut dyn ResultSink) -> Result<()> {
+    fn run_taken(
+        &mut self,
+        name: &str,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let Some(statement) = &portal.prepared.statement else {
             sink.empty();
             return Ok(());
@@ -187,12 +198,19 @@ impl Connection {
                 return Ok(());
             }
             drop(rows);
-            let tag = plan.tag(*given as u64);
+            let tag = plan.tag(count as u64);
             portal.state = PortalState::Done;
             return sink.complete(&tag);
         }
         if matches!(portal.state, PortalState::Done) && !statement.ends_block() {
-            let message = "portal cannot be run again";
+            let plan = portal.prepared.plan.lock().clone();
+            if let Some(plan) = plan.filter(|plan| plan.returns) {
+                // All of its rows were given.
+                self.check_not_failed()?;
+                sink.describe(&plan.fields)?;
+                return sink.complete(&plan.tag(0));
+            }
+            let message = format!("portal \"{name}\" cannot be run");
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
         let (prepared, parameters) = (portal.prepared.clone(), portal.parameters.clone());
@@ -211,7 +229,7 @@ impl Connection {
             }
             connection.keep_rows(portal, plan).map(|()| true)
         })?;
-        if is_kept { self.run_taken(portal, max_rows, sink) } else { Ok(()) }
+        if is_kept { self.run_taken(name, portal, max_rows, sink) } else { Ok(()) }
     }
 
     /// Runs a portal's plan, and keeps its rows in the portal.

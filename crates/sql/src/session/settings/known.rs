@@ -1,7 +1,7 @@
 //! The settings that there are: their names, defaults and kinds of values.
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::planner_settings::PLANNER;
+use crate::session::planner_settings::{KEPT, PLANNER};
 
 /// What may be set to what.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +17,10 @@ pub(in crate::session) enum Kind {
     /// Memory in pages of 8 kB, or with units.
     Pages,
     Words(&'static [&'static str]),
+    /// A Boolean of which only one value is served; the text says why.
+    Only(bool, &'static str),
+    /// The encoding of the client.
+    Encoding,
     DateStyle,
     TimeZone,
     /// SET is an error.
@@ -29,7 +33,8 @@ pub(super) const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("application_name", "", Kind::Text, true),
     ("bytea_output", "hex", Kind::Words(&["escape", "hex"]), false),
     ("check_function_bodies", "on", Kind::Bool, false),
-    ("client_encoding", "UTF8", Kind::Words(&["utf8", "unicode"]), true),
+    ("client_connection_check_interval", "1s", Kind::Duration, false),
+    ("client_encoding", "UTF8", Kind::Encoding, true),
     (
         "client_min_messages",
         "notice",
@@ -82,7 +87,15 @@ pub(super) const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("server_version_num", "150008", Kind::Fixed, false),
     ("session_authorization", "heddle", Kind::Fixed, true),
     ("session_replication_role", "origin", Kind::Words(&["origin", "replica", "local"]), false),
-    ("standard_conforming_strings", "on", Kind::Words(&["on"]), true),
+    (
+        "standard_conforming_strings",
+        "on",
+        Kind::Only(
+            true,
+            "backslashes are escapes only in strings that begin with E: standard_conforming_strings cannot be off",
+        ),
+        true,
+    ),
     ("statement_timeout", "0", Kind::Duration, false),
     ("synchronous_commit", "on", Kind::Words(&["on", "off", "local", "remote_write", "remote_apply"]), false),
     ("synchronize_seqscans", "on", Kind::Bool, false),
@@ -156,7 +169,7 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 /// Those that have an effect, and those that are only kept.
 pub(super) fn all_settings() -> impl Iterator<Item = &'static (&'static str, &'static str, Kind, bool)> {
-    SETTINGS.iter().chain(PLANNER)
+    SETTINGS.iter().chain(PLANNER).chain(KEPT)
 }
 
 pub(crate) fn unrecognized(name: &str) -> SqlError {

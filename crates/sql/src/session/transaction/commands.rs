@@ -92,6 +92,9 @@ impl Connection {
             }
             _ if self.transaction.failed => self.rollback(chain),
             _ => {
+                if !self.transaction.is_explicit() {
+                    self.warn_no_transaction();
+                }
                 let modes = self.environment.settings.transaction_modes();
                 self.commit_block()?;
                 self.chain(chain, modes)?;
@@ -107,6 +110,9 @@ impl Connection {
         if self.transaction.is_idle() {
             self.warn_no_transaction();
             return Ok("ROLLBACK");
+        }
+        if !self.transaction.is_explicit() {
+            self.warn_no_transaction();
         }
         let modes = self.environment.settings.transaction_modes();
         let rolled_back = self.transaction.rollback(&self.shared);

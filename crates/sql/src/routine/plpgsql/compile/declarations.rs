@@ -124,15 +124,13 @@ impl<'t> Compiler<'t, '_> {
                 VariableKind::Cursor { .. } => VariableKind::Cursor { query: None, arguments: Vec::new() },
             });
         }
-        if parts == ["refcursor"] && !ty.is_copied {
-            return Ok(VariableKind::Cursor { query: None, arguments: Vec::new() });
-        }
         let resolved = crate::ddl::routine::resolve_type(self.environment, ty)?;
         if let Some(row) = self.row_of(resolved.row_of.or(resolved.ty.row_relation())) {
             return Ok(row);
         }
         match resolved.ty {
             Type::Record => Ok(VariableKind::Row(None)),
+            Type::Refcursor => Ok(VariableKind::Cursor { query: None, arguments: Vec::new() }),
             ty if ty.is_polymorphic()
                 || matches!(ty, Type::Void | Type::Trigger | Type::Any | Type::Cstring) =>
             {
