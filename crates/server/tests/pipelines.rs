@@ -1,5 +1,7 @@
 //! Pipelines of the extended protocol: one transaction up to the Sync, answered at once, replayed after a conflict.
 
+#[path = "pipelines/beside_postgres.rs"]
+mod beside_postgres;
 mod support;
 
 use support::Running;

@@ -153,7 +153,7 @@ fn portals_give_rows_in_portions() {
     assert!(sink.suspended && sink.rows.len() == 2 && sink.tags.is_empty());
     let mut sink = Rows::default();
     connection.execute("p", 0, &mut sink).expect("the rest");
-    assert_eq!((sink.rows.len(), sink.tags), (1, vec!["SELECT 3".to_string()]));
+    assert_eq!((sink.rows.len(), sink.tags), (1, vec!["SELECT 1".to_string()]));
     connection.query("commit").expect("the end");
     assert!(!connection.has_portal("p"), "portals end with their transaction");
     assert_eq!(

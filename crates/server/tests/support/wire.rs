@@ -111,7 +111,12 @@ impl Wire {
 impl<S: Read + Write> Wire<S> {
     /// Starts a session as this user: the answers up to ReadyForQuery, or up to an error.
     pub fn start(&mut self, user: &str) -> Vec<Answer> {
-        let parameters = format!("user\0{user}\0database\0heddle\0\0");
+        self.start_in(user, "heddle")
+    }
+
+    /// As [`start`](Self::start), in this database.
+    pub fn start_in(&mut self, user: &str, database: &str) -> Vec<Answer> {
+        let parameters = format!("user\0{user}\0database\0{database}\0\0");
         self.send(&first(0x0003_0000, parameters.as_bytes()));
         let mut answers = Vec::new();
         while !answers.last().is_some_and(|answer: &Answer| "ZE".contains(answer.tag)) {

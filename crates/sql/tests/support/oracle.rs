@@ -103,6 +103,11 @@ impl Oracle {
         Some(oracle)
     }
 
+    /// The socket at which it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join(".s.PGSQL.5432")
+    }
+
     /// The server's process.
     pub fn process_id(&self) -> u32 {
         self.server.id()

@@ -16,6 +16,11 @@ use crate::types::{Modifier, Type};
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 1_600;
 
+fn too_wide() -> SqlError {
+    let message = format!("tables can have at most {COLUMNS_MAX} columns");
+    SqlError::new(SqlState::TOO_MANY_COLUMNS, message)
+}
+
 impl Connection {
     pub(super) fn draft_columns(
         &mut self,
@@ -35,8 +40,7 @@ impl Connection {
             self.draft_like(like, draft, catalog)?;
         }
         if draft.columns.len() > COLUMNS_MAX {
-            let message = format!("tables can have at most {COLUMNS_MAX} columns");
-            return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
+            return Err(too_wide());
         }
         Ok(())
     }
@@ -50,6 +54,9 @@ impl Connection {
         text: &str,
     ) -> Result<()> {
         let name = &definition.name.text;
+        if draft.columns.len() >= COLUMNS_MAX {
+            return Err(too_wide());
+        }
         if draft.columns.iter().any(|column| column.name == *name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

@@ -73,7 +73,7 @@ impl Compiler<'_, '_> {
                 self.end_transaction(if word == "commit" { "COMMIT" } else { "ROLLBACK" })
             }
             "call" => self.call(),
-            "set" => self.set(),
+            "set" if !self.parser.is_word(1, "constraints") => self.set(),
             _ => self.sql(),
         }
     }

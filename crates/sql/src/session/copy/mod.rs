@@ -264,11 +264,8 @@ impl Connection {
         options: &CopyOptions,
     ) -> std::result::Result<Vec<Value>, Wrong> {
         let fields = fields_of(line, options)?;
-        let names: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
         let bad = |message: String| Wrong::from(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message));
-        if let Some(missing) = names.get(fields.len()) {
-            return Err(bad(format!("missing data for column \"{missing}\"")));
-        }
+        let missing = columns.get(fields.len()).map(|(name, ..)| name);
         if fields.len() > columns.len() {
             return Err(bad("extra data after last expected column".to_string()));
         }
@@ -282,7 +279,11 @@ impl Connection {
                     .map_err(|error| Wrong { error, column: Some((name.clone(), text.to_string())) })?,
             });
         }
-        Ok(row)
+        // Only now: an error in a field that is there comes first.
+        match missing {
+            Some(missing) => Err(bad(format!("missing data for column \"{missing}\""))),
+            None => Ok(row),
+        }
     }
 }
 
