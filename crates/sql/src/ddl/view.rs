@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::bind::Stars;
+use crate::bind::tree::BoundColumn;
 use crate::catalog::relation::ViewOptions;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
@@ -16,9 +17,9 @@ use crate::ddl::alter_table::unrecognized;
 use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{CreateView, Statement};
-use crate::parse::{TextEdit, names_column};
+use crate::parse::{TextEdit, names_column, parse, quote_identifier};
 use crate::session::{Connection, Severity, parse_bool};
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, format_type};
 
 /// Names, types and modifiers of a query's columns.
 type Columns = Vec<(String, Type, Modifier)>;
@@ -57,7 +58,7 @@ impl Connection {
         }
         let temporary = self.is_temporary_view(create, examined.reads_temporary)?;
         let schema = self.schema_for(&create.name, temporary)?;
-        let mut columns: Vec<String> = examined.columns.into_iter().map(|(name, ..)| name).collect();
+        let mut columns: Vec<String> = examined.columns.iter().map(|(name, ..)| name.clone()).collect();
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -87,6 +88,7 @@ impl Connection {
                     let hint = "Drop the view and create it again.";
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).with_hint(hint));
                 }
+                self.check_column_types(&view, &examined.columns)?;
                 (rights, column_acls) = (view.rights.clone(), view.column_acls.clone());
                 (comment, column_comments) = (view.comment.clone(), view.column_comments.clone());
                 view.oid
@@ -115,6 +117,25 @@ impl Connection {
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
         Ok("CREATE VIEW")
+    }
+
+    /// Checks that a view's query keeps the types of the view's columns, which other definitions rely on.
+    fn check_column_types(&mut self, view: &View, columns: &Columns) -> Result<()> {
+        let text =
+            format!("SELECT * FROM {}.{}", quote_identifier(&view.schema), quote_identifier(&view.name));
+        let Some(parsed) = parse(&text)?.pop() else { return Ok(()) };
+        // A query that cannot be bound any more has no types to keep.
+        let Ok(before) = self.plan_for_columns(&parsed.statement, &text) else { return Ok(()) };
+        let mut pairs = before.iter().zip(columns);
+        let changes = |(old, (_, ty, modifier)): &(&BoundColumn, &(String, Type, Modifier))| {
+            (old.ty, old.modifier) != (*ty, *modifier)
+        };
+        let Some((old, (_, ty, modifier))) = pairs.find(changes) else { return Ok(()) };
+        let catalog = &self.environment().catalog;
+        let shown = |ty, modifier| format_type(ty, modifier, &|oid| catalog.user_type_name(oid));
+        let (from, to) = (shown(old.ty, old.modifier), shown(*ty, *modifier));
+        let message = format!("cannot change data type of view column \"{}\" from {from} to {to}", old.name);
+        Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
     }
 
     /// ALTER VIEW … SET and RESET of options.
