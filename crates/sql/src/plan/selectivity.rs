@@ -35,6 +35,11 @@ impl Selectivity {
         self.tables.insert(relation, (table.clone(), statistics));
     }
 
+    /// The tables that are known.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values().map(|(table, _)| table)
+    }
+
     /// What was learned of a relation.
     pub(crate) fn known(&self, relation: RelationId) -> Option<Arc<TableStatistics>> {
         self.tables.get(&relation).map(|(_, statistics)| statistics.clone())

@@ -4,6 +4,7 @@
 //! - A table's row is its columns in order, in slots 0, 1, …; what else an expression of a statement that writes sees lies behind
 //!   them.
 
+mod aging;
 mod planned;
 mod writes;
 
@@ -21,6 +22,7 @@ use crate::plan::prune::prune;
 use crate::plan::statistics::TableStatistics;
 use crate::run::Sizes;
 
+pub(crate) use aging::{TableSizes, differ};
 pub(crate) use planned::{
     Action, BoundRowRules, ConflictPlan, ConflictUpdate, DeletePlan, InsertPlan, KeyGraph, KeyedTable,
     MergeActionPlan, MergeArmPlan, MergePlan, Planned, RowRules, UpdatePlan,
@@ -73,6 +75,9 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
     let (calls, has_routines) = (planner.calls, planner.has_routines);
+    // A compiled statement names its row by a whole key, or reads none.
+    let tables = planner.selectivity.tables().filter(|_| procedure.is_none());
+    let table_sizes = TableSizes::of(tables.map(|table| table.engine.clone()));
     Ok(Planned {
         ctes,
         first,
@@ -85,6 +90,7 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         has_routines,
         depends_on_values,
         procedure,
+        table_sizes,
     })
 }
 

@@ -17,6 +17,7 @@ use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::decoder::Decoder;
 use crate::plan::sample::{Sample, duj1};
+use crate::plan::statement::differ;
 use crate::run::memory::row_bytes;
 use crate::types::{Type, Value};
 
@@ -181,6 +182,12 @@ impl StatisticsCache {
         let tables = self.tables.lock();
         let counted = tables.get(&table.oid).filter(|counted| counted.is_of(table))?;
         Some(counted.statistics.clone())
+    }
+
+    /// Whether a table has grown or shrunk much since it was looked at.
+    pub(crate) fn are_outdated(&self, table: &Table) -> bool {
+        let estimated = table.engine.estimated_rows().unwrap_or_default();
+        self.tables.lock().get(&table.oid).is_some_and(|counted| differ(counted.estimated, estimated))
     }
 
     /// Forgets a table whose rows have changed much, or all of them.

@@ -198,6 +198,7 @@ impl QueryPlan {
     fn is_current(&self, environment: &SessionEnvironment, frame: &dyn Frame) -> bool {
         let binding = &environment.settings.derived.binding;
         self.version == environment.catalog.version
+            && !self.planned.table_sizes.are_outgrown(environment.statement_start)
             && (Arc::ptr_eq(&self.settings, binding) || self.settings == *binding)
             && self.shapes.iter().all(|(slot, shape)| is_same_shape(shape, &frame.shape(*slot)))
     }

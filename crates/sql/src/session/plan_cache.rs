@@ -168,7 +168,10 @@ impl Connection {
     /// Whether a template is the one of this key, and its plan is current.
     fn is_same(&self, template: &Template, key: &str) -> bool {
         let settings = &self.environment.settings.derived.binding;
+        let now = self.environment.statement_start;
+        let is_outgrown = |plan: &Arc<Plan>| plan.planned.table_sizes.are_outgrown(now);
         *template.key == *key
+            && !template.plan.as_ref().is_some_and(is_outgrown)
             && template.version == self.environment.catalog.version
             && (Arc::ptr_eq(&template.settings, settings) || template.settings == *settings)
     }

@@ -350,3 +350,47 @@ impl Statement {
         matches!(self, Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use heddledb::{Database, Durability, Options};
+
+    use super::PreparedStatement;
+    use crate::session::Sql;
+    use crate::session::connection::Connection;
+    use crate::session::run::Plan;
+
+    fn plan(connection: &mut Connection, statement: &PreparedStatement) -> Arc<Plan> {
+        // As long after the last comparison of the tables' sizes as it takes for the next one.
+        connection.environment.statement_start += 1_000_000;
+        connection.current_plan(&statement.0).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_plan_is_made_again_when_a_table_has_grown_or_shrunk_by_a_factor() {
+        let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+        let mut connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
+        connection
+            .query("create table t (a int primary key, b int); create table u (a int primary key, b int)")
+            .unwrap();
+        let joined =
+            connection.prepared("select count(*) from t join u on t.b = u.b where t.a > $1").unwrap();
+        let by_key = connection.prepared("select b from t where a = $1").unwrap();
+        let (empty, point) = (plan(&mut connection, &joined), plan(&mut connection, &by_key));
+        assert!(Arc::ptr_eq(&empty, &plan(&mut connection, &joined)), "nothing has changed");
+        for table in ["t", "u"] {
+            connection
+                .query(&format!("insert into {table} select n, n from generate_series(1, 30000) n"))
+                .unwrap();
+        }
+        let large = plan(&mut connection, &joined);
+        assert!(!Arc::ptr_eq(&empty, &large), "the tables have grown");
+        assert!(Arc::ptr_eq(&large, &plan(&mut connection, &joined)), "it is made again once");
+        assert!(
+            Arc::ptr_eq(&point, &plan(&mut connection, &by_key)),
+            "a key names its row whatever the size"
+        );
+    }
+}

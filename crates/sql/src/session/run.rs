@@ -140,7 +140,11 @@ impl Connection {
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
         let binding = &self.environment.settings.derived.binding;
         let is_same = Arc::ptr_eq(&plan.settings, binding) || plan.settings == *binding;
-        let is_current = plan.version == self.environment.catalog.version && is_same && !plan.is_provisional;
+        let is_outgrown = plan.planned.table_sizes.are_outgrown(self.environment.statement_start);
+        let is_current = plan.version == self.environment.catalog.version
+            && is_same
+            && !plan.is_provisional
+            && !is_outgrown;
         if is_current {
             uses::note_kept(&plan.kept);
         }

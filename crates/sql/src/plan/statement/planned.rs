@@ -10,6 +10,7 @@ use crate::compile::Procedure;
 use crate::plan::commute::Commuting;
 use crate::plan::expression::Expr;
 use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
+use crate::plan::statement::aging::TableSizes;
 use crate::run::Sizes;
 
 /// A table's generated columns, those of its indexes included, and its checks, over the rows of the relation; and the
@@ -56,6 +57,8 @@ pub(crate) struct Planned {
     pub(crate) has_routines: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
+    /// How large its tables were; of none where it reads by whole keys.
+    pub(crate) table_sizes: TableSizes,
 }
 
 impl Planned {

@@ -192,6 +192,9 @@ impl Known for KnownInside<'_> {
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
+        if self.now.shared.statistics.are_outdated(table) {
+            self.uncounted.borrow_mut().push(table.oid);
+        }
         self.now.shared.statistics.known(table).unwrap_or_else(|| {
             self.uncounted.borrow_mut().push(table.oid);
             Arc::new(TableStatistics::unknown(table.columns.len()))
