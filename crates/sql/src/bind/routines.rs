@@ -371,6 +371,10 @@ impl Binder<'_> {
     pub fn routine_named(&mut self, call: &Call, at: At) -> Result<Option<RoutineCall>> {
         let name = &call.name;
         self.check_named_schema(name)?;
+        if matches!(name.last(), CALL_STABLE | CALL_VOLATILE | CALL_ROWS) {
+            // They call any routine by its oid: a name is what needs USAGE of the routine's schema.
+            return Err(self.at(no_function(&name.to_string(), &[]), at));
+        }
         if self.context.catalog.find_routines(name.schema(), name.last(), &self.path).is_empty() {
             return Ok(None);
         }

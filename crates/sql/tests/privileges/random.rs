@@ -349,6 +349,10 @@ fn random_steps_of_rights_answer_as_in_postgresql() {
             // A statement that is wrong in two ways may fail by either.
             let is_wrong_twice =
                 matches!((&here, &there), (Err(here), Err(there)) if here == "42P16" && there == "42501");
+            // PostgreSQL makes a view that reads itself, and refuses to read it.
+            if statement.starts_with("create or replace view") && here == Err("42P17".to_string()) {
+                break;
+            }
             if here != there && !is_wrong_twice {
                 let before = history.join("\n");
                 differences
