@@ -68,7 +68,9 @@ impl Action {
         Action::new(table, Mode::Write)
     }
 
-    /// An action that uses commutative operations only: add, max, min, ordered put, top-K insert. It reads nothing.
+    /// An action that uses commutative operations only: add, max, min, ordered put, top-K insert. It reads nothing, so it cannot write
+    /// tables whose rules an evaluator has to see the row for ([`Error::OutsideFootprint`](crate::Error::OutsideFootprint)): those take
+    /// [`write`](Self::write).
     pub fn commute(table: &Table) -> Action {
         Action::new(table, Mode::Commute)
     }

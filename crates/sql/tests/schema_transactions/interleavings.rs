@@ -247,6 +247,9 @@ impl Outcome {
     }
 }
 
+/// After how many cases the databases are replaced by new ones.
+const CASES_PER_DATABASE: usize = 200;
+
 /// One database of each protocol, and how many cases have run there.
 struct Databases {
     databases: Vec<(ProtocolKind, Sql)>,
@@ -265,6 +268,10 @@ impl Databases {
 
     fn case(&mut self, database: usize, order: &str, change: &str, statement: (bool, &str)) -> Outcome {
         self.cases += 1;
+        if self.cases % CASES_PER_DATABASE == 0 {
+            // The engine remembers dropped tables.
+            self.databases = Databases::new().databases;
+        }
         let schema = format!("case{}", self.cases);
         let sql = &self.databases[database].1;
         let mut own = connect(sql);
