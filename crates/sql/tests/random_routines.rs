@@ -61,6 +61,14 @@ fn connections() -> Vec<(Connection, String)> {
     connections
 }
 
+/// The answer without the message of an overflow: one that the commit finds names the column and its bounds.
+fn without_overflow(shown: &Shown) -> Shown {
+    match shown {
+        Err((state, _)) if state == "22003" => Err((state.clone(), String::new())),
+        shown => shown.clone(),
+    }
+}
+
 /// The statements of one routine: it is created and called.
 fn script(generator: &mut Generator, number: u64) -> Vec<String> {
     let mut script = Vec::new();
@@ -97,7 +105,7 @@ fn random_routines_behave_as_on_postgres_under_each_protocol() {
             history.push(statement.clone());
             for (connection, way) in &mut connections {
                 let found = ours(connection, &statement);
-                if found != expected && !has_diverged {
+                if without_overflow(&found) != without_overflow(&expected) && !has_diverged {
                     has_diverged = true;
                     let before = history.join(";\n");
                     differences.push(format!(
@@ -215,7 +223,12 @@ fn random_routines_at_once_behave_as_in_some_order_under_each_protocol() {
 fn calls_that_no_order_explains_are_noticed() {
     let tables = ["create schema g", "set search_path = g", "create table log (k int primary key, v int)"];
     let others = ["part (k int, n int, w int, note text)", "pair (id int, code text, ref int)"];
-    let more = ["seen (what text, k int, v int, times int)", "heap (k int, v int)"];
+    let more = [
+        "seen (what text, k int, v int, times int)",
+        "heap (k int, v int)",
+        "sums (k int, n int)",
+        "late (id int, up int)",
+    ];
     let mut script: Vec<String> = tables.map(str::to_string).into();
     script.extend(others.iter().chain(&more).map(|table| format!("create table {table}")));
     script.push("insert into log values (1, 0)".to_string());
@@ -233,7 +246,8 @@ fn calls_that_no_order_explains_are_noticed() {
 }
 
 /// The calls of random routines, alone on a database of a protocol: how many routines are derived, and each call that met what
-/// it had not declared. A duplicate in a unique index is described by a row that no key names.
+/// it had not declared. A duplicate in a unique index is described by a row that no key names, and of a deferred foreign key that
+/// does not hold the rows that refer are looked up.
 fn misses(protocol: ProtocolKind, seed: u64, routines: u64) -> (usize, Vec<String>) {
     let database = database(protocol);
     let mut connection = connect(&Sql::new(&database).expect("SQL"), true);
@@ -243,9 +257,9 @@ fn misses(protocol: ProtocolKind, seed: u64, routines: u64) -> (usize, Vec<Strin
             let before = database.statistics();
             let found = ours(&mut connection, &statement);
             let counts = database.statistics() - before;
-            let is_duplicate = matches!(&found, Err((state, _)) if state == "23505");
+            let is_violation = matches!(&found, Err((state, _)) if state == "23505" || state == "23503");
             let is_call = ["select", "call"].iter().any(|word| statement.starts_with(word));
-            if is_call && !is_duplicate && counts.failed > u64::from(found.is_err()) {
+            if is_call && !is_violation && counts.failed > u64::from(found.is_err()) {
                 missed.push(format!("{statement}: {found:?}"));
             }
         }

@@ -72,6 +72,8 @@ pub(crate) struct Binder<'a> {
     pub checked_as: Option<u32>,
     /// The privileges that the statement needs.
     pub required: Vec<Required>,
+    /// The places around, outermost first, into which a recursive reference may not reach, as messages call them.
+    pub places: Vec<&'static str>,
     /// The stars of the text, if they are to be written out.
     pub stars: Option<Stars>,
 }
@@ -84,6 +86,8 @@ pub(crate) struct VisibleCte {
     pub columns: Vec<BoundColumn>,
     /// Whether its rows may be read here: not in its own non-recursive term.
     pub state: CteState,
+    /// How many places that no recursion may reach into were around its definition.
+    pub places: usize,
 }
 
 /// Whether a common table expression may be named.
@@ -94,6 +98,12 @@ pub(crate) enum CteState {
     Initial,
     /// In its recursive term, where it may be named once.
     Recursive,
+    /// In its own definition, which is no UNION: where it may not be named.
+    Formless,
+    /// In its own definition, which writes: where it may not be named.
+    Writing,
+    /// In the definition of an earlier one of its WITH.
+    Later,
     /// A statement that writes without RETURNING.
     Silent,
 }
@@ -205,6 +215,7 @@ impl<'a> Binder<'a> {
             variables: None,
             checked_as: None,
             required: Vec::new(),
+            places: Vec::new(),
             stars: None,
         }
     }

@@ -264,7 +264,7 @@ impl Binder<'_> {
 
     /// A query in an expression.
     pub fn subquery(&mut self, query: &Query, _at: At) -> Result<BoundQuery> {
-        crate::stack::grow(|| self.query(query))
+        self.in_place(Some("a subquery"), |binder| crate::stack::grow(|| binder.query(query)))
     }
 
     pub fn one_column(&mut self, query: &Query, at: At) -> Result<BoundQuery> {

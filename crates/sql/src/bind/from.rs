@@ -156,13 +156,7 @@ impl Binder<'_> {
                 let message = format!("WITH query \"{}\" does not have a RETURNING clause", name.last());
                 return Err(self.error(name.at(), SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            if cte.state == CteState::Initial {
-                let message = format!(
-                    "recursive reference to query \"{}\" must not appear within its non-recursive term",
-                    name.last()
-                );
-                return Err(self.error(name.at(), SqlState::INVALID_RECURSION, message));
-            }
+            self.check_recursion(&cte, name.at())?;
             *self.cte_references.entry(cte.id).or_default() += 1;
             self.cte_uses.push((self.defining, cte.id));
             return self.relation_item(

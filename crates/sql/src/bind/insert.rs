@@ -102,6 +102,12 @@ impl Binder<'_> {
                 Some(view) => view.table_columns(),
                 None => (0..table.visible().len()).collect(),
             };
+            let repeated = (1..columns.len()).find(|&at| columns[..at].contains(&columns[at]));
+            if let Some(at) = repeated {
+                let name = &table.columns[columns[at]].name;
+                let message = format!("multiple assignments to same column \"{name}\"");
+                return Err(self.error(0, SqlState::SYNTAX_ERROR, message));
+            }
             return Ok(columns.into_iter().map(|column| Given { column, part: None }).collect());
         }
         let mut columns: Vec<Given<'s>> = Vec::with_capacity(named.len());

@@ -14,7 +14,7 @@ use crate::bind::tree::{
     QueryBody, RelationId,
 };
 use crate::error::{Result, SqlState};
-use crate::parse::syntax::{Expr, Query, QueryBodySyntax};
+use crate::parse::syntax::{Expr, Query, QueryBodySyntax, SetOperator};
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type};
 
@@ -74,8 +74,10 @@ impl Binder<'_> {
         crate::stack::grow(|| match body {
             QueryBodySyntax::Query(query) => self.query_with_unknowns(query),
             QueryBodySyntax::Set { operator, all, left, right, at } => {
-                let left = self.body(left)?;
-                let right = self.body(right)?;
+                let both = (*operator == SetOperator::Intersect && *all).then_some("INTERSECT");
+                let behind = if *operator == SetOperator::Except { Some("EXCEPT") } else { both };
+                let left = self.in_place(both, |binder| binder.body(left))?;
+                let right = self.in_place(behind, |binder| binder.body(right))?;
                 self.set_operation(*operator, *all, left, right, *at)
             }
             QueryBodySyntax::Values(rows) => {

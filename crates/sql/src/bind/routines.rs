@@ -49,6 +49,8 @@ struct Candidate {
     types: Vec<Type>,
     /// From which input argument on the call's are put into an array.
     packs_from: Option<usize>,
+    /// Whether another routine of its schema takes the same arguments: the call does not say which is meant.
+    is_ambiguous: bool,
 }
 
 impl Candidate {
@@ -85,12 +87,33 @@ impl Candidate {
             let element = inputs[first].ty.element()?;
             types[first..].fill(element);
         }
-        Some(Candidate { routine: routine.clone(), order, types, packs_from })
+        Some(Candidate { routine: routine.clone(), order, types, packs_from, is_ambiguous: false })
     }
 
     fn fits(&self, given: &[Type]) -> bool {
         given.iter().zip(&self.types).all(|(&from, &to)| can_coerce(from, to, CastContext::Implicit))
     }
+}
+
+/// Of candidates that take the same arguments of the call, the one that PostgreSQL prefers: of the first schema of the path, and one
+/// that does not pack them into an array. Where defaults make two of them equal, neither is.
+fn preferred(candidates: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        let Some(same) = kept.iter_mut().find(|known| known.types == candidate.types) else {
+            kept.push(candidate);
+            continue;
+        };
+        if same.routine.schema != candidate.routine.schema {
+            continue;
+        }
+        match (same.packs_from, candidate.packs_from) {
+            (None, Some(_)) => {}
+            (Some(_), None) => *same = candidate,
+            _ => same.is_ambiguous = true,
+        }
+    }
+    kept
 }
 
 /// The entry by which a routine is called in an expression.
@@ -260,7 +283,8 @@ impl Binder<'_> {
         }
         let given: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
         let spread = |routine| Candidate::of(routine, args.len(), names, is_variadic);
-        let mut candidates: Vec<Candidate> = routines.iter().filter_map(spread).collect();
+        let spread = routines.iter().filter_map(spread);
+        let mut candidates = if self.is_stored_text() { spread.collect() } else { preferred(spread) };
         let is_exact = |(_, candidate): &(usize, &Candidate)| candidate.types == given;
         let mut exact = candidates.iter().enumerate().filter(is_exact);
         // A stored text means the routine that was there first.
@@ -289,15 +313,23 @@ impl Binder<'_> {
                     return Err(self.at(no_function(&name.to_string(), &given), at));
                 }
                 let Some(best) = choose(&types, &given) else {
-                    let message = format!("function {name} is not unique");
-                    let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
-                    return Err(self.error(at, SqlState::AMBIGUOUS_FUNCTION, message).with_hint(hint));
+                    return Err(self.not_unique(name, &given, at));
                 };
                 candidates.swap_remove(best)
             }
         };
+        if chosen.is_ambiguous {
+            return Err(self.not_unique(name, &given, at));
+        }
         self.note_routine(name, &chosen.routine);
         self.finish_routine_call(chosen, args, at).map(Some)
+    }
+
+    fn not_unique(&self, name: &ObjectName, given: &[Type], at: At) -> SqlError {
+        let types: Vec<String> = given.iter().map(|&ty| self.type_text(ty)).collect();
+        let message = format!("function {name}({}) is not unique", types.join(", "));
+        let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
+        self.error(at, SqlState::AMBIGUOUS_FUNCTION, message).with_hint(hint)
     }
 
     /// Notes a routine that is called, if that is asked.
@@ -329,7 +361,11 @@ impl Binder<'_> {
                 (None, Some(text)) => self.argument_default(text, argument.ty, at)?,
                 (None, None) => BoundExpr::null(argument.ty),
             };
-            converted.push(value);
+            let domain = argument.domain.filter(|_| argument.mode != ArgumentMode::Out);
+            converted.push(match domain.and_then(|oid| self.context.catalog.domain_by_oid(oid)).cloned() {
+                Some(domain) => self.checked(value, &domain, at)?,
+                None => value,
+            });
         }
         Ok(RoutineCall { routine, args: converted, types: chosen.types })
     }

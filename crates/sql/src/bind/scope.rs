@@ -4,7 +4,7 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::privileges::other_database;
-use crate::bind::routines::routine_of;
+use crate::bind::routines::{is_call, routine_of};
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Name, ObjectName};
@@ -334,14 +334,27 @@ impl Binder<'_> {
         let id = entry.relation?;
         let relation = self.scopes[level].relations.iter().find(|relation| relation.id == id)?;
         match (&relation.kind, &entry.columns[..]) {
-            (crate::bind::tree::RelationKind::Function { .. }, [column]) => Some(column.expr.clone()),
+            // The rows of a routine that returns rows of a table, or records, are rows of one column.
+            (RelationKind::Function { calls, .. }, [_]) if self.returns_record(calls) => None,
+            (RelationKind::Function { .. }, [column]) => Some(column.expr.clone()),
             _ => None,
         }
+    }
+
+    fn returns_record(&self, calls: &[FunctionCall]) -> bool {
+        let [FunctionCall::Set { function, args, .. }] = calls else { return false };
+        let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return false };
+        let routine = self.context.catalog.routine_by_oid(*oid);
+        is_call(function) && routine.is_some_and(|routine| routine.result == Type::Record)
     }
 
     /// The fields of a record that a function returns, also where a subquery in FROM passes it on.
     pub fn record_columns(&self, row: &BoundExpr) -> Option<Vec<(String, Type)>> {
         if let Some(routine) = routine_of(self.context.catalog, row) {
+            // A function with one output argument returns its value.
+            if routine.result != Type::Record {
+                return None;
+            }
             let columns = self.context.catalog.result_columns(routine);
             return Some(columns.into_iter().map(|column| (column.name, column.ty)).collect());
         }

@@ -325,6 +325,10 @@ impl Binder<'_> {
             let given =
                 columns.iter().position(|&column| column == position).and_then(|number| values.get(number));
             match given {
+                // OVERRIDING USER VALUE: the sequence's value takes the place of the one given.
+                Some(_) if overriding == Some(false) && column.is_identity() => {
+                    bound.push(self.default_value(column)?);
+                }
                 Some(value) if value.kind != ExprKind::Default => {
                     let always = matches!(column.origin, ColumnOrigin::Identity { always: true, .. });
                     if matches!(column.origin, ColumnOrigin::Generated(_)) || (always && overriding.is_none())

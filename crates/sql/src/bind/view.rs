@@ -175,7 +175,10 @@ impl Binder<'_> {
             RelationKind::Table(table) => {
                 Ok(Parts { table, target: relation.id, columns, filters, is_barrier, through: Vec::new() })
             }
-            RelationKind::Query(inner) => {
+            // A view, for whose rows privileges are needed; not a subquery.
+            RelationKind::Query(inner)
+                if self.required.iter().any(|needed| needed.relation == Some(relation.id)) =>
+            {
                 let mut parts = self.take_apart(*inner)?;
                 if columns.iter().chain(&filters).any(has_subquery) {
                     return Err("Views on views are not automatically updatable if they contain subqueries.");

@@ -100,6 +100,7 @@ impl Catalog {
             name: argument.name.clone(),
             ty: argument.ty,
             modifier: Modifier::NONE,
+            domain: argument.domain,
         };
         let mut columns: Vec<ResultColumn> = routine.outputs().map(column).collect();
         for (number, column) in columns.iter_mut().enumerate() {

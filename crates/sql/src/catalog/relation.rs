@@ -442,6 +442,11 @@ pub(crate) struct Sequence {
 }
 
 impl Column {
+    /// Whether its values are a sequence's, GENERATED AS IDENTITY.
+    pub fn is_identity(&self) -> bool {
+        matches!(self.origin, ColumnOrigin::Identity { .. })
+    }
+
     /// The predicate or expression of an index that a hidden column stores, as SQL text.
     pub fn indexed(&self) -> Option<&str> {
         match &self.origin {

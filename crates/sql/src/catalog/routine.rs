@@ -83,6 +83,9 @@ pub(crate) struct Argument {
     /// Of a result, the table whose row it is.
     #[serde(default)]
     pub row_of: Option<u32>,
+    /// The domain, if the type was declared as one; `ty` is the type beneath.
+    #[serde(default)]
+    pub domain: Option<u32>,
 }
 
 /// A column of a routine's result.
@@ -93,6 +96,9 @@ pub(crate) struct ResultColumn {
     pub ty: Type,
     #[serde(with = "stored::modifier")]
     pub modifier: Modifier,
+    /// The domain whose value it is.
+    #[serde(default)]
+    pub domain: Option<u32>,
 }
 
 /// When a routine's calls may be evaluated ahead of time.
@@ -134,6 +140,9 @@ pub(crate) struct Routine {
     pub is_set: bool,
     /// The table whose rows it returns, if the result was declared so.
     pub row_of: Option<u32>,
+    /// The domain of the result, if it was declared as one.
+    #[serde(default)]
+    pub result_domain: Option<u32>,
     /// Whether NULL among the arguments makes the result NULL.
     pub is_strict: bool,
     pub stability: Stability,

@@ -156,6 +156,14 @@ impl Catalog {
         }
     }
 
+    /// The domain with this oid.
+    pub fn domain_by_oid(&self, oid: u32) -> Option<&Arc<Domain>> {
+        match self.user_type_by_oid(oid)? {
+            UserType::Domain(domain) => Some(domain),
+            _ => None,
+        }
+    }
+
     /// The first type of this name along a path of schemas, or in the schema that was given.
     pub fn find_type(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&UserType> {
         match schema {
@@ -223,6 +231,7 @@ impl Catalog {
                 name: column.name.clone(),
                 ty: column.ty,
                 modifier: column.modifier,
+                domain: column.domain,
             };
             return Some(table.visible().iter().map(column).collect());
         }
@@ -230,6 +239,7 @@ impl Catalog {
             name: attribute.name.clone(),
             ty: attribute.ty,
             modifier: attribute.modifier,
+            domain: None,
         };
         match self.user_type_by_oid(Type::row_of(relation).oid())? {
             UserType::Composite(ty) => Some(ty.attributes.iter().map(column).collect()),

@@ -25,14 +25,14 @@ impl Connection {
         match action {
             AlterAction::SetDefault { column, default } => {
                 let position = self.column_of(table, &column.text)?;
-                if matches!(
-                    table.columns[position].origin,
-                    ColumnOrigin::Generated(_) | ColumnOrigin::Identity { .. }
-                ) {
-                    let message = format!(
-                        "column \"{}\" of relation \"{}\" is a generated column",
-                        column.text, table.name
-                    );
+                let is = match &table.columns[position].origin {
+                    ColumnOrigin::Generated(_) => Some("a generated column"),
+                    ColumnOrigin::Identity { .. } => Some("an identity column"),
+                    _ => None,
+                };
+                if let Some(is) = is {
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" is {is}", column.text, table.name);
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                 }
                 let origin = match default {
@@ -102,12 +102,16 @@ impl Connection {
 
     fn set_not_null(&mut self, table: &Arc<Table>, name: &str, not_null: bool) -> Result<()> {
         let position = self.column_of(table, name)?;
-        if table.columns[position].not_null == not_null {
-            return Ok(());
+        if !not_null && table.columns[position].is_identity() {
+            let message = format!("column \"{name}\" of relation \"{}\" is an identity column", table.name);
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
         if !not_null && table.is_in_key(position) {
             let message = format!("column \"{name}\" is in a primary key");
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        if table.columns[position].not_null == not_null {
+            return Ok(());
         }
         let change = if not_null {
             self.refuse_nulls(table, name)?;
@@ -129,7 +133,9 @@ impl Connection {
         let position = self.column_of(table, name)?;
         let column = &table.columns[position];
         if column.origin != ColumnOrigin::Nothing || !column.not_null {
-            let message = if column.not_null {
+            let message = if column.is_identity() {
+                format!("column \"{name}\" of relation \"{}\" is already an identity column", table.name)
+            } else if column.not_null {
                 format!("column \"{name}\" of relation \"{}\" already has a default value", table.name)
             } else {
                 format!(

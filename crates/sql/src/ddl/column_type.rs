@@ -126,7 +126,7 @@ impl Connection {
                     if left || right {
                         let left = if left { new } else { &other.columns[column] };
                         let right = if right { new } else { &target.columns[reference] };
-                        check_types(left, right)?;
+                        check_types(&key.name, left, right)?;
                     }
                 }
             }

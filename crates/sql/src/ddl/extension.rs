@@ -175,6 +175,7 @@ fn member(function: &Function, extension: &Extension) -> Routine {
             ty: *ty,
             default: None,
             row_of: None,
+            domain: None,
         })
         .collect();
     arguments.extend(function.columns.iter().map(|(name, ty)| Argument {
@@ -183,6 +184,7 @@ fn member(function: &Function, extension: &Extension) -> Routine {
         ty: *ty,
         default: None,
         row_of: None,
+        domain: None,
     }));
     Routine {
         oid: 0,
@@ -194,6 +196,7 @@ fn member(function: &Function, extension: &Extension) -> Routine {
         result: if function.columns.is_empty() { function.result } else { Type::Record },
         is_set: matches!(function.kind, FunctionKind::Set(_)),
         row_of: None,
+        result_domain: None,
         is_strict: function.is_strict,
         stability: match function.volatility {
             Volatility::Immutable => Stability::Immutable,

@@ -64,9 +64,6 @@ impl Connection {
             if references.len() != columns.len() {
                 return Err(invalid("number of referencing and referenced columns for foreign key disagree"));
             }
-            for (&column, &other) in columns.iter().zip(&references) {
-                check_types(&draft.columns[column], &target_columns[other])?;
-            }
             let name = match name {
                 Some(name) => name.clone(),
                 None => {
@@ -77,6 +74,9 @@ impl Connection {
                     free_name(&draft.name, &names.join("_"), "fkey", taken)
                 }
             };
+            for (&column, &other) in columns.iter().zip(&references) {
+                check_types(&name, &draft.columns[column], &target_columns[other])?;
+            }
             keys.push(ForeignKey {
                 name,
                 columns: columns.clone(),
@@ -258,11 +258,8 @@ fn deferrable(kind: &str, reference: &Reference) -> SqlError {
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
-pub(super) fn check_types(column: &Column, other: &Column) -> Result<()> {
-    let comparable = column.ty == other.ty
-        || crate::functions::resolve::resolve_operator("=", column.ty, other.ty)
-            .is_ok_and(|_| column.ty.category() == other.ty.category());
-    if comparable {
+pub(super) fn check_types(key: &str, column: &Column, other: &Column) -> Result<()> {
+    if crate::run::may_refer(column.ty, other.ty) {
         return Ok(());
     }
     let detail = format!(
@@ -272,6 +269,6 @@ pub(super) fn check_types(column: &Column, other: &Column) -> Result<()> {
         column.ty.display_name(),
         other.ty.display_name()
     );
-    let message = "foreign key constraint cannot be implemented";
+    let message = format!("foreign key constraint \"{key}\" cannot be implemented");
     Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_detail(detail))
 }

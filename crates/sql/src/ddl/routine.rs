@@ -67,6 +67,7 @@ impl Connection {
             result: Type::Void,
             is_set: false,
             row_of: None,
+            result_domain: None,
             is_strict: options.is_strict.unwrap_or(false),
             stability: options.stability.unwrap_or(Stability::Volatile),
             body,
@@ -137,7 +138,7 @@ impl Connection {
     fn arguments(&mut self, written: &[ArgumentSyntax], text: &str) -> Result<Vec<Argument>> {
         let mut arguments = Vec::with_capacity(written.len());
         for argument in written {
-            let (mut ty, mut row) = self.routine_type(&argument.ty)?;
+            let ResolvedType { mut ty, row_of: mut row, domain, .. } = self.routine_type(&argument.ty)?;
             self.check_routine_type(&argument.ty, ty)?;
             if argument.mode == ArgumentMode::InOut && row.is_some() {
                 let message = "INOUT arguments of row types are not supported";
@@ -169,15 +170,15 @@ impl Connection {
                 ty,
                 default: stored,
                 row_of: row,
+                domain,
             });
         }
         Ok(arguments)
     }
 
     /// The type that a routine's definition names, and the table whose row it is.
-    pub(crate) fn routine_type(&mut self, ty: &RoutineType) -> Result<(Type, Option<u32>)> {
-        let resolved = resolve_type(self.environment_mut(), ty)?;
-        Ok((resolved.ty, resolved.row_of))
+    pub(crate) fn routine_type(&mut self, ty: &RoutineType) -> Result<ResolvedType> {
+        resolve_type(self.environment_mut(), ty)
     }
 
     /// Whether the current role may define routines with values of a type.
@@ -207,10 +208,11 @@ impl Connection {
         routine.is_set = is_table || returns.is_some_and(|returns| returns.name.set_of);
         let declared = match returns {
             Some(returns) => {
-                let (ty, row) = self.routine_type(returns)?;
-                self.check_routine_type(returns, ty)?;
-                routine.row_of = row.or(routine.row_of);
-                Some(ty)
+                let resolved = self.routine_type(returns)?;
+                self.check_routine_type(returns, resolved.ty)?;
+                routine.row_of = resolved.row_of.or(routine.row_of);
+                routine.result_domain = resolved.domain;
+                Some(resolved.ty)
             }
             None => None,
         };
@@ -247,7 +249,7 @@ impl Connection {
         let shape = |of: &Routine| {
             let outputs: Vec<(String, Type)> =
                 of.outputs().map(|argument| (argument.name.clone(), argument.ty)).collect();
-            (of.result, of.is_set, of.row_of, outputs)
+            (of.result, of.result_domain, of.is_set, of.row_of, outputs)
         };
         if shape(known) != shape(routine) {
             let message = "cannot change return type of existing function";
@@ -291,10 +293,8 @@ impl Connection {
         if let Some(types) = &name.types {
             let mut wanted = Vec::with_capacity(types.len());
             for ty in types {
-                wanted.push(match self.routine_type(ty)? {
-                    (_, Some(relation)) => Type::row_of(relation),
-                    (ty, None) => ty,
-                });
+                let resolved = self.routine_type(ty)?;
+                wanted.push(resolved.row_of.map_or(resolved.ty, Type::row_of));
             }
             found.retain(|routine| routine.input_types() == wanted);
         }
@@ -335,7 +335,7 @@ impl Connection {
         };
         let mut names = Vec::with_capacity(types.len());
         for ty in types {
-            let ty = self.routine_type(ty)?.0;
+            let ty = self.routine_type(ty)?.ty;
             names.push(self.environment().catalog.type_display(ty));
         }
         Ok(format!("{kind} {}({}) does not exist", name.name, names.join(", ")))
@@ -495,6 +495,8 @@ pub(crate) struct ResolvedType {
     pub modifier: Modifier,
     /// The table whose row it is.
     pub row_of: Option<u32>,
+    /// The domain, if it is one.
+    pub domain: Option<u32>,
 }
 
 /// What a routine's name of a type means.
@@ -505,7 +507,7 @@ pub(crate) fn resolve_type(
     environment: &mut crate::session::SessionEnvironment,
     ty: &RoutineType,
 ) -> Result<ResolvedType> {
-    let plain = |ty, modifier| ResolvedType { ty, modifier, row_of: None };
+    let plain = |ty, modifier, domain| ResolvedType { ty, modifier, row_of: None, domain };
     let catalog = environment.catalog.clone();
     let path = environment.path();
     if !ty.is_copied {
@@ -526,7 +528,7 @@ pub(crate) fn resolve_type(
             let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         })?;
-        return Ok(plain(found.ty, found.modifier));
+        return Ok(plain(found.ty, found.modifier, found.domain));
     }
     let relation = catalog.find(ty.name.name.schema(), ty.name.name.last(), &path);
     if ty.is_row && relation.is_none() {
@@ -541,9 +543,9 @@ pub(crate) fn resolve_type(
             (Ok(named), _) => {
                 return Ok(match named.ty.row_relation() {
                     Some(relation) => {
-                        ResolvedType { row_of: Some(relation), ..plain(Type::Record, Modifier::NONE) }
+                        ResolvedType { row_of: Some(relation), ..plain(Type::Record, Modifier::NONE, None) }
                     }
-                    None => plain(named.ty, named.modifier),
+                    None => plain(named.ty, named.modifier, named.domain.map(|domain| domain.oid)),
                 });
             }
             (Err(error), Some(Relation::Table(_))) if error.state() == SqlState::UNDEFINED_OBJECT => {}
@@ -553,7 +555,7 @@ pub(crate) fn resolve_type(
     match relation {
         Some(Relation::Table(table)) if ty.name.dimensions == 0 => {
             let row_of = Some(table.oid);
-            Ok(ResolvedType { ty: Type::Record, modifier: Modifier::NONE, row_of })
+            Ok(ResolvedType { ty: Type::Record, modifier: Modifier::NONE, row_of, domain: None })
         }
         _ => Err(SqlError::unsupported("rows of this relation are not supported as a type")),
     }

@@ -208,7 +208,8 @@ impl Parser<'_> {
     fn merge_insert(&mut self) -> Result<MergeActionSyntax> {
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
         let overriding = self.overriding()?;
-        let values = if self.accept_words(&["default", "values"]) {
+        let is_plain = columns.is_empty() && overriding.is_none();
+        let values = if is_plain && self.accept_words(&["default", "values"]) {
             None
         } else {
             self.expect("values")?;

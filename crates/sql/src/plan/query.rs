@@ -11,6 +11,7 @@ use crate::bind::tree::{
 };
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
+use crate::plan::late_targets::{Late, late_of};
 use crate::plan::layout::{Key, Layout, Sorted, Stage};
 use crate::plan::node::{Limit, Node, Plan, RecursiveNode, SetOperationNode, SortKey};
 use crate::plan::planner::{Cte, Planner};
@@ -39,17 +40,17 @@ impl Planner<'_> {
         let limit = self.limit(query)?;
         // Rows that are skipped because others have them do not count.
         let sort_limit = if locks.is_empty() { limit.clone() } else { None };
-        let (plan, is_sorted) = match &query.body {
-            QueryBody::Select(select) => self.select(query, select)?,
+        let (mut plan, is_sorted, late) = match &query.body {
+            QueryBody::Select(select) => self.select(query, select, locks.is_empty())?,
             QueryBody::Set { operation, all, left, right } => {
-                (self.set_operation(*operation, *all, left, right)?, false)
+                (self.set_operation(*operation, *all, left, right)?, false, None)
             }
-            QueryBody::Values(rows) => (self.values(rows, query.columns.len())?, false),
+            QueryBody::Values(rows) => (self.values(rows, query.columns.len())?, false, None),
         };
-        let mut plan = plan;
-        let keys: Vec<SortKey> = query.order_by.iter().map(sort_key).collect();
+        let first = late.as_ref().map_or(0, Late::first);
+        let keys: Vec<SortKey> = query.order_by.iter().map(|sort| sort_key(sort, first)).collect();
         if let QueryBody::Select(select) = &query.body {
-            plan = self.distinct(plan, select, &keys);
+            plan = self.distinct(plan, select, &keys, first);
         }
         let is_sorted = is_sorted
             || keys.is_empty()
@@ -59,6 +60,9 @@ impl Planner<'_> {
             let cost = cost + rows * rows.max(2.0).log2() * 0.2;
             plan =
                 self.plan(Node::Sort { input: Box::new(plan), keys, limit: sort_limit }, width, rows, cost);
+        }
+        if let Some(late) = late {
+            plan = self.late_targets(plan, late)?;
         }
         plan = self.lock(plan, locks, limit.clone())?;
         if let Some(limit) = limit {
@@ -109,7 +113,7 @@ impl Planner<'_> {
         Ok(Some(Limit { count, offset, ties }))
     }
 
-    fn distinct(&mut self, plan: Plan, select: &BoundSelect, keys: &[SortKey]) -> Plan {
+    fn distinct(&mut self, plan: Plan, select: &BoundSelect, keys: &[SortKey], first: usize) -> Plan {
         let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
         match &select.distinct {
             Distinct::No => plan,
@@ -120,14 +124,15 @@ impl Planner<'_> {
             Distinct::On(targets) => {
                 // What ORDER BY says comes first; the binder has made sure that it begins with the same targets.
                 let mut keys = keys.to_vec();
-                for target in targets {
-                    if !keys.iter().any(|key| key.slot == *target) {
-                        keys.push(SortKey { slot: *target, descending: false, nulls_first: false });
+                let slots: Vec<usize> = targets.iter().map(|target| first + target).collect();
+                for &slot in &slots {
+                    if !keys.iter().any(|key| key.slot == slot) {
+                        keys.push(SortKey { slot, descending: false, nulls_first: false });
                     }
                 }
                 let sort = Node::Sort { input: Box::new(plan), keys, limit: None };
                 let sorted = self.plan(sort, width, rows, cost + rows * 3.0);
-                let node = Node::DistinctOn { input: Box::new(sorted), slots: targets.clone() };
+                let node = Node::DistinctOn { input: Box::new(sorted), slots };
                 self.plan(node, width, rows, cost + rows * 3.0)
             }
         }
@@ -246,7 +251,12 @@ impl Planner<'_> {
     }
 
     /// A SELECT's targets, and whether they come in the query's order.
-    fn select(&mut self, query: &BoundQuery, select: &BoundSelect) -> Result<(Plan, bool)> {
+    fn select(
+        &mut self,
+        query: &BoundQuery,
+        select: &BoundSelect,
+        may_be_late: bool,
+    ) -> Result<(Plan, bool, Option<Late>)> {
         let merges = !(select.grouping_sets.is_some() && has_outer_subquery(select));
         let tree = self.join_tree(select, &select.from, merges);
         let wanted = self.wanted(select, &query.order_by);
@@ -275,16 +285,21 @@ impl Planner<'_> {
         if select.grouping_sets.is_none() && select.windows.is_empty() && wanted.is_empty() {
             stage = self.join_scalars(stage, &mut targets)?;
         }
-        let plan = if select.set_returning {
-            self.set_targets(&targets, stage)?
-        } else {
-            self.targets(&targets, stage)?
+        let mut late = None;
+        let plan = match late_of(query, select, &targets) {
+            Some(late_targets) if may_be_late && !is_sorted => {
+                let (plan, found) = self.early_targets(targets, late_targets, stage)?;
+                late = Some(found);
+                plan
+            }
+            _ if select.set_returning => self.set_targets(&targets, stage)?,
+            _ => self.targets(&targets, stage)?,
         };
         self.grouping_sets = around;
-        Ok((plan, is_sorted))
+        Ok((plan, is_sorted, late))
     }
 
-    fn targets(&mut self, targets: &[BoundExpr], stage: Stage) -> Result<Plan> {
+    pub(crate) fn targets(&mut self, targets: &[BoundExpr], stage: Stage) -> Result<Plan> {
         let Stage { plan, layout, .. } = stage;
         let expressions = self.exprs(targets, &layout)?;
         let (width, rows, cost) = (expressions.len(), plan.rows, plan.cost);
@@ -351,8 +366,9 @@ fn streams(plan: &Plan) -> bool {
     }
 }
 
-fn sort_key(sort: &BoundSort) -> SortKey {
-    SortKey { slot: sort.target, descending: sort.descending, nulls_first: sort.nulls_first }
+/// `first`: the slot of the first target.
+fn sort_key(sort: &BoundSort, first: usize) -> SortKey {
+    SortKey { slot: first + sort.target, descending: sort.descending, nulls_first: sort.nulls_first }
 }
 
 /// Whether subqueries stand where groups are seen: they name columns of the relations as they were written.
@@ -376,7 +392,7 @@ fn inlines(cte: &BoundCte, query: &BoundQuery) -> bool {
 
 impl Planner<'_> {
     /// Targets of which some return sets.
-    fn set_targets(&mut self, targets: &[BoundExpr], mut stage: Stage) -> Result<Plan> {
+    pub(crate) fn set_targets(&mut self, targets: &[BoundExpr], mut stage: Stage) -> Result<Plan> {
         // A query within an argument has sets of its own.
         let around = std::mem::take(&mut self.sets);
         let mut calls = Vec::new();
@@ -398,7 +414,8 @@ impl Planner<'_> {
             self.note_call(function);
             let types = args.iter().map(BoundExpr::ty).collect();
             let arguments = self.exprs(args, &stage.layout)?;
-            let set = crate::plan::node::SetCall { function, arguments, types, result: *ty };
+            let shape = Vec::new();
+            let set = crate::plan::node::SetCall { function, arguments, types, result: *ty, shape };
             stage = self.add_set(stage, set, name);
         }
         let plan = self.targets(targets, stage);

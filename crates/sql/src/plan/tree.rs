@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::routines::is_call;
 use crate::bind::tree::{BoundExpr, BoundRelation, FunctionCall, RelationId, RelationKind};
 use crate::catalog::Table;
 use crate::error::Result;
@@ -362,7 +363,9 @@ impl Planner<'_> {
                         1 => relation.columns[relation.columns.len() - usize::from(ordinality) - left].ty,
                         _ => crate::types::Type::Record,
                     };
-                    let call = SetCall { function, arguments: self.exprs(args, &layout)?, types, result };
+                    let shape = if is_call(function) { shape.clone() } else { Vec::new() };
+                    let call =
+                        SetCall { function, arguments: self.exprs(args, &layout)?, types, result, shape };
                     FunctionItem::Set { call, columns }
                 }
                 FunctionCall::Scalar(expr) => {

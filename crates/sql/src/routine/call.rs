@@ -353,6 +353,7 @@ impl Inline {
             result: Type::Void,
             is_set: false,
             row_of: None,
+            result_domain: None,
             is_strict: false,
             stability: Stability::Volatile,
             body: block.body.clone(),

@@ -66,6 +66,8 @@ pub(crate) struct Routines {
     callable: HashMap<u32, (u64, u32)>,
     /// The conditions of triggers, by the triggers' oids.
     conditions: HashMap<u32, Arc<Query>>,
+    /// Casts to domains, by the domains' oids.
+    domains: HashMap<u32, Arc<Query>>,
     depth: usize,
     /// Whether a body is examined that is being created: its statements need no privileges yet.
     is_examined: bool,
@@ -91,6 +93,7 @@ impl Routines {
         self.footprints.clear();
         self.callable.clear();
         self.conditions.clear();
+        self.domains.clear();
     }
 
     /// The condition of a trigger. What it names may have been renamed since it was needed the last time.
@@ -101,6 +104,19 @@ impl Routines {
         }
         let made = Arc::new(trigger::condition_of(text)?);
         self.conditions.insert(trigger, made.clone());
+        Ok(made)
+    }
+
+    /// The cast to a domain, whose name may have changed since it was needed the last time.
+    fn domain(&mut self, domain: u32, text: &str) -> Result<Arc<Query>> {
+        if let Some(known) = self.domains.get(&domain).filter(|known| known.text == text) {
+            return Ok(known.clone());
+        }
+        let Some(parsed) = crate::parse::parse(text)?.pop() else {
+            return Err(SqlError::internal("a cast is empty"));
+        };
+        let made = Arc::new(Query::of_definition(parsed.statement, text));
+        self.domains.insert(domain, made.clone());
         Ok(made)
     }
 

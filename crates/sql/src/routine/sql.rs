@@ -13,7 +13,7 @@ use crate::routine::Returned;
 use crate::routine::footprint::Start;
 use crate::routine::footprint::collect::{Collector, Site};
 use crate::routine::query::{Execution, Frame, Query, QueryPlan};
-use crate::routine::value::{convert, record};
+use crate::routine::value::{as_domain, convert, record};
 use crate::session::SessionEnvironment;
 use crate::types::record::RecordField;
 use crate::types::{Modifier, Type, Value};
@@ -104,6 +104,11 @@ impl SqlBody {
     /// Whether a call returns one value without fields.
     fn is_plain(&self, routine: &Routine) -> bool {
         routine.row_of.is_none() && self.columns.len() < 2
+    }
+
+    /// The domain of the one value.
+    fn domain(&self, routine: &Routine) -> Option<u32> {
+        routine.result_domain.or_else(|| self.columns.first()?.domain)
     }
 
     /// Checks a body whose routine is created: it binds, and returns what the routine declares.
@@ -257,6 +262,7 @@ impl SqlBody {
         if self.is_plain(routine) && plan.expression().is_some() {
             let (value, from) = query.evaluate(execution, arguments)?;
             let value = convert(execution.environment, value, from, routine.result, Modifier::NONE)?;
+            let value = as_domain(execution, self.domain(routine), value)?;
             return Ok(Returned::from_buf([value]));
         }
         let mut rows: Vec<Vec<Value>> = Vec::new();
@@ -267,26 +273,29 @@ impl SqlBody {
         if !routine.is_set {
             rows.truncate(1);
         }
-        rows.into_iter().map(|row| self.result(execution.environment, routine, &plan, row)).collect()
+        rows.into_iter().map(|row| self.result(execution, routine, &plan, row)).collect()
     }
 
     /// A row of the last statement as the routine's result.
     fn result(
         &self,
-        environment: &mut SessionEnvironment,
+        execution: &mut Execution<'_>,
         routine: &Routine,
         plan: &QueryPlan,
         row: Vec<Value>,
     ) -> Result<Value> {
         if self.is_plain(routine) && routine.result != Type::Record {
             let value = row.into_iter().next().unwrap_or_default();
-            return convert(environment, value, plan.columns[0].ty, routine.result, Modifier::NONE);
+            let from = plan.columns[0].ty;
+            let value = convert(execution.environment, value, from, routine.result, Modifier::NONE)?;
+            return as_domain(execution, self.domain(routine), value);
         }
         if self.returns_whole_row(routine, plan) {
             let Some(Value::Record(row)) = row.into_iter().next() else { return Ok(Value::Null) };
             let mut values = Vec::with_capacity(self.columns.len());
             for ((value, field), to) in row.values.iter().zip(&row.fields[..]).zip(&self.columns) {
-                values.push(convert(environment, value.clone(), field.kind, to.ty, to.modifier)?);
+                let value = convert(execution.environment, value.clone(), field.kind, to.ty, to.modifier)?;
+                values.push(as_domain(execution, to.domain, value)?);
             }
             return Ok(record(&self.fields, values));
         }
@@ -299,7 +308,8 @@ impl SqlBody {
         }
         let mut values = Vec::with_capacity(row.len());
         for ((value, from), to) in row.into_iter().zip(&plan.columns).zip(&self.columns) {
-            values.push(convert(environment, value, from.ty, to.ty, to.modifier)?);
+            let value = convert(execution.environment, value, from.ty, to.ty, to.modifier)?;
+            values.push(as_domain(execution, to.domain, value)?);
         }
         Ok(record(&self.fields, values))
     }

@@ -60,7 +60,8 @@ fn transitions(firing: &Firing<'_>, columns: &[ResultColumn]) -> Vec<Transition>
 
 /// The columns of a table's rows as triggers see them.
 pub(super) fn columns_of(table: &Table) -> Vec<ResultColumn> {
-    let column = |it: &Column| ResultColumn { name: it.name.clone(), ty: it.ty, modifier: it.modifier };
+    let column =
+        |it: &Column| ResultColumn { name: it.name.clone(), ty: it.ty, modifier: it.modifier, domain: None };
     table.visible().iter().map(column).collect()
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::bind::{NameConflict, Names, VariableRef};
 use crate::error::Result;
+use crate::parse::qualified_name;
+use crate::routine::query::{Execution, Frame};
 use crate::session::SessionEnvironment;
 use crate::types::cast::{Cast, CastContext};
 use crate::types::record::{RecordField, RecordValue};
@@ -35,6 +38,51 @@ pub(crate) fn convert(
                 .map_or(Ok(value.clone()), |cast| cast.apply(environment, &value))
         }
     }
+}
+
+/// The value of a cast, as its text names it.
+struct Operand {
+    value: [Value; 1],
+    ty: Type,
+}
+
+impl Names for Operand {
+    fn find(&self, parts: &[&str]) -> Result<Option<(VariableRef, Type)>> {
+        Ok((parts == ["$1"]).then_some((VariableRef { slot: 0, field: None }, self.ty)))
+    }
+
+    fn fields(&self, _parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>> {
+        Ok(None)
+    }
+
+    fn conflict(&self) -> NameConflict {
+        NameConflict::Column
+    }
+}
+
+impl Frame for Operand {
+    fn values(&self) -> &[Value] {
+        &self.value
+    }
+
+    fn shape(&self, _slot: usize) -> Option<Arc<[RecordField]>> {
+        None
+    }
+}
+
+/// A value of the type beneath a domain, once it meets the domain's constraints.
+///
+/// # Errors
+/// 23502, 23514.
+pub(crate) fn as_domain(execution: &mut Execution<'_>, domain: Option<u32>, value: Value) -> Result<Value> {
+    let Some(oid) = domain else { return Ok(value) };
+    let Some(domain) = execution.environment.catalog.domain_by_oid(oid).cloned() else { return Ok(value) };
+    if !domain.not_null && domain.checks.is_empty() {
+        return Ok(value);
+    }
+    let text = format!("SELECT $1::{}", qualified_name(&domain.schema, &domain.name));
+    let query = execution.environment.routines.domain(oid, &text)?;
+    Ok(query.evaluate(execution, &Operand { value: [value], ty: domain.ty })?.0)
 }
 
 /// A row of these fields.

@@ -9,7 +9,7 @@
 //!   rolled back stay, because a value without referencing rows violates nothing.
 //! - Notes live until the transaction ends.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::access::{self, RunsIn};
 use crate::catalog::relation::MIXED_KEY;
@@ -29,8 +29,8 @@ const VALUES_MAX: usize = 100_000;
 
 /// A constraint: the oid of its table and the name of its constraint.
 type Constraint = (u32, String);
-/// The values to look at; none: all rows.
-type Noted = Option<HashSet<(Vec<Value>, KeySide)>>;
+/// The values to look at, with their places in the order in which they were noted; none: all rows.
+type Noted = Option<HashMap<(Vec<Value>, KeySide), u64>>;
 
 /// Whether constraints are deferred, as SET CONSTRAINTS said. A rollback to a savepoint restores it.
 #[derive(Clone, Default)]
@@ -44,7 +44,9 @@ pub(crate) struct Modes {
 #[derive(Default)]
 pub(crate) struct Deferred {
     pub modes: Modes,
-    noted: HashMap<Constraint, Noted>,
+    noted: HashMap<Constraint, (u64, Noted)>,
+    /// How many values were noted so far.
+    count: u64,
 }
 
 impl Deferred {
@@ -62,9 +64,11 @@ impl Deferred {
         if !said.unwrap_or(key.deferred) {
             return false;
         }
-        let noted = self.noted.entry(constraint).or_insert_with(|| Some(HashSet::new()));
+        self.count += 1;
+        let first = || (self.count, Some(HashMap::new()));
+        let (_, noted) = self.noted.entry(constraint).or_insert_with(first);
         if let Some(values_noted) = noted {
-            values_noted.insert((values.to_vec(), side));
+            values_noted.entry((values.to_vec(), side)).or_insert(self.count);
             if values_noted.len() > VALUES_MAX {
                 *noted = None;
             }
@@ -111,7 +115,8 @@ impl SessionEnvironment {
             [] => self.deferred.noted.keys().cloned().collect(),
             some => some.to_vec(),
         };
-        constraints.sort();
+        let first = |constraint: &Constraint| self.deferred.noted.get(constraint).map(|(first, _)| *first);
+        constraints.sort_by_key(first);
         constraints.iter().try_for_each(|constraint| self.check_constraint(catalog, access, constraint))
     }
 
@@ -121,14 +126,15 @@ impl SessionEnvironment {
         access: Access<'_>,
         constraint: &Constraint,
     ) -> Result<()> {
-        let Some(noted) = self.deferred.noted.get(constraint).cloned() else { return Ok(()) };
+        let Some((_, noted)) = self.deferred.noted.get(constraint).cloned() else { return Ok(()) };
+        let noted = noted.map(in_order);
         let (oid, name) = constraint;
         // A table or constraint that was dropped since constrains nothing.
         let Some(child) = catalog.table_by_oid(*oid).cloned() else { return Ok(()) };
         if let Some(number) = child.indexes.iter().position(|index| index.name == *name) {
             let repeated = {
                 let mut recheck = Recheck::new(access, self);
-                let values = |noted: HashSet<_>| noted.into_iter().map(|(values, _)| values);
+                let values = |noted: Vec<_>| noted.into_iter().map(|(values, _)| values);
                 match noted {
                     None => recheck.repeated_of_all(&child, number)?,
                     Some(noted) => recheck.repeated(&child, number, values(noted))?,
@@ -276,6 +282,12 @@ impl SessionEnvironment {
         }
         Ok(found.into_iter().map(|(oid, _)| (oid, name.last().to_string())).collect())
     }
+}
+
+fn in_order(noted: HashMap<(Vec<Value>, KeySide), u64>) -> Vec<(Vec<Value>, KeySide)> {
+    let mut noted: Vec<_> = noted.into_iter().collect();
+    noted.sort_by_key(|(_, place)| *place);
+    noted.into_iter().map(|(noted, _)| noted).collect()
 }
 
 impl Transaction {

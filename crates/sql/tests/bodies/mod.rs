@@ -7,6 +7,7 @@
 
 pub mod blocks;
 pub mod expressions;
+pub mod snapshots;
 pub mod statements;
 pub mod tables;
 
@@ -114,6 +115,7 @@ impl Generator {
                 .map(str::to_string)
                 .into();
         script.extend(self.tables());
+        script.extend(snapshots::HELPERS.map(str::to_string));
         script
     }
 

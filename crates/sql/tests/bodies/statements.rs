@@ -11,7 +11,8 @@ impl Generator {
     }
 
     pub fn statement(&mut self, depth: usize) -> String {
-        match self.below(if depth == 0 { 20 } else { 32 }) {
+        match self.below(if depth == 0 { 24 } else { 36 }) {
+            20..=23 => self.seeing(),
             0..=3 => self.assignment(),
             4..=7 => self.write(),
             8..=10 => self.read(),

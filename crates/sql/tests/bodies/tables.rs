@@ -8,7 +8,9 @@ pub const SHOWN: &str = "select \
     (select string_agg(concat_ws(',', k, n, w, note), ' ' order by k, n) from part), \
     (select string_agg(concat_ws(',', id, code, ref), ' ' order by id) from pair), \
     (select string_agg(concat_ws(',', what, k, v, times), ' ' order by what, k, v) from seen), \
-    (select string_agg(concat_ws(',', k, v), ' ' order by k, v) from heap)";
+    (select string_agg(concat_ws(',', k, v), ' ' order by k, v) from heap), \
+    (select string_agg(concat_ws(',', k, n), ' ' order by k) from sums), \
+    (select string_agg(concat_ws(',', id, up), ' ' order by id) from late)";
 
 impl Generator {
     /// Creates the tables and their triggers.

@@ -134,3 +134,37 @@ fn a_copy_beyond_the_memory_limit_ends_in_an_error_and_leaves_nothing() {
         "COPY 100"
     );
 }
+
+#[test]
+fn a_header_is_compared_with_the_columns_where_that_is_asked() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection
+        .query("create table t (a int primary key, b int, c int generated always as (a * 2) stored)")
+        .expect("a table");
+    let csv = "copy t from stdin (format csv, header match)";
+    connection.copy_from(csv, b"a,b\n1,2\n").expect("the names of all columns that are not generated");
+    connection.copy_from("copy t (b, a) from stdin (header match)", b"b\ta\n3\t4\n").expect("these columns");
+    let wrong: [(&str, &[u8]); 4] = [
+        (csv, b"b,a\n5,6\n"),
+        (csv, b"a\n5\n"),
+        (csv, b"a,b,c\n5,6,10\n"),
+        ("copy t (b, a) from stdin (header match)", b"b\t\\N\n5\t6\n"),
+    ];
+    for (copy, data) in wrong {
+        let error = connection.copy_from(copy, data).expect_err("another header");
+        assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT, "{copy}");
+    }
+    connection.copy_from("copy t from stdin (format csv, header)", b"x,y\n7,8\n").expect("any header");
+    let refused = [
+        ("copy t to stdout (format csv, header match)", SqlState::FEATURE_NOT_SUPPORTED),
+        ("copy t from stdin (format binary, header)", SqlState::FEATURE_NOT_SUPPORTED),
+        ("copy t (a, c) to stdout", SqlState::INVALID_COLUMN_REFERENCE),
+        ("copy t (a, c) from stdin", SqlState::INVALID_COLUMN_REFERENCE),
+    ];
+    for (copy, state) in refused {
+        assert_eq!(connection.copy_from(copy, b"").expect_err("refused").state(), state, "{copy}");
+    }
+    let results = connection.query("copy t to stdout").expect("rows");
+    assert_eq!(String::from_utf8_lossy(&results[0].data), "1\t2\n4\t3\n7\t8\n");
+}

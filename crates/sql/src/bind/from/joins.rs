@@ -20,11 +20,14 @@ impl Binder<'_> {
         alias: Option<&Alias>,
         at: At,
     ) -> Result<Item> {
-        let left = self.bind_item(left)?;
+        let outer = |is_nullable: bool| is_nullable.then_some("an outer join");
+        let nulls_left = outer(matches!(kind, JoinType::Right | JoinType::Full));
+        let nulls_right = outer(matches!(kind, JoinType::Left | JoinType::Full));
+        let left = self.in_place(nulls_left, |binder| binder.bind_item(left))?;
         // What stands to the left may be named by LATERAL on the right.
         let before = self.scope().entries.len();
         self.scope().entries.extend(left.entries.iter().cloned());
-        let right_item = self.bind_item(right);
+        let right_item = self.in_place(nulls_right, |binder| binder.bind_item(right));
         self.scope().entries.truncate(before);
         let right_item = right_item?;
         self.check_names_across(&left, &right_item, right)?;

@@ -17,12 +17,13 @@ impl Binder<'_> {
                 let message = format!("WITH query name \"{}\" specified more than once", cte.name.text);
                 return Err(self.error(cte.name.at, SqlState::DUPLICATE_ALIAS, message));
             }
-            let cte = self.cte_definition(cte, with.recursive)?;
+            let hidden = if with.recursive { self.show_later(&with.ctes[position + 1..]) } else { 0 };
+            let defined = self.cte_definition(cte, with.recursive);
+            self.hide_later(hidden);
+            let cte = defined?;
             let silent = matches!(&cte.body, CteBody::Statement(statement) if statement.columns.is_empty());
             let state = if silent { CteState::Silent } else { CteState::Whole };
-            let visible =
-                VisibleCte { id: cte.id, name: cte.name.clone(), columns: cte.columns.clone(), state };
-            self.scope().ctes.push(visible);
+            self.show_cte(cte.id, &cte.name, cte.columns.clone(), state);
             bound.push(cte);
         }
         Ok(bound)
@@ -43,7 +44,9 @@ impl Binder<'_> {
                         "WITH clause containing a data-modifying statement must be at the top level";
                     return Err(self.error(cte.name.at, SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
-                let mut statement = self.data_statement(statement)?;
+                let form = recursive.then_some(CteState::Writing);
+                let mut statement =
+                    self.within_cte(cte, id, form, |binder| binder.data_statement(statement))?;
                 self.name_columns(&mut statement.columns, cte)?;
                 let columns = statement.columns.clone();
                 (CteBody::Statement(Box::new(statement)), columns)
@@ -63,10 +66,85 @@ impl Binder<'_> {
         if let Some(found) = found {
             return Ok(found);
         }
-        let mut query = self.query(query)?;
+        let form = recursive.then_some(CteState::Formless);
+        let mut query = self.within_cte(cte, id, form, |binder| binder.query(query))?;
         self.name_columns(&mut query.columns, cte)?;
         let columns = query.columns.clone();
         Ok((CteBody::Query(query), columns))
+    }
+
+    /// Makes the names of later expressions known, which an earlier one may not use: how many.
+    fn show_later(&mut self, later: &[Cte]) -> usize {
+        for cte in later {
+            let id = self.new_cte();
+            self.show_cte(id, &cte.name.text, Vec::new(), CteState::Later);
+        }
+        later.len()
+    }
+
+    fn hide_later(&mut self, count: usize) {
+        let ctes = &mut self.scope().ctes;
+        ctes.truncate(ctes.len() - count);
+    }
+
+    /// Makes a common table expression visible.
+    fn show_cte(&mut self, id: CteId, name: &str, columns: Vec<BoundColumn>, state: CteState) {
+        let places = self.places.len();
+        let visible = VisibleCte { id, name: name.to_string(), columns, state, places };
+        self.scope().ctes.push(visible);
+    }
+
+    /// Binds the definition of an expression in which its own name may not be used, if it is recursive.
+    fn within_cte<T>(
+        &mut self,
+        cte: &Cte,
+        id: CteId,
+        form: Option<CteState>,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let Some(form) = form else { return bind(self) };
+        self.show_cte(id, &cte.name.text, Vec::new(), form);
+        let bound = bind(self);
+        self.scope().ctes.pop();
+        bound
+    }
+
+    /// Binds something into which a recursive reference may not reach.
+    pub(in crate::bind) fn in_place<T>(
+        &mut self,
+        place: Option<&'static str>,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.places.extend(place);
+        let bound = bind(self);
+        if place.is_some() {
+            self.places.pop();
+        }
+        bound
+    }
+
+    /// Refuses a reference that a recursive query may not make to itself.
+    pub(in crate::bind) fn check_recursion(&self, cte: &VisibleCte, at: At) -> Result<()> {
+        let name = &cte.name;
+        let within =
+            |place: &str| format!("recursive reference to query \"{name}\" must not appear within {place}");
+        let message = match (cte.state, self.places.get(cte.places)) {
+            (CteState::Initial, _) => within("its non-recursive term"),
+            (CteState::Recursive, Some(place)) => within(place),
+            (CteState::Formless, _) => format!(
+                "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
+            ),
+            (CteState::Writing, _) => {
+                format!("recursive query \"{name}\" must not contain data-modifying statements")
+            }
+            (CteState::Later, _) => {
+                // PostgreSQL puts the expressions in order, and refuses those that need each other.
+                let message = "a reference to a later query of WITH RECURSIVE is not supported";
+                return Err(self.unsupported(at, message));
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error(at, SqlState::INVALID_RECURSION, message))
     }
 
     fn name_columns(&self, columns: &mut [BoundColumn], cte: &Cte) -> Result<()> {
@@ -102,11 +180,15 @@ impl Binder<'_> {
         let bound = self.recursive_parts(cte, left, right, id, *at);
         self.leave();
         let Some((initial, step, columns)) = bound? else { return Ok(None) };
-        if !query.order_by.is_empty() || query.limit.is_some() || query.offset.is_some() {
-            let message = "ORDER BY, LIMIT and OFFSET in a recursive query are not implemented";
-            return Err(self.error(query.at, SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        Ok(Some((CteBody::Recursive { initial, step, all: *all }, columns)))
+        let clause = match () {
+            () if !query.order_by.is_empty() => "ORDER BY",
+            () if query.offset.is_some() => "OFFSET",
+            () if query.limit.is_some() => "LIMIT",
+            () if !query.locks.is_empty() => "FOR UPDATE/SHARE",
+            () => return Ok(Some((CteBody::Recursive { initial, step, all: *all }, columns))),
+        };
+        let message = format!("{clause} in a recursive query is not implemented");
+        Err(self.error(query.at, SqlState::FEATURE_NOT_SUPPORTED, message))
     }
 
     fn recursive_parts(
@@ -117,10 +199,8 @@ impl Binder<'_> {
         id: CteId,
         at: At,
     ) -> Result<Option<(BoundQuery, BoundQuery, Vec<BoundColumn>)>> {
-        let name = cte.name.text.clone();
-        self.scope().ctes.push(VisibleCte { id, name, columns: Vec::new(), state: CteState::Initial });
-        let mut initial = self.body(left)?;
-        self.scope().ctes.pop();
+        let mut initial = self.within_cte(cte, id, Some(CteState::Initial), |binder| binder.body(left))?;
+        let unknown: Vec<bool> = initial.columns.iter().map(|column| column.ty == Type::Unknown).collect();
         let known: Vec<Type> = initial
             .columns
             .iter()
@@ -130,9 +210,7 @@ impl Binder<'_> {
         let mut columns = initial.columns.clone();
         columns.iter_mut().for_each(|column| column.source = None);
         self.name_columns(&mut columns, cte)?;
-        let name = cte.name.text.clone();
-        let visible = VisibleCte { id, name, columns: columns.clone(), state: CteState::Recursive };
-        self.scope().ctes.push(visible);
+        self.show_cte(id, &cte.name.text, columns.clone(), CteState::Recursive);
         let mut step = self.body(right)?;
         match self.cte_references.get(&id).copied().unwrap_or(0) {
             0 => return Ok(None),
@@ -156,8 +234,13 @@ impl Binder<'_> {
             return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
         }
         for (position, (column, found)) in columns.iter().zip(&step.columns).enumerate() {
-            let overall = self.common(&[column.ty, found.ty], "UNION", at)?;
-            if overall != column.ty {
+            let own = if unknown[position] { Type::Unknown } else { column.ty };
+            let overall = match (own, found.ty) {
+                (Type::Unknown, Type::Unknown) => Type::Text,
+                (own, other) => self.common(&[own, other], "UNION", at)?,
+            };
+            let is_narrower = overall == found.ty && !column.modifier.is_none();
+            if overall != column.ty || is_narrower && column.modifier != found.modifier {
                 let message = format!(
                     "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
                     cte.name.text,

@@ -120,10 +120,11 @@ impl Connection {
         let mut null = None;
         for constraint in &definition.constraints {
             let twice = || {
-                let message = format!(
-                    "multiple default values specified for column \"{column_name}\" of table \"{}\"",
-                    definition.name.text
-                );
+                let is_identity = draft.columns[position].is_identity()
+                    || matches!(constraint.kind, ColumnConstraintKind::Identity { .. });
+                let what = if is_identity { "both default and identity" } else { "multiple default values" };
+                let table = &draft.name;
+                let message = format!("{what} specified for column \"{column_name}\" of table \"{table}\"");
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
             };
             let has_origin = draft.columns[position].origin != ColumnOrigin::Nothing;
@@ -155,6 +156,14 @@ impl Connection {
                     draft.columns[position].origin = ColumnOrigin::Generated(expr.text.clone());
                 }
                 ColumnConstraintKind::Identity { always, options } => {
+                    if null == Some(false) {
+                        let message = format!(
+                            "conflicting NULL/NOT NULL declarations for column \"{column_name}\" of table \"{}\"",
+                            draft.name
+                        );
+                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                    }
+                    null = Some(true);
                     self.draft_identity(*always, options, position, draft, catalog)?;
                 }
                 ColumnConstraintKind::Check(condition) => {

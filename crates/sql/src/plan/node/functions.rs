@@ -1,8 +1,10 @@
 //! Functions that return rows.
 
 use crate::bind::routines::is_call;
+use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Function;
 use crate::plan::expression::Expr;
+use crate::types::record::RecordField;
 use crate::types::{Type, Value};
 
 /// Functions in FROM, beside each other.
@@ -28,6 +30,8 @@ pub(crate) struct SetCall {
     pub(crate) arguments: Vec<Expr>,
     pub(crate) types: Vec<Type>,
     pub(crate) result: Type,
+    /// Of a routine in FROM: the types of its columns.
+    pub(crate) shape: Vec<Type>,
 }
 
 impl FunctionItem {
@@ -41,6 +45,21 @@ impl FunctionItem {
 }
 
 impl SetCall {
+    /// Checks that a row that a routine returns has the columns that the query says.
+    ///
+    /// # Errors
+    /// 42804.
+    pub(crate) fn check_row(&self, value: &Value) -> Result<()> {
+        let Value::Record(row) = value else { return Ok(()) };
+        let fits = |(&ty, field): (&Type, &RecordField)| ty == field.kind || field.kind == Type::Unknown;
+        let is_same = self.shape.len() == row.fields.len() && self.shape.iter().zip(&*row.fields).all(fits);
+        if self.shape.is_empty() || self.shape == [Type::Record] || is_same {
+            return Ok(());
+        }
+        let message = "function return row and query-specified return row do not match";
+        Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+    }
+
     /// The oid of the routine that it calls, if it calls one.
     pub(crate) fn routine(&self) -> Option<u32> {
         self.arguments.first()?.as_constant().map(Value::oid)

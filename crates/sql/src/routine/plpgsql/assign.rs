@@ -11,7 +11,7 @@ use crate::routine::plpgsql::interpret::{Interpreter, is_row_of_trigger};
 use crate::routine::plpgsql::statements::single_row;
 use crate::routine::plpgsql::tree::{Into, RowType, Target, VariableKind};
 use crate::routine::query::QueryPlan;
-use crate::routine::value::{composed, convert, record};
+use crate::routine::value::{as_domain, composed, convert, record};
 use crate::types::array::ArrayValue;
 use crate::types::record::RecordValue;
 use crate::types::{Environment, Modifier, Type, Value};
@@ -46,8 +46,9 @@ impl Interpreter<'_, '_> {
     pub(super) fn assign_variable(&mut self, slot: usize, value: Value, from: Type) -> Result<()> {
         let variable = &self.program.variables[slot];
         let value = match &variable.kind {
-            VariableKind::Value { ty, modifier } => {
-                convert(self.execution.environment, value, from, *ty, *modifier)?
+            VariableKind::Value { ty, modifier, domain } => {
+                let value = convert(self.execution.environment, value, from, *ty, *modifier)?;
+                as_domain(self.execution, *domain, value)?
             }
             VariableKind::Cursor { .. } => {
                 convert(self.execution.environment, value, from, Type::Text, Modifier::NONE)?
@@ -100,12 +101,13 @@ impl Interpreter<'_, '_> {
         let mut values = Vec::with_capacity(columns.len());
         for (at, column) in columns.iter().enumerate() {
             let given = row.and_then(|row| Some((row.values.get(at)?.clone(), row.fields.get(at)?.kind)));
-            values.push(match given {
+            let value = match given {
                 Some((value, from)) => {
                     convert(self.execution.environment, value, from, column.ty, column.modifier)?
                 }
                 None => Value::Null,
-            });
+            };
+            values.push(as_domain(self.execution, column.domain, value)?);
         }
         Ok(values)
     }
@@ -127,11 +129,14 @@ impl Interpreter<'_, '_> {
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
         };
         let row = row.clone();
-        let modifier = match &variable.kind {
-            VariableKind::Row(Some(row)) => row.columns.get(at).map_or(Modifier::NONE, |it| it.modifier),
-            _ => Modifier::NONE,
+        let (modifier, domain) = match &variable.kind {
+            VariableKind::Row(Some(row)) => {
+                row.columns.get(at).map_or((Modifier::NONE, None), |it| (it.modifier, it.domain))
+            }
+            _ => (Modifier::NONE, None),
         };
         let value = convert(self.execution.environment, value, from, row.fields[at].kind, modifier)?;
+        let value = as_domain(self.execution, domain, value)?;
         let mut values = row.values.to_vec();
         values[at] = value;
         self.values[slot] = composed(&row.fields, values)?;

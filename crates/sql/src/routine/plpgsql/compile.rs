@@ -96,7 +96,12 @@ impl<'t> Compiler<'t, '_> {
         for argument in &self.routine.arguments {
             let slot = match self.row_of(argument.row_of.or(argument.ty.row_relation())) {
                 Some(row) => self.plain_variable(&argument.name, row),
-                None => self.value_variable(&argument.name, argument.ty),
+                None if argument.domain.is_none() => self.value_variable(&argument.name, argument.ty),
+                None => {
+                    let (ty, domain) = (argument.ty, argument.domain);
+                    let kind = VariableKind::Value { ty, modifier: Modifier::NONE, domain };
+                    self.plain_variable(&argument.name, kind)
+                }
             };
             if argument.mode.is_input() || self.routine.is_procedure {
                 inputs.push(slot);
@@ -120,7 +125,7 @@ impl<'t> Compiler<'t, '_> {
     pub(super) fn value_variable(&mut self, name: &str, ty: Type) -> usize {
         let kind = match ty {
             Type::Refcursor => VariableKind::Cursor { query: None, arguments: Vec::new() },
-            ty => VariableKind::Value { ty, modifier: Modifier::NONE },
+            ty => VariableKind::Value { ty, modifier: Modifier::NONE, domain: None },
         };
         self.plain_variable(name, kind)
     }

@@ -17,7 +17,7 @@ use crate::routine::plpgsql::conditions::may_be_caught;
 use crate::routine::plpgsql::cursor::OpenCursor;
 use crate::routine::plpgsql::tree::{Block, Fragment, Kind, Program, Statement, VariableKind};
 use crate::routine::query::{Door, Execution, Frame};
-use crate::routine::value::{convert, record};
+use crate::routine::value::{as_domain, convert, record};
 use crate::types::record::RecordField;
 use crate::types::{Environment, Modifier, Type, Value};
 
@@ -293,6 +293,9 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             return self.assign_variable(slot, value, ty);
         }
         self.clear(slot);
+        if let VariableKind::Value { domain: domain @ Some(_), .. } = &self.program.variables[slot].kind {
+            as_domain(self.execution, *domain, Value::Null)?;
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::parse::parse;
 use crate::routine::plpgsql::interpret::{Interpreter, View};
 use crate::routine::plpgsql::tree::{Fragment, Into, Source, Target};
 use crate::routine::query::{Frame, Query, QueryPlan};
-use crate::routine::value::{convert, record};
+use crate::routine::value::{as_domain, convert, record};
 use crate::run::KeptRows;
 use crate::types::record::RecordField;
 use crate::types::{Environment, Modifier, Type, Value};
@@ -346,7 +346,7 @@ impl Interpreter<'_, '_> {
         let is_row = self.routine.result == Type::Record || self.routine.result == Type::Trigger;
         match value {
             Value::Record(_) | Value::Null if is_row && self.program.result.columns.is_empty() => Ok(value),
-            Value::Null => Ok(Value::Null),
+            Value::Null => as_domain(self.execution, self.routine.result_domain, Value::Null),
             Value::Record(row) if is_row => {
                 if row.values.len() != self.program.result.columns.len() {
                     let message = "returned record type does not match expected record type";
@@ -365,7 +365,11 @@ impl Interpreter<'_, '_> {
                 let message = "cannot return non-composite value from function returning composite type";
                 Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
             }
-            value => convert(self.execution.environment, value, ty, self.routine.result, Modifier::NONE),
+            value => {
+                let result = self.routine.result;
+                let value = convert(self.execution.environment, value, ty, result, Modifier::NONE)?;
+                as_domain(self.execution, self.routine.result_domain, value)
+            }
         }
     }
 
@@ -428,7 +432,10 @@ impl Interpreter<'_, '_> {
             let row = rows.row(number)?.to_vec();
             let value = match is_row {
                 true => self.as_result(record(&plan.fields, row), Type::Record)?,
-                false => row.into_iter().next().unwrap_or_default(),
+                false => {
+                    let value = row.into_iter().next().unwrap_or_default();
+                    as_domain(self.execution, self.routine.result_domain, value)?
+                }
             };
             self.rows.push(value);
         }

@@ -55,7 +55,10 @@ impl RowType {
         }
         let holds = fields.len() == self.columns.len()
             && fields.iter().zip(&self.columns).all(|(field, column)| {
-                field.kind == column.ty && column.modifier.is_none() && column.ty != Type::Record
+                field.kind == column.ty
+                    && column.modifier.is_none()
+                    && column.domain.is_none()
+                    && column.ty != Type::Record
             });
         if holds {
             let _ = self.held.set(fields.clone());
@@ -80,14 +83,13 @@ pub(crate) enum VariableKind {
     Value {
         ty: Type,
         modifier: Modifier,
+        /// The domain whose value it is.
+        domain: Option<u32>,
     },
     /// A row of these columns; `None`: of any (`record`).
     Row(Option<Arc<RowType>>),
     /// A cursor, perhaps with its query and the variables of its arguments.
-    Cursor {
-        query: Option<Fragment>,
-        arguments: Vec<usize>,
-    },
+    Cursor { query: Option<Fragment>, arguments: Vec<usize> },
 }
 
 /// The names that a block declares.

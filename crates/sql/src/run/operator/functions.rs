@@ -10,7 +10,7 @@ use crate::plan::node::{FunctionItem, FunctionsNode, ProjectItem, SetCall};
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::operator::{Operator, Running};
-use crate::types::Value;
+use crate::types::{Type, Value};
 
 /// Starts a function for a row; none if it is strict and an argument is NULL.
 fn start<'e>(call: &'e SetCall, run: &mut Run<'e>, row: &[Value]) -> Result<Option<Box<dyn Rows>>> {
@@ -81,10 +81,10 @@ impl<'e> FunctionRows<'e> {
     }
 }
 
-/// Puts a function's value into its columns.
-fn spread(value: Value, columns: &mut [Value]) {
+/// Puts a function's value into its columns. `result`: the type of the only column.
+fn spread(value: Value, result: Type, columns: &mut [Value]) {
     match value {
-        Value::Record(record) if columns.len() > 1 => {
+        Value::Record(record) if columns.len() > 1 || result != Type::Record => {
             columns.iter_mut().zip(record.values.iter()).for_each(|(column, value)| *column = value.clone());
         }
         value => {
@@ -110,7 +110,11 @@ impl<'e> Operator<'e> for FunctionRows<'e> {
                 let (FunctionItem::Set { columns, .. } | FunctionItem::Scalar { columns, .. }) = item;
                 if let Some(value) = source.next()? {
                     any = true;
-                    spread(value, &mut row[at..at + columns]);
+                    let result = match item {
+                        FunctionItem::Set { call, .. } => call.check_row(&value).map(|()| call.result)?,
+                        FunctionItem::Scalar { .. } => Type::Record,
+                    };
+                    spread(value, result, &mut row[at..at + columns]);
                 }
                 at += columns;
             }

@@ -22,9 +22,11 @@ use crate::run::memory::row_bytes;
 use crate::run::write::cascades::Cascades;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::deferrable::Unsure;
+use crate::run::write::key_values::{cast, converted, fit, has_counterparts};
 use crate::run::write::rows::{
     change, each_by_index, each_by_key, each_row, find_by_index, key_text, refs, remove, stored_key,
 };
+use crate::types::cast::apply_modifier;
 use crate::types::{DeferrableKey, KeySide, Value};
 
 /// Rows that a statement has written, as far as foreign keys care.
@@ -136,7 +138,7 @@ impl<'e> Touched<'e> {
             return refuse_references(run, (table, key, &child.table), old, &values, may_be_there);
         }
         let before = run.environment.act_as_role(child.table.rights.owner);
-        let done = self.act(run, (child, key, action), &values, new);
+        let done = self.act(run, table, (child, key, action), &values, new);
         run.environment.act_as(before);
         done?;
         match action {
@@ -150,6 +152,7 @@ impl<'e> Touched<'e> {
     fn act(
         &mut self,
         run: &mut Run<'e>,
+        table: &Table,
         (child, key, action): (&'e RowRules, &ForeignKey, KeyAction),
         values: &[Value],
         new: Option<&[Value]>,
@@ -159,14 +162,17 @@ impl<'e> Touched<'e> {
             _ => WriteEvent::Update,
         };
         let cascade = self.cascades.enter(run, child, event, &key.columns)?;
-        let rows = referring(run, &child.table, key, values)?;
+        let rows = referring(run, &child.table, key, table, values)?;
         let bytes: usize = rows.iter().map(|(_, row)| row_bytes(row)).sum();
         run.memory.charge(bytes)?;
         self.charged += bytes;
         for (child_key, row) in rows {
             match event {
                 WriteEvent::Delete => self.delete(run, child, cascade, (&child_key, row))?,
-                _ => self.update(run, (child, key, action), cascade, (&child_key, row), new)?,
+                _ => {
+                    let new = new.map(|new| (table, new));
+                    self.update(run, (child, key, action), cascade, (&child_key, row), new)?;
+                }
             }
         }
         self.cascades.leave(cascade);
@@ -196,13 +202,17 @@ impl<'e> Touched<'e> {
         (child, key, action): (&'e RowRules, &ForeignKey, KeyAction),
         cascade: usize,
         (child_key, row): (&[Value], Vec<Value>),
-        new: Option<&[Value]>,
+        new: Option<(&Table, &[Value])>,
     ) -> Result<()> {
         let table = &*child.table;
         let mut changed = row.clone();
         for (&column, &referenced) in key.columns.iter().zip(&key.references) {
             changed[column] = match (action, new) {
-                (KeyAction::Cascade, Some(new)) => new[referenced].clone(),
+                (KeyAction::Cascade, Some((parent, new))) => {
+                    let (from, to) = (&parent.columns[referenced], &table.columns[column]);
+                    let value = cast(&mut *run.environment, &new[referenced], from.ty, to.ty)?;
+                    apply_modifier(to.ty, to.modifier, value, false)?
+                }
                 (KeyAction::SetDefault, _) => {
                     match child.defaults.iter().find(|(defaulted, _)| *defaulted == column) {
                         Some((_, default)) => run.evaluate(default, &[])?,
@@ -238,15 +248,75 @@ fn refuse_references(
     values: &[Value],
     may_be_there: bool,
 ) -> Result<()> {
-    let is_well = referring(run, child, key, values)?.is_empty()
+    let is_well = referring(run, child, key, table, values)?.is_empty()
         || may_be_there
             && (is_there(run, table, &key.references, values)?
                 || waits(run, child, key, values, KeySide::Referenced));
     if is_well { Ok(()) } else { Err(still_referenced(run, table, key, child, old)) }
 }
 
-/// The rows of a table that refer to these values: keys and columns.
+/// The rows of a table that refer to these values of another table: keys and columns.
 pub(super) fn referring(
+    run: &mut Run<'_>,
+    child: &Table,
+    key: &ForeignKey,
+    parent: &Table,
+    values: &[Value],
+) -> Result<Vec<(Vec<Value>, Vec<Value>)>> {
+    if has_counterparts(child, key, parent) {
+        let from = key.references.iter().map(|&column| &parent.columns[column]);
+        let to = key.columns.iter().map(|&column| &child.columns[column]);
+        let values = converted(run, values, from, to)?.filter(|values| fit(child, &key.columns, values));
+        return values.map_or(Ok(Vec::new()), |values| having(run, child, key, &values));
+    }
+    let mut all = Vec::new();
+    each_row(run, child, &mut |child_key, row| {
+        all.push((child_key, row));
+        Ok(true)
+    })?;
+    let mut found = Vec::new();
+    for (child_key, row) in all {
+        let own: Vec<Value> = key.columns.iter().map(|&column| row[column].clone()).collect();
+        if !own.iter().any(Value::is_null)
+            && as_referenced(run, child, key, parent, &own)?.as_deref() == Some(values)
+        {
+            found.push((child_key, row));
+        }
+    }
+    Ok(found)
+}
+
+/// The values of a foreign key as values of what it refers to; none: they lead nowhere.
+fn as_referenced(
+    run: &mut Run<'_>,
+    child: &Table,
+    key: &ForeignKey,
+    parent: &Table,
+    values: &[Value],
+) -> Result<Option<Vec<Value>>> {
+    let from = key.columns.iter().map(|&column| &child.columns[column]);
+    let to = key.references.iter().map(|&column| &parent.columns[column]);
+    converted(run, values, from, to)
+}
+
+/// Whether the values of a foreign key, none of which is NULL, lead to a row.
+pub(super) fn leads(
+    run: &mut Run<'_>,
+    child: &Table,
+    key: &ForeignKey,
+    parent: &Table,
+    values: &[Value],
+) -> Result<bool> {
+    match as_referenced(run, child, key, parent, values)? {
+        Some(values) if fit(parent, &key.references, &values) => {
+            is_there(run, parent, &key.references, &values)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The rows of a table whose foreign key has these values: keys and columns.
+pub(super) fn having(
     run: &Run<'_>,
     child: &Table,
     key: &ForeignKey,
@@ -314,7 +384,7 @@ fn refers(run: &mut Run<'_>, table: &Table, key: &ForeignKey, parent: &Table, ro
     let is_mixed = key.is_full && (1..values.len()).contains(&nulls);
     let holds = match is_mixed {
         true => false,
-        false => nulls > 0 || is_there(run, parent, &key.references, &values)?,
+        false => nulls > 0 || leads(run, table, key, parent, &values)?,
     };
     if holds || waits(run, table, key, &values, KeySide::Referencing) {
         return Ok(());

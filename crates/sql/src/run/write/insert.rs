@@ -160,6 +160,9 @@ impl<'e> Inserting<'e> {
             new[*column] = run.evaluate(value, &both)?;
         }
         let Some(mut new) = self.writing.triggers.before_write(run, Some(&old), new)? else { return Ok(()) };
+        if !self.writing.is_current(run, &key)? {
+            return Ok(());
+        }
         generate(run, &update.generated, &mut new)?;
         check(run, rules, &new)?;
         let has_triggers = !self.writing.triggers.is_empty();

@@ -3,6 +3,7 @@
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
+//! key_values                      foreign keys of another type than their key
 //! recheck                         deferred constraints
 //! triggers                        around statements and rows    cascades   around rows that foreign keys change
 //! ```
@@ -18,6 +19,7 @@ mod deferrable;
 mod delete;
 mod foreign_key;
 mod insert;
+mod key_values;
 mod merge;
 mod recheck;
 mod row_number;
@@ -43,6 +45,7 @@ use crate::types::Value;
 
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
+pub(crate) use key_values::may_refer;
 pub(crate) use merge::merge;
 pub(crate) use recheck::Recheck;
 pub(crate) use row_number::next as next_row_number;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::run::access::Access;
 use crate::run::memory::row_bytes;
 use crate::run::parameters::Parameters;
-use crate::run::write::foreign_key::{is_there, referring};
+use crate::run::write::foreign_key::{having, is_there, leads, referring};
 use crate::run::write::rows::{each_by_index, each_row};
 use crate::run::{Run, Sizes};
 use crate::types::{Environment, KeySide, Value};
@@ -77,18 +77,39 @@ impl<'e> Recheck<'e> {
         child: &Table,
         key: &ForeignKey,
         parent: &Table,
-        noted: HashSet<(Vec<Value>, KeySide)>,
+        noted: Vec<(Vec<Value>, KeySide)>,
     ) -> Result<Option<(Vec<Value>, KeySide)>> {
         for (values, side) in noted {
-            // Values with a NULL are noted for MATCH FULL alone, which does not allow it.
-            let leads =
-                !values.iter().any(Value::is_null) && is_there(&self.run, parent, &key.references, &values)?;
-            if !leads && !referring(&self.run, child, key, &values)?.is_empty() {
+            if self.is_orphan(child, key, parent, &values, side)? {
                 return Ok(Some((values, side)));
             }
             self.run.check_interrupt()?;
         }
         Ok(None)
+    }
+
+    /// Whether there are rows that refer to a row that is not there. The values are those of the side at which the violation was
+    /// noted.
+    fn is_orphan(
+        &mut self,
+        child: &Table,
+        key: &ForeignKey,
+        parent: &Table,
+        values: &[Value],
+        side: KeySide,
+    ) -> Result<bool> {
+        let run = &mut self.run;
+        // Values with a NULL are noted for MATCH FULL alone, which does not allow it.
+        if values.iter().any(Value::is_null) {
+            return Ok(!having(run, child, key, values)?.is_empty());
+        }
+        match side {
+            KeySide::Referencing => {
+                Ok(!leads(run, child, key, parent, values)? && !having(run, child, key, values)?.is_empty())
+            }
+            KeySide::Referenced => Ok(!is_there(run, parent, &key.references, values)?
+                && !referring(run, child, key, parent, values)?.is_empty()),
+        }
     }
 
     /// The first values of a foreign key that lead nowhere.
@@ -98,20 +119,25 @@ impl<'e> Recheck<'e> {
         key: &ForeignKey,
         parent: &Table,
     ) -> Result<Option<Vec<Value>>> {
-        let run = &self.run;
-        let mut found = None;
-        each_row(run, child, &mut |_, row| {
+        let mut all = HashSet::new();
+        let mut bytes = 0;
+        each_row(&self.run, child, &mut |_, row| {
             let values: Vec<Value> = key.columns.iter().map(|&column| row[column].clone()).collect();
+            bytes += row_bytes(&values) + 32;
+            all.insert(values);
+            Ok(true)
+        })?;
+        self.run.memory.charge(bytes)?;
+        for values in all {
             let nulls = values.iter().filter(|value| value.is_null()).count();
             let leads = match nulls {
-                0 => is_there(run, parent, &key.references, &values)?,
+                0 => leads(&mut self.run, child, key, parent, &values)?,
                 nulls => !key.is_full || nulls == values.len(),
             };
             if !leads {
-                found = Some(values);
+                return Ok(Some(values));
             }
-            Ok(leads)
-        })?;
-        Ok(found)
+        }
+        Ok(None)
     }
 }

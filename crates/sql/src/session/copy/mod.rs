@@ -17,16 +17,16 @@ use std::sync::Arc;
 
 use heddledb_transfer::csv::Lines;
 
-use crate::catalog::{Column, ColumnOrigin};
+use crate::catalog::{Column, ColumnOrigin, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    Alias, Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, InsertColumn, Name, Query,
-    QueryBodySyntax, Select, SelectItem, Statement, TableRef,
+    Alias, Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, InsertColumn, Name, ObjectName,
+    Query, QueryBodySyntax, Select, SelectItem, Statement, TableRef,
 };
 use crate::run::KeptRows;
 use crate::run::memory::Memory;
 use crate::session::connection::Connection;
-use crate::session::copy::options::CopyOptions;
+use crate::session::copy::options::{CopyOptions, Header};
 use crate::session::copy::read::{fields_of, line_error};
 use crate::session::result::{CopyFormat, CopySource, ResultSink};
 use crate::session::run::Plan;
@@ -62,7 +62,7 @@ impl Connection {
     ) -> Result<()> {
         let query = match &copy.source {
             Source::Query(query) => query.clone(),
-            Source::Table { name, columns } => Box::new(all_of(name.clone(), columns)),
+            Source::Table { name, columns } => Box::new(self.copied_table(name, columns)?),
         };
         let query = Statement::Query(query);
         let count = self.with_plan(&mut |connection, is_empty| {
@@ -77,6 +77,40 @@ impl Connection {
         sink.complete(&format!("COPY {count}"))
     }
 
+    /// What COPY … TO of a table reads: the columns named, or all that are not generated.
+    fn copied_table(&self, name: &ObjectName, columns: &[Name]) -> Result<Query> {
+        let table = match self.find_relation(name)? {
+            Relation::Table(table) if table.stored_query.is_none() => table,
+            // The system's catalogs are views here.
+            Relation::View(view) if view.schema != "pg_catalog" && view.schema != "information_schema" => {
+                return Err(not_copied("view", name));
+            }
+            Relation::Table(_) => return Err(not_copied("materialized view", name)),
+            Relation::Sequence(_) => {
+                let message = format!("cannot copy from sequence \"{}\"", name.last());
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+            Relation::View(_) | Relation::Index { .. } => return Ok(all_of(name.clone(), columns)),
+        };
+        let is_generated = |column: &&Column| matches!(column.origin, ColumnOrigin::Generated(_));
+        if let Some(column) = table
+            .visible()
+            .iter()
+            .filter(is_generated)
+            .find(|column| columns.iter().any(|name| name.text == column.name))
+        {
+            return Err(generated_column(column));
+        }
+        let has_generated = table.visible().iter().any(|column| is_generated(&column));
+        if columns.is_empty() && has_generated {
+            let kept = table.visible().iter().filter(|column| !is_generated(column));
+            let names: Vec<Name> =
+                kept.map(|column| Name { text: column.name.clone(), at: name.at() }).collect();
+            return Ok(all_of(name.clone(), &names));
+        }
+        Ok(all_of(name.clone(), columns))
+    }
+
     fn copy_lines_to(
         &mut self,
         plan: &Plan,
@@ -86,14 +120,14 @@ impl Connection {
     ) -> Result<u64> {
         let mut line = String::new();
         let mut header = String::new();
-        if options.header {
+        if options.header != Header::No {
             let names: Vec<CopyField> = plan.fields.iter().map(|field| Some(field.name.clone())).collect();
             write::line(&names, options, &|_| false, &mut header);
         }
         let mut begin = |sink: &mut dyn ResultSink| -> Result<()> {
             if std::mem::take(is_empty) {
                 sink.copy_out(options.format, plan.fields.len())?;
-                if options.header {
+                if options.header != Header::No {
                     sink.copy_data(header.as_bytes())?;
                 }
             }
@@ -138,7 +172,7 @@ impl Connection {
             CopyFormat::Binary => self.binary_rows(source, name.last(), &fields)?,
             _ => self.line_rows(source, name.last(), &fields, options)?,
         };
-        let first_line = if options.header { 2 } else { 1 };
+        let first_line = if options.header == Header::No { 1 } else { 2 };
         let lines = Some((name.last(), first_line));
         let (mut insert, mut runs_once) = (insert, runs_once);
         let mut is_first = true;
@@ -176,7 +210,11 @@ impl Connection {
             let more = source.next(&mut data)?;
             lines.push(&data);
             while let Some(line) = lines.next_line(!more).map_err(line_error)? {
-                if line.number == 1 && options.header {
+                if line.number == 1 && options.header != Header::No {
+                    let checked = check_header(&line.text, fields, options);
+                    checked.map_err(|error| {
+                        Wrong { error, column: None }.on_line(table, line.number, &line.text)
+                    })?;
                     continue;
                 }
                 let row = self.copied_row(&line.text, fields, options);
@@ -211,6 +249,9 @@ impl Connection {
         for column in found.visible() {
             let named = columns.iter().any(|name| name.text == column.name);
             let generated = matches!(column.origin, ColumnOrigin::Generated(_));
+            if named && generated {
+                return Err(generated_column(column));
+            }
             if named || (columns.is_empty() && !generated) {
                 fields.push((column.name.clone(), column.ty, column.modifier));
             }
@@ -285,6 +326,49 @@ impl Connection {
             None => Ok(row),
         }
     }
+}
+
+/// Compares the first line with the columns' names, if that was asked for.
+fn check_header(line: &str, columns: &[CopyColumn], options: &CopyOptions) -> Result<()> {
+    if options.header != Header::Match {
+        return Ok(());
+    }
+    let bad = |message: String| Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message));
+    let found = fields_of(line, options)?;
+    if found.len() != columns.len() {
+        let message =
+            format!("wrong number of fields in header line: got {}, expected {}", found.len(), columns.len());
+        return bad(message);
+    }
+    for (number, ((field, quoted), (name, ..))) in found.into_iter().zip(columns).enumerate() {
+        let number = number + 1;
+        match options.null_or_text(field, quoted, name) {
+            Some(field) if field == *name => {}
+            Some(field) => {
+                return bad(format!(
+                    "column name mismatch in header line field {number}: got \"{field}\", expected \"{name}\""
+                ));
+            }
+            None => {
+                let null = &options.dialect.null;
+                return bad(format!(
+                    "column name mismatch in header line field {number}: got null value (\"{null}\"), expected \"{name}\""
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn generated_column(column: &Column) -> SqlError {
+    let message = format!("column \"{}\" is a generated column", column.name);
+    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+        .with_detail("Generated columns cannot be used in COPY.")
+}
+
+fn not_copied(kind: &str, name: &ObjectName) -> SqlError {
+    let message = format!("cannot copy from {kind} \"{}\"", name.last());
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint("Try the COPY (SELECT ...) TO variant.")
 }
 
 /// The memory of data that is no whole row yet: a client may send a row that never ends.

@@ -12,10 +12,19 @@ pub(crate) struct CopyOptions {
     pub format: CopyFormat,
     /// Of text: the delimiter and NULL alone.
     pub dialect: Dialect,
-    pub header: bool,
+    pub header: Header,
     force_quote: Columns,
     force_not_null: Columns,
     force_null: Columns,
+}
+
+/// Whether the first line names the columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Header {
+    No,
+    Yes,
+    /// It does, and the names are compared with the columns.
+    Match,
 }
 
 /// Some columns, or all.
@@ -48,7 +57,7 @@ impl CopyOptions {
         let mut options = CopyOptions {
             format: CopyFormat::Text,
             dialect: Dialect { delimiter: '\t', null: "\\N".to_string(), ..Dialect::default() },
-            header: false,
+            header: Header::No,
             force_quote: none(),
             force_not_null: none(),
             force_null: none(),
@@ -86,7 +95,7 @@ impl CopyOptions {
                     one_character(option, "COPY delimiter must be a single one-byte character")?
             }
             "null" => self.dialect.null = text(option)?.to_string(),
-            "header" => self.header = flag(option)?,
+            "header" => self.header = header(option)?,
             "quote" => {
                 self.dialect.quote = one_character(option, "COPY quote must be a single one-byte character")?
             }
@@ -121,6 +130,12 @@ impl CopyOptions {
             return Err(SqlError::unsupported(
                 "COPY quote, escape and force options are available only in CSV mode",
             ));
+        }
+        if self.format == CopyFormat::Binary && self.header != Header::No {
+            return Err(SqlError::unsupported("cannot specify HEADER in BINARY mode"));
+        }
+        if copy.direction == CopyDirection::To && self.header == Header::Match {
+            return Err(SqlError::unsupported("cannot use \"match\" with HEADER in COPY TO"));
         }
         if copy.direction == CopyDirection::From && said("force_quote") {
             return Err(SqlError::unsupported("COPY force quote only available using COPY TO"));
@@ -176,13 +191,26 @@ fn one_character(option: &CopyOption, message: &str) -> Result<char> {
     }
 }
 
+fn header(option: &CopyOption) -> Result<Header> {
+    match &option.value {
+        CopyValue::Text(text) if text.eq_ignore_ascii_case("match") => Ok(Header::Match),
+        CopyValue::None | CopyValue::Text(_) => {
+            let is_there = flag(option).map_err(|_| {
+                let message = "header requires a Boolean value or \"match\"";
+                SqlError::new(SqlState::SYNTAX_ERROR, message)
+            })?;
+            Ok(if is_there { Header::Yes } else { Header::No })
+        }
+        _ => flag(option).map(|_| Header::No),
+    }
+}
+
 fn flag(option: &CopyOption) -> Result<bool> {
     match &option.value {
         CopyValue::None => Ok(true),
         CopyValue::Text(text) => match text.to_lowercase().as_str() {
             "true" | "on" | "1" => Ok(true),
             "false" | "off" | "0" => Ok(false),
-            "match" if option.name == "header" => Ok(true),
             _ => Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
                 format!("{} requires a Boolean value", option.name),

@@ -119,7 +119,9 @@ impl<'t> Compiler<'t, '_> {
             && used == parts.len()
         {
             return Ok(match &self.variables[slot].kind {
-                VariableKind::Value { ty, modifier } => VariableKind::Value { ty: *ty, modifier: *modifier },
+                VariableKind::Value { ty, modifier, domain } => {
+                    VariableKind::Value { ty: *ty, modifier: *modifier, domain: *domain }
+                }
                 VariableKind::Row(columns) => VariableKind::Row(columns.clone()),
                 VariableKind::Cursor { .. } => VariableKind::Cursor { query: None, arguments: Vec::new() },
             });
@@ -137,7 +139,7 @@ impl<'t> Compiler<'t, '_> {
                 let message = format!("variable has pseudo-type {}", ty.display_name());
                 Err(SqlError::unsupported(message))
             }
-            ty => Ok(VariableKind::Value { ty, modifier: resolved.modifier }),
+            ty => Ok(VariableKind::Value { ty, modifier: resolved.modifier, domain: resolved.domain }),
         }
     }
 }
