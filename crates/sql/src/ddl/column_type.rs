@@ -12,15 +12,17 @@ use crate::bind::Clause;
 use crate::bind::tree::BoundExpr;
 use crate::bind::tree::walk::walk;
 use crate::catalog::environment::CatalogEnvironment;
-use crate::catalog::system::named_class;
-use crate::catalog::{Column, ColumnOrigin, Table, UserType};
+use crate::catalog::system::{index_statement, named_class};
+use crate::catalog::{Column, ColumnOrigin, Index, Table, UserType};
 use crate::ddl::alter_column::check_identity_type;
 use crate::ddl::alter_table::without_column;
 use crate::ddl::create_table::{TableDraft, check_key_column};
 use crate::ddl::foreign_key::check_types;
 use crate::ddl::index_expressions::indexes_expression_on;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{AlterAction, Expr, ExprKind, ObjectName, SequenceOption, TextExpr, TypeName};
+use crate::parse::syntax::{
+    AlterAction, Expr, ExprKind, ObjectName, SequenceOption, Statement, TextExpr, TypeName,
+};
 use crate::parse::{qualified_name, quote_identifier};
 use crate::session::Connection;
 use crate::storage::{decode, encode, engine_type};
@@ -28,7 +30,47 @@ use crate::types::cast::{Cast, CastContext, is_relabel};
 use crate::types::{Modifier, Type, format_type};
 
 impl Connection {
+    /// ALTER COLUMN … TYPE. Indexes whose expressions or predicates name the column are made anew.
     pub(super) fn set_type(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        ty: (&TypeName, Option<&ObjectName>),
+        using: Option<&TextExpr>,
+        text: &str,
+    ) -> Result<()> {
+        self.catalog_to_read();
+        let is_meant = |index: &&Index| !index.constraint && indexes_expression_on(table, index, name);
+        let mut kept = Vec::new();
+        for index in table.indexes.iter().filter(is_meant) {
+            let comment = table.key_comments.iter().find(|(of, _)| *of == index.oid);
+            let comment = comment.map(|(_, text)| text.clone());
+            let statement = index_statement(self.environment(), index.oid);
+            kept.extend(statement.map(|statement| (index.oid, index.name.clone(), statement, comment)));
+        }
+        if kept.is_empty() {
+            return self.set_type_of(table, name, ty, using, text);
+        }
+        for (oid, ..) in &kept {
+            self.drop_index(table.oid, *oid, false)?;
+        }
+        self.set_type_of(&self.current(table.oid)?, name, ty, using, text)?;
+        for (_, index, statement, comment) in kept {
+            self.catalog_to_read();
+            for parsed in crate::parse::parse(&statement)? {
+                if let Statement::CreateIndex(create) = &parsed.statement {
+                    self.create_index(create, &statement).map_err(SqlError::without_position)?;
+                }
+            }
+            let Some(comment) = comment else { continue };
+            let current = self.current(table.oid)?;
+            let oid = current.indexes.iter().find(|it| it.name == index).map(|it| it.oid);
+            self.redefine(&current, |table| table.key_comments.extend(oid.map(|oid| (oid, comment))))?;
+        }
+        Ok(())
+    }
+
+    fn set_type_of(
         &mut self,
         table: &Arc<Table>,
         name: &str,

@@ -13,6 +13,9 @@ use crate::types::{Modifier, Type, Value};
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("pg_typeof(any) regtype", |c, _| Ok(Value::Oid(c.argument_type(0).oid()))).nullable().stable(),
     scalar("gen_random_uuid() uuid", random_uuid).volatile(),
+    scalar("uuid_in(cstring) uuid", |c, v| {
+        crate::types::text::from_text(c.environment, Type::Uuid, Modifier::NONE, v[0].str())
+    }),
     scalar("uuid_generate_v4() uuid", random_uuid).volatile(),
     // The binder always names the domain; a user's call may not.
     scalar("heddle_domain_violation(text, text) text", |_, v| match v[0].is_null() {

@@ -318,6 +318,11 @@ impl<'s> SystemCatalog<'s> {
     }
 }
 
+/// The CREATE INDEX of an index.
+pub(crate) fn index_statement(session: &SessionEnvironment, oid: u32) -> Option<String> {
+    definitions::index_definition(&SystemCatalog { session }, oid, 0, false)
+}
+
 /// An oid for what the catalog gives none, derived from the table's and a name or number: between 2^30 and 2^31, where
 /// the catalog's own oids do not come.
 fn derived_oid(table: u32, kind: char, part: &str) -> u32 {

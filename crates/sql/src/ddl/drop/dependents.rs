@@ -161,7 +161,18 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         let of_type = is_of(routine.result) || routine.arguments.iter().any(|argument| is_of(argument.ty));
         let object = match table {
             Some(table) => format!("table {}", table.name),
-            None if of_type => "type".to_string(),
+            None if of_type => {
+                let names_row = |ty: Type| {
+                    let element = ty.element().unwrap_or(ty);
+                    let of = element.row_relation();
+                    plan.tables.iter().find(|table| Some(table.oid) == of)
+                };
+                let mut types = routine.arguments.iter().map(|it| it.ty).chain([routine.result]);
+                match types.find_map(names_row) {
+                    Some(table) => format!("table {}", table.name),
+                    None => "type".to_string(),
+                }
+            }
             None if plan.gone(catalog, cascade).is_in_arguments(routine)? => {
                 plan.routines.push(routine.clone());
                 continue;

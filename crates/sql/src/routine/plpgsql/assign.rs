@@ -34,6 +34,13 @@ impl Interpreter<'_, '_> {
         value: Value,
         ty: Type,
     ) -> Result<()> {
+        if let (Some(field), false) = (&target.field, target.inner.is_empty()) {
+            if !subscripts.is_empty() {
+                let message = "elements of fields of fields cannot be assigned";
+                return Err(SqlError::unsupported(message).with_hint("Assign the whole field."));
+            }
+            return self.assign_inner(target, field, value, ty);
+        }
         if !subscripts.is_empty() {
             return self.assign_element(target, subscripts, value, ty);
         }
@@ -143,6 +150,46 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
+    /// `row.field.inner := value`: the field gets a row with another value in it.
+    fn assign_inner(&mut self, target: &Target, field: &str, value: Value, from: Type) -> Result<()> {
+        let (current, ty) = self.current(target)?;
+        let row = self.with_inner(current, ty, &target.inner, (value, from))?;
+        self.assign_field(target.slot, field, row, ty)
+    }
+
+    /// A row of a composite type with the value of a field of it, or of one in it, replaced.
+    fn with_inner(
+        &mut self,
+        row: Value,
+        ty: Type,
+        path: &[String],
+        (value, from): (Value, Type),
+    ) -> Result<Value> {
+        let Some((name, rest)) = path.split_first() else { return Ok(value) };
+        let catalog = self.execution.environment.catalog.clone();
+        let Some(shape) = catalog.shape(ty.oid()).filter(|_| ty.row_relation().is_some()) else {
+            let message = format!("type {} is not composite", catalog.type_display(ty));
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+        };
+        let Some(at) = shape.fields.iter().position(|field| *field.name == **name) else {
+            let message = format!(
+                "cannot assign to field \"{name}\": there is no such column in data type {}",
+                catalog.type_display(ty)
+            );
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        let mut values = match row {
+            Value::Record(row) => row.values.to_vec(),
+            _ => vec![Value::Null; shape.fields.len()],
+        };
+        let (kind, modifier) = (shape.fields[at].kind, shape.modifiers[at]);
+        values[at] = match rest.is_empty() {
+            true => convert(self.execution.environment, value, from, kind, modifier)?,
+            false => self.with_inner(std::mem::take(&mut values[at]), kind, rest, (value, from))?,
+        };
+        composed(&shape.fields, values)
+    }
+
     /// The subscripts of a target: integers, or texts where it is a `jsonb`. They are computed before the value that is
     /// assigned.
     pub(super) fn subscripts(&mut self, target: &Target) -> Result<Vec<Value>> {
@@ -181,7 +228,12 @@ impl Interpreter<'_, '_> {
         from: Type,
     ) -> Result<()> {
         let (current, ty) = self.current(target)?;
-        let plain = Target { slot: target.slot, field: target.field.clone(), subscripts: Vec::new() };
+        let plain = Target {
+            slot: target.slot,
+            field: target.field.clone(),
+            inner: Vec::new(),
+            subscripts: Vec::new(),
+        };
         if ty == Type::Jsonb {
             let value = convert(self.execution.environment, value, from, ty, Modifier::NONE)?;
             let begins_with_index = matches!(subscripts, [Value::Int4(_), ..]);

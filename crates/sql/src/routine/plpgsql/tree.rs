@@ -147,6 +147,8 @@ pub(crate) struct Target {
     pub slot: usize,
     /// A field of a row variable.
     pub field: Option<String>,
+    /// Fields of that field, from the outermost one on.
+    pub inner: Vec<String>,
     /// Subscripts of an array.
     pub subscripts: Vec<Fragment>,
 }

@@ -136,7 +136,7 @@ create table pair (x int)
 create table reg (a int)
 select row(1,2)::nope
 select null::reg, row(5)::reg, (row(5)::reg).a
-do $$ declare v pair; w nested; begin v.a := 1; v.b := 'b'; w.p := v; if w.p::text <> '(1,b)' then raise exception '%', w; end if; insert into t (id, c) values (20, v) returning (c).a, (c).b into v; if v.a <> 1 then raise exception '%', v; end if; end $$
+do $$ declare v pair; w nested; begin v.a := 1; v.b := 'b'; w.p := v; w.p.a := 1; w.q[1] := v; if w.p::text <> '(1,b)' then raise exception '%', w; end if; insert into t (id, c) values (20, v) returning (c).a, (c).b into v; if v.a <> 1 then raise exception '%', v; end if; end $$
 select (c).b from t where id = 20
 do $$ declare r record; begin for r in select id, c from t where id < 3 loop if (r.c).b is null then raise exception '%', r; end if; end loop; end $$
 select f9(t) from t where id = 20

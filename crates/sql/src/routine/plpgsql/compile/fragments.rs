@@ -94,9 +94,10 @@ impl<'t> Compiler<'t, '_> {
         }
         let field = match (&names[used..], &variable.kind) {
             ([], _) => None,
-            ([field], VariableKind::Row(_)) => Some((*field).to_string()),
+            ([field, ..], VariableKind::Row(_)) => Some((*field).to_string()),
             _ => return Err(unknown()),
         };
-        Ok(Target { slot, field, subscripts: Vec::new() })
+        let inner = names[used..].iter().skip(1).map(|name| (*name).to_string()).collect();
+        Ok(Target { slot, field, inner, subscripts: Vec::new() })
     }
 }
