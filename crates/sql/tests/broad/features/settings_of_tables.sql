@@ -4,9 +4,9 @@ select reloptions from pg_class where relname = 'st'
 alter table only st alter column a set (n_distinct = -0.5)
 alter table only st alter column a set (n_distinct = 100, n_distinct_inherited = 7)
 alter table st alter column b set statistics 500, alter column b set storage external, alter column c set compression pglz
-select attname, attstattarget, attstorage, attcompression, 'n_distinct=100' = any(attoptions) as is_set from pg_attribute where attrelid = 'st'::regclass and attnum > 0 order by attnum
+select attname, attstattarget, attstorage, attcompression, coalesce('n_distinct=100' = any(attoptions), false) as is_set from pg_attribute where attrelid = 'st'::regclass and attnum > 0 order by attnum
 alter table st alter column a reset (n_distinct)
-select 'n_distinct=100' = any(attoptions) as is_set, 'n_distinct_inherited=7' = any(attoptions) as is_kept from pg_attribute where attrelid = 'st'::regclass and attname = 'a'
+select coalesce('n_distinct=100' = any(attoptions), false) as is_set, 'n_distinct_inherited=7' = any(attoptions) as is_kept from pg_attribute where attrelid = 'st'::regclass and attname = 'a'
 alter table st alter column a set (nope = 1)
 alter table st alter column zz set statistics 1
 alter table st alter column a set storage external
