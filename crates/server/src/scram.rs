@@ -1,11 +1,11 @@
 //! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: the server's side of the exchange. The latter binds it to the TLS connection by a hash of
-//! the server's certificate (tls-server-end-point), so that nobody in between can pass it on.
+//! the server's certificate (tls-server-end-point), so that no server in between can pass it on.
 //!
 //! # Invariants
 //! A password is never kept, only its verifier, from which it cannot be computed. An unknown user gets the same
 //! exchange as a known one, with a salt that stays the same for each name, and is refused at its end: neither the
 //! messages nor their timing tell whether a name exists. A client that could bind the exchange, and believes that the server
-//! cannot though it has offered to, is refused: somebody has changed the offer.
+//! cannot though it has offered to, is refused: the offer was changed on its way.
 //!
 //! Source: RFC 5802, RFC 5929, RFC 7677; the verifier's text is PostgreSQL's.
 

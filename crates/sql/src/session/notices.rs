@@ -1,6 +1,6 @@
 //! Notices on their way to a session's client.
 //!
-//! What statements say beside their results is held until whoever serves the client takes it: before each result that it
+//! What statements say beside their results is held until the server takes it for the client: before each result that it
 //! sends. A statement that says much, or runs long, does not hold its notices: they are passed on at once, where there is an
 //! [outlet](Notices::set_outlet).
 //!

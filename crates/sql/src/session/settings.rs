@@ -397,10 +397,7 @@ impl Settings {
             }
             Kind::Encoding => encodings::client_encoding(value)?.to_string(),
             Kind::Only(only, why) => {
-                let asked = parse_bool(value).ok_or_else(|| {
-                    let message = format!("parameter \"{spelled}\" requires a Boolean value");
-                    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
-                })?;
+                let asked = parse_bool(value).ok_or_else(invalid)?;
                 if asked != *only {
                     return Err(SqlError::unsupported(why.to_string()));
                 }
