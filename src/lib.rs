@@ -137,7 +137,7 @@ pub use table_change::TableChange;
 pub use transaction::{Moment, Savepoint, Scan, Tx, fail};
 pub use typed::{
     ColumnType, ColumnValue, IntoRow, RowShape, StoredType, TableHandle, TableOf, TableRow,
-    wrong_column_value,
+    read_column_value, wrong_column_value,
 };
 pub use types::{
     Args, AsValue, DataType, Date, Decimal, IntoKey, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value,

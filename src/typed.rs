@@ -14,7 +14,7 @@ use std::ops::Deref;
 
 use bumpalo::Bump;
 
-pub use self::column_type::{ColumnType, ColumnValue, StoredType, wrong_column_value};
+pub use self::column_type::{ColumnType, ColumnValue, StoredType, read_column_value, wrong_column_value};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::database::Database;
 use crate::error::{Error, Result};

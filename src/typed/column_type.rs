@@ -30,8 +30,8 @@ pub trait ColumnType: StoredType {
     fn data_type() -> DataType;
 }
 
-/// A type of your own as a column: an enum, or a struct around one value. Derive it (`#[derive(ColumnValue)]`), or implement it and
-/// [`AsValue`](crate::AsValue).
+/// A type of your own as a column: an enum, or a struct around one value. Derive it (`#[derive(ColumnValue)]`), which implements
+/// [`AsValue`](crate::AsValue), [`StoredType`] and [`ColumnType`] besides.
 ///
 /// ```
 /// use heddledb::{ColumnValue, Database, Table, TableRow, key};
@@ -79,11 +79,14 @@ pub fn wrong_column_value(value: ValueRef<'_>, read_as: &'static str) -> Error {
     Error::WrongRead { what: "a value".to_owned(), holds: format!("{value:?}"), read_as }
 }
 
-impl<T: ColumnValue> StoredType for T {
-    #[inline]
-    fn read(row: &Row<'_>, position: usize) -> Result<Self> {
-        row.read_at_with(position, T::from_value)
-    }
+/// A field of a type of your own: what the derive implements [`StoredType`] by.
+///
+/// # Errors
+/// As [`ColumnValue::from_value`].
+#[doc(hidden)]
+#[inline]
+pub fn read_column_value<T: ColumnValue>(row: &Row<'_>, position: usize) -> Result<T> {
+    row.read_at_with(position, T::from_value)
 }
 
 impl<T: ColumnValue> StoredType for Option<T> {
@@ -93,12 +96,6 @@ impl<T: ColumnValue> StoredType for Option<T> {
             position,
             |value| if value.is_null() { Ok(None) } else { T::from_value(value).map(Some) },
         )
-    }
-}
-
-impl<T: ColumnValue> ColumnType for T {
-    fn data_type() -> DataType {
-        T::data_type()
     }
 }
 

@@ -11,17 +11,41 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
         return Err(Error::new(generics.span(), "a column's type has no generic parameters: leave them out"));
     }
     match &input.data {
-        Data::Enum(_) => of_enum(input),
+        Data::Enum(_) => of_enum(input).map(|own| with_column(input, own)),
         Data::Struct(data) => match &data.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
-                Ok(of_struct(input, &fields.unnamed[0].ty))
+                Ok(with_column(input, of_struct(input, &fields.unnamed[0].ty)))
             }
+
             _ => Err(Error::new(
                 input.ident.span(),
                 "a struct as a column is a struct around one value: `struct Id(i64);`",
             )),
         },
         Data::Union(_) => Err(Error::new(input.ident.span(), "a union cannot be a column")),
+    }
+}
+
+/// The implementations that are the same for all types.
+fn with_column(input: &DeriveInput, own: TokenStream) -> TokenStream {
+    let name = &input.ident;
+    quote! {
+        #own
+
+        #[automatically_derived]
+        impl ::heddledb::StoredType for #name {
+            #[inline]
+            fn read(row: &::heddledb::Row<'_>, position: usize) -> ::heddledb::Result<Self> {
+                ::heddledb::read_column_value(row, position)
+            }
+        }
+
+        #[automatically_derived]
+        impl ::heddledb::ColumnType for #name {
+            fn data_type() -> ::heddledb::DataType {
+                <#name as ::heddledb::ColumnValue>::data_type()
+            }
+        }
     }
 }
 
