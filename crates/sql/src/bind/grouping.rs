@@ -19,7 +19,15 @@ use crate::parse::syntax::{At, Expr, ExprKind, GroupItem, Select};
 const GROUPING_SETS_MAX: usize = 4096;
 
 /// GROUP BY as it was bound: `None` without one.
-pub(crate) type GroupClause = Option<(Vec<BoundExpr>, Vec<Vec<usize>>)>;
+pub(crate) type GroupClause = Option<(GroupExprs, Vec<Vec<usize>>)>;
+
+/// The expressions of GROUP BY, and for each the target that it is, if it is one: two targets of one expression are
+/// grouped by apart.
+#[derive(Default)]
+pub(crate) struct GroupExprs {
+    exprs: Vec<BoundExpr>,
+    targets: Vec<Option<usize>>,
+}
 
 /// A query's grouping when everything above is expressed in it.
 pub(crate) struct Grouped {
@@ -34,7 +42,7 @@ impl Binder<'_> {
         if select.group_by.is_empty() {
             return Ok(None);
         }
-        let mut exprs = Vec::new();
+        let mut exprs = GroupExprs::default();
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
         for item in &select.group_by {
             let item_sets = self.group_item(item, targets, &mut exprs)?;
@@ -63,7 +71,7 @@ impl Binder<'_> {
         &mut self,
         item: &GroupItem,
         targets: &[Target],
-        exprs: &mut Vec<BoundExpr>,
+        exprs: &mut GroupExprs,
     ) -> Result<Vec<Vec<usize>>> {
         interrupt::check()?;
         match item {
@@ -105,7 +113,7 @@ impl Binder<'_> {
         &mut self,
         items: &[Expr],
         targets: &[Target],
-        exprs: &mut Vec<BoundExpr>,
+        exprs: &mut GroupExprs,
     ) -> Result<Vec<usize>> {
         items.iter().map(|expr| self.group_expr(expr, targets, exprs)).collect()
     }
@@ -115,7 +123,7 @@ impl Binder<'_> {
         &mut self,
         items: &[GroupItem],
         targets: &[Target],
-        exprs: &mut Vec<BoundExpr>,
+        exprs: &mut GroupExprs,
     ) -> Result<Vec<Vec<usize>>> {
         let mut parts = Vec::with_capacity(items.len());
         for item in items {
@@ -125,30 +133,38 @@ impl Binder<'_> {
     }
 
     /// One expression of GROUP BY: a column, a result column's name or number, anything else.
-    fn group_expr(&mut self, expr: &Expr, targets: &[Target], exprs: &mut Vec<BoundExpr>) -> Result<usize> {
+    fn group_expr(&mut self, expr: &Expr, targets: &[Target], exprs: &mut GroupExprs) -> Result<usize> {
         interrupt::check()?;
-        let bound = self.group_value(expr, targets)?;
+        let (bound, target) = self.group_value(expr, targets)?;
         let bound = self.known(bound, expr.at)?;
         self.check_equality(bound.ty(), expr.at)?;
-        if let Some(position) = exprs.iter().position(|known| are_same(known, &bound)) {
+        let target = target.or_else(|| targets.iter().position(|target| are_same(&target.expr, &bound)));
+        let mut known = exprs.exprs.iter().zip(&exprs.targets);
+        let same =
+            known.position(|(known, of)| *of == target && (target.is_some() || are_same(known, &bound)));
+        if let Some(position) = same {
             return Ok(position);
         }
-        exprs.push(bound);
-        Ok(exprs.len() - 1)
+        exprs.exprs.push(bound);
+        exprs.targets.push(target);
+        Ok(exprs.exprs.len() - 1)
     }
 
-    fn group_value(&mut self, expr: &Expr, targets: &[Target]) -> Result<BoundExpr> {
-        let target = match &expr.kind {
+    /// What an item of GROUP BY stands for, and the target that it names, if it names one.
+    fn group_value(&mut self, expr: &Expr, targets: &[Target]) -> Result<(BoundExpr, Option<usize>)> {
+        let position = match &expr.kind {
             ExprKind::Column(parts) if parts.len() == 1 => {
                 let level = self.scopes.len() - 1;
                 let found = self.find_column(parts, expr.at)?;
                 match found.filter(|found| found.level == level) {
                     Some(_) => None,
                     None => {
-                        let mut matching = targets.iter().filter(|target| target.name == parts[0].text);
-                        let first = matching.next();
+                        let is_named = |target: &Target| target.name == parts[0].text;
+                        let first = targets.iter().position(is_named);
                         if let Some(first) = first
-                            && matching.any(|other| !are_same(&other.expr, &first.expr))
+                            && targets[first..]
+                                .iter()
+                                .any(|other| is_named(other) && !are_same(&other.expr, &targets[first].expr))
                         {
                             let message = format!("GROUP BY \"{}\" is ambiguous", parts[0].text);
                             return Err(self.error(expr.at, SqlState::AMBIGUOUS_COLUMN, message));
@@ -157,10 +173,10 @@ impl Binder<'_> {
                     }
                 }
             }
-            _ => self.ordinal(expr, targets.len(), Clause::GroupBy)?.map(|position| &targets[position]),
+            _ => self.ordinal(expr, targets.len(), Clause::GroupBy)?,
         };
-        let Some(target) = target else {
-            return self.in_clause(Clause::GroupBy, |binder| binder.expr(expr));
+        let Some(target) = position.map(|position| &targets[position]) else {
+            return Ok((self.in_clause(Clause::GroupBy, |binder| binder.expr(expr))?, None));
         };
         let is_grouped =
             |part: &BoundExpr| matches!(part, BoundExpr::Aggregate { .. } | BoundExpr::Grouping(_));
@@ -180,7 +196,7 @@ impl Binder<'_> {
             let message = "window functions are not allowed in GROUP BY";
             return Err(self.error(target.at, SqlState::WINDOWING_ERROR, message));
         }
-        Ok(target.expr.clone())
+        Ok((target.expr.clone(), position))
     }
 
     /// Whether a window function takes what only groups have.
@@ -225,11 +241,16 @@ impl Binder<'_> {
         if clause.is_none() && having.is_none() && scope.aggregates.is_empty() && scope.groupings.is_empty() {
             return Ok(Grouped { group_by: Vec::new(), sets: None, having: None });
         }
-        let (group_by, sets) = clause.unwrap_or_else(|| (Vec::new(), vec![Vec::new()]));
+        let (exprs, sets) = clause.unwrap_or_else(|| (GroupExprs::default(), vec![Vec::new()]));
+        let GroupExprs { exprs: group_by, targets: grouped_targets } = exprs;
         let counts = self.counts_by_set(&group_by, &sets)?;
         let mut grouping = Grouping { group_by, sets, inside: HashSet::new(), counts };
         let mut having = having;
-        for target in targets.iter_mut() {
+        for (position, target) in targets.iter_mut().enumerate() {
+            if let Some(number) = grouped_targets.iter().position(|of| *of == Some(position)) {
+                target.expr = BoundExpr::Group { number, ty: target.expr.ty() };
+                continue;
+            }
             self.raise(&mut target.expr, &mut grouping, target.at)?;
         }
         if let Some(having) = &mut having {

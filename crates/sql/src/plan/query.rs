@@ -257,7 +257,9 @@ impl Planner<'_> {
         select: &BoundSelect,
         may_be_late: bool,
     ) -> Result<(Plan, bool, Option<Late>)> {
-        let merges = !(select.grouping_sets.is_some() && has_outer_subquery(select));
+        // With several sets, equal columns of a subquery are NULL in different ones.
+        let has_sets = select.grouping_sets.as_ref().is_some_and(|sets| sets.len() > 1);
+        let merges = !(has_sets || select.grouping_sets.is_some() && has_outer_subquery(select));
         let tree = self.join_tree(select, &select.from, merges);
         let wanted = self.wanted(select, &query.order_by);
         let mut stage = match self.extremes(select, &tree)? {
