@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::bind::hypothetical::CountBefore;
+use crate::bind::literals::LiteralUse;
 use crate::bind::privileges::Required;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::stars::Stars;
@@ -64,6 +65,8 @@ pub(crate) struct Binder<'a> {
     pub called: Option<Vec<(At, Arc<Routine>)>>,
     /// What to write around the arguments of these calls, so that they keep their routines whatever others are made.
     pub casts: Vec<TextEdit>,
+    /// What the literals of the text mean, if that is asked.
+    pub literals: Option<Vec<LiteralUse>>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
     pub foreign_text: bool,
     /// The variables of the routine whose body the statement stands in.
@@ -211,6 +214,7 @@ impl<'a> Binder<'a> {
             is_own: false,
             called: None,
             casts: Vec::new(),
+            literals: None,
             foreign_text: false,
             variables: None,
             checked_as: None,

@@ -153,6 +153,7 @@ impl Binder<'_> {
                 let input_modifier = if matches!(ty, Type::Interval) { modifier } else { Modifier::NONE };
                 let value =
                     self.literal_value(ty, input_modifier, text).map_err(|error| self.at(error, at))?;
+                self.note_literal(at, text, ty, &value);
                 let constant = BoundExpr::constant(value, ty);
                 if modifier.is_none() {
                     return Ok(Some(constant));

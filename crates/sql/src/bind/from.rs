@@ -289,12 +289,13 @@ impl Binder<'_> {
         let foreign = std::mem::replace(&mut self.foreign_text, true);
         let path = std::mem::replace(&mut self.path, view.search_path.clone());
         let settled = std::mem::replace(&mut self.settled, true);
-        let called = self.called.take();
+        let (called, literals) = (self.called.take(), self.literals.take());
         let role = if view.options.invoker == Some(true) { None } else { Some(view.rights.owner) };
         let checked_as = std::mem::replace(&mut self.checked_as, role);
         let bound = self.query(&query);
         self.checked_as = checked_as;
         (self.path, self.settled, self.called) = (path, settled, called);
+        self.literals = literals;
         self.foreign_text = foreign;
         self.scopes = scopes;
         self.views.pop();

@@ -23,6 +23,7 @@ mod grouping;
 mod hypothetical;
 mod insert;
 mod json_rows;
+mod literals;
 mod operators;
 mod parts;
 pub(crate) mod privileges;
@@ -53,6 +54,7 @@ use crate::parse::syntax::Statement;
 use crate::types::{Environment, Type};
 
 pub(crate) use binder::{BindContext, Binder};
+pub(crate) use literals::{LiteralUse, fixed_literals};
 pub(crate) use privileges::columns_read;
 pub(crate) use query::plain_query;
 pub(crate) use rows::{definition_path, predicate_value};

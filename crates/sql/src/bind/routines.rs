@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::{BindContext, Binder};
 use crate::bind::from::plain_column;
+use crate::bind::literals::LiteralUse;
 use crate::bind::query::{plain_query, plain_select};
 use crate::bind::scope::Clause;
 use crate::bind::tree::{
@@ -195,6 +196,9 @@ pub(crate) fn is_call(function: &Function) -> bool {
     matches!(function.name, CALL_STABLE | CALL_VOLATILE | CALL_ROWS)
 }
 
+/// Where a text calls routines, and which; the conversions of their arguments; and what its literals mean.
+pub(crate) type CallsAndLiterals = (Vec<(At, Arc<Routine>)>, Vec<TextEdit>, Vec<LiteralUse>);
+
 /// The calls of routines that an expression has: where they stand in its text, and the routines; and the conversions of their
 /// arguments.
 ///
@@ -205,14 +209,15 @@ pub(crate) fn calls_in_condition(
     environment: &mut dyn Environment,
     (text, names): (&str, &dyn Names),
     settled: bool,
-) -> Result<(Vec<(At, Arc<Routine>)>, Vec<TextEdit>)> {
+) -> Result<CallsAndLiterals> {
     let mut binder = Binder::new(context, environment, &[]);
     binder.new_parameters = false;
     binder.variables = Some(Variables { names, used: Vec::new() });
     (binder.foreign_text, binder.settled, binder.called) = (true, settled, Some(Vec::new()));
+    binder.literals = Some(Vec::new());
     binder.enter();
     binder.expr(&parse_expression(text)?)?;
-    Ok((binder.called.unwrap_or_default(), binder.casts))
+    Ok((binder.called.unwrap_or_default(), binder.casts, binder.literals.unwrap_or_default()))
 }
 
 /// What the names in a text of the catalog's may mean besides functions and types.
@@ -240,7 +245,7 @@ pub(crate) fn routines_called(
     let mut environment = CatalogEnvironment::new(catalog);
     let context = BindContext { catalog, path, text: "" };
     if let TextOf::Condition(names) = of {
-        let (called, _) = calls_in_condition(context, &mut environment, (text, names), true)?;
+        let (called, ..) = calls_in_condition(context, &mut environment, (text, names), true)?;
         return Ok(called.into_iter().map(|(_, routine)| routine).collect());
     }
     let mut binder = Binder::new(context, &mut environment, &[]);

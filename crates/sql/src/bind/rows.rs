@@ -106,12 +106,13 @@ impl Binder<'_> {
         let session = (!is_defined).then(|| {
             let path = definition_path(&self.path);
             let settled = std::mem::replace(&mut self.settled, true);
-            (std::mem::replace(&mut self.path, path), settled, self.called.take())
+            let (called, literals) = (self.called.take(), self.literals.take());
+            (std::mem::replace(&mut self.path, path), settled, called, literals)
         });
         self.enter();
         let bound = bind(self);
         if let Some(session) = session {
-            (self.path, self.settled, self.called) = session;
+            (self.path, self.settled, self.called, self.literals) = session;
         }
         self.foreign_text = foreign;
         self.scopes = scopes;

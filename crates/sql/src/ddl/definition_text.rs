@@ -2,10 +2,12 @@
 //!
 //! # Invariants
 //! - What a name means is settled when the definition is made, as in PostgreSQL: the names of users' functions and types have
-//!   their schemas before them, so no session's search path gives them another meaning.
+//!   their schemas before them, so no session's search path gives them another meaning; dates, times and intervals are
+//!   written as any session reads them.
 
 use std::sync::Arc;
 
+use crate::bind::fixed_literals;
 use crate::bind::routines::calls_in_condition;
 use crate::bind::tree::BoundExpr;
 use crate::bind::{BindContext, Binder, Clause};
@@ -13,7 +15,9 @@ use crate::catalog::{Check, Column, ColumnOrigin, Routine, Table};
 use crate::ddl::create_table::TableDraft;
 use crate::error::Result;
 use crate::parse::syntax::At;
-use crate::parse::{Reference, TextEdit, parse_expression, qualified_name, with_names_and_edits};
+use crate::parse::{
+    Reference, TextEdit, parse_expression, qualified_name, with_literals, with_names_and_edits,
+};
 use crate::routine::trigger::names_of_rows;
 use crate::session::Connection;
 use crate::types::{Type, Value};
@@ -39,12 +43,14 @@ impl Connection {
         text: &str,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<()>,
     ) -> Result<String> {
-        let (called, casts) = self.with_binder("", |binder| {
-            binder.called = Some(Vec::new());
+        let (called, casts, literals) = self.with_binder("", |binder| {
+            (binder.called, binder.literals) = (Some(Vec::new()), Some(Vec::new()));
             bind(binder)?;
-            Ok((binder.called.take().unwrap_or_default(), std::mem::take(&mut binder.casts)))
+            let literals = binder.literals.take().unwrap_or_default();
+            Ok((binder.called.take().unwrap_or_default(), std::mem::take(&mut binder.casts), literals))
         })?;
-        self.with_schemas(text, &called, &casts)
+        let fixed = fixed_literals(text, &literals);
+        Ok(with_literals(&self.with_schemas(text, &called, &casts)?, &fixed))
     }
 
     /// The condition of a trigger with the schemas of what it names.
@@ -55,8 +61,11 @@ impl Connection {
         let (catalog, path) = (self.environment().catalog.clone(), self.environment().path());
         let context = BindContext { catalog: &catalog, path: &path, text: "" };
         let names = names_of_rows(table);
-        let (called, casts) = calls_in_condition(context, self.environment_mut(), (text, &names), false)?;
-        self.with_schemas(text, &called, &casts)
+        let condition = (text, &names as _);
+        let (called, casts, literals) =
+            calls_in_condition(context, self.environment_mut(), condition, false)?;
+        let fixed = fixed_literals(text, &literals);
+        Ok(with_literals(&self.with_schemas(text, &called, &casts)?, &fixed))
     }
 
     /// A text whose names of types have their schemas, and those of the functions that are called, whose arguments are

@@ -16,6 +16,7 @@ use crate::parse::syntax::{
     RoutineName, RoutineOptions, RoutineSetting, RoutineType,
 };
 use crate::session::{Connection, Severity, is_of_transaction, own_name, unrecognized_setting};
+use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type};
 
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -156,12 +157,14 @@ impl Connection {
             if let Some(default) = &argument.default {
                 self.with_binder(text, |binder| {
                     let bound = binder.expr(&default.expr)?;
-                    let context = crate::types::cast::CastContext::Assignment;
-                    binder.coerce(bound, ty, Modifier::NONE, context, default.expr.at)
+                    binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, default.expr.at)
                 })?;
                 let expr = parse_expression(&default.text)?;
                 stored = Some(self.definition_text(&default.text, |binder| {
-                    binder.detached(|binder| binder.expr(&expr).map(|_| ()))
+                    binder.detached(|binder| {
+                        let (bound, context) = (binder.expr(&expr)?, CastContext::Assignment);
+                        binder.coerce(bound, ty, Modifier::NONE, context, 0).map(|_| ())
+                    })
                 })?);
             }
             arguments.push(Argument {

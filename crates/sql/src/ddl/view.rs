@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use crate::bind::Stars;
 use crate::bind::tree::BoundColumn;
+use crate::bind::{LiteralUse, Stars, fixed_literals};
 use crate::catalog::relation::ViewOptions;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
@@ -23,6 +23,9 @@ use crate::types::{Modifier, Type, format_type};
 
 /// Names, types and modifiers of a query's columns.
 type Columns = Vec<(String, Type, Modifier)>;
+
+/// What is to be written otherwise in a view's query.
+type Noted = (Stars, Vec<TextEdit>, Vec<LiteralUse>);
 
 /// A view's query, bound once.
 pub(super) struct ExaminedQuery {
@@ -210,7 +213,7 @@ impl Connection {
     /// What CREATE VIEW needs to know of its query. Privileges are checked where the query runs.
     pub(super) fn examine(&mut self, create: &CreateView, text: &str) -> Result<ExaminedQuery> {
         let query = Statement::Query(create.query.clone());
-        let (columns, (mut stars, mut casts), relations) = self.columns_and_stars(&query, text)?;
+        let (columns, (mut stars, mut casts, mut literals), relations) = self.columns_and_stars(&query, text)?;
         let environment = self.environment();
         let schema_of = |oid: &u32| environment.catalog.relation_name(*oid).map(|(schema, _)| schema);
         let reads_temporary = relations.iter().any(|oid| schema_of(oid) == Some(&environment.temporary));
@@ -218,6 +221,11 @@ impl Connection {
             stars.found.clear();
         }
         let mut examined = ExaminedQuery { text: create.text.clone(), columns, reads_temporary };
+        for literal in &mut literals {
+            literal.moved(create.text_at);
+        }
+        let fixed = fixed_literals(&create.text, &literals);
+        stars.names.extend(fixed.into_iter().map(|(_, at, text)| (at + create.text_at, text)));
         if stars.found.is_empty() && stars.names.is_empty() && stars.joins.is_empty() && casts.is_empty() {
             return Ok(examined);
         }
@@ -239,19 +247,21 @@ impl Connection {
         Ok(examined)
     }
 
-    /// A query's columns, its stars, the conversions of arguments, and the relations that it reads.
+    /// A query's columns, its stars, the conversions of arguments and what its literals mean, and the relations that it
+    /// reads.
     fn columns_and_stars(
         &mut self,
         query: &Statement,
         text: &str,
-    ) -> Result<(Columns, (Stars, Vec<TextEdit>), Vec<u32>)> {
+    ) -> Result<(Columns, Noted, Vec<u32>)> {
         self.with_binder(text, |binder| {
-            binder.stars = Some(Stars::default());
+            (binder.stars, binder.literals) = (Some(Stars::default()), Some(Vec::new()));
             let bound = binder.data_statement(query)?;
             let columns = bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier));
             let relations = binder.required.drain(..).map(|required| required.oid).collect();
             let stars = binder.stars.take().unwrap_or_default();
-            Ok((columns.collect(), (stars, std::mem::take(&mut binder.casts)), relations))
+            let literals = binder.literals.take().unwrap_or_default();
+            Ok((columns.collect(), (stars, std::mem::take(&mut binder.casts), literals), relations))
         })
     }
 }

@@ -203,6 +203,16 @@ pub(crate) fn with_sequences(text: &str, oid: impl FnMut(&str) -> Option<u32>) -
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_sequences(oid))
 }
 
+/// The string literals of a text, and where they stand.
+pub(crate) fn string_literals(text: &str) -> Vec<(syntax::At, String)> {
+    Parser::new(text).map_or(Vec::new(), |parser| parser.string_literals())
+}
+
+/// A text with string literals, by their numbers in it, replaced.
+pub(crate) fn with_literals(text: &str, replaced: &[(usize, syntax::At, String)]) -> String {
+    Parser::new(text).map_or(text.to_string(), |parser| parser.with_literals(replaced))
+}
+
 /// What is written out in a query: stars and names, which begin at these positions, and natural joins.
 pub(crate) type WrittenOut<'w> =
     (&'w [(syntax::At, String)], &'w [(syntax::At, String)], &'w [syntax::NaturalJoin]);

@@ -164,6 +164,29 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
+    /// The string literals of the text, and where they stand.
+    pub fn string_literals(&self) -> Vec<(At, String)> {
+        let text = |token: &Token<'_>| match &token.kind {
+            TokenKind::Text(text) => Some((token.start, text.to_string())),
+            _ => None,
+        };
+        self.tokens.iter().filter_map(text).collect()
+    }
+
+    /// The text with string literals, by their numbers in it, replaced.
+    pub fn with_literals(&self, replaced: &[(usize, At, String)]) -> String {
+        let literals = self.tokens.iter().filter(|token| matches!(token.kind, TokenKind::Text(_)));
+        let (mut text, mut end) = (String::new(), 0);
+        for (number, token) in literals.enumerate() {
+            if let Some((.., literal)) = replaced.iter().find(|(other, ..)| *other == number) {
+                text += &self.text[end..token.start as usize];
+                text += literal;
+                end = token.end as usize;
+            }
+        }
+        text + &self.text[end..]
+    }
+
     /// Which of these columns the text names, in the order in which they come in it.
     pub fn named_columns(&self, columns: &[&str]) -> Vec<usize> {
         let mut found = Vec::new();
