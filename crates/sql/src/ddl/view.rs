@@ -213,7 +213,8 @@ impl Connection {
     /// What CREATE VIEW needs to know of its query. Privileges are checked where the query runs.
     pub(super) fn examine(&mut self, create: &CreateView, text: &str) -> Result<ExaminedQuery> {
         let query = Statement::Query(create.query.clone());
-        let (columns, (mut stars, mut casts, mut literals), relations) = self.columns_and_stars(&query, text)?;
+        let (columns, (mut stars, mut casts, mut literals), relations) =
+            self.columns_and_stars(&query, text)?;
         let environment = self.environment();
         let schema_of = |oid: &u32| environment.catalog.relation_name(*oid).map(|(schema, _)| schema);
         let reads_temporary = relations.iter().any(|oid| schema_of(oid) == Some(&environment.temporary));
@@ -249,11 +250,7 @@ impl Connection {
 
     /// A query's columns, its stars, the conversions of arguments and what its literals mean, and the relations that it
     /// reads.
-    fn columns_and_stars(
-        &mut self,
-        query: &Statement,
-        text: &str,
-    ) -> Result<(Columns, Noted, Vec<u32>)> {
+    fn columns_and_stars(&mut self, query: &Statement, text: &str) -> Result<(Columns, Noted, Vec<u32>)> {
         self.with_binder(text, |binder| {
             (binder.stars, binder.literals) = (Some(Stars::default()), Some(Vec::new()));
             let bound = binder.data_statement(query)?;

@@ -177,7 +177,9 @@ impl<'a> Writer<'a> {
             is_negative,
             whole,
             fraction,
-            is_overflow: text.is_none() || whole.len() > template.before,
+            // A number has a digit before its point.
+            is_overflow: text.is_none()
+                || whole.len().max(usize::from(template.behind > 0)) > template.before,
             first_digit,
             start: first_digit.min(template.first_zero.unwrap_or(template.before)),
             shown_fraction,
@@ -206,7 +208,9 @@ impl<'a> Writer<'a> {
             Node::Nine | Node::Zero => self.digit_before(),
             Node::Point => {
                 self.anchor();
-                self.out.push('.');
+                if self.template.behind > 0 || self.is_overflow {
+                    self.out.push('.');
+                }
                 self.is_behind = true;
             }
             Node::Comma | Node::Group

@@ -34,6 +34,8 @@ pub(crate) enum TokenKind<'t> {
     Decimal(&'t str),
     /// A string of any spelling, decoded.
     Text(Cow<'t, str>),
+    /// `N'…'`, decoded.
+    National(Cow<'t, str>),
     /// `B'…'` or `X'…'`, as binary digits.
     Bits(String),
     /// `$n`
@@ -185,7 +187,7 @@ impl<'t> Lexer<'t> {
             b'b' | b'B' | b'x' | b'X' if next == b'\'' => self.bits(byte.to_ascii_lowercase()),
             b'n' | b'N' if next == b'\'' => {
                 self.at += 1;
-                Ok(TokenKind::Text(self.plain_string()?))
+                Ok(TokenKind::National(self.plain_string()?))
             }
             b'u' | b'U' if next == b'&' && matches!(self.peek(2), b'\'' | b'"') => self.unicode(),
             b'$' => self.dollar(),

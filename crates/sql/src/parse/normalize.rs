@@ -26,7 +26,11 @@ pub(crate) fn normalize(text: &str) -> String {
             normalized.push(' ');
         }
         match token.kind {
-            TokenKind::Integer(_) | TokenKind::Decimal(_) | TokenKind::Text(_) | TokenKind::Bits(_) => {
+            TokenKind::Integer(_)
+            | TokenKind::Decimal(_)
+            | TokenKind::Text(_)
+            | TokenKind::National(_)
+            | TokenKind::Bits(_) => {
                 next += 1;
                 normalized.push('$');
                 normalized.push_str(&next.to_string());

@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
-use crate::parse::syntax::{At, Expr, ExprKind, Name};
+use crate::parse::syntax::{At, Expr, ExprKind, Name, ObjectName, TypeName};
 
 impl Parser<'_> {
     /// A primary expression with its `::type`, `[index]` and `.field`.
@@ -71,6 +71,19 @@ impl Parser<'_> {
             TokenKind::Integer(digits) => literal(ExprKind::Integer((*digits).to_string())),
             TokenKind::Decimal(digits) => literal(ExprKind::Decimal((*digits).to_string())),
             TokenKind::Text(text) => literal(ExprKind::Text(text.to_string())),
+            TokenKind::National(text) => {
+                let operand = Box::new(literal(ExprKind::Text(text.to_string())));
+                let name = ObjectName { parts: vec![Name { text: "bpchar".to_string(), at }] };
+                let ty = TypeName {
+                    name,
+                    modifiers: Vec::new(),
+                    interval_fields: None,
+                    dimensions: 0,
+                    set_of: false,
+                    at,
+                };
+                Expr { kind: ExprKind::Cast { operand, ty }, at, height: 2 }
+            }
             TokenKind::Bits(bits) => literal(ExprKind::Bits(bits.clone())),
             TokenKind::Parameter(number) => {
                 let number = *number;

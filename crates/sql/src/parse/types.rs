@@ -6,6 +6,7 @@ use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{At, Name, ObjectName, TypeName};
 use crate::types::Modifier;
 use crate::types::datetime::parse_interval::parse_interval;
+use crate::types::environment::IntervalStyle;
 
 /// PostgreSQL's bits for the fields of an interval's modifier.
 const FIELDS: &[(&str, i32)] = &[
@@ -206,7 +207,7 @@ impl Parser<'_> {
             let message = "time zone interval must be HOUR or HOUR TO MINUTE";
             return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
         }
-        let interval = parse_interval(&text, Modifier((fields << 16) | ALL_DIGITS))?;
+        let interval = parse_interval(&text, Modifier((fields << 16) | ALL_DIGITS), IntervalStyle::Postgres)?;
         let message = || format!("invalid value for parameter \"TimeZone\": \"INTERVAL '{text}'\"");
         for (count, unit) in [(interval.months, "months"), (interval.days, "days")] {
             if count != 0 {

@@ -187,7 +187,9 @@ impl Connection {
         let plan = crate::stack::for_text(text.len(), || self.plan(&parsed.statement, text, &types)).ok()?;
         let fits = plan.parameters.len() == literals.len()
             && types.iter().zip(plan.parameters.iter()).all(|(ty, of)| ty.is_none_or(|ty| ty == *of));
-        (fits && !plan.planned.is_report && !plan.planned.depends_on_values).then_some(plan)
+        // Which unit a text without one has may depend on the fields of an interval's type.
+        let has_interval = plan.parameters.iter().any(|ty| ty.element().unwrap_or(*ty) == Type::Interval);
+        (fits && !has_interval && !plan.planned.is_report && !plan.planned.depends_on_values).then_some(plan)
     }
 
     /// The literals as values of the plan's parameters. None: one is no value of its type, and the statement as it is

@@ -3,6 +3,7 @@
 mod from_items;
 mod grouping;
 mod nested;
+mod special;
 
 use super::{Column, Generator};
 
@@ -26,7 +27,7 @@ impl Generator {
     /// A query whose result is determined but for the order of rows.
     pub fn query(&mut self) -> String {
         self.may_fail = false;
-        match self.below(24) {
+        match self.below(28) {
             0..=3 => self.plain_query(),
             4..=6 => self.grouped_query(),
             7..=9 => self.window_query(),
@@ -38,6 +39,10 @@ impl Generator {
             20 => self.values_query(),
             21 => self.distinct_on_query(),
             22 => self.risky_query(),
+            23 => self.operators_query(),
+            24 => self.frames_query(),
+            25 => self.regex_query(),
+            26 => self.template_query(),
             _ => self.mixed_query(),
         }
     }

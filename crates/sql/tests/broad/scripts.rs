@@ -22,8 +22,9 @@ const PARAMETERS: [&str; 12] = [
 impl Generator {
     /// Statements of one session, in order.
     pub fn script(&mut self) -> Vec<String> {
-        match self.below(6) {
+        match self.below(7) {
             0 => self.savepoints(),
+            6 => self.settings(),
             1 | 2 => self.prepared(),
             3 => self.cursor(),
             4 => self.view(),
@@ -54,6 +55,43 @@ impl Generator {
             script.push("select count(*), sum(a), sum(b) from z".to_string());
         }
         script.push(self.pick(&["commit", "rollback", "end", "rollback", "abort"]).to_string());
+        script
+    }
+
+    /// Settings within savepoints and handlers: what remains of them at each point.
+    fn settings(&mut self) -> Vec<String> {
+        const NAMES: [(&str, [&str; 3]); 4] = [
+            ("lock_timeout", ["1s", "2s", "0"]),
+            ("extra_float_digits", ["0", "1", "2"]),
+            ("my.own", ["x", "y", "z"]),
+            ("intervalstyle", ["iso_8601", "postgres", "sql_standard"]),
+        ];
+        let shown = NAMES.map(|(name, _)| format!("current_setting('{name}', true)")).join(", ");
+        let mut script = vec!["begin".to_string()];
+        for _ in 0..3 + self.below(8) {
+            let (name, values) = self.pick(&NAMES);
+            let (value, savepoint) = (self.pick(&values), self.below(3));
+            let is_local = self.pick(&["true", "false"]);
+            script.push(match self.below(10) {
+                0 => format!("set {name} = '{value}'"),
+                1 => format!("set local {name} = '{value}'"),
+                2 => format!("reset {name}"),
+                3 => format!("savepoint s{savepoint}"),
+                4 => format!("rollback to s{savepoint}"),
+                5 => format!("release s{savepoint}"),
+                6 => format!("select set_config('{name}', '{value}', {is_local})"),
+                7 => self.pick(&["commit", "rollback", "begin", "select 1 / 0"]).to_string(),
+                8 => format!("select set_config('{name}', '{value}', {is_local}), 1 / 0"),
+                _ => format!(
+                    "do $$ begin perform set_config('{name}', '{value}', {is_local}); {} \
+                     exception when division_by_zero then null; end $$",
+                    self.pick(&["", "perform 1 / 0;"])
+                ),
+            });
+            script.push(format!("select {shown}"));
+        }
+        script.extend(["rollback", "reset all"].map(str::to_string));
+        script.push(format!("select {shown}"));
         script
     }
 

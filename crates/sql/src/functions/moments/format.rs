@@ -114,7 +114,8 @@ impl Moment {
         for node in parse(template)? {
             interrupt::step()?;
             match node {
-                Node::Text { text, .. } => out.push_str(&text),
+                Node::Fixed => {}
+                Node::Text(character) | Node::Separator(character) => out.push(character),
                 Node::Field(field) => {
                     let text = self.field(&field)?;
                     out.push_str(&text);
@@ -281,7 +282,7 @@ impl Moment {
             Case::Lower => name.to_lowercase(),
         };
         let width = if field.is_filled || name.len() == 3 && full.len() != 3 { 0 } else { 9 };
-        let width = if matches!(field.keyword, "MON" | "DY") { 0 } else { width };
+        let width = if matches!(field.keyword, "MON" | "DY") || field.is_translated { 0 } else { width };
         format!("{written:<width$}")
     }
 

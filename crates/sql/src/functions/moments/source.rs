@@ -2,20 +2,16 @@
 //!
 //! Invariant: reading a field costs what it consumes, as a text may be long and have many fields.
 
-use super::template::Field;
+use super::template::{Field, is_space};
 use crate::error::{Result, SqlError, SqlState};
 
 pub(super) fn invalid(message: String) -> SqlError {
     SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
 }
 
-/// A value that a field computes, where it fits.
-pub(super) fn narrow(field: &Field, value: i64) -> Result<i32> {
-    i32::try_from(value).map_err(|_| out_of_range(field))
-}
-
-fn out_of_range(field: &Field) -> SqlError {
-    let message = format!("value for \"{}\" in source string is out of range", field.keyword);
+/// The error of a field's value that does not fit.
+pub(super) fn out_of_range(keyword: &str) -> SqlError {
+    let message = format!("value for \"{keyword}\" in source string is out of range");
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
         .with_detail("Value must be in the range -2147483648 to 2147483647.")
 }
@@ -28,44 +24,57 @@ pub(super) struct Source<'t> {
 }
 
 impl<'t> Source<'t> {
-    pub fn skip_blanks(&mut self) {
-        self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
+    /// Passes over blanks, and counts them.
+    pub fn skip_blanks(&mut self) -> usize {
+        let before = self.rest.len();
+        self.rest = self.rest.trim_start_matches(is_space);
+        before - self.rest.len()
     }
 
-    /// A number of so many characters; of as many digits as there are where none is given.
-    pub fn number(&mut self, field: &Field, width: Option<usize>) -> Result<i32> {
+    /// Passes over a character.
+    pub fn skip_character(&mut self) {
+        let mut characters = self.rest.chars();
+        characters.next();
+        self.rest = characters.as_str();
+    }
+
+    /// A number of exactly so many characters, or of as many digits as there are; and how many bytes it was.
+    pub fn number(&mut self, field: &Field, width: Option<usize>) -> Result<(i32, usize)> {
+        let before = self.rest.len();
         self.skip_blanks();
-        // Only a width makes this read ahead: the rest may be long, and have many fields.
-        let end = width.and_then(|width| self.rest.char_indices().nth(width));
-        let available = end.map_or(self.rest, |(end, _)| &self.rest[..end]);
-        let sign = usize::from(available.starts_with(['-', '+']));
-        let count = available[sign..].bytes().take_while(u8::is_ascii_digit).count();
-        let taken = if count == 0 { 0 } else { sign + count };
-        if let Some((width, found)) =
-            width.map(|width| (width, available.chars().count())).filter(|(width, found)| found < width)
+        let end =
+            width.map(|width| self.rest.char_indices().nth(width).map_or(self.rest.len(), |(end, _)| end));
+        let available = &self.rest[..end.unwrap_or(self.rest.len())];
+        if let Some(width) = width
+            && self.rest.len() < width
         {
+            let found = self.rest.len();
             let message = format!("source string too short for \"{}\" formatting field", field.keyword);
             let detail = format!("Field requires {width} characters, but only {found} remain.");
             return Err(invalid(message).with_detail(detail).with_hint(FIXED_WIDTH));
+        }
+        let blanks = available.len() - available.trim_start_matches(is_space).len();
+        let sign = usize::from(available[blanks..].starts_with(['-', '+']));
+        let count = available[blanks + sign..].bytes().take_while(u8::is_ascii_digit).count();
+        let taken = if count == 0 { 0 } else { blanks + sign + count };
+        if let Some(width) = width.filter(|width| (1..*width).contains(&taken)) {
+            let error = invalid(format!("invalid value \"{available}\" for \"{}\"", field.keyword));
+            let detail = format!("Field requires {width} characters, but only {taken} could be parsed.");
+            return Err(error.with_detail(detail).with_hint(FIXED_WIDTH));
         }
         if count == 0 {
             let shown: String = available.chars().take(field.keyword.len()).collect();
             let error = invalid(format!("invalid value \"{shown}\" for \"{}\"", field.keyword));
             return Err(error.with_detail("Value must be an integer."));
         }
-        if let Some(width) = width.filter(|width| taken < *width) {
-            let error = invalid(format!("invalid value \"{available}\" for \"{}\"", field.keyword));
-            let detail = format!("Field requires {width} characters, but only {taken} could be parsed.");
-            return Err(error.with_detail(detail).with_hint(FIXED_WIDTH));
-        }
         let (digits, rest) = self.rest.split_at(taken);
         self.rest = rest;
-        digits.parse().map_err(|_| out_of_range(field))
+        let number = digits[blanks..].parse().map_err(|_| out_of_range(field.keyword))?;
+        Ok((number, before - rest.len()))
     }
 
     /// The place of the name that the text starts with.
     pub fn name(&mut self, field: &Field, names: &[&str]) -> Result<usize> {
-        self.skip_blanks();
         let begins = |name: &&str| {
             self.rest.get(..name.len()).is_some_and(|written| written.eq_ignore_ascii_case(name))
         };
@@ -90,14 +99,14 @@ mod tests {
     use super::*;
 
     fn field(keyword: &'static str) -> Field {
-        Field { keyword, case: Case::Upper, is_filled: false, ordinal: None }
+        Field { keyword, case: Case::Upper, is_filled: false, is_translated: false, ordinal: None }
     }
 
     #[test]
     fn numbers_end_at_their_width_or_at_the_first_other_character() {
         let mut source = Source { rest: " -12345é" };
-        assert_eq!(source.number(&field("YYYY"), Some(4)).expect("a number"), -123);
-        assert_eq!(source.number(&field("YYYY"), None).expect("a number"), 45);
+        assert_eq!(source.number(&field("YYYY"), Some(4)).expect("a number"), (-123, 5));
+        assert_eq!(source.number(&field("YYYY"), None).expect("a number"), (45, 2));
         assert_eq!(source.rest, "é");
         assert!(
             source.number(&field("YYYY"), Some(2)).is_err() && source.number(&field("YYYY"), None).is_err()

@@ -10,8 +10,12 @@ use crate::interrupt;
 pub(super) enum Node {
     /// A keyword.
     Field(Field),
-    /// Text that stands for itself; `is_separator` for single characters that are no letters or digits.
-    Text { text: String, is_separator: bool },
+    /// `FX`: from here on a text has exactly the template's characters.
+    Fixed,
+    /// A blank, or a character that is no letter and no digit.
+    Separator(char),
+    /// Any other character.
+    Text(char),
 }
 
 impl Node {
@@ -19,7 +23,8 @@ impl Node {
     pub fn is_digits(&self) -> bool {
         match self {
             Node::Field(field) => !NO_DIGITS.contains(&field.keyword) && !field.keyword.starts_with("FF"),
-            Node::Text { text, .. } => text.starts_with(|first: char| first.is_ascii_digit()),
+            Node::Fixed | Node::Separator(_) => false,
+            Node::Text(character) => character.is_ascii_digit(),
         }
     }
 }
@@ -33,6 +38,8 @@ pub(super) struct Field {
     pub case: Case,
     /// `FM`: without padding.
     pub is_filled: bool,
+    /// `TM`: names in the locale's spelling, without padding.
+    pub is_translated: bool,
     /// `TH` or `th`: an ordinal's ending.
     pub ordinal: Option<Case>,
 }
@@ -89,13 +96,15 @@ pub(super) fn parse(template: &str) -> Result<Vec<Node>> {
     let mut rest = template;
     while !rest.is_empty() {
         interrupt::step()?;
-        let mut is_filled = false;
         let mut after = rest;
-        while let Some(next) =
-            ["FM", "fm", "TM", "tm", "FX", "fx"].iter().find_map(|it| after.strip_prefix(it))
-        {
-            is_filled |= after.starts_with(['F', 'f']) && after[1..].starts_with(['M', 'm']);
-            after = next;
+        let prefix = ["FM", "fm", "TM", "tm"].iter().find(|prefix| rest.starts_with(**prefix));
+        after = prefix.map_or(after, |prefix| &after[prefix.len()..]);
+        let (is_filled, is_translated) =
+            (matches!(prefix, Some(&("FM" | "fm"))), matches!(prefix, Some(&("TM" | "tm"))));
+        if let Some(next) = after.strip_prefix("FX").or_else(|| after.strip_prefix("fx")) {
+            nodes.push(Node::Fixed);
+            rest = next;
+            continue;
         }
         if let Some((keyword, case)) = keyword_at(after) {
             after = &after[keyword.len()..];
@@ -104,42 +113,51 @@ pub(super) fn parse(template: &str) -> Result<Vec<Node>> {
                 (ordinal, after) = (Some(Case::Upper), next);
             } else if let Some(next) = after.strip_prefix("th") {
                 (ordinal, after) = (Some(Case::Lower), next);
+            } else {
+                after = after.strip_prefix("SP").unwrap_or(after);
             }
-            after = after.strip_prefix("SP").unwrap_or(after);
-            nodes.push(Node::Field(Field { keyword, case, is_filled, ordinal }));
+            nodes.push(Node::Field(Field { keyword, case, is_filled, is_translated, ordinal }));
             rest = after;
             continue;
         }
-        rest = if after.len() < rest.len() { after } else { literal(rest, &mut nodes) };
+        rest = if after.is_empty() { after } else { literal(after, &mut nodes) };
     }
     Ok(nodes)
 }
 
 /// Quoted text, an escaped quotation mark, or one character.
 fn literal<'t>(rest: &'t str, nodes: &mut Vec<Node>) -> &'t str {
-    let push =
-        |nodes: &mut Vec<Node>, text: String, is_separator| nodes.push(Node::Text { text, is_separator });
     if let Some(inside) = rest.strip_prefix('"') {
-        let mut text = String::new();
         let mut characters = inside.chars();
         while let Some(character) = characters.next() {
             match character {
                 '"' => break,
-                '\\' => text.extend(characters.next()),
-                plain => text.push(plain),
+                '\\' => nodes.push(Node::Text(characters.next().unwrap_or('\\'))),
+                plain => nodes.push(Node::Text(plain)),
             }
         }
-        push(nodes, text, false);
         return characters.as_str();
     }
-    if let Some(after) = rest.strip_prefix("\\\"") {
-        push(nodes, "\"".to_string(), false);
-        return after;
+    let mut characters =
+        rest.strip_prefix('\\').filter(|after| after.starts_with('"')).unwrap_or(rest).chars();
+    match characters.next() {
+        Some(character) if is_separator(character) || is_space(character) => {
+            nodes.push(Node::Separator(character));
+        }
+        Some(character) => nodes.push(Node::Text(character)),
+        None => {}
     }
-    let mut characters = rest.chars();
-    let character = characters.next().unwrap_or(' ');
-    push(nodes, character.to_string(), !character.is_ascii_alphanumeric());
     characters.as_str()
+}
+
+/// Whether a character separates fields.
+pub(super) fn is_separator(character: char) -> bool {
+    character.is_ascii_punctuation()
+}
+
+/// Whether a character is blank, as C has it.
+pub(super) fn is_space(character: char) -> bool {
+    character.is_ascii_whitespace() || character == '\x0b'
 }
 
 /// The ending of an ordinal number.
@@ -163,14 +181,13 @@ mod tests {
     #[test]
     fn templates_are_keywords_and_text() {
         let nodes = parse("FMMonth DDth, YYYY \"at\" hh24").expect("not canceled");
-        let fields: Vec<&str> = nodes
-            .iter()
-            .map(|node| match node {
-                Node::Field(field) => field.keyword,
-                Node::Text { text, .. } => text,
-            })
-            .collect();
-        assert_eq!(fields, ["MONTH", " ", "DD", ",", " ", "YYYY", " ", "at", " ", "HH24"]);
+        let shown = |node: &Node| match node {
+            Node::Field(field) => field.keyword.to_string(),
+            Node::Fixed => "FX".to_string(),
+            Node::Separator(character) | Node::Text(character) => character.to_string(),
+        };
+        let fields: Vec<String> = nodes.iter().map(shown).collect();
+        assert_eq!(fields, ["MONTH", " ", "DD", ",", " ", "YYYY", " ", "a", "t", " ", "HH24"]);
         let Node::Field(month) = &nodes[0] else { panic!() };
         assert!(month.is_filled && month.case == Case::Capital);
         assert_eq!(ordinal_ending("11", Case::Lower), "th");

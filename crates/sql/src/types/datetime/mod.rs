@@ -8,6 +8,7 @@
 //! Invariants: the calendar is the proleptic Gregorian one; year 0 is 1 BC. Days and microseconds count from
 //! 2000-01-01. Timestamps lie between 4713-11-24 BC and the end of 294276, dates up to 5874897.
 
+pub mod abbreviations;
 pub mod parse;
 pub mod parse_interval;
 pub mod print;

@@ -9,6 +9,7 @@ mod decoded;
 mod names;
 mod tokens;
 
+use super::abbreviations::offset_in_zone;
 use super::{DATE_INFINITY, DATE_NEGATIVE_INFINITY, INFINITY, NEGATIVE_INFINITY, make_date, time_of_fields};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::environment::{DateOrder, FormatSettings};
@@ -90,6 +91,10 @@ fn parse_moment(text: &str, kind: &str, is_instant: bool, now: i64, formats: &Fo
     match decoded.zone {
         None => super::local_to_utc(local, &formats.time_zone),
         Some(Zone::Named(zone)) => super::local_to_utc(local, &zone),
+        Some(Zone::Abbreviated(zone, name)) => {
+            let offset = offset_in_zone(local, &zone, &name);
+            super::check_timestamp(local - i64::from(offset) * 1_000_000)
+        }
         Some(Zone::Offset(offset)) => super::check_timestamp(local - i64::from(offset) * 1_000_000),
     }
     .map_err(out_of_range)
@@ -133,6 +138,13 @@ fn parse_clock(text: &str, kind: &str, now: i64, formats: &FormatSettings) -> Re
             }
             Err(_) => return Err(fail(Fault::Syntax, kind, text)),
         },
+        Some(Zone::Abbreviated(zone, name)) => {
+            let moment = match has_date {
+                true => decoded.moment(now, formats)?.map_err(|fault| fail(fault, kind, text))?,
+                false => super::utc_to_local(now, &formats.time_zone)?,
+            };
+            -offset_in_zone(moment, zone, name)
+        }
         None => offset_now,
     };
     if has_date {

@@ -7,6 +7,7 @@ mod tests;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Modifier;
+use crate::types::environment::IntervalStyle;
 use crate::types::interval::{DAY, HOUR, Interval, MINUTE, SECOND, field};
 
 /// What a number counts.
@@ -20,7 +21,6 @@ enum Unit {
     Day,
     Week,
     Month,
-    Quarter,
     Year,
     Decade,
     Century,
@@ -48,7 +48,6 @@ fn unit(word: &str) -> Option<Unit> {
         "d" | "day" | "days" => Unit::Day,
         "w" | "week" | "weeks" => Unit::Week,
         "mon" | "mons" | "month" | "months" => Unit::Month,
-        "qtr" | "quarter" => Unit::Quarter,
         "y" | "yr" | "yrs" | "year" | "years" => Unit::Year,
         "dec" | "decs" | "decade" | "decades" => Unit::Decade,
         "c" | "cent" | "century" | "centuries" => Unit::Century,
@@ -139,7 +138,6 @@ impl Sum {
                 self.add_months(whole, 0.0, 1)?;
                 self.add_days(0, fraction, 30)
             }
-            Unit::Quarter => self.add_months(whole, fraction, 3),
             Unit::Year => self.add_months(whole, fraction, 12),
             Unit::Decade => self.add_months(whole, fraction, 120),
             Unit::Century => self.add_months(whole, fraction, 1200),
@@ -205,7 +203,7 @@ fn pieces(text: &str) -> Decode<Vec<String>> {
     Ok(found)
 }
 
-fn decode(text: &str, modifier: Modifier) -> Decode<Interval> {
+fn decode(text: &str, modifier: Modifier, style: IntervalStyle) -> Decode<Interval> {
     let pieces = pieces(text)?;
     if pieces.is_empty() {
         return Err(Fault::Syntax);
@@ -214,26 +212,40 @@ fn decode(text: &str, modifier: Modifier) -> Decode<Interval> {
     let mut next_unit: Option<Unit> = None;
     let mut is_before = false;
     let mut is_word_pending = false;
+    // What AGO follows has a unit or is a time.
+    let mut is_ago_next = false;
     for piece in pieces.iter().rev() {
         let starts_numeric =
             piece.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
         if !starts_numeric {
             if piece == "ago" && !is_before && sum.seen.is_empty() {
-                is_before = true;
+                (is_before, is_ago_next) = (true, true);
                 continue;
             }
             if is_word_pending {
                 return Err(Fault::Syntax);
             }
             next_unit = Some(unit(piece).ok_or(Fault::Syntax)?);
-            is_word_pending = true;
+            (is_word_pending, is_ago_next) = (true, false);
             continue;
+        }
+        let is_plain = !piece[1..].contains([':', '-']);
+        if std::mem::take(&mut is_ago_next) && is_plain {
+            return Err(Fault::Syntax);
         }
         is_word_pending = false;
         next_unit = add_numeric(&mut sum, piece, next_unit, modifier)?;
     }
     if is_word_pending || sum.seen.is_empty() {
         return Err(Fault::Syntax);
+    }
+    // In SQL's style a single sign in front is that of all fields.
+    let is_signed = |piece: &String| piece.starts_with(['+', '-']);
+    if style == IntervalStyle::SqlStandard && pieces[0].starts_with('-') && !pieces[1..].iter().any(is_signed)
+    {
+        let Interval { months, days, micros, .. } = sum.interval;
+        sum.interval =
+            Interval::new(-months.saturating_abs(), -days.saturating_abs(), -micros.saturating_abs());
     }
     if is_before { sum.interval.negate().map_err(|_| Fault::Overflow) } else { Ok(sum.interval) }
 }
@@ -359,6 +371,9 @@ fn basic_parts(text: &str, lengths: [usize; 3]) -> Option<Vec<&str>> {
 fn add_designated(sum: &mut Sum, text: &str, unit: impl Fn(char) -> Option<Unit>) -> Decode<()> {
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_alphabetic()) {
+        if rest.starts_with('+') {
+            return Err(Fault::Syntax);
+        }
         let (whole, fraction) = number(&rest[..at])?;
         let letter = rest[at..].chars().next().unwrap_or(' ');
         sum.add(unit(letter).ok_or(Fault::Syntax)?, whole, fraction)?;
@@ -368,11 +383,14 @@ fn add_designated(sum: &mut Sum, text: &str, unit: impl Fn(char) -> Option<Unit>
 }
 
 /// A text as an interval; the modifier says what a number without a unit counts, and cuts the result.
-pub fn parse_interval(text: &str, modifier: Modifier) -> Result<Interval> {
+///
+/// # Errors
+/// 22007 and 22015.
+pub fn parse_interval(text: &str, modifier: Modifier, style: IntervalStyle) -> Result<Interval> {
     let trimmed = text.trim();
     let decoded = match trimmed.as_bytes() {
         [b'P', _, ..] => decode_iso(trimmed),
-        _ => decode(trimmed, modifier),
+        _ => decode(trimmed, modifier, style),
     };
     match decoded {
         Ok(interval) => Ok(interval.with_modifier(modifier)),

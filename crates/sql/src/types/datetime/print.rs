@@ -247,6 +247,7 @@ fn verbose_interval(parts: &Parts) -> String {
             is_first = false;
         }
         let turned = if is_before { -value } else { value };
+        let is_seconds = shown.is_some();
         let number = match shown {
             Some(shown) => {
                 let magnitude = shown.trim_start_matches('-');
@@ -255,7 +256,8 @@ fn verbose_interval(parts: &Parts) -> String {
             }
             None => turned.to_string(),
         };
-        let plural = if number == "1" { "" } else { "s" };
+        let is_one = number == "1" || is_seconds && number == "-1";
+        let plural = if is_one { "" } else { "s" };
         let _ = write!(text, " {number} {unit}{plural}");
     };
     push(i64::from(parts.years), "year", None);

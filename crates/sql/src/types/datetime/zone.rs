@@ -8,6 +8,7 @@ use jiff::Timestamp as Instant;
 use jiff::civil;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
+use super::abbreviations::{Abbreviation, abbreviation};
 use super::{Fields, fields_of_timestamp, is_infinite};
 use crate::error::{Result, SqlError, SqlState};
 
@@ -21,6 +22,11 @@ const LAST_YEARS: i64 = 252_139_392_000_000_000;
 /// A microsecond that the time zone database covers, at the same place of the calendar's cycle.
 fn covered(micros: i64) -> i64 {
     if micros < LAST_YEARS { micros } else { LAST_YEARS - CYCLE + (micros - LAST_YEARS).rem_euclid(CYCLE) }
+}
+
+/// An instant of the calendar that the time zone database covers.
+pub(super) fn covered_instant(instant: i64) -> Option<Instant> {
+    Instant::from_microsecond(covered(instant) + UNIX_EPOCH).ok()
 }
 
 /// Seconds east of Greenwich at an instant.
@@ -86,63 +92,6 @@ pub fn utc_to_local(instant: i64, zone: &TimeZone) -> Result<i64> {
     local.ok_or_else(super::timestamp_out_of_range)
 }
 
-/// Abbreviations of PostgreSQL's default set, in hours east of Greenwich, in quarters.
-const ABBREVIATIONS: &[(&str, i32)] = &[
-    ("acdt", 42),
-    ("acst", 38),
-    ("adt", -12),
-    ("aest", 40),
-    ("aedt", 44),
-    ("akdt", -32),
-    ("akst", -36),
-    ("ast", -16),
-    ("awst", 32),
-    ("bst", 4),
-    ("cdt", -20),
-    ("cest", 8),
-    ("cet", 4),
-    ("cst", -24),
-    ("edt", -16),
-    ("eest", 12),
-    ("eet", 8),
-    ("est", -20),
-    ("gmt", 0),
-    ("hkt", 32),
-    ("hst", -40),
-    ("idt", 12),
-    ("ist", 8),
-    ("jst", 36),
-    ("kst", 36),
-    ("mdt", -24),
-    ("mest", 8),
-    ("met", 4),
-    ("mst", -28),
-    ("msd", 16),
-    ("msk", 12),
-    ("ndt", -10),
-    ("nst", -14),
-    ("nzdt", 52),
-    ("nzst", 48),
-    ("pdt", -28),
-    ("pst", -32),
-    ("pkt", 20),
-    ("sgt", 32),
-    ("ut", 0),
-    ("utc", 0),
-    ("uct", 0),
-    ("wast", 8),
-    ("west", 4),
-    ("wet", 0),
-    ("z", 0),
-    ("zulu", 0),
-];
-
-/// The offset of an abbreviation, in seconds east of Greenwich.
-pub fn abbreviation_offset(name: &str) -> Option<i32> {
-    let found = ABBREVIATIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    found.map(|(_, quarters)| quarters * 900)
-}
-
 /// A zone of a fixed offset in seconds east of Greenwich.
 pub fn fixed(seconds: i32) -> TimeZone {
     Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed)
@@ -152,8 +101,10 @@ pub fn fixed(seconds: i32) -> TimeZone {
 /// `UTC+3` (which is west). 22023 if there is none.
 pub fn zone_by_name(name: &str) -> Result<TimeZone> {
     let trimmed = name.trim();
-    if let Some(seconds) = abbreviation_offset(trimmed) {
-        return Ok(fixed(seconds));
+    match abbreviation(trimmed) {
+        Some(Abbreviation::Offset(seconds)) => return Ok(fixed(seconds)),
+        Some(Abbreviation::InZone(zone, _)) => return Ok(zone),
+        None => {}
     }
     if let Ok(zone) = TimeZone::get(trimmed) {
         return Ok(zone);

@@ -57,7 +57,9 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
             environment.transaction_start(),
             environment.formats(),
         )?),
-        Type::Interval => Value::Interval(parse_interval(text, modifier)?),
+        Type::Interval => {
+            Value::Interval(parse_interval(text, modifier, environment.formats().interval_style)?)
+        }
         Type::Json => {
             check_json(text)?;
             Value::Json(text.into())

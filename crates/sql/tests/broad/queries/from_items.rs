@@ -113,6 +113,12 @@ impl Generator {
                 format!("select {target}, count(*) over () from {from} where {filter} order by 1 limit 2");
             return (format!("lateral ({query}) as {alias}(e, f)"), vec![("e", "int4"), ("f", "int8")]);
         }
+        if self.chance(40) {
+            // What the item repeats of the outer columns is NULL where the join finds nothing.
+            let outer = self.column("int4", scope).unwrap_or("7".to_string());
+            let query = format!("select {outer} as e, 'k'::text as f from {from}");
+            return (format!("lateral ({query}) as {alias}"), vec![("e", "int4"), ("f", "text")]);
+        }
         let aggregate = self.aggregate_of_int(&inner);
         (
             format!("lateral (select {aggregate} as e from {from} where {filter}) as {alias}"),

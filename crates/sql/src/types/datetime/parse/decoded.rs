@@ -6,7 +6,8 @@ use super::names::{Special, is_day_name, month_by_name, special};
 use super::tokens::{Token, tokens};
 use super::{Decode, Fault};
 use crate::error::Result;
-use crate::types::datetime::zone::{abbreviation_offset, offset_from_text, zone_by_name};
+use crate::types::datetime::abbreviations::{Abbreviation, abbreviation};
+use crate::types::datetime::zone::{offset_from_text, zone_by_name};
 use crate::types::datetime::{Fields, JULIAN_EPOCH, civil_from_days, days_in_month, make_timestamp};
 use crate::types::datetime::{days_from_civil, utc_to_local};
 use crate::types::environment::{DateOrder, FormatSettings};
@@ -36,6 +37,8 @@ pub(super) enum Zone {
     /// Seconds east of Greenwich.
     Offset(i32),
     Named(TimeZone),
+    /// What an abbreviation means in a zone at the time.
+    Abbreviated(TimeZone, String),
 }
 
 impl Decoded {
@@ -101,8 +104,9 @@ impl Decoded {
                 put(&mut self.zone, Zone::Offset(0))
             }
             "dst" => Ok(()),
-            word => match abbreviation_offset(word) {
-                Some(offset) => put(&mut self.zone, Zone::Offset(offset)),
+            word => match abbreviation(word) {
+                Some(Abbreviation::Offset(offset)) => put(&mut self.zone, Zone::Offset(offset)),
+                Some(Abbreviation::InZone(zone, name)) => put(&mut self.zone, Zone::Abbreviated(zone, name)),
                 None if word.len() > 2
                     && (word.contains('/') || self.time.is_some() || self.year.is_some()) =>
                 {

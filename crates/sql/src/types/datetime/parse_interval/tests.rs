@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::types::datetime::print::interval_text;
-use crate::types::environment::IntervalStyle;
 use crate::types::interval;
 use proptest::prelude::*;
 
 fn read(text: &str) -> String {
-    match parse_interval(text, Modifier::NONE) {
+    match parse_interval(text, Modifier::NONE, IntervalStyle::Postgres) {
         Ok(interval) => interval_text(interval, IntervalStyle::Postgres),
         Err(error) => error.state().as_str().to_string(),
     }
@@ -44,9 +43,14 @@ fn intervals_are_read_in_many_forms() {
 
 #[test]
 fn a_modifier_names_the_unit() {
-    let years = parse_interval("5", interval::modifier(field::YEAR, None)).unwrap();
+    let years = parse_interval("5", interval::modifier(field::YEAR, None), IntervalStyle::Postgres).unwrap();
     assert_eq!(years.months, 60);
-    let cut = parse_interval("1 day 02:03:04", interval::modifier(field::DAY | field::HOUR, None)).unwrap();
+    let cut = parse_interval(
+        "1 day 02:03:04",
+        interval::modifier(field::DAY | field::HOUR, None),
+        IntervalStyle::Postgres,
+    )
+    .unwrap();
     assert_eq!(cut.micros, 2 * HOUR);
 }
 
@@ -56,13 +60,13 @@ proptest! {
         let interval = Interval::new(months, days, micros);
         for style in [IntervalStyle::Postgres, IntervalStyle::PostgresVerbose, IntervalStyle::Iso8601] {
             let text = interval_text(interval, style);
-            let back = parse_interval(&text, Modifier::NONE).unwrap();
+            let back = parse_interval(&text, Modifier::NONE, IntervalStyle::Postgres).unwrap();
             prop_assert_eq!((back.months, back.days, back.micros), (months, days, micros), "{}", text);
         }
     }
 
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,24}") {
-        let _ = parse_interval(&text, Modifier::NONE);
+        let _ = parse_interval(&text, Modifier::NONE, IntervalStyle::Postgres);
     }
 }
