@@ -121,7 +121,7 @@ impl Generator {
                 &["'1 day'::interval", "'1 month'::interval", "'-1 day'::interval"],
             ),
             "interval" => (
-                &["'1 day'", "'24 hours'", "'1 mon'", "'-1 hour'", "null"],
+                &["'1 day'", "'25 hours'", "'1 mon'", "'-1 hour'", "null"],
                 &["'1 day'::interval", "'0'::interval"],
             ),
             _ => (
