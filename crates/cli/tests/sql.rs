@@ -105,7 +105,8 @@ fn commands_describe_copy_and_import() {
     assert_eq!((text(&imported.stdout), imported.status.code()), ("2 rows imported, 2 rejected\n", Some(1)));
     let reported = text(&imported.stderr);
     assert!(
-        reported.contains("line 3: duplicate key") && reported.contains("line 4: invalid input syntax"),
+        reported.contains("line 3: duplicate key")
+            && reported.contains("line 4, column \"id\": invalid input syntax"),
         "{reported}"
     );
     let names = heddle(&db, &["-c", "select name from item where id > 9 order by id", "--format", "csv"], "");

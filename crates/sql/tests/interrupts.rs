@@ -224,7 +224,7 @@ fn the_planning_of_many_grouping_sets_ends_with_the_timeout() {
     let columns: Vec<String> = (1..=12).map(|number| format!("c{number}")).collect();
     let cube = format!("CUBE ({})", columns.join(", "));
     let sets = vec![cube; 4_000].join(", ");
-    let values = vec!["1"; 12].join(", ");
+    let values = ["1"; 12].join(", ");
     let text = format!(
         "SELECT count(*) FROM (VALUES ({values})) v ({}) GROUP BY GROUPING SETS ({sets})",
         columns.join(", ")

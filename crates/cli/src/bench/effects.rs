@@ -27,7 +27,10 @@ impl Given {
         match matches.subcommand() {
             Some((_, inner)) => Given::of(inner),
             None => {
-                let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+                // Groups of options, which have the names of their structs, are given with any of theirs.
+                let is_group = |id: &str| id.starts_with(|letter: char| letter.is_ascii_uppercase());
+                let given =
+                    |id: &&str| !is_group(id) && matches.value_source(id) == Some(ValueSource::CommandLine);
                 Given(
                     matches
                         .ids()

@@ -187,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_temporary_directory_is_removed_unless_it_is_kept() {
-        let Home::Temporary(directory, _) = temporary().unwrap() else { panic!("temporary is temporary") };
+        let Home::Temporary(directory, _janitor) = temporary().unwrap() else {
+            panic!("temporary is temporary")
+        };
         let path = directory.path().to_owned();
         assert!(path.is_dir() && is_on_disk(&path));
         drop(directory);

@@ -97,10 +97,12 @@ pub fn run(shell: &mut Shell, command: &Parsed) -> Result {
     if !shell.conditions.runs() || name.is_empty() {
         return Ok(());
     }
-    // A semicolon behind a name is a habit, and no part of it.
+    // A semicolon behind a name is a habit, and no part of it; one within quotes is meant.
     let arguments: Vec<String> = match arguments.as_slice() {
         [before @ .., last]
-            if last.ends_with(';') && !matches!(name.as_str(), "echo" | "qecho" | "warn" | "set") =>
+            if last.ends_with(';')
+                && whole.ends_with(';')
+                && !matches!(name.as_str(), "echo" | "qecho" | "warn" | "set") =>
         {
             before
                 .iter()

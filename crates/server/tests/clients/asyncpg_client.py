@@ -145,13 +145,13 @@ async def introspection():
     await conn.reset()
     await conn.set_type_codec("jsonb", encoder=str, decoder=str, schema="pg_catalog")
     assert await conn.fetchval("SELECT '[1]'::jsonb") == "[1]"
-    await conn.execute("DROP TABLE IF EXISTS a_types; DROP TYPE IF EXISTS a_mood; CREATE TYPE a_mood AS ENUM ('sad', 'ok')")
-    await conn.execute("CREATE TABLE a_types (id int, mood a_mood, moods a_mood[])")
+    await conn.execute("DROP TABLE IF EXISTS a_types; DROP TYPE IF EXISTS a_temper; CREATE TYPE a_temper AS ENUM ('sad', 'ok')")
+    await conn.execute("CREATE TABLE a_types (id int, mood a_temper, moods a_temper[])")
     row = await conn.fetchrow("INSERT INTO a_types VALUES ($1, $2, $3) RETURNING *", 1, "ok", ["sad", "ok"])
     assert tuple(row) == (1, "ok", ["sad", "ok"]), row
     assert tuple(await conn.fetchval("SELECT a_types FROM a_types")) == (1, "ok", ["sad", "ok"])
     assert await conn.fetchval("SELECT row_to_json(a_types)::text FROM a_types") == '{"id":1,"mood":"ok","moods":["sad","ok"]}'
-    assert await conn.fetchval("SELECT count(*) FROM unnest($1::int[], $2::a_mood[])", [1, 2], ["ok", "sad"]) == 2
+    assert await conn.fetchval("SELECT count(*) FROM unnest($1::int[], $2::a_temper[])", [1, 2], ["ok", "sad"]) == 2
     statement = await conn.prepare("SELECT * FROM a_types WHERE id = $1")
     assert await statement.explain(1) and await statement.explain(1, analyze=True)
     await conn.reload_schema_state()
