@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - A condition on an index's expression restricts the hidden column that stores it. Conditions that imply the
-//!   predicate of a partial index restrict the predicate's column to true.
+//!   predicate of a partial index restrict the predicate's column to true; those that the predicate implies need no
+//!   filter where that column is read.
 
 use crate::bind::tree::walk::{children_mut, walk};
 use crate::bind::tree::{BoundExpr, BoundRelation};
@@ -27,16 +28,19 @@ impl Planner<'_> {
             }
             self.depends_on_values |= has_parameter(condition);
             if number < own {
-                of_relation.push(condition);
+                of_relation.push((number, condition));
             }
             let mut seen = condition.clone();
             if name_hidden_columns(&mut seen, relation) {
                 found.extend(path::restriction(&seen, number, relation.id, &|_| true));
             }
         }
+        let all: Vec<&BoundExpr> = of_relation.iter().map(|(_, condition)| *condition).collect();
         for indexed in relation.indexed.iter().filter(|indexed| indexed.is_predicate) {
-            if implies(&of_relation, &indexed.expr) {
-                found.push(Restriction::implied(indexed.column));
+            if implies(&all, &indexed.expr) {
+                let follows = |(_, condition): &&(usize, &BoundExpr)| implies(&[&indexed.expr], condition);
+                let settles = of_relation.iter().filter(follows).map(|(number, _)| *number).collect();
+                found.push(Restriction::implied(indexed.column, settles));
             }
         }
         found

@@ -241,8 +241,8 @@ impl<'r> Search<'r, '_> {
         }
         let fixed = self.fixed(&shape);
         let order = columns.iter().enumerate().map(|(at, column)| (*column, at < fixed)).collect();
-        let covered =
-            shape.exact.iter().flatten().filter_map(|at| self.restrictions[*at].condition).collect();
+        let settled = shape.exact.iter().flatten().flat_map(|at| &self.restrictions[*at].settles);
+        let covered = settled.copied().collect();
         let (rows, cost) = (shape.rows, self.cost(index, &shape));
         let parts = vec![IndexPart { index, ranges: shape.ranges }];
         Some(Candidate { parts, is_point, rows, cost, order, covered, is_union: false })
@@ -342,7 +342,7 @@ impl<'r> Search<'r, '_> {
                 && key.searches * searches <= SEARCHES_MAX
             {
                 let is_list = matches!(part, KeyPart::OneOf(_) | KeyPart::Element(_));
-                if !(has_list && is_list) && self.is_exact(restriction, column, part) {
+                if !(has_list && is_list) && self.is_exact(column, part) {
                     key.exact.push(restriction);
                 }
                 has_list |= is_list;
@@ -386,15 +386,26 @@ impl<'r> Search<'r, '_> {
         Some(key)
     }
 
-    /// Whether the rows with this part of a key are those that satisfy the restriction's condition.
-    fn is_exact(&self, restriction: usize, column: usize, part: KeyPart<'_>) -> bool {
+    /// Whether the rows with this part of a key are exactly those that satisfy the restriction.
+    fn is_exact(&self, column: usize, part: KeyPart<'_>) -> bool {
         let ty = self.table.columns[column].ty;
         let is_stored = matches!(
             ty,
-            Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar | Type::Uuid | Type::Date
+            Type::Bool
+                | Type::Int2
+                | Type::Int4
+                | Type::Int8
+                | Type::Text
+                | Type::Varchar
+                | Type::Uuid
+                | Type::Date
+                | Type::Bytea
+                | Type::Inet
+                | Type::Cidr
+                | Type::Macaddr
         );
         let is_value = matches!(part, KeyPart::Value(_) | KeyPart::OneOf(_) | KeyPart::Element(_));
-        is_stored && is_value && self.restrictions[restriction].is_exact
+        is_stored && is_value
     }
 
     /// The estimated number of distinct values in a column.

@@ -27,8 +27,8 @@ pub(crate) struct Restriction {
     pub(crate) alternatives: Vec<Vec<Atom>>,
     /// The condition's position in the scan's list of conditions; none: all conditions together imply it.
     pub(crate) condition: Option<usize>,
-    /// Whether the condition says nothing else than the one atom of its one alternative.
-    pub(super) is_exact: bool,
+    /// The conditions that are true of every row that satisfies the one atom of its one alternative.
+    pub(super) settles: Vec<usize>,
 }
 
 /// A restriction of one column.
@@ -54,9 +54,9 @@ pub(crate) enum AtomKind {
 }
 
 impl Restriction {
-    /// That a boolean column is true, where all conditions together imply it.
-    pub(crate) fn implied(column: usize) -> Restriction {
-        Restriction { alternatives: vec![vec![boolean(column, true)]], condition: None, is_exact: false }
+    /// That a boolean column is true, where all conditions together imply it. `settles`: the conditions that it implies.
+    pub(crate) fn implied(column: usize, settles: Vec<usize>) -> Restriction {
+        Restriction { alternatives: vec![vec![boolean(column, true)]], condition: None, settles }
     }
 
     /// Whether it says that a column is not NULL.
@@ -78,8 +78,9 @@ pub(crate) fn restriction(
     known: &dyn Fn(RelationId) -> bool,
 ) -> Option<Restriction> {
     let alternatives = Finder { relation, known }.alternatives(expr)?;
-    let is_exact = !matches!(expr, BoundExpr::And(_) | BoundExpr::Or(_));
-    Some(Restriction { alternatives, condition: Some(condition), is_exact })
+    let is_atom = !matches!(expr, BoundExpr::And(_) | BoundExpr::Or(_));
+    let settles = if is_atom { vec![condition] } else { Vec::new() };
+    Some(Restriction { alternatives, condition: Some(condition), settles })
 }
 
 /// The column of this relation that an expression refers to, seen through casts that preserve its values and order.
