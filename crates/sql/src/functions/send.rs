@@ -9,7 +9,7 @@ use crate::types::{Type, Value};
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("boolsend(bool) bytea", |context, v| send(context, Type::Bool, v)),
     scalar("byteasend(bytea) bytea", |context, v| send(context, Type::Bytea, v)),
-    scalar("bpcharsend(bpchar) bytea", |context, v| send(context, Type::Bpchar, v)),
+    scalar("bpcharsend(bpchar) bytea", |context, v| send(context, Type::Bpchar, v)).stable(),
     scalar("cidr_send(cidr) bytea", |context, v| send(context, Type::Cidr, v)),
     scalar("date_send(date) bytea", |context, v| send(context, Type::Date, v)),
     scalar("float4send(float4) bytea", |context, v| send(context, Type::Float4, v)),
@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("int4send(int4) bytea", |context, v| send(context, Type::Int4, v)),
     scalar("int8send(int8) bytea", |context, v| send(context, Type::Int8, v)),
     scalar("interval_send(interval) bytea", |context, v| send(context, Type::Interval, v)),
-    scalar("json_send(json) bytea", |context, v| send(context, Type::Json, v)).stable(),
+    scalar("json_send(json) bytea", |context, v| send(context, Type::Json, v)),
     scalar("jsonb_send(jsonb) bytea", |context, v| send(context, Type::Jsonb, v)),
     scalar("macaddr_send(macaddr) bytea", |context, v| send(context, Type::Macaddr, v)),
     scalar("namesend(name) bytea", |context, v| send(context, Type::Name, v)).stable(),

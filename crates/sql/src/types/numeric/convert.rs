@@ -114,12 +114,13 @@ impl Numeric {
                 (digits, weight, if coefficient.is_negative() { 0x4000u16 } else { 0 }, scale as u16)
             }
             None => {
-                let sign = match self {
-                    Numeric::Infinity => 0xD000,
-                    Numeric::NegativeInfinity => 0xF000,
-                    _ => 0xC000,
+                // PostgreSQL sends the scale that an infinity's header would have if it were a number's.
+                let (sign, scale) = match self {
+                    Numeric::Infinity => (0xD000, 0x20),
+                    Numeric::NegativeInfinity => (0xF000, 0x20),
+                    _ => (0xC000, 0),
                 };
-                (Vec::new(), 0, sign, 0)
+                (Vec::new(), 0, sign, scale)
             }
         };
         let mut bytes = Vec::with_capacity(8 + 2 * digits.len());
