@@ -210,8 +210,7 @@ fn psql_binds_its_password_to_the_connection() {
     };
     let required = "channel_binding=require sslmode=require";
     let Ok(output) = ask("pencil", required) else {
-        println!("skipped: there is no psql");
-        return;
+        return skips::skip("psql", "there is no psql");
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "bob");
@@ -233,8 +232,7 @@ fn psql_connects_from_a_terminal_in_any_encoding() {
         let mut command = Command::new("psql");
         command.args([&conninfo, "-XAtc", "SELECT U&'\\00fc'"]).env("PGCLIENTENCODING", encoding);
         let Ok(output) = command.output() else {
-            println!("skipped: there is no psql");
-            return;
+            return skips::skip("psql", "there is no psql");
         };
         assert_eq!(output.stdout, shown, "{encoding}: {}", String::from_utf8_lossy(&output.stderr));
     }

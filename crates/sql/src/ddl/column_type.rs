@@ -30,7 +30,7 @@ use crate::types::cast::{Cast, CastContext, is_relabel};
 use crate::types::{Modifier, Type, format_type};
 
 impl Connection {
-    /// ALTER COLUMN … TYPE. Indexes whose expressions or predicates name the column are made anew.
+    /// ALTER COLUMN … TYPE. Indexes whose expressions or predicates name the column are built again.
     pub(super) fn set_type(
         &mut self,
         table: &Arc<Table>,

@@ -152,24 +152,7 @@ impl Random {
                 let or_replace = self.of(&["", "or replace "]);
                 format!("create {or_replace}view {}{option} as select a, b from {from}", self.view())
             }
-            5..8 => {
-                let rights = self.of(&["", " security definer", " security definer"]);
-                let path = if self.one_in(2) {
-                    format!(" set search_path = {}", self.path())
-                } else {
-                    String::new()
-                };
-                let body = self.body();
-                let language = self.of(&["sql", "plpgsql"]);
-                let body = match language {
-                    "sql" => body,
-                    _ => format!("begin return ({body}); end"),
-                };
-                let name = self.function();
-                format!(
-                    "create or replace function {name}(int) returns text language {language}{rights}{path} as $${body}$$"
-                )
-            }
+            5..8 => self.function_definition(),
             8 => format!(
                 "create materialized view {} as select a, b from {}",
                 self.name("m", 1),
@@ -196,19 +179,37 @@ impl Random {
                 2 => format!("drop function {}(int)", self.function()),
                 _ => format!("alter table {} add column c{} int", self.table(), self.below(3)),
             },
-            _ => match self.below(3) {
-                0 => format!(
-                    "alter view {} set (security_invoker = {})",
-                    self.view(),
-                    self.of(&["true", "false"])
-                ),
-                1 => format!("alter function {}(int) set search_path = {}", self.function(), self.path()),
-                _ => format!(
-                    "alter function {}(int) security {}",
-                    self.function(),
-                    self.of(&["definer", "invoker"])
-                ),
-            },
+            _ => self.setting(),
+        }
+    }
+
+    fn function_definition(&mut self) -> String {
+        let rights = self.of(&["", " security definer", " security definer"]);
+        let path = if self.one_in(2) { format!(" set search_path = {}", self.path()) } else { String::new() };
+        let body = self.body();
+        let language = self.of(&["sql", "plpgsql"]);
+        let body = match language {
+            "sql" => body,
+            _ => format!("begin return ({body}); end"),
+        };
+        let name = self.function();
+        format!(
+            "create or replace function {name}(int) returns text language {language}{rights}{path} as $${body}$$"
+        )
+    }
+
+    /// A statement that changes whose rights a view or a function has, or its search path.
+    fn setting(&mut self) -> String {
+        match self.below(3) {
+            0 => {
+                format!("alter view {} set (security_invoker = {})", self.view(), self.of(&["true", "false"]))
+            }
+            1 => format!("alter function {}(int) set search_path = {}", self.function(), self.path()),
+            _ => format!(
+                "alter function {}(int) security {}",
+                self.function(),
+                self.of(&["definer", "invoker"])
+            ),
         }
     }
 

@@ -1,7 +1,7 @@
 //! All pairs of a change of definitions and a statement, one of them or both in transaction blocks, interleaved in each way that
 //! matters: what the two answer and what is left is as in one of the two serial orders.
 //!
-//! A side that ends with 40001, 40P01 or a lock timeout is run again when the other one has ended. By default every eleventh pair runs,
+//! A side that ends with 40001, 40P01 or a lock timeout is retried when the other one has ended. By default every eleventh pair runs,
 //! in each interleaving under one of the protocols, in turn; with `HEDDLE_ALL_INTERLEAVINGS` all of them.
 
 use std::fmt::Write as _;
@@ -136,7 +136,7 @@ struct Side {
     in_block: bool,
     /// What it has answered, once that is known.
     answer: Option<Result<Vec<String>, SqlState>>,
-    /// Whether it met another one and is to be run again.
+    /// Whether it met another one and is to be retried.
     is_conflicting: bool,
 }
 
@@ -268,7 +268,7 @@ impl Databases {
 
     fn case(&mut self, database: usize, order: &str, change: &str, statement: (bool, &str)) -> Outcome {
         self.cases += 1;
-        if self.cases % CASES_PER_DATABASE == 0 {
+        if self.cases.is_multiple_of(CASES_PER_DATABASE) {
             // The engine remembers dropped tables.
             self.databases = Databases::new().databases;
         }

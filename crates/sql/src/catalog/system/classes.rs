@@ -186,51 +186,7 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         class(out, (relation.oid, relation.name, schema), relation.kind, of, relation.columns.len());
     }
     for table in tables(catalog) {
-        let schema = schema_oid(catalog, &table.schema);
-        let has_triggers = !table.foreign_keys.is_empty()
-            || !catalog.triggers_of(table.oid).is_empty()
-            || catalog.tables().any(|other| other.foreign_keys.iter().any(|key| key.table == table.oid));
-        row!(
-            out,
-            oid = table.oid,
-            relname = &table.name,
-            relnamespace = schema,
-            reltype = Type::row_of(table.oid).oid(),
-            relowner = table.rights.owner,
-            relacl = acl_of(system, &table.rights),
-            relam = HEAP,
-            relfilenode = table.oid,
-            reltuples = -1.0_f32,
-            relhasindex = has_index(table),
-            relpersistence = persistence(table),
-            relkind = if table.stored_query.is_some() { 'm' } else { 'r' },
-            relnatts = table.visible().len() as i16,
-            relchecks = table.checks.len() as i16,
-            relhastriggers = has_triggers,
-            relhasrules = table.stored_query.is_some(),
-            relispopulated = table.stored_query.as_ref().is_none_or(|stored| stored.populated),
-            relreplident = 'd',
-            reloptions = texts(&table.options),
-        );
-        for index in indexes_of(table) {
-            let natts = index.columns.len() + index.included.len();
-            let of = ClassFacts {
-                owner: table.rights.owner,
-                acl: Value::Null,
-                persistence: persistence(table),
-                options: Value::Null,
-            };
-            class(out, (index.oid, index.name, schema), ('i', index.method), of, natts);
-        }
-        for index in &table.nominal_indexes {
-            let of = ClassFacts {
-                owner: table.rights.owner,
-                acl: Value::Null,
-                persistence: persistence(table),
-                options: Value::Null,
-            };
-            class(out, (index.oid, &index.name, schema), ('i', index.method), of, index.keys.len());
-        }
+        class_of_table(system, table, out);
     }
     for view in views(catalog) {
         let schema = schema_oid(catalog, &view.schema);
@@ -249,6 +205,50 @@ pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
         let schema = schema_oid(catalog, &sequence.schema);
         let of = ClassFacts::in_schema(system, &sequence.rights, &sequence.schema);
         class(out, (sequence.oid, &sequence.name, schema), 'S', of, 3);
+    }
+}
+
+/// The rows of a table and of its indexes.
+fn class_of_table(system: &SystemCatalog<'_>, table: &Table, out: &mut Output) {
+    let catalog = system.objects();
+    let schema = schema_oid(catalog, &table.schema);
+    let has_triggers = !table.foreign_keys.is_empty()
+        || !catalog.triggers_of(table.oid).is_empty()
+        || catalog.tables().any(|other| other.foreign_keys.iter().any(|key| key.table == table.oid));
+    row!(
+        out,
+        oid = table.oid,
+        relname = &table.name,
+        relnamespace = schema,
+        reltype = Type::row_of(table.oid).oid(),
+        relowner = table.rights.owner,
+        relacl = acl_of(system, &table.rights),
+        relam = HEAP,
+        relfilenode = table.oid,
+        reltuples = -1.0_f32,
+        relhasindex = has_index(table),
+        relpersistence = persistence(table),
+        relkind = if table.stored_query.is_some() { 'm' } else { 'r' },
+        relnatts = table.visible().len() as i16,
+        relchecks = table.checks.len() as i16,
+        relhastriggers = has_triggers,
+        relhasrules = table.stored_query.is_some(),
+        relispopulated = table.stored_query.as_ref().is_none_or(|stored| stored.populated),
+        relreplident = 'd',
+        reloptions = texts(&table.options),
+    );
+    let of_index = || ClassFacts {
+        owner: table.rights.owner,
+        acl: Value::Null,
+        persistence: persistence(table),
+        options: Value::Null,
+    };
+    for index in indexes_of(table) {
+        let natts = index.columns.len() + index.included.len();
+        class(out, (index.oid, index.name, schema), ('i', index.method), of_index(), natts);
+    }
+    for index in &table.nominal_indexes {
+        class(out, (index.oid, &index.name, schema), ('i', index.method), of_index(), index.keys.len());
     }
 }
 

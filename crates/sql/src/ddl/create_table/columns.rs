@@ -116,27 +116,14 @@ impl Connection {
         draft: &mut TableDraft,
         catalog: &mut Catalog,
     ) -> Result<()> {
-        let column_name = definition.name.text.clone();
         let mut null = None;
         for constraint in &definition.constraints {
-            let twice = || {
-                let is_identity = draft.columns[position].is_identity()
-                    || matches!(constraint.kind, ColumnConstraintKind::Identity { .. });
-                let what = if is_identity { "both default and identity" } else { "multiple default values" };
-                let table = &draft.name;
-                let message = format!("{what} specified for column \"{column_name}\" of table \"{table}\"");
-                Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
-            };
             let has_origin = draft.columns[position].origin != ColumnOrigin::Nothing;
             match &constraint.kind {
                 ColumnConstraintKind::Null | ColumnConstraintKind::NotNull => {
                     let not_null = constraint.kind == ColumnConstraintKind::NotNull;
                     if null.is_some_and(|known| known != not_null) {
-                        let message = format!(
-                            "conflicting NULL/NOT NULL declarations for column \"{column_name}\" of table \"{}\"",
-                            draft.name
-                        );
-                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                        return Err(conflicting_null(draft, position));
                     }
                     null = Some(not_null);
                     draft.columns[position].not_null |= not_null;
@@ -146,7 +133,7 @@ impl Connection {
                 | ColumnConstraintKind::Identity { .. }
                     if has_origin =>
                 {
-                    return twice();
+                    return Err(origin_twice(draft, position, &constraint.kind));
                 }
                 ColumnConstraintKind::Default(default) => {
                     draft.columns[position].origin =
@@ -157,11 +144,7 @@ impl Connection {
                 }
                 ColumnConstraintKind::Identity { always, options } => {
                     if null == Some(false) {
-                        let message = format!(
-                            "conflicting NULL/NOT NULL declarations for column \"{column_name}\" of table \"{}\"",
-                            draft.name
-                        );
-                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                        return Err(conflicting_null(draft, position));
                     }
                     null = Some(true);
                     self.draft_identity(*always, options, position, draft, catalog)?;
@@ -240,4 +223,22 @@ fn serial_type(name: &TypeName) -> Option<Type> {
         "smallserial" | "serial2" => Some(Type::Int2),
         _ => None,
     }
+}
+
+/// The error of a column with a second default, generation expression or identity.
+fn origin_twice(draft: &TableDraft, position: usize, kind: &ColumnConstraintKind) -> SqlError {
+    let column = &draft.columns[position];
+    let is_identity = column.is_identity() || matches!(kind, ColumnConstraintKind::Identity { .. });
+    let what = if is_identity { "both default and identity" } else { "multiple default values" };
+    let (name, table) = (&column.name, &draft.name);
+    let message = format!("{what} specified for column \"{name}\" of table \"{table}\"");
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
+}
+
+/// The error of a column declared both NULL and NOT NULL.
+fn conflicting_null(draft: &TableDraft, position: usize) -> SqlError {
+    let (name, table) = (&draft.columns[position].name, &draft.name);
+    let message =
+        format!("conflicting NULL/NOT NULL declarations for column \"{name}\" of table \"{table}\"");
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
 }

@@ -3,7 +3,9 @@
 use super::text::Names;
 use super::{Shown, inputs, scan};
 use crate::plan::expression::Expr;
-use crate::plan::node::{AggregateNode, JoinKind, Node, Path, Picked, Plan, RangesKind, ScanNode, SortKey};
+use crate::plan::node::{
+    AggregateNode, HashNode, JoinKind, LookupNode, Node, Path, Picked, Plan, RangesKind, ScanNode, SortKey,
+};
 use crate::plan::statement::{Action, Planned};
 use crate::run::NodeCounts;
 
@@ -162,23 +164,7 @@ impl Describer<'_> {
             }
             Node::Project { .. } => plain("Project", "Result", Vec::new()),
             Node::ProjectSet { .. } => plain("ProjectSet", "ProjectSet", Vec::new()),
-            Node::Lookup(node) => {
-                let inner = self.scan(&node.scan, below);
-                let title = format!("{}: {}", join_name("Lookup", node.kind), inner.title);
-                let both = [below, &scan::slot_names(&node.scan, self.is_qualified)].concat();
-                let condition = self.seen_condition(&node.condition, node.seen.as_ref(), &both, below.len());
-                let join = [("Join Type", Property::InName(format!("{:?}", node.kind)))];
-                let properties = join.into_iter().chain(condition.map(|text| ("Join Filter", text)));
-                let inner = Described { relationship: "Inner", ..inner };
-                let properties = properties.collect();
-                Described {
-                    title,
-                    kind: "Nested Loop",
-                    properties,
-                    inner: Some(Box::new(inner)),
-                    ..Described::default()
-                }
-            }
+            Node::Lookup(node) => self.lookup(node, below),
             Node::Loop(node) => {
                 let memoized = if node.keeps { " (memoized)" } else { "" };
                 let title = join_name("Nested Loop", node.kind) + memoized;
@@ -186,22 +172,7 @@ impl Describer<'_> {
                 let condition = node.condition.iter().map(|it| ("Join Filter", self.names(&both).shown(it)));
                 self.join(&title, "Nested Loop", node.kind, condition.collect())
             }
-            Node::Hash(node) => {
-                let title = join_name("Hash Join", node.kind).replace("Join Left Join", "Left Join");
-                let keys = node.left_keys.iter().zip(&node.right_keys).map(|(left, right)| {
-                    format!("({} = {})", name(&slots[0], *left), name(&slots[1], *right))
-                });
-                let mut keys: Vec<String> = keys.collect();
-                let keys = if keys.len() == 1 { keys.remove(0) } else { format!("({})", keys.join(" AND ")) };
-                let mut conditions = vec![("Hash Cond", keys)];
-                let both = slots.concat();
-                let condition =
-                    self.seen_condition(&node.condition, node.seen.as_ref(), &both, slots[0].len());
-                if let Some(Property::Text(condition)) = condition {
-                    conditions.push(("Join Filter", condition));
-                }
-                self.join(&title, "Hash Join", node.kind, conditions)
-            }
+            Node::Hash(node) => self.hash_join(node, slots),
             Node::Aggregate(node) => aggregate(node, below),
             Node::Window(_) => plain("WindowAgg", "WindowAgg", Vec::new()),
             Node::Sort { keys, limit, .. } => {
@@ -217,6 +188,42 @@ impl Describer<'_> {
             Node::Recursive(_) => plain("Recursive Union", "Recursive Union", Vec::new()),
             Node::With { .. } => plain("With", "Result", Vec::new()),
         }
+    }
+
+    fn lookup(&self, node: &LookupNode, below: &[String]) -> Described {
+        let inner = self.scan(&node.scan, below);
+        let title = format!("{}: {}", join_name("Lookup", node.kind), inner.title);
+        let both = [below, &scan::slot_names(&node.scan, self.is_qualified)].concat();
+        let condition = self.seen_condition(&node.condition, node.seen.as_ref(), &both, below.len());
+        let join = [("Join Type", Property::InName(format!("{:?}", node.kind)))];
+        let properties = join.into_iter().chain(condition.map(|text| ("Join Filter", text)));
+        let inner = Described { relationship: "Inner", ..inner };
+        let properties = properties.collect();
+        Described {
+            title,
+            kind: "Nested Loop",
+            properties,
+            inner: Some(Box::new(inner)),
+            ..Described::default()
+        }
+    }
+
+    fn hash_join(&self, node: &HashNode, slots: &[Vec<String>]) -> Described {
+        let title = join_name("Hash Join", node.kind).replace("Join Left Join", "Left Join");
+        let keys = node
+            .left_keys
+            .iter()
+            .zip(&node.right_keys)
+            .map(|(left, right)| format!("({} = {})", name(&slots[0], *left), name(&slots[1], *right)));
+        let mut keys: Vec<String> = keys.collect();
+        let keys = if keys.len() == 1 { keys.remove(0) } else { format!("({})", keys.join(" AND ")) };
+        let mut conditions = vec![("Hash Cond", keys)];
+        let both = slots.concat();
+        let condition = self.seen_condition(&node.condition, node.seen.as_ref(), &both, slots[0].len());
+        if let Some(Property::Text(condition)) = condition {
+            conditions.push(("Join Filter", condition));
+        }
+        self.join(&title, "Hash Join", node.kind, conditions)
     }
 
     fn join(

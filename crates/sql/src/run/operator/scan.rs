@@ -167,7 +167,7 @@ impl<'e> Search<'e> {
             Request::Point(key) => Found::Point(key),
             Request::Range(index, range) => {
                 let name = index.map(|index| node.table.indexes[index].name.as_str());
-                // Whether another part has found a row is told by columns that need not be in the result.
+                // Rows that another part has found are recognized by columns that need not be in the result.
                 let columns = self.requests.union.is_none().then(|| node.decoder.columns());
                 Found::Scan(run.rows.scan(&node.table.engine, name, range, columns)?)
             }

@@ -2,6 +2,7 @@
 
 use crate::catalog::{Event, TriggerTime};
 use crate::error::Result;
+use crate::plan::expression::Expr;
 use crate::plan::statement::{MergeActionPlan, MergeArmPlan, MergePlan};
 use crate::run::Run;
 use crate::run::write::checks::{check, generate};
@@ -78,7 +79,6 @@ fn act<'e>(
     source: &[Value],
 ) -> Result<()> {
     let table = &*plan.rules.table;
-    let old = pick(source, &plan.row);
     match &arm.action {
         MergeActionPlan::Nothing => return Ok(()),
         MergeActionPlan::Insert(values) => {
@@ -94,49 +94,82 @@ fn act<'e>(
             writing.triggers.wrote(run, None, Some(&row))?;
         }
         MergeActionPlan::Delete => {
-            if !writing.is_first(run, key)? {
-                return Err(second_time("MERGE"));
-            }
-            writing.deletes = true;
-            if !writing.is_current(run, key)?
-                || !writing.triggers.before_delete(run, &old)?
-                || !writing.is_current(run, key)?
-            {
+            if !delete(run, plan, writing, key, source)? {
                 return Ok(());
             }
-            remove(run, table, key)?;
-            writing.wrote(run, key)?;
-            writing.touched.removed(table, &old);
-            writing.triggers.wrote(run, Some(&old), None)?;
         }
         MergeActionPlan::Update(sets) => {
-            if !writing.is_first(run, key)? {
-                return Err(second_time("MERGE"));
-            }
-            writing.deletes = false;
-            if !writing.is_current(run, key)? {
+            if !update(run, plan, writing, sets, key, source)? {
                 return Ok(());
             }
-            let mut new = old.clone();
-            for (column, value) in sets {
-                new[*column] = run.evaluate(value, source)?;
-            }
-            let Some(mut new) = writing.triggers.before_write(run, Some(&old), new)? else { return Ok(()) };
-            if !writing.is_current(run, key)? {
-                return Ok(());
-            }
-            generate(run, &plan.rules.generated, &mut new)?;
-            check(run, &plan.rules, &new)?;
-            let columns: Vec<usize> = match plan.rules.triggers.is_empty() {
-                true => sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect(),
-                false => (0..table.columns.len()).collect(),
-            };
-            change(run, table, key, &old, &new, &columns)?;
-            writing.wrote(run, key)?;
-            writing.touched.stored(table, &new, Some(&old));
-            writing.triggers.wrote(run, Some(&old), Some(&new))?;
         }
     }
     writing.written.count += 1;
     Ok(())
+}
+
+/// Deletes the matched row. Returns false if a trigger prevents that, or the row is no longer current.
+fn delete<'e>(
+    run: &mut Run<'e>,
+    plan: &'e MergePlan,
+    writing: &mut Writing<'e>,
+    key: &[Value],
+    source: &[Value],
+) -> Result<bool> {
+    let table = &*plan.rules.table;
+    let old = pick(source, &plan.row);
+    if !writing.is_first(run, key)? {
+        return Err(second_time("MERGE"));
+    }
+    writing.deletes = true;
+    if !writing.is_current(run, key)?
+        || !writing.triggers.before_delete(run, &old)?
+        || !writing.is_current(run, key)?
+    {
+        return Ok(false);
+    }
+    remove(run, table, key)?;
+    writing.wrote(run, key)?;
+    writing.touched.removed(table, &old);
+    writing.triggers.wrote(run, Some(&old), None)?;
+    Ok(true)
+}
+
+/// Updates the matched row. Returns false if a trigger prevents that, or the row is no longer current.
+fn update<'e>(
+    run: &mut Run<'e>,
+    plan: &'e MergePlan,
+    writing: &mut Writing<'e>,
+    sets: &'e [(usize, Expr)],
+    key: &[Value],
+    source: &[Value],
+) -> Result<bool> {
+    let table = &*plan.rules.table;
+    let old = pick(source, &plan.row);
+    if !writing.is_first(run, key)? {
+        return Err(second_time("MERGE"));
+    }
+    writing.deletes = false;
+    if !writing.is_current(run, key)? {
+        return Ok(false);
+    }
+    let mut new = old.clone();
+    for (column, value) in sets {
+        new[*column] = run.evaluate(value, source)?;
+    }
+    let Some(mut new) = writing.triggers.before_write(run, Some(&old), new)? else { return Ok(false) };
+    if !writing.is_current(run, key)? {
+        return Ok(false);
+    }
+    generate(run, &plan.rules.generated, &mut new)?;
+    check(run, &plan.rules, &new)?;
+    let columns: Vec<usize> = match plan.rules.triggers.is_empty() {
+        true => sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect(),
+        false => (0..table.columns.len()).collect(),
+    };
+    change(run, table, key, &old, &new, &columns)?;
+    writing.wrote(run, key)?;
+    writing.touched.stored(table, &new, Some(&old));
+    writing.triggers.wrote(run, Some(&old), Some(&new))?;
+    Ok(true)
 }

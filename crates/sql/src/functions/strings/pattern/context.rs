@@ -116,7 +116,7 @@ impl<'a, 't> Context<'a, 't> {
         Context { text, colors, lookouts, steps, failed: None }
     }
 
-    /// Runs an automaton from a place, up to `limit`. `accept` is told each place up to which it matches, and returns true to
+    /// Runs an automaton from a place, up to `limit`. `accept` is called with each place up to which it matches, and returns true to
     /// end the run.
     pub fn run(
         &mut self,
