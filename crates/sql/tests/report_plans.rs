@@ -163,7 +163,7 @@ fn a_subquery_that_keeps_few_rows_of_an_item_is_joined_before_other_items() {
     let found = plan(&mut connection, early);
     // Its left side is the item's scan: no other item has been joined yet.
     let semi = found.lines().position(|line| line.contains("Semi Join"));
-    let below = semi.and_then(|at| found.lines().nth(at + 1));
+    let below = semi.and_then(|at| found.lines().skip(at + 1).find(|line| line.contains("->")));
     assert!(below.is_some_and(|line| line.contains("Seq Scan on line")), "{found}");
     let late = "select l_order, c_key from line, orders, customer, nation \
          where l_order = o_key and o_customer = c_key and l_item = n_key and n_name like '% 4%'";
@@ -237,7 +237,7 @@ fn no_side_of_a_join_is_read_for_rows_that_there_are_not() {
         format!("select count(*), max(o_note) {from} (select max(l_amount) from line where l_item < 0)");
     let found = plan(&mut connection, &none);
     let scan = lines_with(&found, "on orders");
-    assert!(scan.len() == 1 && scan[0].contains("actual rows=0"), "{found}");
+    assert!(scan.len() == 1 && scan[0].contains("never executed"), "{found}");
     // Without EXPLAIN several threads do it.
     assert_eq!(rows(&mut connection, &none), [[Some("0".to_owned()), None]]);
     let some = format!("select count(*) {from} (select max(l_amount) - 1 from line)");
