@@ -96,7 +96,11 @@ fn the_first_rejected_row_ends_an_import_which_is_atomic_unless_batches_are_aske
     ended("id,name\n5,f\n6,x\n", &[], &["line 3: ", "check", "nothing is imported"]);
     assert_eq!(count(), "count\n0\n");
     let batches = ["--batch-rows=1"];
-    ended("id,name\n3,c\nx,d\n4,e\n", &batches, &["line 3, column \"id\": ", "the row before it is imported"]);
+    ended(
+        "id,name\n3,c\nx,d\n4,e\n",
+        &batches,
+        &["line 3, column \"id\": ", "the row before it is imported"],
+    );
     ended("id,name\n5,f\n6,g\n1,taken\n7,h\n", &batches, &["line 4: ", "the 2 rows before it are imported"]);
     assert_eq!(sql(&db, "select id from item where id > 2 order by id"), "id\n3\n5\n6\n");
 }
