@@ -362,7 +362,7 @@ mod own_types {
         // What no variant stands for is an error that names the column.
         db.run(|tx| tx.update(&plain, 1, &[("status", "lost".into())])).unwrap();
         let error = db.run(|tx| tx.get(&tasks, 1)).unwrap_err();
-        assert!(matches!(&error, Error::WrongRead { what, .. } if what == "status"), "{error}");
+        assert!(matches!(&error, Error::WrongRead { what, .. } if what == "task.status"), "{error}");
         assert!(error.to_string().contains("a Status"), "{error}");
     }
 
