@@ -151,7 +151,7 @@ mod tests {
         let (name, found, end) = arguments("\\set x 'it''s\\tone'  two\n");
         assert_eq!(
             (name.as_str(), found, end),
-            ("set", vec!["x".into(), "it's\tone".into(), "two".into()], 26)
+            ("set", vec!["x".into(), "it's\tone".into(), "two".into()], 25)
         );
         assert_eq!(arguments("\\echo :v :'v' \":v\" :w").1, ["a b", "'a b'", "\":v\"", ":w"]);
         assert_eq!(arguments("\\echo `echo hello`").1, ["hello"]);
