@@ -21,7 +21,8 @@ struct Terminal {
 
 impl Terminal {
     fn start(directory: &std::path::Path) -> Option<Terminal> {
-        let command = format!("{} sql {}/db", env!("CARGO_BIN_EXE_heddle"), directory.display());
+        // A shell between them would end by the Ctrl-C that it gets, too.
+        let command = format!("exec {} sql {}/db", env!("CARGO_BIN_EXE_heddle"), directory.display());
         let mut script = Command::new("script");
         script.args(["-qfec", &command, "/dev/null"]).env("TERM", "xterm").env("HOME", directory);
         for name in ["LANG", "LC_ALL", "LC_CTYPE"] {
@@ -77,6 +78,12 @@ impl Terminal {
         self.shown.lock().unwrap()[self.seen..].contains(text)
     }
 
+    /// Waits for the end, which must be a good one.
+    fn ends(&mut self) {
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.shown.lock().unwrap());
+    }
+
     fn wait_for(&mut self, text: &str) {
         let start = Instant::now();
         while !self.shows(text) {
@@ -102,7 +109,7 @@ fn lines_that_are_pasted_without_marks_are_all_run() {
         terminal.wait_for(result);
     }
     terminal.press("\\q\r");
-    assert!(terminal.child.wait().unwrap().success());
+    terminal.ends();
 }
 
 #[test]
@@ -124,10 +131,10 @@ fn words_and_commands_do_what_psql_does_within_statements_too() {
     terminal.press("select\r");
     terminal.wait_for("heddle->");
     terminal.press("\\q\r");
-    assert!(terminal.child.wait().unwrap().success());
+    terminal.ends();
     let Some(mut terminal) = Terminal::start(place.path()) else { return };
     terminal.press("exit\r");
-    assert!(terminal.child.wait().unwrap().success());
+    terminal.ends();
 }
 
 #[test]
@@ -155,5 +162,5 @@ fn control_c_cancels_the_statement_that_runs_and_forgets_what_was_typed() {
         std::thread::sleep(Duration::from_millis(500));
     }
     terminal.press("\u{4}");
-    assert!(terminal.child.wait().unwrap().success());
+    terminal.ends();
 }
