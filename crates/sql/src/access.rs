@@ -37,6 +37,18 @@ pub(crate) enum Commute {
     Min,
 }
 
+impl Commute {
+    /// The operation's name, as EXPLAIN shows it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Commute::Add => "add",
+            Commute::Multiply => "multiply",
+            Commute::Max => "max",
+            Commute::Min => "min",
+        }
+    }
+}
+
 /// Reads rows as of one moment; a transaction's own writes are seen.
 pub(crate) trait Rows {
     /// The row of this primary key, lent to `each`. Whether there is one.
@@ -397,15 +409,37 @@ pub(crate) fn run<T>(
     database: &Database,
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
+    match run_as(database, false, &mut body) {
+        Err(error) if error.is_of_values_met() => run_as(database, true, &mut body),
+        done => done,
+    }
+}
+
+/// As [`run`], where an operation did not fit the value that it met: updates read what they change.
+///
+/// # Errors
+/// As there.
+pub(crate) fn run_ordinary<T>(
+    database: &Database,
+    mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    run_as(database, true, &mut body)
+}
+
+fn run_as<T>(
+    database: &Database,
+    is_ordinary: bool,
+    body: &mut dyn FnMut(Access<'_>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
     let mut failure = None;
-    let outcome = database.run(|tx| attempt(tx, RunsIn::Engine, &mut failure, &mut body));
+    let outcome = database.run(|tx| attempt(tx, (RunsIn::Engine, is_ordinary), &mut failure, body));
     outcome.map_err(|error| reported(error, failure))
 }
 
 /// As [`run`], within the footprint that a procedure declares for these arguments, and on the thread that this leads to.
 ///
 /// # Errors
-/// As there; an access that is not declared.
+/// As there; an access that is not declared; an operation that did not fit the value that it met.
 pub(crate) fn run_declared<T: Send>(
     database: &Database,
     procedure: &Procedure,
@@ -416,7 +450,7 @@ pub(crate) fn run_declared<T: Send>(
     let interrupt = interrupt::current();
     let run = |tx: &Tx<'_, '_>| {
         let _entered = interrupt::enter(interrupt.clone());
-        attempt(tx, RunsIn::Engine, &mut failure, &mut body)
+        attempt(tx, (RunsIn::Engine, false), &mut failure, &mut body)
     };
     let outcome = database.run_declared(procedure, args, run);
     outcome.map_err(|error| reported(error, failure))
@@ -431,9 +465,16 @@ pub(crate) fn run_in<T>(
     session: &mut Session,
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
-    let (mut failure, runs_in) = (None, runs_in(session));
-    let outcome = session.run(|tx| attempt(tx, runs_in, &mut failure, &mut body));
-    outcome.map_err(|error| reported(error, failure))
+    let runs_in = runs_in(session);
+    let mut run = |is_ordinary: bool| {
+        let mut failure = None;
+        let outcome = session.run(|tx| attempt(tx, (runs_in, is_ordinary), &mut failure, &mut body));
+        outcome.map_err(|error| reported(error, failure))
+    };
+    match run(false) {
+        Err(error) if error.is_of_values_met() => run(true),
+        done => done,
+    }
 }
 
 /// As [`run_in`], for a body that inserts very many rows: those of a table that the open transaction has made are not kept
@@ -446,7 +487,7 @@ pub(crate) fn load_in<T>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let (mut failure, runs_in) = (None, runs_in(session));
-    let outcome = session.load(|tx| attempt(tx, runs_in, &mut failure, &mut body));
+    let outcome = session.load(|tx| attempt(tx, (runs_in, false), &mut failure, &mut body));
     outcome.map_err(|error| reported(error, failure))
 }
 
@@ -457,14 +498,14 @@ fn runs_in(session: &Session) -> RunsIn {
 /// One attempt of a body, its failure kept aside.
 fn attempt<T>(
     tx: &Tx<'_, '_>,
-    runs_in: RunsIn,
+    (runs_in, is_ordinary): (RunsIn, bool),
     failure: &mut Option<SqlError>,
     body: &mut dyn FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> heddledb::Result<T> {
     *failure = None;
     // Statements evaluate all rules of the rows that they write.
     tx.set_evaluated();
-    body(Access::writes(tx, tx, runs_in)).map_err(|error| {
+    body(Access::writes(tx, tx, runs_in).ordinary(is_ordinary)).map_err(|error| {
         if error.is_retryable() {
             return Error::Conflict;
         }

@@ -433,6 +433,12 @@ impl SqlError {
         self.0.is_raised
     }
 
+    /// Whether an operation did not fit the value that it met when it was applied.
+    pub(crate) fn is_of_values_met(&self) -> bool {
+        use heddledb::Error;
+        matches!(&self.0.engine, Some(Error::Overflow { .. } | Error::CheckViolation { .. }))
+    }
+
     /// Whether a row that was to be changed is not there.
     pub(crate) fn is_missing_key(&self) -> bool {
         matches!(self.0.engine, Some(heddledb::Error::MissingKey { .. }))

@@ -1,5 +1,10 @@
 //! What a database reports to operators: statistics, contended rows, locks with waiters, statements by their texts.
 
+#[path = "operations/form_table.rs"]
+mod form_table;
+#[path = "operations/forms.rs"]
+mod forms;
+
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;

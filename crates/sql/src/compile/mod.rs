@@ -111,12 +111,12 @@ fn are_free(rules: &RowRules, mut columns: impl Iterator<Item = usize>) -> bool 
 }
 
 /// Whether a NULL is where the table has none.
-fn lacks_a_value(table: &Table, column: usize, value: &Value) -> bool {
+pub(crate) fn lacks_a_value(table: &Table, column: usize, value: &Value) -> bool {
     value.is_null() && (table.columns[column].not_null || table.key.contains(&column))
 }
 
 /// The columns of a table's row that expressions over it see; none: not all of them are known.
-fn columns_seen<'x>(expressions: impl Iterator<Item = &'x Expr>) -> Option<BTreeSet<usize>> {
+pub(crate) fn columns_seen<'x>(expressions: impl Iterator<Item = &'x Expr>) -> Option<BTreeSet<usize>> {
     let mut seen = BTreeSet::new();
     for expression in expressions {
         if !expression.slots(&mut seen) {

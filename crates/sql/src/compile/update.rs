@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::catalog::Table;
 use crate::compile::{PointKey, append, are_free, columns_seen, lacks_a_value, point_scan};
 use crate::error::{Result, SqlError};
-use crate::plan::commute::Commuting;
+use crate::plan::commute::Commutation;
 use crate::plan::decoder::{Decoder, handle};
 use crate::plan::expression::Expr;
 use crate::plan::statement::UpdatePlan;
@@ -21,8 +21,8 @@ use crate::types::Value;
 pub(crate) struct PointUpdate {
     key: PointKey,
     table: Arc<Table>,
-    /// The operations that it is, if it is that.
-    operations: Option<Vec<Commuting>>,
+    /// The same without reading the row, with what RETURNING makes of the whole row.
+    commuting: Option<(Commutation, Vec<Expr>)>,
     changes: Vec<Change>,
     /// The slots of the row that the expressions see: columns that are read, and new values that are looked at.
     width: usize,
@@ -81,7 +81,7 @@ impl PointUpdate {
         Some(PointUpdate {
             key: PointKey::new(&rules.table, key),
             table: rules.table.clone(),
-            operations: plan.commuting.as_ref().map(|(_, operations)| operations.clone()),
+            commuting: plan.commuting.as_ref().ok().map(|what| (what.clone(), plan.returning.clone())),
             width: slots.len(),
             reads: (!reads.is_empty()).then_some((places, decoder)),
             changes,
@@ -93,11 +93,16 @@ impl PointUpdate {
 
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>, into: &mut Vec<Value>) -> Result<Option<u64>> {
         let done = self.key.with(run, |run, key| {
-            if run.reserves(self.operations.is_some()) {
+            let commutes = self.commuting.as_ref().is_some_and(|(what, _)| what.writes.is_empty());
+            if run.reserves(commutes) {
                 run.rows.reserve(&self.key.table.engine, key)?;
             }
-            if let Some(operations) = &self.operations {
-                return commute(run, &self.key.table, key, operations, &[]);
+            if let Some((what, returning)) = &self.commuting {
+                let done = commute(run, (&*self.table, key), what, &[], returning)?;
+                return Ok(done.map(|done| {
+                    into.extend(done.returned);
+                    done.count
+                }));
             }
             self.change(run, key, into)
         })?;

@@ -19,6 +19,8 @@ pub struct Access<'e> {
     pub(super) runs_in: RunsIn,
     /// Whether statements see these rows, of the statement that calls their function, and not what there is when they begin.
     pub(super) is_fixed: bool,
+    /// Whether updates read what they change, because an operation did not fit the value that it met.
+    pub(super) is_ordinary: bool,
 }
 
 /// The rows as a statement sees them.
@@ -44,7 +46,7 @@ impl View<'_> {
 impl<'e> Access<'e> {
     /// Access for read-only statements.
     pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
-        Access { rows, writes: None, runs_in: RunsIn::Engine, is_fixed: false }
+        Access { rows, writes: None, runs_in: RunsIn::Engine, is_fixed: false, is_ordinary: false }
     }
 
     /// A point to which what was written can be taken back; none where nothing can be written.
@@ -71,7 +73,12 @@ impl<'e> Access<'e> {
 
     /// Access for all statements; `rows` and `writes` must belong to the same transaction.
     pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, runs_in: RunsIn) -> Access<'e> {
-        Access { rows, writes: Some(writes), runs_in, is_fixed: false }
+        Access { rows, writes: Some(writes), runs_in, is_fixed: false, is_ordinary: false }
+    }
+
+    /// The same, for an attempt whose updates read what they change.
+    pub(crate) fn ordinary(self, is_ordinary: bool) -> Access<'e> {
+        Access { is_ordinary, ..self }
     }
 
     /// Access for the statements of a function: `is_fixed`: they see what the statement sees that calls it.

@@ -25,7 +25,7 @@ pub(crate) fn evaluate_alone<'p>(
     let limit = Memory::new(MEMORY_BYTES_DEFAULT);
     let view = access.view(planned.has_routines);
     let mut run = Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, limit);
-    run.runs_in = access.runs_in;
+    (run.runs_in, run.is_ordinary) = (access.runs_in, access.is_ordinary);
     run.evaluate(expression, &[])
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn execute_compiled<'p>(
     let limit = Memory::new(MEMORY_BYTES_DEFAULT);
     let view = access.view(planned.has_routines);
     let mut run = Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, limit);
-    run.runs_in = access.runs_in;
+    (run.runs_in, run.is_ordinary) = (access.runs_in, access.is_ordinary);
     let count = procedure.run(&mut run, row)?;
     run.environment.check_interrupt()?;
     Ok(count)
@@ -77,7 +77,7 @@ pub(crate) fn execute_with<'p>(
     let view = access.view(planned.writes || planned.has_routines);
     let mut run =
         Run::new(view.rows(), access.writes, environment, parameters.into(), planned.sizes, options.memory);
-    run.runs_in = access.runs_in;
+    (run.runs_in, run.is_ordinary) = (access.runs_in, access.is_ordinary);
     run.moment = view.moment();
     run.interleaves = planned.calls;
     run.written = (!planned.first.is_empty()).then(HashSet::new);

@@ -72,6 +72,8 @@ pub(crate) struct Run<'e> {
     pub(crate) endings: Vec<write::Ending<'e>>,
     /// Whether the engine or a session runs the statement, and whether in an open transaction.
     pub(crate) runs_in: RunsIn,
+    /// Whether updates read what they change: see [`Access`].
+    pub(crate) is_ordinary: bool,
     pub(crate) environment: &'e mut dyn Environment,
     pub(crate) parameters: Parameters<'e>,
     pub(crate) memory: Memory,
@@ -158,6 +160,7 @@ impl<'e> Run<'e> {
             first: Vec::new(),
             endings: Vec::new(),
             runs_in: RunsIn::Engine,
+            is_ordinary: false,
             environment,
             parameters,
             memory,
@@ -175,7 +178,8 @@ impl<'e> Run<'e> {
 
     /// What the statement reads and writes through, for the statements of routines that it calls.
     pub(crate) fn access(&self) -> Access<'e> {
-        Access { rows: self.rows, writes: self.writes, runs_in: self.runs_in, is_fixed: false }
+        let Run { rows, writes, runs_in, is_ordinary, .. } = *self;
+        Access { rows, writes, runs_in, is_fixed: false, is_ordinary }
     }
 
     /// The rows as they are, the statement's own writes included: for constraints.

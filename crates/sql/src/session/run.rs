@@ -544,6 +544,7 @@ impl Connection {
                         self.environment.routines.note_miss(call.routine);
                         Ok(done)
                     }
+                    Err(error) if error.is_of_values_met() => access::run_ordinary(database, attempt),
                     done => done,
                 }
             }

@@ -2,6 +2,8 @@
 
 use super::text::Names;
 use super::{Shown, inputs, scan};
+use crate::catalog::Table;
+use crate::plan::commute::{Reads, Recognition};
 use crate::plan::expression::Expr;
 use crate::plan::node::{
     AggregateNode, HashNode, JoinKind, LookupNode, Node, Path, Picked, Plan, RangesKind, ScanNode, SortKey,
@@ -85,25 +87,46 @@ fn suffix(commutes: bool) -> &'static str {
     if commutes { " (commutes)" } else { "" }
 }
 
+/// What an update does without reading the columns that it changes, and which others it reads; or why it reads them.
+fn effects(table: &Table, recognition: &Recognition) -> Vec<(&'static str, Property)> {
+    let name = |column: usize| table.columns[column].name.as_str();
+    let what = match recognition {
+        Ok(what) => what,
+        Err(Reads(None)) => return Vec::new(),
+        Err(Reads(Some(reason))) => return vec![("Reads", Property::Text(reason.clone()))],
+    };
+    let operations =
+        what.operations.iter().map(|one| format!("{} {}", one.operation.name(), name(one.column)));
+    let writes = what.writes.iter().map(|one| format!("set {}", name(one.column)));
+    let mut effects: Vec<String> = operations.chain(writes).collect();
+    effects.dedup();
+    let mut properties = vec![("Effects", Property::List(effects))];
+    if !what.reads.is_empty() {
+        let reads = what.reads.iter().map(|&column| name(column).to_owned());
+        properties.push(("Validated", Property::List(reads.collect())));
+    }
+    properties
+}
+
 impl Describer<'_> {
     fn action(&self, action: &Action) -> Described {
-        let (operation, table, commutes, input) = match action {
+        let (operation, table, recognition, input) = match action {
             Action::Query(plan) => return self.node(plan).0,
             Action::Insert(insert) => {
                 let update = insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
-                let commutes = update.is_some_and(|update| update.commuting.is_some());
-                ("Insert", &insert.rules.table, commutes, &insert.input)
+                let recognition = update.map(|update| &update.commuting);
+                ("Insert", &insert.rules.table, recognition, &insert.input)
             }
-            Action::Update(update) => {
-                ("Update", &update.rules.table, update.commuting.is_some(), &update.input)
-            }
-            Action::Delete(delete) => ("Delete", &delete.rules.table, false, &delete.input),
-            Action::Merge(merge) => ("Merge", &merge.rules.table, false, &merge.input),
+            Action::Update(update) => ("Update", &update.rules.table, Some(&update.commuting), &update.input),
+            Action::Delete(delete) => ("Delete", &delete.rules.table, None, &delete.input),
+            Action::Merge(merge) => ("Merge", &merge.rules.table, None, &merge.input),
         };
-        let properties = vec![
+        let mut properties = vec![
             ("Operation", Property::InName(operation.to_string())),
             ("Relation Name", Property::InName(table.name.clone())),
         ];
+        properties.extend(recognition.into_iter().flat_map(|recognition| effects(table, recognition)));
+        let commutes = matches!(recognition, Some(Ok(_)));
         let title = format!("{operation} on {}{}", table.name, suffix(commutes));
         let inputs = vec![Described { relationship: "Outer", ..self.node(input).0 }];
         Described { title, kind: "ModifyTable", properties, inputs, ..Described::default() }

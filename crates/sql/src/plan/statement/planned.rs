@@ -7,7 +7,7 @@ use crate::bind::routines::is_call;
 use crate::bind::tree::{BoundCheck, BoundExpr, ConflictTarget, RelationId};
 use crate::catalog::{ForeignKey, Table, Trigger};
 use crate::compile::Procedure;
-use crate::plan::commute::Commuting;
+use crate::plan::commute::Recognition;
 use crate::plan::expression::Expr;
 use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
 use crate::plan::statement::aging::TableSizes;
@@ -163,8 +163,8 @@ pub(crate) struct ConflictUpdate {
     pub(crate) sets: Vec<(usize, Expr)>,
     pub(crate) filter: Option<Expr>,
     pub(crate) generated: Vec<(usize, Expr)>,
-    /// The same as operations, if it is that.
-    pub(crate) commuting: Option<Vec<Commuting>>,
+    /// The same without reading the row that is there, or why it reads it.
+    pub(crate) commuting: Recognition,
 }
 
 #[derive(Debug)]
@@ -179,8 +179,8 @@ pub(crate) struct UpdatePlan {
     pub(crate) sets: Vec<(usize, Expr)>,
     /// Over the new row, and behind it the input's row.
     pub(crate) returning: Vec<Expr>,
-    /// The same as operations on the row that this key names, if it is that.
-    pub(crate) commuting: Option<(Vec<Expr>, Vec<Commuting>)>,
+    /// The same without reading the row, or why it reads it.
+    pub(crate) commuting: Recognition,
 }
 
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use crate::bind::tree::{
 };
 use crate::catalog::Table;
 use crate::error::Result;
+use crate::plan::commute::{Candidate, scan_of};
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Stage};
 use crate::plan::node::{Node, Path};
@@ -48,13 +49,20 @@ impl Planner<'_> {
                     ConflictAction::Update { excluded, sets, filter, generated } => {
                         let both = row.joined(table.columns.len(), &Self::row_layout(table, *excluded));
                         let is_key = conflict.target == ConflictTarget::PrimaryKey;
-                        let commuting =
-                            (is_key && filter.is_none() && generated.is_empty() && returning.is_empty())
-                                .then(|| self.commuting(&rules, sets, insert.target, &both))
-                                .flatten();
+                        let candidate = Candidate {
+                            rules: &rules,
+                            checks: &insert.checks,
+                            generated,
+                            sets,
+                            target: insert.target,
+                            layout: &both,
+                            returning: &returning,
+                        };
+                        let filter = filter.as_ref().map(|filter| self.expr(filter, &both)).transpose()?;
+                        let commuting = self.commutation_of_conflict(&candidate, is_key, filter.as_ref());
                         Some(ConflictUpdate {
                             sets: self.assignments(sets, &both)?,
-                            filter: filter.as_ref().map(|filter| self.expr(filter, &both)).transpose()?,
+                            filter,
                             generated: self.assignments(generated, &row)?,
                             commuting,
                         })
@@ -140,7 +148,6 @@ impl Planner<'_> {
         let mut stage =
             self.target_rows(table, target, &update.relations, &update.from, update.filter.as_ref())?;
         let (row, key) = Self::slots_of(table, target, &stage);
-        let point = self.point_of(&stage.plan);
         let is_one_row = matches!(&stage.plan.node, Node::Scan(scan) if matches!(scan.path, Path::Point(_)));
         let sets = match is_one_row {
             true => self.assignments(&update.sets, &stage.layout)?,
@@ -148,14 +155,18 @@ impl Planner<'_> {
         };
         let rules = self.rules(table, target, &update.generated, &update.checks)?;
         let returning = self.returning(&update.returning, &Self::changed_layout(table, target, &stage))?;
-        let is_plain = update.from.is_empty() && returning.is_empty() && update.generated.is_empty();
-        let commuting = match point {
-            Some(point) if is_plain => {
-                let none = Layout::default();
-                self.commuting(&rules, &update.sets, target, &none).map(|operations| (point, operations))
-            }
-            _ => None,
+        let candidate = Candidate {
+            rules: &rules,
+            checks: &update.checks,
+            generated: &update.generated,
+            sets: &update.sets,
+            target,
+            layout: &Self::row_layout(table, target),
+            returning: &returning,
         };
+        let is_row = row.iter().copied().eq(0..table.columns.len()) && update.from.is_empty();
+        let scan = scan_of(&stage.plan).filter(|_| is_row);
+        let commuting = self.commutation(&candidate, scan);
         let is_joined = !update.from.is_empty();
         Ok(UpdatePlan { rules, input: stage.plan, row, key, is_joined, sets, returning, commuting })
     }

@@ -279,11 +279,13 @@ fn update<'p>(plan: &'p UpdatePlan, into: &mut Accesses<'p>) -> Result<(), Reaso
     let table = &plan.rules.table;
     let before = into.all.len();
     match &plan.commuting {
-        Some((key, operations)) => {
-            let commutes = operations.iter().map(|operation| operation.column).collect();
-            into.all.push(Access { commutes, ..Access::new(table, Mode::Commute, key.iter().collect()) });
+        Ok(what) if what.only_operates() => {
+            let mut commutes: Vec<usize> = what.operations.iter().map(|operation| operation.column).collect();
+            commutes.dedup();
+            into.all
+                .push(Access { commutes, ..Access::new(table, Mode::Commute, what.key.iter().collect()) });
         }
-        None => scans(&plan.input, Some(table), &mut into.all),
+        _ => scans(&plan.input, Some(table), &mut into.all),
     }
     let old = row_found(table, &into.all[before..]);
     let sets: Vec<(usize, &Expr)> = plan.sets.iter().map(|(column, value)| (*column, value)).collect();

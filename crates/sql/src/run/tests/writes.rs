@@ -39,7 +39,8 @@ fn updates_that_read_nothing_are_operations() {
     assert!(f.explain("UPDATE t SET n = GREATEST(n, 5) WHERE id = 1").contains("commutes"));
     assert!(!f.explain("UPDATE t SET n = n + 5 WHERE id = 1 RETURNING n").contains("commutes"));
     assert!(!f.explain("UPDATE t SET n = n + 5 WHERE n = 1").contains("commutes"));
-    assert!(!f.explain("UPDATE t SET n = n + id WHERE id = 1").contains("commutes"));
+    assert!(f.explain("UPDATE t SET n = n + id WHERE id = 1").contains("commutes"));
+    assert!(!f.explain("UPDATE t SET n = n + n WHERE id = 1").contains("commutes"));
     f.run("UPDATE t SET n = n - 4 WHERE id = 1");
     f.run("UPDATE t SET n = GREATEST(n, 25) WHERE id = 2");
     f.run("UPDATE t SET n = LEAST(n, 7) WHERE id = 3");

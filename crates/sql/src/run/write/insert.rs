@@ -3,13 +3,14 @@
 use crate::bind::tree::ConflictTarget;
 use crate::catalog::{Event, Table, TriggerTime};
 use crate::error::Result;
+use crate::plan::commute::Commutation;
 use crate::plan::statement::{ConflictPlan, ConflictUpdate, InsertPlan};
 use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::operator::operator;
 use crate::run::write::checks::{check, generate};
+use crate::run::write::commuting::commute;
 use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, stored_key};
-use crate::run::write::update::commute;
 use crate::run::write::{Writing, Written, second_time};
 use crate::types::Value;
 
@@ -73,15 +74,11 @@ impl<'e> Inserting<'e> {
         check(run, rules, &row)?;
         if let Some(conflict) = &self.plan.conflict {
             if let Some(update) = &conflict.update
-                && let Some(operations) = &update.commuting
+                && let Ok(what) = &update.commuting
+                && run.written.is_none()
+                && self.commute(run, what, &row)?
             {
-                let stored = stored_key(&rules.table, &key_of(&rules.table, &row))?;
-                let mut both = vec![Value::Null; row.len()];
-                both.extend_from_slice(&row);
-                if commute(run, &rules.table, &refs(&stored), operations, &both)? == Some(1) {
-                    self.writing.written.count += 1;
-                    return Ok(());
-                }
+                return Ok(());
             }
             if let Some((key, old)) = self.conflicting(run, conflict, &row)? {
                 return match &conflict.update {
@@ -101,6 +98,27 @@ impl<'e> Inserting<'e> {
             row.push(XMAX_OF_INSERTED);
         }
         self.writing.count(run, &row)
+    }
+
+    /// Updates the row in the way without reading it. Whether there is one, and that was done.
+    fn commute(&mut self, run: &mut Run<'e>, what: &'e Commutation, row: &[Value]) -> Result<bool> {
+        let table = &*self.plan.rules.table;
+        let key = key_of(table, row);
+        let stored = stored_key(table, &key)?;
+        let Some(mut done) = commute(run, (table, &refs(&stored)), what, row, &self.plan.returning)? else {
+            return Ok(false);
+        };
+        if done.count == 0 {
+            return Ok(false);
+        }
+        if !self.writing.is_first(run, &key)? {
+            return Err(second_time("ON CONFLICT DO UPDATE"));
+        }
+        self.writing.written.count += 1;
+        if !self.plan.returning.is_empty() {
+            self.writing.written.returned.push_moved(&mut run.memory, &mut done.returned)?;
+        }
+        Ok(true)
     }
 
     /// The row that is in the way: its key and its columns.

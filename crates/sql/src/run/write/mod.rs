@@ -3,6 +3,7 @@
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
 //! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
+//! commuting                       updates that do not read their row
 //! key_values                      foreign keys of another type than their key
 //! recheck                         deferred constraints
 //! triggers                        around statements and rows    cascades   around rows that foreign keys change
@@ -15,6 +16,7 @@
 
 mod cascades;
 mod checks;
+mod commuting;
 mod deferrable;
 mod delete;
 mod foreign_key;
@@ -43,13 +45,14 @@ use crate::run::write::foreign_key::Touched;
 use crate::run::write::triggers::Triggers;
 use crate::types::Value;
 
+pub(crate) use commuting::commute;
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use key_values::may_refer;
 pub(crate) use merge::merge;
 pub(crate) use recheck::Recheck;
 pub(crate) use row_number::next as next_row_number;
-pub(crate) use update::{commute, update};
+pub(crate) use update::update;
 
 /// What a statement has done.
 pub(crate) struct Written {

@@ -1,0 +1,336 @@
+//! Updates that do not read their row: `n = n + $1` and its kin, beside plain writes.
+//!
+//! An UPDATE is taken apart column by column. Each assignment is a commutative operation of the engine's on its own column
+//! ([`assigned`]), or a plain write, whose value may read other columns. An update that reads nothing never conflicts with
+//! another one of its kind; of one that reads other columns, these are validated. Either way the engine can split the columns
+//! that operations change (Doppel, OSDI 2014).
+//!
+//! Whatever else a statement does with the row (its condition, checks, triggers, indexes, RETURNING) counts by the columns that
+//! it names, so an index on another column does not hinder.
+//!
+//! # Invariants
+//! - An operation changes its column as the expression does, NULLs and overflows included. What only the values tell is
+//!   decided when the statement runs: then it runs as an ordinary update.
+//! - Nothing reads a column that an operation changes.
+//! - All of this is done once, when a statement is planned.
+
+mod assigned;
+
+use std::collections::BTreeSet;
+
+use crate::access::Commute;
+use crate::bind::tree::{BoundCheck, BoundExpr, RelationId};
+use crate::catalog::{Event, Table, TriggerTime};
+use crate::compile::columns_seen;
+use crate::plan::commute::assigned::{Assigned, assigned};
+use crate::plan::decoder::handle;
+use crate::plan::expression::Expr;
+use crate::plan::layout::Layout;
+use crate::plan::node::{Node, Path, Plan, ScanNode};
+use crate::plan::planner::Planner;
+use crate::plan::statement::RowRules;
+use crate::plan::walk::{has_subquery, is_volatile, walk};
+
+/// An update that does not read the columns that its operations change.
+#[derive(Clone, Debug)]
+pub(crate) struct Commutation {
+    /// The key of the row; empty where an INSERT has it.
+    pub(crate) key: Vec<Expr>,
+    /// What else the row has to meet, over the row as it was.
+    pub(crate) filter: Option<Expr>,
+    /// In the order in which they are applied.
+    pub(crate) operations: Vec<Commuting>,
+    pub(crate) writes: Vec<PlainWrite>,
+    /// The checks of plain writes, over the row as it will be.
+    pub(crate) checks: Vec<Expr>,
+    /// The columns that are read and validated: no operation changes them.
+    pub(crate) reads: Vec<usize>,
+    /// Whether anything looks at the row: at columns that are read, at the key, or at what is written.
+    pub(crate) sees_row: bool,
+}
+
+impl Commutation {
+    /// Whether it does nothing but operations, so that any number of them may run at once.
+    pub(crate) fn only_operates(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
+    }
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Commuting {
+    pub(crate) column: usize,
+    /// The column in the engine's table.
+    pub(crate) handle: heddledb::Column,
+    pub(crate) operation: Commute,
+    /// The parts of the operand; of several, the sum.
+    pub(crate) terms: Vec<Term>,
+    /// Whether NULL as an operand changes nothing; otherwise it makes an ordinary update.
+    pub(crate) skips_null: bool,
+}
+
+/// A part of an operand.
+#[derive(Clone, Debug)]
+pub(crate) struct Term {
+    /// Subtracted, not added.
+    pub(crate) negated: bool,
+    pub(crate) value: Expr,
+}
+
+/// A column that gets a value.
+#[derive(Clone, Debug)]
+pub(crate) struct PlainWrite {
+    pub(crate) column: usize,
+    pub(crate) handle: heddledb::Column,
+    pub(crate) value: Expr,
+}
+
+/// What an update is: one that does not read its row, or why it reads it.
+pub(crate) type Recognition = Result<Commutation, Reads>;
+
+/// Why an update reads its row. EXPLAIN shows the reason where an assignment names its own column.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads(pub(crate) Option<String>);
+
+fn because<T>(reason: impl Into<String>) -> Result<T, Reads> {
+    Err(Reads(Some(reason.into())))
+}
+
+/// An update that may be one.
+pub(crate) struct Candidate<'s> {
+    pub(crate) rules: &'s RowRules,
+    /// The checks that the rules were made of, in the same order.
+    pub(crate) checks: &'s [BoundCheck],
+    pub(crate) generated: &'s [(usize, BoundExpr)],
+    pub(crate) sets: &'s [(usize, BoundExpr)],
+    pub(crate) target: RelationId,
+    /// What values see: the row as it was, and of an INSERT the new row behind it.
+    pub(crate) layout: &'s Layout,
+    /// Over the new row.
+    pub(crate) returning: &'s [Expr],
+}
+
+impl Planner<'_> {
+    /// Takes an update apart. `scan`: the row that it names by its whole key, with what else it has to meet.
+    pub(crate) fn commutation(&mut self, update: &Candidate<'_>, scan: Option<&ScanNode>) -> Recognition {
+        let names_itself =
+            |(column, value): &(usize, BoundExpr)| columns_of(value, update.target).contains(column);
+        if !update.sets.iter().any(names_itself) {
+            return Err(Reads(None));
+        }
+        match scan.map(|scan| (&scan.path, &scan.filter)) {
+            Some((Path::Point(key), filter)) => {
+                let made = self.take_apart(update, key.clone(), filter.as_ref())?;
+                if made.operations.is_empty() { Err(Reads(None)) } else { Ok(made) }
+            }
+            _ => because("its condition does not name one row by its whole key"),
+        }
+    }
+
+    /// As [`commutation`](Self::commutation) of what an INSERT does with the row in the way. `is_by_key`: it is found by the
+    /// table's key alone.
+    pub(crate) fn commutation_of_conflict(
+        &mut self,
+        update: &Candidate<'_>,
+        is_by_key: bool,
+        filter: Option<&Expr>,
+    ) -> Recognition {
+        if !is_by_key {
+            return because("the row in the way is not found by the table's key alone");
+        }
+        let made = self.take_apart(update, Vec::new(), filter)?;
+        // Without an operation nothing is won where the row is read.
+        if made.operations.is_empty() && !made.reads.is_empty() { Err(Reads(None)) } else { Ok(made) }
+    }
+
+    fn take_apart(&mut self, update: &Candidate<'_>, key: Vec<Expr>, filter: Option<&Expr>) -> Recognition {
+        let Candidate { rules, sets, target, .. } = *update;
+        let table = &*rules.table;
+        check_triggers(rules, sets)?;
+        let set: BTreeSet<usize> = sets.iter().map(|(column, _)| *column).collect();
+        let depends = |(_, value): &(usize, BoundExpr)| !columns_of(value, target).is_disjoint(&set);
+        if update.generated.iter().any(depends) {
+            return because("a generated column or an index depends on what it sets");
+        }
+        let (taken, why_not) = take_assignments(table, target, sets)?;
+        let operated: BTreeSet<usize> = taken.iter().filter_map(Taken::operated).collect();
+        if let (true, Some(reason)) = (operated.is_empty(), why_not) {
+            return because(reason);
+        }
+        let mut seen = BTreeSet::new();
+        let mut made = Commutation {
+            key,
+            filter: filter.cloned(),
+            operations: Vec::new(),
+            writes: Vec::new(),
+            checks: checks_of_writes(update, &operated, &mut seen)?,
+            reads: Vec::new(),
+            sees_row: false,
+        };
+        for one in taken {
+            for value in one.values() {
+                seen.extend(columns_of(value, target));
+            }
+            self.add(update, one, &mut made)?;
+        }
+        let width = table.columns.len();
+        let Some(columns) = columns_seen(filter.into_iter()) else {
+            return because("its condition reads the row");
+        };
+        seen.extend(columns.into_iter().filter(|&column| column < width));
+        match columns_seen(update.returning.iter()) {
+            Some(columns) if columns.iter().all(|&column| column < width) => {
+                let is_written = |column: &usize| made.writes.iter().any(|write| write.column == *column);
+                made.sees_row = !columns.is_empty();
+                seen.extend(columns.into_iter().filter(|column| !is_written(column)));
+            }
+            _ => return because("RETURNING reads more than its columns"),
+        }
+        if let Some(column) = seen.iter().find(|column| operated.contains(column)) {
+            return because(format!("{} is read", table.columns[*column].name));
+        }
+        let is_known = |column: &usize| table.key.contains(column);
+        made.sees_row |= !seen.is_empty();
+        made.reads = seen.into_iter().filter(|column| !is_known(column)).collect();
+        Ok(made)
+    }
+
+    /// Adds an assignment to what an update does.
+    fn add(&mut self, update: &Candidate<'_>, one: Taken, made: &mut Commutation) -> Result<(), Reads> {
+        let table = &*update.rules.table;
+        let column = one.column;
+        let handle = handle(table, table.columns[column].engine).map_err(|_| Reads(None))?;
+        let operations = match one.assigned {
+            Assigned::Plain(value) => {
+                let value = self.expr(&value, update.layout).map_err(|_| Reads(None))?;
+                made.writes.push(PlainWrite { column, handle, value });
+                return Ok(());
+            }
+            Assigned::Operations(operations) => operations,
+        };
+        for operation in operations {
+            let mut terms = Vec::with_capacity(operation.terms.len());
+            for (negated, value) in operation.terms {
+                let value = self.expr(&value, update.layout).map_err(|_| Reads(None))?;
+                terms.push(Term { negated, value });
+            }
+            let (skips_null, operation) = (operation.skips_null, operation.operation);
+            made.operations.push(Commuting { column, handle, operation, terms, skips_null });
+        }
+        Ok(())
+    }
+}
+
+/// An assignment that was taken apart.
+struct Taken {
+    column: usize,
+    assigned: Assigned,
+}
+
+impl Taken {
+    /// The column, if operations change it.
+    fn operated(&self) -> Option<usize> {
+        matches!(self.assigned, Assigned::Operations(_)).then_some(self.column)
+    }
+
+    /// The expressions that have to be computed for it.
+    fn values(&self) -> Vec<&BoundExpr> {
+        match &self.assigned {
+            Assigned::Plain(value) => vec![value],
+            Assigned::Operations(operations) => {
+                operations.iter().flat_map(|one| one.terms.iter().map(|(_, value)| value)).collect()
+            }
+        }
+    }
+}
+
+/// Takes all assignments apart. One that is no operation on its own column is a plain write, which may read; why the first one
+/// that names its own column is none.
+fn take_assignments(
+    table: &Table,
+    target: RelationId,
+    sets: &[(usize, BoundExpr)],
+) -> Result<(Vec<Taken>, Option<String>), Reads> {
+    let (mut all, mut why_not) = (Vec::with_capacity(sets.len()), None);
+    for (column, value) in sets {
+        let of = &table.columns[*column];
+        let is_constrained = is_indexed(table, *column)
+            || table.foreign_keys.iter().any(|key| key.columns.contains(column))
+            || table.key.contains(column);
+        if is_constrained {
+            return because(format!("a key or an index has column {}", of.name));
+        }
+        if has_subquery(value) || is_volatile(value) {
+            return because(format!("the new value of {} is from a query or a volatile function", of.name));
+        }
+        let assigned = match assigned(table, target, *column, value) {
+            Ok(assigned) => assigned,
+            Err(reason) => {
+                why_not.get_or_insert(reason);
+                Assigned::Plain(value.clone())
+            }
+        };
+        all.push(Taken { column: *column, assigned });
+    }
+    Ok((all, why_not))
+}
+
+/// The scan of one table that a plan is.
+pub(crate) fn scan_of(plan: &Plan) -> Option<&ScanNode> {
+    match &plan.node {
+        Node::Scan(scan) => Some(scan),
+        _ => None,
+    }
+}
+/// The columns of the target's row that an expression names.
+fn columns_of(expr: &BoundExpr, target: RelationId) -> BTreeSet<usize> {
+    let mut columns = BTreeSet::new();
+    walk(expr, &mut |part| {
+        if let BoundExpr::Column { relation, column, .. } = part
+            && *relation == target
+        {
+            columns.insert(*column);
+        }
+    });
+    columns
+}
+
+fn is_indexed(table: &Table, column: usize) -> bool {
+    table.indexes.iter().any(|index| index.columns.iter().any(|indexed| indexed.column == column))
+}
+
+/// A trigger that fires sees the row, but for one after the statement that asks for no rows.
+fn check_triggers(rules: &RowRules, sets: &[(usize, BoundExpr)]) -> Result<(), Reads> {
+    let is_set = |name: &str| sets.iter().any(|(column, _)| rules.table.columns[*column].name == *name);
+    let sees = |trigger: &&std::sync::Arc<crate::catalog::Trigger>| {
+        let sees_row =
+            trigger.for_each_row || trigger.time != TriggerTime::After || trigger.has_transition_tables();
+        trigger.fires_on(Event::Update, is_set) && sees_row
+    };
+    match rules.triggers.iter().find(sees) {
+        Some(trigger) => because(format!("trigger {} sees the row", trigger.name)),
+        None => Ok(()),
+    }
+}
+
+/// The checks that plain writes decide; the other columns that they read are added to those seen.
+fn checks_of_writes(
+    update: &Candidate<'_>,
+    operated: &BTreeSet<usize>,
+    seen: &mut BTreeSet<usize>,
+) -> Result<Vec<Expr>, Reads> {
+    let set: BTreeSet<usize> = update.sets.iter().map(|(column, _)| *column).collect();
+    let mut decided = Vec::new();
+    for (check, (_, planned)) in update.checks.iter().zip(&update.rules.checks) {
+        let columns = columns_of(&check.condition, update.target);
+        if columns.is_disjoint(&set) {
+            continue;
+        }
+        if !columns.is_disjoint(operated) {
+            return because(format!("check {} reads what it changes", check.name));
+        }
+        seen.extend(columns.difference(&set));
+        decided.push(planned.clone());
+    }
+    Ok(decided)
+}

@@ -1,0 +1,280 @@
+//! Updates that do not read their row, as operations and plain writes of the engine's.
+//!
+//! # Invariants
+//! - With values of which an operation does not do what the expression does, nothing is done, and the statement runs in the
+//!   usual way.
+
+use heddledb::{Column, Value as Stored, ValueRef};
+use smallvec::SmallVec;
+
+use crate::access::{Commute, RunsIn};
+use crate::catalog::{Column as CatalogColumn, Table};
+use crate::compile::lacks_a_value;
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::commute::{Commutation, Commuting, PlainWrite, Term};
+use crate::plan::decoder::Decoder;
+use crate::plan::expression::Expr;
+use crate::run::Run;
+use crate::run::write::rows::writes;
+use crate::storage;
+use crate::storage::encode_ref;
+use crate::types::numeric::Numeric;
+use crate::types::{Type, Value};
+
+/// Sums of operands within this are sums of any column and them, too, without an overflow in between.
+const SUM_MAX: i64 = 1 << 62;
+
+type Operands = SmallVec<[Operand; 2]>;
+type Values = SmallVec<[Value; 2]>;
+
+/// What a commuting update has done.
+pub(crate) struct Commuted {
+    /// How many rows there are: one or none.
+    pub(crate) count: u64,
+    /// What RETURNING makes of the row.
+    pub(crate) returned: Vec<Value>,
+}
+
+impl Commuted {
+    fn nothing() -> Commuted {
+        Commuted { count: 0, returned: Vec::new() }
+    }
+}
+
+/// Does an update on the row of a key, as it is stored. `excluded`: the row that an INSERT was to insert. None: with these
+/// values it has to be done in the usual way, and nothing was done; or a handler waits for its error.
+pub(crate) fn commute<'e>(
+    run: &mut Run<'e>,
+    (table, key): (&Table, &[ValueRef<'_>]),
+    what: &'e Commutation,
+    excluded: &[Value],
+    returning: &'e [Expr],
+) -> Result<Option<Commuted>> {
+    // In a block the session tries operations; elsewhere the commit does, too late for a handler.
+    if run.is_ordinary || run.runs_in != RunsIn::Block && run.environment.decides_at_once() {
+        return Ok(None);
+    }
+    let mut row = SmallVec::<[Value; 16]>::new();
+    if what.sees_row || !what.checks.is_empty() || !excluded.is_empty() {
+        if !seen_row(run, (table, key), what, &mut row)? {
+            return Ok(Some(Commuted::nothing()));
+        }
+        row.extend(excluded.iter().cloned());
+    }
+    if let Some(filter) = &what.filter {
+        match run.holds(filter, &row) {
+            Err(error) if is_moot(&error) => return Ok(None),
+            Ok(false) if excluded.is_empty() => return Ok(Some(Commuted::nothing())),
+            Ok(false) => return Ok(None),
+            holds => holds?,
+        };
+    }
+    let computed = match computed(run, table, what, &mut row) {
+        Err(error) if is_moot(&error) => return Ok(None),
+        computed => computed?,
+    };
+    let Some((operands, values)) = computed else { return Ok(None) };
+    if !write(run, (table, key), &what.writes, &values)? || !operate(run, (table, key), what, &operands)? {
+        return Ok(Some(Commuted::nothing()));
+    }
+    let returned = returning.iter().map(|value| run.evaluate(value, &row));
+    Ok(Some(Commuted { count: 1, returned: returned.collect::<Result<_>>()? }))
+}
+
+/// Whether an expression has failed that matters only if there is a row: the usual way looks first.
+fn is_moot(error: &SqlError) -> bool {
+    !error.is_retryable() && error.state() != SqlState::QUERY_CANCELED
+}
+
+/// The operands of operations and the values of plain writes, which are put into the row. None: with these values it has to be
+/// done in the usual way.
+fn computed<'e>(
+    run: &mut Run<'e>,
+    table: &Table,
+    what: &'e Commutation,
+    row: &mut [Value],
+) -> Result<Option<(Operands, Values)>> {
+    let mut operands = Operands::new();
+    for operation in &what.operations {
+        match operand(run, operation, &table.columns[operation.column], row)? {
+            Some(operand) => operands.push(operand),
+            None => return Ok(None),
+        }
+    }
+    let mut values = Values::new();
+    for write in &what.writes {
+        let value = run.evaluate(&write.value, row)?;
+        if lacks_a_value(table, write.column, &value) {
+            return Ok(None);
+        }
+        values.push(value);
+    }
+    if !row.is_empty() {
+        for (write, value) in what.writes.iter().zip(&values) {
+            row[write.column] = value.clone();
+        }
+    }
+    for check in &what.checks {
+        if matches!(run.evaluate(check, row)?, Value::Bool(false)) {
+            return Ok(None);
+        }
+    }
+    Ok(Some((operands, values)))
+}
+
+/// The row as it was, as far as anything looks at it: its key, and the columns that are read. Whether it is there; where nothing
+/// is read, that is not known.
+fn seen_row(
+    run: &Run<'_>,
+    (table, key): (&Table, &[ValueRef<'_>]),
+    what: &Commutation,
+    row: &mut SmallVec<[Value; 16]>,
+) -> Result<bool> {
+    row.resize(table.columns.len(), Value::Null);
+    for (&column, stored) in table.key.iter().zip(key) {
+        let of = &table.columns[column];
+        row[column] = storage::decode(of.ty, of.modifier, *stored)?;
+    }
+    if what.reads.is_empty() {
+        return Ok(true);
+    }
+    let decoder = Decoder::new(table, &what.reads)?;
+    run.rows.get(&table.engine, key, &mut |found| decoder.decode_into(found, &what.reads, row))
+}
+
+/// Applies the operations. Whether there is a row.
+fn operate(
+    run: &Run<'_>,
+    (table, key): (&Table, &[ValueRef<'_>]),
+    what: &Commutation,
+    operands: &[Operand],
+) -> Result<bool> {
+    let writes = writes(run)?;
+    let mut is_known = !what.writes.is_empty();
+    for (operation, operand) in what.operations.iter().zip(operands) {
+        let operand = match operand {
+            Operand::None => continue,
+            Operand::Int(operand) => ValueRef::Int(*operand),
+            Operand::Stored(operand) => ValueRef::from(operand),
+        };
+        match writes.commute(&table.engine, key, operation.handle, operation.operation, operand) {
+            Ok(()) => is_known = true,
+            Err(error) if error.is_missing_key() => return Ok(false),
+            Err(error) => return Err(out_of_range(&table.columns[operation.column], error)),
+        }
+    }
+    // Where no operand changes anything, whether there is a row is still to be known.
+    Ok(is_known || run.latest().exists(&table.engine, key)?)
+}
+
+/// Writes plainly. Whether there is a row; where nothing is written, that is not known.
+fn write(
+    run: &Run<'_>,
+    (table, key): (&Table, &[ValueRef<'_>]),
+    plain: &[PlainWrite],
+    values: &[Value],
+) -> Result<bool> {
+    if plain.is_empty() {
+        return Ok(true);
+    }
+    let mut scratch: SmallVec<[Vec<u8>; 2]> = plain.iter().map(|_| Vec::new()).collect();
+    let mut changes = SmallVec::<[(Column, ValueRef<'_>); 2]>::new();
+    for ((write, value), scratch) in plain.iter().zip(values).zip(&mut scratch) {
+        let column = &table.columns[write.column];
+        changes.push((write.handle, encode_ref(column.ty, column.modifier, value, scratch)?));
+    }
+    match writes(run)?.update(&table.engine, key, &changes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_missing_key() => Ok(false),
+        Err(error) => Err(error.with_table(&table.schema, &table.name)),
+    }
+}
+
+fn out_of_range(column: &CatalogColumn, error: SqlError) -> SqlError {
+    match error.state() {
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE if column.ty == Type::Numeric => {
+            SqlError::new(error.state(), "numeric field overflow")
+        }
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE => {
+            SqlError::new(error.state(), format!("{} out of range", column.ty.display_name()))
+        }
+        _ => error,
+    }
+}
+
+/// What an operation of the engine's is given.
+enum Operand {
+    /// NULL, which changes nothing.
+    None,
+    Int(i64),
+    /// A number or a time of another type.
+    Stored(Stored),
+}
+
+/// The operand of an operation; none: it has to be done in the usual way.
+fn operand<'e>(
+    run: &mut Run<'e>,
+    operation: &'e Commuting,
+    column: &CatalogColumn,
+    source: &[Value],
+) -> Result<Option<Operand>> {
+    let mut sum: Option<Value> = None;
+    for term in &operation.terms {
+        let value = run.evaluate(&term.value, source)?;
+        if value.is_null() {
+            return Ok(operation.skips_null.then_some(Operand::None));
+        }
+        sum = match added(sum, term, value)? {
+            None => return Ok(None),
+            sum => sum,
+        };
+    }
+    let Some(value) = sum else { return Ok(None) };
+    Ok(match &value {
+        Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => {
+            let operand = value.any_int();
+            let is_within = match column.ty {
+                // A number beyond the column may still lead to a sum within it.
+                _ if operation.operation == Commute::Add => true,
+                Type::Int2 => i16::try_from(operand).is_ok(),
+                Type::Int4 => i32::try_from(operand).is_ok(),
+                _ => true,
+            };
+            is_within.then_some(Operand::Int(operand))
+        }
+        // One with too many digits behind the point is rounded with the sum.
+        _ => match storage::encode(column.ty, column.modifier, &value) {
+            Ok(stored) if operation.operation == Commute::Add || has_room(column, &stored) => {
+                Some(Operand::Stored(stored))
+            }
+            _ => None,
+        },
+    })
+}
+
+/// Whether a column has the digits for a number.
+fn has_room(column: &CatalogColumn, stored: &Stored) -> bool {
+    let (Stored::Decimal(number), Some((precision, _))) = (stored, column.modifier.numeric_parts()) else {
+        return true;
+    };
+    let beyond = u32::try_from(precision).ok().and_then(|precision| 10_u128.checked_pow(precision));
+    beyond.is_none_or(|beyond| number.unscaled().unsigned_abs() < beyond)
+}
+
+/// The sum of the terms so far and one more; none: it may be beyond its type.
+fn added(sum: Option<Value>, term: &Term, value: Value) -> Result<Option<Value>> {
+    Ok(match (sum, value) {
+        (None, Value::Numeric(number)) if term.negated => Some(Value::Numeric(number.negate())),
+        (None, value) if term.negated => value.any_int().checked_neg().map(Value::Int8),
+        (None, value) => Some(value),
+        (Some(Value::Numeric(sum)), Value::Numeric(number)) => {
+            let sum: Numeric = if term.negated { sum.subtract(&number)? } else { sum.add(&number)? };
+            Some(Value::Numeric(sum))
+        }
+        (Some(sum), value) => {
+            let (sum, value) = (sum.any_int(), value.any_int());
+            let sum = if term.negated { sum.checked_sub(value) } else { sum.checked_add(value) };
+            sum.filter(|sum| (-SUM_MAX..=SUM_MAX).contains(sum)).map(Value::Int8)
+        }
+    })
+}
