@@ -23,6 +23,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/models/doors/Cargo.toml", &[]),
     ("crates/sql/Cargo.toml", &["heddledb", "heddledb-transfer"]),
     ("crates/server/Cargo.toml", &["heddledb", "heddle-sql"]),
+    ("crates/python/Cargo.toml", &["heddledb", "heddle-sql"]),
     (
         "crates/cli/Cargo.toml",
         &["heddledb", "heddledb-transfer", "heddle-workloads", "heddle-sql", "heddle-server"],

@@ -1,0 +1,365 @@
+//! The class Session: one connection to a database.
+//!
+//! # Invariants
+//! - A statement asks for the GIL once, when it has ended; a text whose parameters' types are not known yet, once more.
+//! - The lock of the connection is taken without the GIL, and nothing asks for the GIL while it is held.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use heddle_sql::{Canceller, ConnectOptions, Connection, SqlError, SqlState, TransactionStatus, Type, Value};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::arrow;
+use crate::database::drop_without_gil;
+use crate::errors::exception;
+use crate::interrupt::{Interruptible, see_signals};
+use crate::opened::{Handle, inherited};
+use crate::rows::{Collector, Rows, Table};
+use crate::to_sql::{Parameter, hint, to_sql};
+
+/// How many texts' parameter types a session keeps.
+const TEXTS_MAX: usize = 256;
+/// The longest text that is kept.
+const TEXT_BYTES_MAX: usize = 16_384;
+
+/// Types of parameters: what the values suggested, and what the statement decided.
+#[derive(Clone)]
+struct Known {
+    hints: Vec<u32>,
+    types: Arc<[Type]>,
+}
+
+/// What a statement came to.
+enum Ran<T> {
+    Done(T),
+    /// Nothing was run: the statement's parameters have these types.
+    TypesAre(Arc<[Type]>),
+}
+
+/// A connection; the field order is the order in which they are dropped.
+pub struct Open {
+    pub connection: Connection,
+    handle: Handle,
+}
+
+/// One connection.
+#[pyclass(frozen, module = "heddledb._heddledb")]
+pub struct Session {
+    /// `None` after `close`.
+    open: Mutex<Option<Open>>,
+    known: Mutex<HashMap<String, Known>>,
+    canceller: Canceller,
+    process: u32,
+}
+
+impl Session {
+    /// Connects.
+    pub fn open(handle: Handle, user: Option<String>) -> Result<Session, SqlError> {
+        let mut options = ConnectOptions::default();
+        if let Some(user) = user {
+            options.is_superuser = false;
+            options.user = user;
+        }
+        let connection = handle.sql()?.connect(options)?;
+        let canceller = connection.canceller();
+        Ok(Session {
+            open: Mutex::new(Some(Open { connection, handle })),
+            known: Mutex::default(),
+            canceller,
+            process: std::process::id(),
+        })
+    }
+
+    /// Runs this with the connection, without the GIL; Ctrl-C cancels it.
+    pub fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        body: impl FnOnce(&mut Connection) -> Result<T, SqlError> + Send,
+    ) -> PyResult<T> {
+        see_signals(py)?;
+        let done = py.detach(|| {
+            // A thread that held the lock at a fork is not there to release it.
+            if self.process != std::process::id() {
+                return Err(inherited());
+            }
+            let mut open = self.open.lock();
+            let Some(open) = open.as_mut() else {
+                return Err(SqlError::new(SqlState::new("08003"), "the connection is closed"));
+            };
+            let _interruptible = Interruptible::enter(&self.canceller);
+            body(&mut open.connection)
+        });
+        done.map_err(|error| {
+            if error.state() == SqlState::QUERY_CANCELED
+                && let Err(interrupt) = py.check_signals()
+            {
+                return interrupt;
+            }
+            exception(py, &error)
+        })
+    }
+
+    fn known_types(&self, text: &str, hints: &[u32]) -> Option<Arc<[Type]>> {
+        let known = self.known.lock();
+        known.get(text).filter(|known| known.hints == hints).map(|known| known.types.clone())
+    }
+
+    fn keep_types(&self, text: &str, hints: Vec<u32>, types: Arc<[Type]>) {
+        if text.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        let mut known = self.known.lock();
+        if known.len() >= TEXTS_MAX && !known.contains_key(text) {
+            known.clear();
+        }
+        known.insert(text.to_string(), Known { hints, types });
+    }
+
+    /// Runs a statement with each of these rows of parameters, in a transaction that `begin` opens.
+    fn run_rows(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        rows: &[Vec<Bound<'_, PyAny>>],
+        begin: Option<&str>,
+    ) -> PyResult<Vec<Table>> {
+        let hints = hints_of(rows)?;
+        let mut types = match self.known_types(text, &hints) {
+            Some(types) => types,
+            None => {
+                let types = self.with(py, |connection| {
+                    open_block(connection, begin)?;
+                    connection.prepare("", text, &hints)?;
+                    connection.parameter_types("")
+                })?;
+                self.keep_types(text, hints.clone(), types.clone());
+                types
+            }
+        };
+        loop {
+            let mut parameters = Vec::with_capacity(rows.len());
+            for row in rows {
+                parameters.push(parameters_of(py, row, &types)?);
+            }
+            let ran = self.with(py, |connection| {
+                open_block(connection, begin)?;
+                run_prepared(connection, text, &hints, &types, parameters)
+            })?;
+            match ran {
+                Ran::Done(tables) => return Ok(tables),
+                Ran::TypesAre(now) => {
+                    self.keep_types(text, hints.clone(), now.clone());
+                    types = now;
+                }
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Runs a text. `parameters`: those of one statement, in order; without them the text may have several statements.
+    /// `begin`: the statement that opens a transaction block first, unless one is open.
+    #[pyo3(signature = (text, parameters=None, begin=None))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        parameters: Option<Vec<Bound<'_, PyAny>>>,
+        begin: Option<&str>,
+    ) -> PyResult<Vec<Rows>> {
+        let tables = match parameters {
+            Some(row) => self.run_rows(py, text, &[row], begin)?,
+            None => self.with(py, |connection| {
+                open_block(connection, begin)?;
+                let mut sink = Collector::default();
+                connection.simple_query(text, &mut sink)?;
+                Ok(sink.tables)
+            })?,
+        };
+        Ok(tables.into_iter().map(Rows::new).collect())
+    }
+
+    /// Runs a statement once for each row of parameters.
+    #[pyo3(signature = (text, rows, begin=None))]
+    fn execute_rows(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        rows: Vec<Vec<Bound<'_, PyAny>>>,
+        begin: Option<&str>,
+    ) -> PyResult<Vec<Rows>> {
+        let tables = self.run_rows(py, text, &rows, begin)?;
+        Ok(tables.into_iter().map(Rows::new).collect())
+    }
+
+    /// Runs COPY … FROM STDIN with this data.
+    #[pyo3(signature = (text, data, begin=None))]
+    fn copy_from(&self, py: Python<'_>, text: &str, data: &[u8], begin: Option<&str>) -> PyResult<Vec<Rows>> {
+        let tables = self.with(py, |connection| {
+            open_block(connection, begin)?;
+            let mut rest = data;
+            let mut input = |into: &mut Vec<u8>| {
+                let (piece, left) = rest.split_at(rest.len().min(1 << 16));
+                into.extend_from_slice(piece);
+                rest = left;
+                Ok(!piece.is_empty())
+            };
+            let mut sink = Collector::with_input(&mut input);
+            connection.simple_query(text, &mut sink)?;
+            Ok(sink.tables)
+        })?;
+        Ok(tables.into_iter().map(Rows::new).collect())
+    }
+
+    /// Loads the rows of an object with `__arrow_c_stream__` into a table, whose name is SQL.
+    #[pyo3(signature = (table, rows, begin=None))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        rows: &Bound<'_, PyAny>,
+        begin: Option<&str>,
+    ) -> PyResult<Vec<Rows>> {
+        let reader = arrow::from_object(rows)?;
+        let text = arrow::copy_statement(table, &reader);
+        let mut lines = arrow::CopyText::new(reader);
+        let tables = self.with(py, |connection| {
+            open_block(connection, begin)?;
+            let mut input = |into: &mut Vec<u8>| lines.next(into);
+            let mut sink = Collector::with_input(&mut input);
+            connection.simple_query(&text, &mut sink)?;
+            Ok(sink.tables)
+        })?;
+        Ok(tables.into_iter().map(Rows::new).collect())
+    }
+
+    /// Runs a query, and closes this session: its connection belongs to the stream of Arrow's that is returned.
+    fn stream<'py>(&self, py: Python<'py>, text: String) -> PyResult<Bound<'py, PyCapsule>> {
+        // Fails if the session is closed, or inherited by a fork.
+        self.with(py, |_| Ok(()))?;
+        let started = py.detach(|| {
+            let open = self.open.lock().take();
+            open.map(|open| arrow::start(open, text)).transpose()
+        });
+        match started.map_err(|error| exception(py, &error))? {
+            Some(reader) => arrow::to_capsule(py, reader),
+            None => Err(exception(py, &SqlError::new(SqlState::new("08003"), "the connection is closed"))),
+        }
+    }
+
+    /// Where the connection stands: `idle`, `in transaction`, `failed`, or `closed`.
+    #[getter]
+    fn status(&self, py: Python<'_>) -> &'static str {
+        if self.process != std::process::id() {
+            return "closed";
+        }
+        py.detach(|| match self.open.lock().as_ref().map(|open| open.connection.status()) {
+            Some(TransactionStatus::Idle) => "idle",
+            Some(TransactionStatus::InTransaction) => "in transaction",
+            Some(TransactionStatus::Failed) => "failed",
+            None => "closed",
+        })
+    }
+
+    /// Severity, SQLSTATE and message of each notice since the last call.
+    fn take_notices(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, String, String)>> {
+        let notices = self.with(py, |connection| Ok(connection.take_notices()))?;
+        let fields = |notice: heddle_sql::Notice| {
+            (notice.severity.as_str(), notice.state.as_str().to_string(), notice.message)
+        };
+        Ok(notices.into_iter().map(fields).collect())
+    }
+
+    /// Ends the statement in progress with 57014, from any thread.
+    fn cancel(&self, py: Python<'_>) {
+        if self.process == std::process::id() {
+            py.detach(|| self.canceller.cancel());
+        }
+    }
+
+    /// Closes the connection: an open transaction is rolled back.
+    fn close(&self, py: Python<'_>) {
+        if self.process == std::process::id() {
+            py.detach(|| {
+                let open = self.open.lock().take();
+                drop(open);
+            });
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Some(open) = self.open.get_mut().take() else { return };
+        if open.handle.is_inherited() {
+            // The engine's threads are the parent's.
+            std::mem::forget(open);
+        } else {
+            drop_without_gil(open);
+        }
+    }
+}
+
+/// Opens a transaction block by this statement, unless one is open.
+fn open_block(connection: &mut Connection, begin: Option<&str>) -> Result<(), SqlError> {
+    match begin {
+        Some(begin) if connection.status() == TransactionStatus::Idle => connection.query(begin).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// What the values suggest: for each parameter the first row that suggests something.
+fn hints_of(rows: &[Vec<Bound<'_, PyAny>>]) -> PyResult<Vec<u32>> {
+    let mut hints = vec![0; rows.first().map_or(0, Vec::len)];
+    for row in rows {
+        for (known, value) in hints.iter_mut().zip(row) {
+            *known = wider(*known, hint(value)?);
+        }
+    }
+    Ok(hints)
+}
+
+/// Of two suggestions the one that holds both: of integers and numbers the wider one.
+fn wider(left: u32, right: u32) -> u32 {
+    let order = [Type::Int4.oid(), Type::Int8.oid(), Type::Numeric.oid(), Type::Float8.oid()];
+    let rank = |oid| order.iter().position(|&known| known == oid);
+    match (rank(left), rank(right)) {
+        (Some(a), Some(b)) if b > a => right,
+        _ if left == 0 => right,
+        _ => left,
+    }
+}
+
+fn parameters_of(py: Python<'_>, row: &[Bound<'_, PyAny>], types: &[Type]) -> PyResult<Vec<Parameter>> {
+    if row.len() != types.len() {
+        let message = format!("the statement has {} parameters, but {} were given", types.len(), row.len());
+        return Err(exception(py, &SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
+    }
+    row.iter().zip(types).map(|(value, &kind)| to_sql(value, kind)).collect()
+}
+
+fn run_prepared(
+    connection: &mut Connection,
+    text: &str,
+    hints: &[u32],
+    types: &[Type],
+    rows: Vec<Vec<Parameter>>,
+) -> Result<Ran<Vec<Table>>, SqlError> {
+    connection.prepare("", text, hints)?;
+    let now = connection.parameter_types("")?;
+    if *now != *types {
+        return Ok(Ran::TypesAre(now));
+    }
+    let mut sink = Collector::default();
+    for row in rows {
+        let values = row.into_iter().zip(types).map(|(value, &kind)| value.decode(connection, kind));
+        let values = values.collect::<Result<Vec<Value>, SqlError>>()?;
+        connection.bind("", "", values)?;
+        connection.execute("", 0, &mut sink)?;
+    }
+    Ok(Ran::Done(sink.tables))
+}
