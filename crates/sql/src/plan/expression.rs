@@ -203,6 +203,21 @@ pub(crate) struct SubPlan {
     pub(crate) cache: usize,
     /// Whether the same bindings give the same rows: nothing in it is volatile.
     pub(crate) is_stable: bool,
+    /// How all of its answers are computed at once, if they can be.
+    pub(crate) keyed: Option<Keyed>,
+}
+
+/// All answers of a subquery, by the values that correlate it with the row around it.
+#[derive(Debug)]
+pub(crate) struct Keyed {
+    /// The subquery without the equalities that correlate it; behind its columns are the keys.
+    pub(crate) plan: Plan,
+    /// The values of the row around it that keys are equal to.
+    pub(crate) keys: Vec<Expr>,
+    /// How many rows of each key count.
+    pub(crate) limit: Option<usize>,
+    /// How often the subquery is run for single rows before all of its answers are computed: they cost as much by then.
+    pub(crate) runs_before: usize,
 }
 
 /// What is made of a subquery's rows.

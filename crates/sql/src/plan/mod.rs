@@ -5,6 +5,7 @@
 //! join_order, join    which item next, by which method        semi_join, scalar   subqueries as joins
 //! path, scan          how a table's rows are found            statistics, selectivity   how many there will be
 //! translate           bound expressions over a row's slots    node, expression          what `run` executes
+//! keyed               the answers of correlated subqueries, computed for all rows at once
 //! ```
 //!
 //! # Invariants
@@ -20,6 +21,7 @@ mod group;
 mod index_match;
 mod join;
 mod join_order;
+mod keyed;
 pub(crate) mod late_targets;
 mod layout;
 mod lock;

@@ -71,6 +71,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) depth: usize,
     /// In how many terms of recursions, which are evaluated once in each round, the planner is.
     pub(crate) rounds: usize,
+    /// In how many subqueries of expressions the planner is.
+    pub(crate) alternatives: usize,
 }
 
 /// How many queries may lie inside each other: planning and running recurse once for each.
@@ -106,6 +108,7 @@ impl<'p> Planner<'p> {
             wanted_rows: None,
             depth: 0,
             rounds: 0,
+            alternatives: 0,
         }
     }
 

@@ -188,6 +188,13 @@ impl Planner<'_> {
     }
 
     fn subquery(&mut self, subquery: &Subquery, layout: &Layout) -> Result<Expr> {
+        self.alternatives += 1;
+        let planned = self.subplan(subquery, layout);
+        self.alternatives -= 1;
+        Ok(Expr::Subquery(Arc::new(planned?)))
+    }
+
+    fn subplan(&mut self, subquery: &Subquery, layout: &Layout) -> Result<SubPlan> {
         let (mut plan, frame) = self.framed(|planner| planner.query(&subquery.query))?;
         prune(&mut plan);
         let kind = match &subquery.kind {
@@ -206,8 +213,12 @@ impl Planner<'_> {
         walk_query(&subquery.query, &mut |expr| is_volatile |= is_volatile_call(expr));
         // What sees nothing of the row is run once, even if it is volatile.
         let is_stable = !frame.changes && (bindings.is_empty() || !is_volatile);
+        let keyed = match is_stable && !bindings.is_empty() {
+            true => self.keyed(subquery, &plan, layout)?,
+            false => None,
+        };
         self.caches += 1;
-        Ok(Expr::Subquery(Arc::new(SubPlan { plan, kind, bindings, cache: self.caches - 1, is_stable })))
+        Ok(SubPlan { plan, kind, bindings, cache: self.caches - 1, is_stable, keyed })
     }
 }
 

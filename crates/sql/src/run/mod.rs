@@ -5,6 +5,7 @@
 //! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
 //! memory, spill        limits, and rows on disk           parameters  where the parameters' values are
 //! large_values         values that count in the memory by themselves
+//! keyed                the answers of correlated subqueries for all rows at once
 //! execute, alone       a planned statement, an expression by itself     access   what of the database either may reach
 //! ```
 //!
@@ -17,6 +18,7 @@ pub(crate) mod batch;
 mod counts;
 mod evaluate;
 mod execute;
+mod keyed;
 pub(crate) mod large_values;
 pub(crate) mod memory;
 pub(crate) mod operator;
@@ -40,6 +42,7 @@ use crate::error::{Result, SqlError};
 use crate::plan::node::Plan;
 use crate::plan::statement::Action;
 use crate::run::batch::Batch;
+use crate::run::keyed::Answers;
 use crate::run::memory::{Held, Memory};
 use crate::run::operator::Build;
 use crate::run::order::Hashing;
@@ -103,6 +106,8 @@ struct Numbered<'e> {
     cte_plans: Vec<Option<&'e Plan>>,
     pulled: Vec<Pulled<'e>>,
     cached: Vec<Option<Cached>>,
+    /// The answers of subqueries by the values that correlate them.
+    answers: Vec<Answers>,
     /// What these results take.
     cached_memory: Held,
 }
@@ -115,6 +120,7 @@ impl Numbered<'_> {
             cte_plans: filled(sizes.kept, || None),
             pulled: filled(sizes.kept, Pulled::default),
             cached: filled(sizes.caches, || None),
+            answers: filled(sizes.caches, Answers::default),
             cached_memory: Held::default(),
         }
     }

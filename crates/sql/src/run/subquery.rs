@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::bind::tree::Quantifier;
 use crate::error::{Result, SqlError, SqlState};
@@ -16,9 +16,10 @@ use crate::plan::expression::{Call, SubPlan, SubPlanKind};
 use crate::run::Run;
 use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::{Running, operator};
+use crate::run::order::Hashing;
 use crate::run::spill::{KeptRows, KeptSet};
-use crate::types::Value;
 use crate::types::array::ArrayValue;
+use crate::types::{Type, Value};
 
 /// How many results of a subquery are kept.
 const KEPT_MAX: usize = 100_000;
@@ -34,6 +35,14 @@ pub(crate) enum Answer {
     Value(Value),
     /// Rows to compare with.
     Rows(Rc<RefCell<Candidates>>),
+    /// Several rows where one may be: an error.
+    Several,
+}
+
+impl Answer {
+    pub(crate) fn rows(candidates: Candidates) -> Answer {
+        Answer::Rows(Rc::new(RefCell::new(candidates)))
+    }
 }
 
 /// The rows of a subquery behind IN, ANY or ALL.
@@ -42,6 +51,10 @@ pub(crate) enum Candidates {
     Rows(KeptRows),
     /// The different values that are not NULL, where equality by value decides, and whether there is a NULL.
     Values(KeptSet, bool),
+    /// Those of one key of many: a few rows each, in memory.
+    Listed(Vec<Box<[Value]>>),
+    /// As `Values`, in memory.
+    Set(HashSet<Value, Hashing>, bool),
 }
 
 impl Candidates {
@@ -49,6 +62,7 @@ impl Candidates {
         match self {
             Candidates::Rows(rows) => rows.has_file(),
             Candidates::Values(values, _) => values.has_file(),
+            Candidates::Listed(_) | Candidates::Set(..) => false,
         }
     }
 
@@ -57,6 +71,7 @@ impl Candidates {
         match self {
             Candidates::Rows(rows) => to.absorb(rows.held()),
             Candidates::Values(values, _) => values.give_held(to),
+            Candidates::Listed(_) | Candidates::Set(..) => {}
         }
     }
 }
@@ -76,6 +91,23 @@ pub(crate) fn is_spelled(value: &Value) -> bool {
 impl<'e> Run<'e> {
     /// A subquery's value for a row.
     pub(crate) fn subquery(&mut self, subquery: &'e SubPlan, row: &[Value]) -> Result<Value> {
+        let keyed = match &subquery.keyed {
+            Some(keyed) => self.keyed_answer(subquery, keyed, row)?,
+            None => None,
+        };
+        let answer = match keyed {
+            Some(answer) => answer,
+            None => self.answer_by_row(subquery, row)?,
+        };
+        match answer {
+            Answer::Value(value) => Ok(value),
+            Answer::Rows(candidates) => self.quantified(subquery, &mut candidates.borrow_mut(), row),
+            Answer::Several => Err(several_rows()),
+        }
+    }
+
+    /// A subquery's answer for a row, computed for this row unless the same values have been seen.
+    fn answer_by_row(&mut self, subquery: &'e SubPlan, row: &[Value]) -> Result<Answer> {
         let mut seen = Vec::with_capacity(subquery.bindings.len());
         for binding in &subquery.bindings {
             seen.push(self.evaluate(&binding.value, row)?);
@@ -88,23 +120,18 @@ impl<'e> Run<'e> {
             }
             false => None,
         };
-        let answer = match kept {
-            Some(answer) => answer,
-            None => {
-                for (binding, value) in subquery.bindings.iter().zip(&seen) {
-                    self.set_outer(binding.outer, value.clone());
-                }
-                let answer = self.answer(subquery)?;
-                if is_cached {
-                    self.keep(subquery, seen, &answer);
-                }
-                answer
-            }
-        };
-        match answer {
-            Answer::Value(value) => Ok(value),
-            Answer::Rows(candidates) => self.quantified(subquery, &mut candidates.borrow_mut(), row),
+        if let Some(answer) = kept {
+            return Ok(answer);
         }
+        for (binding, value) in subquery.bindings.iter().zip(&seen) {
+            self.set_outer(binding.outer, value.clone());
+        }
+        let answer = self.answer(subquery)?;
+        self.note_run(subquery);
+        if is_cached {
+            self.keep(subquery, seen, &answer);
+        }
+        Ok(answer)
     }
 
     /// Notes the value of a subquery that sees nothing of the row.
@@ -120,6 +147,7 @@ impl<'e> Run<'e> {
         let mut held = Held::default();
         let value = match answer {
             Answer::Value(value) => value.heap_size(),
+            Answer::Several => return,
             Answer::Rows(candidates) if candidates.borrow().has_file() && !seen.is_empty() => return,
             Answer::Rows(candidates) => {
                 candidates.borrow_mut().give_held(&mut held);
@@ -141,7 +169,7 @@ impl<'e> Run<'e> {
     }
 
     /// Runs a subquery.
-    fn answer(&mut self, subquery: &'e SubPlan) -> Result<Answer> {
+    pub(crate) fn answer(&mut self, subquery: &'e SubPlan) -> Result<Answer> {
         let mut rows = operator(&subquery.plan, self)?;
         match &subquery.kind {
             SubPlanKind::Exists => {
@@ -153,10 +181,7 @@ impl<'e> Run<'e> {
                 rows.expect_few(2);
                 while let Some(batch) = rows.next(self)? {
                     if batch.len() > 1 || found.is_some() {
-                        return Err(SqlError::new(
-                            SqlState::CARDINALITY_VIOLATION,
-                            "more than one row returned by a subquery used as an expression",
-                        ));
+                        return Err(several_rows());
                     }
                     found = Some(batch.row(0)[*column].clone());
                 }
@@ -168,23 +193,14 @@ impl<'e> Run<'e> {
                     held.charge(&mut self.memory, batch.rows().map(row_bytes).sum())?;
                     values.extend(batch.rows().map(|row| row[0].clone()));
                 }
-                let is_nested = values.iter().any(|value| matches!(value, Value::Array(_)));
-                let array = match is_nested {
-                    true => ArrayValue::nest(*element, &values)?,
-                    false => ArrayValue::list(*element, values),
-                };
-                Ok(Answer::Value(Value::array(array)))
+                Ok(Answer::Value(array_of(*element, values)?))
             }
             SubPlanKind::Quantified { operators, quantifier, .. } => {
-                let by_value = operators.len() == 1
-                    && operators[0].is_comparison
-                    && operators[0].function.name == "="
-                    && *quantifier == Quantifier::Any;
-                let candidates = match by_value {
+                let candidates = match is_by_value(operators, *quantifier) {
                     true => self.candidates_by_value(&mut rows)?,
                     false => Candidates::Rows(self.rest_of(KeptRows::in_half(&self.memory), &mut rows)?),
                 };
-                Ok(Answer::Rows(Rc::new(RefCell::new(candidates))))
+                Ok(Answer::rows(candidates))
             }
         }
     }
@@ -235,34 +251,49 @@ impl<'e> Run<'e> {
             return Err(SqlError::internal("a subquery's rows are compared with nothing"));
         };
         let left = left.iter().map(|left| self.evaluate(left, row)).collect::<Result<Vec<_>>>()?;
-        let candidates = match candidates {
-            Candidates::Rows(rows) => rows,
-            Candidates::Values(values, has_null) => {
-                let is_empty = values.is_empty() && !*has_null;
-                return Ok(match &left[0] {
-                    _ if is_empty => Value::Bool(false),
-                    Value::Null => Value::Null,
-                    value if values.contains(&self.hashing, std::slice::from_ref(value))? => {
-                        Value::Bool(true)
-                    }
-                    _ if *has_null => Value::Null,
-                    _ => Value::Bool(false),
-                });
-            }
-        };
         let decisive = *quantifier == Quantifier::Any;
-        let mut result = Value::Bool(!decisive);
-        for number in 0..candidates.batches() {
-            for right in candidates.batch(number)?.rows() {
-                match self.compares_rows(operators, &left, right)? {
-                    Some(value) if value == decisive => return Ok(Value::Bool(decisive)),
-                    None => result = Value::Null,
-                    _ => {}
+        let mut comparing = Comparing { operators, left: &left, decisive, result: Value::Bool(!decisive) };
+        match candidates {
+            Candidates::Rows(rows) => {
+                for number in 0..rows.batches() {
+                    for right in rows.batch(number)?.rows() {
+                        if self.decides(&mut comparing, right)? {
+                            return Ok(comparing.result);
+                        }
+                    }
+                    self.check_interrupt()?;
                 }
             }
-            self.check_interrupt()?;
+            Candidates::Listed(rows) => {
+                for right in rows {
+                    if self.decides(&mut comparing, right)? {
+                        break;
+                    }
+                }
+            }
+            Candidates::Values(values, has_null) => {
+                let is_empty = values.is_empty() && !*has_null;
+                let is_there = !left[0].is_null() && values.contains(&self.hashing, &left[..1])?;
+                return Ok(is_among(&left[0], is_empty, is_there, *has_null));
+            }
+            Candidates::Set(values, has_null) => {
+                return Ok(is_among(&left[0], false, values.contains(&left[0]), *has_null));
+            }
         }
-        Ok(result)
+        Ok(comparing.result)
+    }
+
+    /// Compares with one more row. Whether it decides the result.
+    fn decides(&mut self, comparing: &mut Comparing<'e, '_>, right: &[Value]) -> Result<bool> {
+        match self.compares_rows(comparing.operators, comparing.left, right)? {
+            Some(value) if value == comparing.decisive => {
+                comparing.result = Value::Bool(value);
+                return Ok(true);
+            }
+            None => comparing.result = Value::Null,
+            _ => {}
+        }
+        Ok(false)
     }
 
     /// The comparison of rows: true if all columns' are, false if one is.
@@ -287,4 +318,47 @@ impl<'e> Run<'e> {
         }
         Ok(whole)
     }
+}
+
+/// A comparison with the rows of a subquery.
+struct Comparing<'e, 'l> {
+    operators: &'e [Call],
+    left: &'l [Value],
+    /// What one row must say to decide for all: true for ANY, false for ALL.
+    decisive: bool,
+    result: Value,
+}
+
+/// Whether a value is among others of which one may be NULL.
+fn is_among(value: &Value, is_empty: bool, is_there: bool, has_null: bool) -> Value {
+    match value {
+        _ if is_empty => Value::Bool(false),
+        Value::Null => Value::Null,
+        _ if is_there => Value::Bool(true),
+        _ if has_null => Value::Null,
+        _ => Value::Bool(false),
+    }
+}
+
+/// Whether equality by value decides what a quantified comparison says.
+pub(crate) fn is_by_value(operators: &[Call], quantifier: Quantifier) -> bool {
+    matches!(operators, [operator] if operator.is_comparison && operator.function.name == "=")
+        && quantifier == Quantifier::Any
+}
+
+/// The values of a subquery's one column as an array.
+pub(crate) fn array_of(element: Type, values: Vec<Value>) -> Result<Value> {
+    let is_nested = values.iter().any(|value| matches!(value, Value::Array(_)));
+    let array = match is_nested {
+        true => ArrayValue::nest(element, &values)?,
+        false => ArrayValue::list(element, values),
+    };
+    Ok(Value::array(array))
+}
+
+fn several_rows() -> SqlError {
+    SqlError::new(
+        SqlState::CARDINALITY_VIOLATION,
+        "more than one row returned by a subquery used as an expression",
+    )
 }

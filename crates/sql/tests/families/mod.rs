@@ -8,6 +8,7 @@ pub mod conditions;
 pub mod expressions;
 pub mod index;
 pub mod selects;
+pub mod subqueries;
 
 use super::support::samples::Random;
 

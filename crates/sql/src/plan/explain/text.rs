@@ -62,10 +62,11 @@ impl Names<'_> {
             Expr::Subscript(parts) => format!("{}[{}]", self.shown(&parts.0), self.list(&parts.1, "][")),
             Expr::Slice(parts) => format!("{}[…]", self.shown(&parts.0)),
             Expr::Field(part, number) => format!("({}).f{}", self.shown(part), number + 1),
-            Expr::Subquery(query) => match query.kind {
-                SubPlanKind::Exists => "EXISTS(SubPlan)".to_string(),
-                _ => "(SubPlan)".to_string(),
-            },
+            Expr::Subquery(query) => {
+                let exists = if matches!(query.kind, SubPlanKind::Exists) { "EXISTS" } else { "" };
+                let hashed = if query.keyed.is_some() { "hashed " } else { "" };
+                format!("{exists}({hashed}SubPlan)")
+            }
         }
     }
 
