@@ -287,10 +287,19 @@ impl Moment {
     }
 
     fn roman_month(&self, field: &Field) -> String {
-        if self.month == 0 {
-            return String::new();
-        }
-        let at = if self.month > 0 { self.month - 1 } else { 12 + self.month };
+        // Of whole years the month is the last, or the first of those before.
+        let at = match self.month {
+            0 if self.year == 0 => return String::new(),
+            0 => {
+                if self.year > 0 {
+                    11
+                } else {
+                    0
+                }
+            }
+            month if month > 0 => month - 1,
+            month => 12 + month,
+        };
         let name = ROMAN_MONTHS[at as usize];
         let written = if field.case == Case::Upper { name.to_string() } else { name.to_lowercase() };
         let width = if field.is_filled { 0 } else { 4 };

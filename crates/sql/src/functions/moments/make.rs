@@ -3,6 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
 use crate::types::Value;
+use crate::types::datetime::abbreviations::{Abbreviation, abbreviation, offset_at_instant, offset_in_zone};
 use crate::types::datetime::{
     self, Fields, UNIX_EPOCH_DAYS, days_in_month, is_infinite, is_infinite_date, local_to_utc, make_date,
     make_timestamp, time_of_fields, utc_to_local, zone,
@@ -51,12 +52,17 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     })
     .stable(),
     scalar("make_timestamptz(int4, int4, int4, int4, int4, float8, text) timestamptz", |_, v| {
-        let local = local_of(v)?;
-        let zone = match zone::offset_from_text(v[6].str()) {
-            Some(offset) => zone::fixed(offset),
-            None => zone::zone_by_name(v[6].str())?,
+        let (local, name) = (local_of(v)?, v[6].str());
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            let message = format!("invalid input syntax for type numeric time zone: \"{name}\"");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .with_hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+        }
+        let instant = match zone::offset_from_text(name) {
+            Some(offset) => local_to_utc(local, &zone::fixed(offset)),
+            None => local_in_zone(local, name),
         };
-        local_to_utc(local, &zone).map(Value::Timestamptz)
+        instant.map(Value::Timestamptz)
     })
     .stable(),
     scalar(
@@ -73,16 +79,17 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     scalar("isfinite(interval) bool", |_, _| Ok(Value::Bool(true))),
     scalar("timezone(text, timestamp) timestamptz", |_, v| {
         let local = v[1].timestamp();
-        let moved =
-            if is_infinite(local) { local } else { local_to_utc(local, &zone::zone_by_name(v[0].str())?)? };
+        let moved = if is_infinite(local) { local } else { local_in_zone(local, v[0].str())? };
         Ok(Value::Timestamptz(moved))
     }),
     scalar("timezone(text, timestamptz) timestamp", |_, v| {
         let instant = v[1].timestamptz();
-        let moved = if is_infinite(instant) {
-            instant
-        } else {
-            utc_to_local(instant, &zone::zone_by_name(v[0].str())?)?
+        let moved = match abbreviation(v[0].str().trim()) {
+            _ if is_infinite(instant) => instant,
+            Some(Abbreviation::InZone(zone, name)) => {
+                utc_to_local(instant, &zone::fixed(offset_at_instant(instant, &zone, &name)))?
+            }
+            _ => utc_to_local(instant, &zone::zone_by_name(v[0].str())?)?,
         };
         Ok(Value::Timestamp(moved))
     }),
@@ -93,9 +100,12 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
         shifted(v[1].timestamptz(), v[0].interval(), 1).map(Value::Timestamp)
     }),
     scalar("timezone(text, timetz) timetz", |c, v| {
-        let zone = zone::zone_by_name(v[0].str())?;
         let now = c.environment.statement_start();
-        Ok(rezoned(&v[1], zone::offset_at(now, &zone)))
+        let offset = match abbreviation(v[0].str().trim()) {
+            Some(Abbreviation::InZone(zone, name)) => offset_at_instant(now, &zone, &name),
+            _ => zone::offset_at(now, &zone::zone_by_name(v[0].str())?),
+        };
+        Ok(rezoned(&v[1], offset))
     })
     .stable(),
     scalar("timezone(interval, timetz) timetz", |_, v| {
@@ -143,6 +153,16 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
 ];
 
 /// Midnight of the current day, local.
+/// A local time in a zone as an instant. An abbreviation stands for what it meant there at the time.
+fn local_in_zone(local: i64, name: &str) -> Result<i64> {
+    match abbreviation(name.trim()) {
+        Some(Abbreviation::InZone(zone, name)) => {
+            local_to_utc(local, &zone::fixed(offset_in_zone(local, &zone, &name)))
+        }
+        _ => local_to_utc(local, &zone::zone_by_name(name)?),
+    }
+}
+
 fn today(context: &FunctionContext<'_>) -> Result<i64> {
     let local = utc_to_local(context.environment.transaction_start(), &context.formats().time_zone)?;
     Ok(local.div_euclid(DAY) * DAY)

@@ -8,7 +8,7 @@
 use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 
-use super::zone::{covered_instant, offset_of_local};
+use super::zone::{covered_instant, offset_at, offset_of_local};
 
 /// What an abbreviation stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +32,13 @@ pub fn abbreviation(name: &str) -> Option<Abbreviation> {
 /// Where the zone never used it, the zone's own.
 pub fn offset_in_zone(local: i64, zone: &TimeZone, abbreviation: &str) -> i32 {
     let of_zone = offset_of_local(local, zone);
-    let Some(instant) = covered_instant(local.saturating_sub(i64::from(of_zone) * 1_000_000)) else {
-        return of_zone;
-    };
+    offset_at_instant(local.saturating_sub(i64::from(of_zone) * 1_000_000), zone, abbreviation)
+}
+
+/// The same at an instant.
+pub fn offset_at_instant(instant: i64, zone: &TimeZone, abbreviation: &str) -> i32 {
+    let of_zone = offset_at(instant, zone);
+    let Some(instant) = covered_instant(instant) else { return of_zone };
     let now = zone.to_offset_info(instant);
     if now.abbreviation() == abbreviation {
         return now.offset().seconds();

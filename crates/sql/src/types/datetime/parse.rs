@@ -161,7 +161,14 @@ fn read_clock(text: &str, order: DateOrder) -> Decode<Decoded> {
         .split_at(without_t.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(without_t.len()));
     let (whole, fraction) =
         digits.split_once('.').map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
-    if matches!(whole.len(), 4 | 6) && !rest.starts_with([':', '-', '/']) {
+    // `040506-08` is a time and a zone.
+    let is_offset =
+        |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let is_date = match rest.strip_prefix('-') {
+        Some(offset) => !is_offset(offset),
+        None => rest.starts_with([':', '/']),
+    };
+    if matches!(whole.len(), 4 | 6) && !is_date {
         let mut decoded = Decoded::default();
         decoded.take_digits_as_time(whole, fraction)?;
         if !rest.trim().is_empty() {
@@ -209,6 +216,12 @@ mod tests {
             ("1999.008", "1999-01-08"),
             ("J2451187", "1999-01-08"),
             ("January 8, 99 BC", "0099-01-08 BC"),
+            ("08-Jan-99", "1999-01-08"),
+            ("Jan-08-99", "1999-01-08"),
+            ("1999-08-Jan", "22007"),
+            ("99 Jan 08", "22007"),
+            ("99-Jan-08", "22008"),
+            ("1999 Jan 08", "1999-01-08"),
             ("infinity", "infinity"),
             ("epoch", "1970-01-01"),
             ("1/18/99", "1999-01-18"),
@@ -218,6 +231,32 @@ mod tests {
             ("", "22007"),
         ] {
             assert_eq!(date(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_dates_decides_what_a_number_is() {
+        let read = |text: &str, date_order: DateOrder| {
+            let formats = FormatSettings { date_order, ..FormatSettings::default() };
+            match parse_date(text, 0, &formats) {
+                Ok(days) => date_text(days, &FormatSettings::default()),
+                Err(error) => error.state().as_str().to_string(),
+            }
+        };
+        for (text, ymd, dmy) in [
+            ("08-Jan-1999", "1999-01-08", "1999-01-08"),
+            ("Jan-08-1999", "1999-01-08", "1999-01-08"),
+            ("1999-Jan-08", "1999-01-08", "1999-01-08"),
+            ("99-Jan-08", "1999-01-08", "22008"),
+            ("08-Jan-99", "22008", "1999-01-08"),
+            ("Jan-08-99", "22008", "1999-01-08"),
+            ("08 Jan 1999", "1999-01-08", "1999-01-08"),
+            ("99-01-08", "1999-01-08", "22008"),
+            ("08-01-99", "22008", "1999-01-08"),
+            ("1999-01-08", "1999-01-08", "1999-01-08"),
+        ] {
+            assert_eq!(read(text, DateOrder::Ymd), ymd, "YMD {text}");
+            assert_eq!(read(text, DateOrder::Dmy), dmy, "DMY {text}");
         }
     }
 
@@ -232,6 +271,8 @@ mod tests {
             ("2024-02-29 12:34:56.789+02", "2024-02-29 10:34:56.789"),
             ("2024-02-29T12:34:56Z", "2024-02-29 12:34:56"),
             ("2024-02-29 04:05 PM America/New_York", "2024-02-29 21:05:00"),
+            ("2024-01-01 00:00 PST8PDT", "2024-01-01 08:00:00"),
+            ("2024-07-01 00:00 EST5EDT", "2024-07-01 04:00:00"),
             ("20240229T123456", "2024-02-29 12:34:56"),
             ("Thu Feb 29 12:34:56 2024 PST", "2024-02-29 20:34:56"),
             ("2024-02-29 24:00:00", "2024-03-01 00:00:00"),

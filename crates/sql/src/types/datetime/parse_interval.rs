@@ -208,6 +208,11 @@ fn decode(text: &str, modifier: Modifier, style: IntervalStyle) -> Decode<Interv
     if pieces.is_empty() {
         return Err(Fault::Syntax);
     }
+    // In SQL's style a single sign in front is that of each field.
+    let is_signed = |piece: &String| piece.starts_with(['+', '-']);
+    let is_negative = style == IntervalStyle::SqlStandard
+        && pieces[0].starts_with('-')
+        && !pieces[1..].iter().any(is_signed);
     let mut sum = Sum::default();
     let mut next_unit: Option<Unit> = None;
     let mut is_before = false;
@@ -234,18 +239,13 @@ fn decode(text: &str, modifier: Modifier, style: IntervalStyle) -> Decode<Interv
             return Err(Fault::Syntax);
         }
         is_word_pending = false;
-        next_unit = add_numeric(&mut sum, piece, next_unit, modifier)?;
+        next_unit = match is_negative && !piece.starts_with('-') {
+            true => add_numeric(&mut sum, &format!("-{piece}"), next_unit, modifier)?,
+            false => add_numeric(&mut sum, piece, next_unit, modifier)?,
+        };
     }
     if is_word_pending || sum.seen.is_empty() {
         return Err(Fault::Syntax);
-    }
-    // In SQL's style a single sign in front is that of all fields.
-    let is_signed = |piece: &String| piece.starts_with(['+', '-']);
-    if style == IntervalStyle::SqlStandard && pieces[0].starts_with('-') && !pieces[1..].iter().any(is_signed)
-    {
-        let Interval { months, days, micros, .. } = sum.interval;
-        sum.interval =
-            Interval::new(-months.saturating_abs(), -days.saturating_abs(), -micros.saturating_abs());
     }
     if is_before { sum.interval.negate().map_err(|_| Fault::Overflow) } else { Ok(sum.interval) }
 }

@@ -300,7 +300,7 @@ fn standard_interval(parts: &Parts) -> String {
             "{}{years}-{months} {}{} {}{}",
             sign(parts.years < 0 || parts.months < 0),
             sign(parts.days < 0),
-            parts.days.abs(),
+            parts.days.unsigned_abs(),
             sign(parts.is_time_negative()),
             parts.clock(1)
         );
@@ -309,7 +309,7 @@ fn standard_interval(parts: &Parts) -> String {
     if has_months {
         format!("{sign}{years}-{months}")
     } else if has_day {
-        format!("{sign}{} {}", parts.days.abs(), parts.clock(1))
+        format!("{sign}{} {}", parts.days.unsigned_abs(), parts.clock(1))
     } else {
         format!("{sign}{}", parts.clock(1))
     }

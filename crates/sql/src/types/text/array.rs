@@ -187,6 +187,10 @@ impl Parser<'_> {
         let mut has_lists = None;
         self.skip_blanks();
         if self.rest.starts_with('}') {
+            // Only a whole array is empty, no list in one.
+            if depth > 0 {
+                return Err(self.malformed("Unexpected \"}\" character."));
+            }
             self.rest = &self.rest[1..];
             return self.close(depth, 0);
         }
@@ -222,16 +226,12 @@ impl Parser<'_> {
             Some(known) if known == count => {}
             Some(_) => return Err(self.malformed(UNEQUAL)),
         }
-        // Empty lists within lists are no array; an empty list alone is the empty array.
-        if count == 0 && depth > 0 && !self.values.is_empty() {
-            return Err(self.malformed(UNEQUAL));
-        }
         Ok(())
     }
 
     fn value(&mut self) -> Result<Value> {
         let mut item = String::new();
-        let mut is_quoted = false;
+        let (mut is_quoted, mut is_closed) = (false, false);
         let mut kept = 0;
         let mut characters = self.rest.char_indices();
         let mut end = None;
@@ -245,7 +245,7 @@ impl Parser<'_> {
                     is_quoted = true;
                 }
                 '"' => {
-                    if !item.is_empty() {
+                    if !item.is_empty() || is_closed {
                         return Err(self.malformed("Unexpected array element."));
                     }
                     is_quoted = true;
@@ -258,6 +258,7 @@ impl Parser<'_> {
                         }
                     }
                     kept = item.len();
+                    is_closed = true;
                 }
                 ',' | '}' => {
                     end = Some(at);
@@ -265,12 +266,7 @@ impl Parser<'_> {
                 }
                 '{' => return Err(self.malformed("Unexpected \"{\" character.")),
                 blank if is_blank(blank) => item.push(blank),
-                _ if is_quoted
-                    && kept == item.len()
-                    && self.rest[..at].trim_end_matches(is_blank).ends_with('"') =>
-                {
-                    return Err(self.malformed("Unexpected array element."));
-                }
+                _ if is_closed => return Err(self.malformed("Unexpected array element.")),
                 plain => {
                     item.push(plain);
                     kept = item.len();
@@ -323,6 +319,11 @@ mod tests {
             ("{1,}", "22P02"),
             ("[1:3]={1,2}", "22P02"),
             ("{a}", "22P02"),
+            ("{{}}", "22P02"),
+            ("{{},{}}", "22P02"),
+            ("{{1},{}}", "22P02"),
+            ("{\"1\" 2}", "22P02"),
+            ("{\"1\"\"2\"}", "22P02"),
         ] {
             assert_eq!(round(Type::Int4, text), expected, "{text}");
         }

@@ -81,7 +81,7 @@ impl Decoded {
         if let Some(month) = month_by_name(word) {
             self.has_month_name = true;
             // A number read as the month before was the day.
-            if let (Some(other), None) = (self.month, self.day) {
+            if let (Some(other @ 1..=31), None) = (self.month, self.day) {
                 self.day = Some(other);
                 self.month = None;
             }
@@ -175,10 +175,10 @@ impl Decoded {
         let is_plain = fraction.is_none();
         match (whole.len(), has_date && self.day.is_some() || self.julian.is_some()) {
             (8, false) if is_plain && self.year.is_none() && self.month.is_none() => {
-                return self.take_date_parts(&whole[..4], &whole[4..6], &whole[6..], true);
+                return self.take_date_parts(&whole[..4], &whole[4..6], &whole[6..]);
             }
             (6, false) if is_plain && self.year.is_none() && self.month.is_none() => {
-                return self.take_date_parts(&whole[..2], &whole[2..4], &whole[4..], true);
+                return self.take_date_parts(&whole[..2], &whole[2..4], &whole[4..]);
             }
             (2 | 4 | 6, true) if self.time.is_none() => return self.take_digits_as_time(whole, fraction),
             (4.., false)
@@ -197,29 +197,40 @@ impl Decoded {
         self.take_single_number(whole, order)
     }
 
-    /// A number on its own: day, month or year, by what is known and by the order of the session.
+    /// A number on its own: day, month or year, by what is known and by the order of the session. Beside a month's name, a number
+    /// of at most two digits is the day, or the year where that comes first.
+    ///
+    /// Source: PostgreSQL 15, `DecodeNumber` in `datetime.c`.
     fn take_single_number(&mut self, digits: &str, order: DateOrder) -> Decode<()> {
         let value: i32 = parse(digits)?;
-        if digits.len() == 3 && self.year.is_some() && self.month.is_none() && (1..=366).contains(&value) {
+        let is_long = digits.len() > 2;
+        if digits.len() == 3
+            && self.year.is_some()
+            && self.month.is_none()
+            && self.day.is_none()
+            && (1..=366).contains(&value)
+        {
             return put(&mut self.day_of_year, value);
         }
-        let is_year = digits.len() > 2;
+        let is_first_year = is_long || order == DateOrder::Ymd;
         match (self.year, self.month, self.day) {
-            (None, _, _) if is_year => {}
-            (None, Some(_), Some(_)) => {}
-            (None, Some(_), None) if self.has_month_name => return put(&mut self.day, value),
+            (None, None, None) if is_first_year => {}
+            (None, None, None) if order == DateOrder::Dmy => return put(&mut self.day, value),
+            (None, None, None) => return put(&mut self.month, value),
+            (None, Some(_), None) if self.has_month_name && is_first_year => {}
             (None, Some(_), None) => return put(&mut self.day, value),
-            (None, None, Some(_)) => return put(&mut self.month, value),
-            (None, None, None) => match order {
-                DateOrder::Mdy => return put(&mut self.month, value),
-                DateOrder::Dmy => return put(&mut self.day, value),
-                DateOrder::Ymd => {}
-            },
-            (Some(_), None, _) => return put(&mut self.month, value),
+            (None, Some(_), Some(_)) => {}
+            (Some(year), Some(_), None) if self.has_month_name && is_long && self.is_short_year => {
+                // What was read as the year is the day: 08-Jan-1999.
+                self.day = Some(year);
+                (self.year, self.is_short_year) = (Some(value), false);
+                return Ok(());
+            }
             (Some(_), Some(_), None) => return put(&mut self.day, value),
-            (Some(_), Some(_), Some(_)) => return Err(Fault::Syntax),
+            (Some(_), None, None) | (None, None, Some(_)) => return put(&mut self.month, value),
+            (Some(_), _, Some(_)) => return Err(Fault::Syntax),
         }
-        self.is_short_year = digits.len() <= 2;
+        self.is_short_year = !is_long;
         put(&mut self.year, value)
     }
 
@@ -230,8 +241,7 @@ impl Decoded {
         put(&mut self.time, checked_time(fields, micros)?)
     }
 
-    fn take_date_parts(&mut self, year: &str, month: &str, day: &str, is_ymd: bool) -> Decode<()> {
-        debug_assert!(is_ymd);
+    fn take_date_parts(&mut self, year: &str, month: &str, day: &str) -> Decode<()> {
         self.is_short_year = year.len() <= 2;
         put(&mut self.year, parse(year)?)?;
         put(&mut self.month, parse(month)?)?;
@@ -244,34 +254,19 @@ impl Decoded {
         if parts.len() < 2 || parts.len() > 3 {
             return Err(Fault::Syntax);
         }
-        let named = parts.iter().position(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
-        if let Some(at) = named {
-            let month = month_by_name(&parts[at].to_ascii_lowercase()).ok_or(Fault::Syntax)?;
+        let is_named = |part: &&str| part.starts_with(|c: char| c.is_ascii_alphabetic());
+        if let Some(name) = parts.iter().copied().find(|part| is_named(&part)) {
+            let month = month_by_name(&name.to_ascii_lowercase()).ok_or(Fault::Syntax)?;
             self.has_month_name = true;
             put(&mut self.month, month)?;
-            for (index, part) in parts.iter().enumerate().filter(|(index, _)| *index != at) {
-                let is_year = part.len() > 2 || self.day.is_some() || order == DateOrder::Ymd && index == 0;
-                if is_year && self.year.is_none() {
-                    self.is_short_year = part.len() <= 2;
-                    self.year = Some(parse(part)?);
-                } else {
-                    put(&mut self.day, parse(part)?)?;
-                }
-            }
-            return Ok(());
+        } else if parts.len() == 2 && parts[0].len() < 3 {
+            return Err(Fault::Field);
         }
-        if parts.len() == 2 && parts[0].len() > 2 && parts[1].len() == 3 {
-            put(&mut self.year, parse(parts[0])?)?;
-            return put(&mut self.day_of_year, parse(parts[1])?);
+        for part in parts.iter().filter(|part| !is_named(part)) {
+            self.take_single_number(part, order)?;
         }
-        let [first, second, third] = parts[..] else { return Err(Fault::Field) };
-        if first.len() > 2 || order == DateOrder::Ymd {
-            self.take_date_parts(first, second, third, true)
-        } else if order == DateOrder::Dmy {
-            self.take_date_parts(third, second, first, true)
-        } else {
-            self.take_date_parts(third, first, second, true)
-        }
+        let has_day = self.month.is_some() && self.day.is_some() || self.day_of_year.is_some();
+        if self.year.is_some() && has_day { Ok(()) } else { Err(Fault::Syntax) }
     }
 
     /// Year (0 is 1 BC), month and day, checked.

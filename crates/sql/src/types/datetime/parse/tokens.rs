@@ -1,6 +1,6 @@
 //! The fields that a text of a date or a time consists of: numbers, dates, times, zones, words.
 
-use super::names::month_by_name;
+use super::names::{is_day_name, month_by_name, special};
 use super::{Decode, Fault};
 
 /// A piece of the text.
@@ -80,9 +80,8 @@ fn date_token(text: &str, start: usize, at: usize, separator: u8) -> Decode<(Tok
     if followed.is_ascii_digit() {
         let end = run(bytes, at + 1, is_digit);
         if bytes.get(end) == Some(&separator) {
-            let end = run(bytes, at, is_part);
-            // The letter T starts the time: it belongs to no date.
-            let end = text[start..end].find(['T', 't']).map_or(end, |cut| start + cut);
+            // Behind two numbers there is no name of a month: `1999-08-Jan` is no date, and the letter T starts the time.
+            let end = run(bytes, at, |byte| is_digit(byte) || byte == separator);
             Ok((Token::Date(piece(end)), end))
         } else if separator == b'.' {
             Ok((Token::Number(piece(end)), end))
@@ -104,7 +103,8 @@ fn word_token(text: &str, start: usize) -> (Token, usize) {
     let bytes = text.as_bytes();
     let mut end = run(bytes, start, |byte| byte.is_ascii_alphabetic());
     let is_zone_name = matches!(bytes.get(end), Some(b'/' | b'_'))
-        || matches!(bytes.get(end), Some(b'+' | b'-')) && end - start >= 3;
+        || matches!(bytes.get(end), Some(b'+' | b'-')) && end - start >= 3
+        || bytes.get(end).is_some_and(u8::is_ascii_digit) && is_zone(&text[start..end]);
     if is_zone_name {
         end = run(bytes, end, |byte| byte.is_ascii_alphanumeric() || b"/_+-:".contains(&byte));
         let piece = &text[start..end];
@@ -117,6 +117,12 @@ fn word_token(text: &str, start: usize) -> (Token, usize) {
         }
     }
     (Token::Word(text[start..end].to_ascii_lowercase()), end)
+}
+
+/// Whether letters before a digit begin the name of a zone, such as `PST8PDT`.
+fn is_zone(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    word.len() > 2 && month_by_name(&word).is_none() && special(&word).is_none() && !is_day_name(&word)
 }
 
 /// A sign with the digits of a zone, or with a word such as `infinity`.

@@ -70,3 +70,36 @@ proptest! {
         let _ = parse_interval(&text, Modifier::NONE, IntervalStyle::Postgres);
     }
 }
+
+#[test]
+fn a_leading_sign_is_that_of_each_field_in_the_style_of_the_standard() {
+    let read = |text: &str| {
+        let interval = parse_interval(text, Modifier::NONE, IntervalStyle::SqlStandard);
+        interval_text(interval.unwrap_or_default(), IntervalStyle::SqlStandard)
+    };
+    for (text, expected) in [
+        ("-23 hours 45 min 12.34 sec", "-23:45:12.34"),
+        ("-1 day 23 hours 45 min 12.34 sec", "-1 23:45:12.34"),
+        ("-1 year 2 months 1 day 23 hours 45 min 12.34 sec", "-1-2 -1 -23:45:12.34"),
+        ("-1 year 2 months 1 day 23 hours 45 min +12.34 sec", "-0-10 +1 +23:45:12.34"),
+        ("-1 1:00:00", "-1 1:00:00"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_least_interval_is_printed_in_each_style() {
+    let least = Interval::new(i32::MIN, i32::MIN, i64::MIN);
+    for (style, expected) in [
+        (IntervalStyle::Postgres, "-178956970 years -8 mons -2147483648 days -2562047788:00:54.775808"),
+        (
+            IntervalStyle::PostgresVerbose,
+            "@ 178956970 years 8 mons 2147483648 days 2562047788 hours 54.775808 secs ago",
+        ),
+        (IntervalStyle::SqlStandard, "-178956970-8 -2147483648 -2562047788:00:54.775808"),
+        (IntervalStyle::Iso8601, "P-178956970Y-8M-2147483648DT-2562047788H-54.775808S"),
+    ] {
+        assert_eq!(interval_text(least, style), expected);
+    }
+}
