@@ -355,6 +355,12 @@ impl SqlError {
         self
     }
 
+    /// The same error, about a domain in a schema.
+    pub fn with_domain(mut self, schema: impl Into<String>, domain: impl Into<String>) -> SqlError {
+        self.0.schema = Some(schema.into());
+        self.with_data_type(domain)
+    }
+
     /// The same error, reported by this function of PostgreSQL's.
     pub(crate) fn with_routine(mut self, routine: &'static str) -> SqlError {
         self.0.routine = Some(routine);
@@ -498,8 +504,24 @@ impl SqlError {
 
 impl From<heddledb::Error> for SqlError {
     fn from(error: heddledb::Error) -> SqlError {
-        let mut made = SqlError::new(SqlState::new(error.sqlstate()), error.to_string());
+        let message = match &error {
+            heddledb::Error::Overflow { detail, .. } => type_out_of_range(detail),
+            _ => None,
+        };
+        let message = message.map_or_else(|| error.to_string(), str::to_string);
+        let mut made = SqlError::new(SqlState::new(error.sqlstate()), message);
         made.0.engine = Some(error);
         made
+    }
+}
+
+/// What PostgreSQL says of a value that the engine finds beyond a column's type, by the bounds that the engine names.
+fn type_out_of_range(detail: &str) -> Option<&'static str> {
+    match () {
+        () if detail.contains("within decimal(") => Some("numeric field overflow"),
+        () if detail.ends_with("within -32768 and 32767") => Some("smallint out of range"),
+        () if detail.ends_with("within -2147483648 and 2147483647") => Some("integer out of range"),
+        () if detail.ends_with("beyond the column's type") => Some("bigint out of range"),
+        () => None,
     }
 }

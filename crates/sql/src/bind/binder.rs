@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use crate::bind::hypothetical::CountBefore;
 use crate::bind::literals::LiteralUse;
+use crate::bind::name_sites::NameSites;
 use crate::bind::privileges::Required;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::stars::Stars;
@@ -79,6 +80,10 @@ pub(crate) struct Binder<'a> {
     pub places: Vec<&'static str>,
     /// The stars of the text, if they are to be written out.
     pub stars: Option<Stars>,
+    /// The functions in FROM whose rows are those of a table: the table and the relation.
+    pub rows_of: Vec<(u32, RelationId)>,
+    /// Where the text names what is renamed, if that is asked.
+    pub sites: Option<NameSites>,
 }
 
 /// A common table expression, as names see it.
@@ -221,6 +226,8 @@ impl<'a> Binder<'a> {
             required: Vec::new(),
             places: Vec::new(),
             stars: None,
+            rows_of: Vec::new(),
+            sites: None,
         }
     }
 

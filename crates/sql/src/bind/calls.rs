@@ -8,6 +8,7 @@ mod window_calls;
 use crate::bind::binder::Binder;
 use crate::bind::hypothetical::is_hypothetical;
 use crate::bind::json_rows::makes_records;
+use crate::bind::operator_functions::is_operator_function;
 use crate::bind::tree::{BoundExpr, SortKey};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve::{Called, Resolved, choose_function, no_function, order_named};
@@ -72,6 +73,10 @@ impl Binder<'_> {
         if is_window {
             let message = format!("window function {name} requires an OVER clause");
             return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        if functions_named(name).next().is_none() && is_operator_function(name, call.args.len()) {
+            let (args, _) = self.call_args(call)?;
+            return self.operator_call(name, args, at);
         }
         self.refuse_aggregate_syntax(call, at)?;
         if makes_records(name) {

@@ -62,6 +62,12 @@ impl Binder<'_> {
                 _ => error,
             });
         }
+        if ty == Type::Interval && from != ty && !modifier.is_none() {
+            // A text is read as an interval of all fields, which then loses some: '5' are seconds, not minutes.
+            let operand = Box::new(expr);
+            let whole = BoundExpr::Cast { operand, ty, modifier: Modifier::NONE, explicit };
+            return Ok(BoundExpr::Cast { operand: Box::new(whole), ty, modifier, explicit });
+        }
         Ok(BoundExpr::Cast { operand: Box::new(expr), ty, modifier, explicit })
     }
 

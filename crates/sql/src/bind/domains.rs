@@ -3,7 +3,7 @@
 //! `x::positive` is bound as a CASE over the cast to the type beneath, whose arms say which constraint fails:
 //!
 //! ```text
-//! CASE x::integer WHEN (VALUE > 0) IS FALSE THEN heddle_domain_violation('positive', 'positive_check') ELSE VALUE END
+//! CASE x::integer WHEN (VALUE > 0) IS FALSE THEN heddle_domain_violation('positive', 'positive_check', 'public') ELSE VALUE END
 //! ```
 //!
 //! # Invariants
@@ -43,26 +43,42 @@ impl Binder<'_> {
     }
 
     /// A value that was cast to the type beneath a domain, with the domain's constraints.
-    pub(super) fn checked(&mut self, value: BoundExpr, domain: &Domain, at: At) -> Result<BoundExpr> {
+    pub fn checked(&mut self, value: BoundExpr, domain: &Domain, at: At) -> Result<BoundExpr> {
         let ty = value.ty();
         let mut arms = Vec::with_capacity(domain.checks.len() + 1);
         if domain.not_null {
             let operand = Box::new(BoundExpr::CaseOperand { ty });
             let when = BoundExpr::IsNull { operand, negated: false };
-            arms.push(Arm { when, then: self.violation(&domain.name, None, ty)? });
+            arms.push(Arm { when, then: self.violation(domain, None, ty)? });
         }
         let mut checks: Vec<&Check> = domain.checks.iter().collect();
         checks.sort_by(|left, right| left.name.cmp(&right.name));
         for check in checks {
             let operand = Box::new(self.check_of_value(check, ty, at)?);
             let when = BoundExpr::IsTruth { operand, value: TruthValue::False, negated: false };
-            arms.push(Arm { when, then: self.violation(&domain.name, Some(&check.name), ty)? });
+            arms.push(Arm { when, then: self.violation(domain, Some(&check.name), ty)? });
         }
         if arms.is_empty() {
             return Ok(value);
         }
         let otherwise = Box::new(BoundExpr::CaseOperand { ty });
         Ok(BoundExpr::Case { operand: Some(Box::new(value)), arms, otherwise, ty })
+    }
+
+    /// Columns of a function in FROM that were declared with domains: their values are checked where they are read.
+    pub(super) fn check_columns(
+        &mut self,
+        columns: &mut [VisibleColumn],
+        domains: &[Option<u32>],
+        at: At,
+    ) -> Result<()> {
+        let catalog = self.context.catalog;
+        for (column, domain) in columns.iter_mut().zip(domains) {
+            if let Some(domain) = domain.and_then(|oid| catalog.domain_by_oid(oid)) {
+                column.expr = self.checked(column.expr.clone(), domain, at)?;
+            }
+        }
+        Ok(())
     }
 
     /// A domain's check over the operand of the CASE around.
@@ -90,10 +106,11 @@ impl Binder<'_> {
     }
 
     /// A call that fails, of any type.
-    fn violation(&mut self, domain: &str, check: Option<&str>, ty: Type) -> Result<BoundExpr> {
+    pub(super) fn violation(&mut self, domain: &Domain, check: Option<&str>, ty: Type) -> Result<BoundExpr> {
         let text = |text: &str| BoundExpr::constant(Value::text(text), Type::Text);
         let check = check.map_or(BoundExpr::null(Type::Text), text);
-        match self.call_named("heddle_domain_violation", vec![text(domain), check], 0)? {
+        let args = vec![text(&domain.name), check, text(&domain.schema)];
+        match self.call_named("heddle_domain_violation", args, 0)? {
             BoundExpr::Call { function, args, .. } => Ok(BoundExpr::Call { function, args, ty }),
             _ => Err(SqlError::internal("a domain's violation is no call")),
         }

@@ -9,6 +9,7 @@ use crate::bind::binder::{Binder, CteState};
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundFrom, BoundQuery, BoundRelation, FunctionCall, RelationId, RelationKind,
+    ViewOfQuery,
 };
 use crate::catalog::system::{self, SystemColumn, SystemRelation};
 use crate::catalog::{Relation, Table, View};
@@ -186,6 +187,9 @@ impl Binder<'_> {
                 let kind = RelationKind::Table(table);
                 let item = self.relation_item(name.last(), Some(&schema), kind, columns, false, alias)?;
                 self.requires_select(oid, item.relation());
+                if let Some(id) = item.relation() {
+                    self.note_site(name, oid, alias, id);
+                }
                 Ok(item)
             }
             Relation::View(view) => {
@@ -197,6 +201,9 @@ impl Binder<'_> {
                 let item =
                     self.relation_item(name.last(), Some(&view.schema), kind, columns, false, alias)?;
                 self.required[required].relation = item.relation();
+                if let Some(id) = item.relation() {
+                    self.note_site(name, view.oid, alias, id);
+                }
                 Ok(item)
             }
             Relation::Sequence(sequence) => {
@@ -301,6 +308,7 @@ impl Binder<'_> {
         self.views.pop();
         let mut bound = bound?;
         bound.is_barrier = view.options.barrier == Some(true);
+        bound.view = Some(ViewOfQuery { name: view.name.clone(), check_option: view.options.check_option });
         for (column, name) in bound.columns.iter_mut().zip(&view.columns) {
             column.name = name.clone();
         }

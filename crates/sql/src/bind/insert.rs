@@ -62,7 +62,8 @@ impl Binder<'_> {
         let values =
             self.insert_values(&table, &columns[..given], query.as_ref(), source, insert.overriding)?;
         let generated = self.generated(&table, target, None)?;
-        let checks = self.checks(&table, target, None)?;
+        let mut checks = self.checks(&table, target, None)?;
+        checks.extend(written.filters.checks.iter().cloned());
         let on_conflict = match &insert.on_conflict {
             Some(clause) => Some(self.on_conflict(clause, &table, target, entry.clone())?),
             None => None,

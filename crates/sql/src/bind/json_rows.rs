@@ -14,8 +14,8 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::from::plain_column;
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall};
-use crate::catalog::Relation;
-use crate::error::{Result, SqlState};
+use crate::catalog::{Relation, ResultColumn};
+use crate::error::{Result, SqlError, SqlState};
 use crate::functions::functions_named;
 use crate::parse::syntax::{At, Call, ColumnOfFunction, Expr, ExprKind};
 use crate::types::record::{RecordField, RecordValue};
@@ -79,6 +79,27 @@ impl Binder<'_> {
         Ok((FunctionCall::Set { function, args, types }, columns))
     }
 
+    /// The domains of the columns of such rows: of those that are declared, or of a table's.
+    pub(super) fn domains_of_rows(&self, call: &Call, declared: &[ColumnOfFunction]) -> Vec<Option<u32>> {
+        if !declared.is_empty() {
+            let domain = |column: &ColumnOfFunction| {
+                self.named_type(&column.ty).ok().and_then(|named| named.domain).map(|domain| domain.oid)
+            };
+            return declared.iter().map(domain).collect();
+        }
+        let Some(ExprKind::Cast { ty, .. }) = call.args.first().map(|arg| &arg.value.kind) else {
+            return Vec::new();
+        };
+        match self.context.catalog.find(ty.name.schema(), ty.name.last(), &self.path) {
+            Some(Relation::Table(table)) => table.visible().iter().map(|column| column.domain).collect(),
+            _ => {
+                let row = self.named_type(ty).ok().and_then(|named| named.ty.row_relation());
+                let fields = row.and_then(|oid| self.context.catalog.row_columns(oid));
+                fields.into_iter().flatten().map(|field| field.domain).collect()
+            }
+        }
+    }
+
     /// The row that is populated, and its columns: none, where a declaration has to give them.
     fn row_to_populate(&mut self, expr: &Expr) -> Result<(BoundExpr, Vec<BoundColumn>)> {
         let none = BoundExpr::null(Type::Record);
@@ -98,23 +119,36 @@ impl Binder<'_> {
                     };
                     Ok((none, table.visible().iter().map(column).collect()))
                 }
-                _ => {
-                    let message = format!("type \"{}\" does not exist", ty.name);
-                    Err(self.error(ty.at, SqlState::UNDEFINED_OBJECT, message))
-                }
+                _ => match self.fields_of(self.named_type(ty)?.ty) {
+                    Some(columns) => Ok((none, columns)),
+                    None => Err(self.not_a_row(expr)),
+                },
             };
         }
         let base = self.expr(expr)?;
         let columns = match &base {
+            base if base.ty().row_relation().is_some() => self.fields_of(base.ty()).unwrap_or_default(),
             BoundExpr::Row { fields, names: Some(names), .. } => {
                 names.iter().zip(fields.iter()).map(|(name, field)| plain_column(name, field.ty())).collect()
             }
             BoundExpr::Row { .. } => Vec::new(),
-            _ => {
-                let message = "first argument of a function that populates a row must be a row";
-                return Err(self.error(expr.at, SqlState::DATATYPE_MISMATCH, message));
-            }
+            _ => return Err(self.not_a_row(expr)),
         };
         Ok((base, columns))
+    }
+
+    /// The fields of a composite type, or of a table's rows.
+    fn fields_of(&self, ty: Type) -> Option<Vec<BoundColumn>> {
+        let fields = self.context.catalog.row_columns(ty.row_relation()?)?;
+        let column = |field: ResultColumn| BoundColumn {
+            modifier: field.modifier,
+            ..plain_column(&field.name, field.ty)
+        };
+        Some(fields.into_iter().map(column).collect())
+    }
+
+    fn not_a_row(&self, expr: &Expr) -> SqlError {
+        let message = "first argument of a function that populates a row must be a row";
+        self.error(expr.at, SqlState::DATATYPE_MISMATCH, message)
     }
 }

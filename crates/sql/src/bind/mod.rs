@@ -24,6 +24,8 @@ mod hypothetical;
 mod insert;
 mod json_rows;
 mod literals;
+mod name_sites;
+mod operator_functions;
 mod operators;
 mod parts;
 pub(crate) mod privileges;
@@ -55,6 +57,7 @@ use crate::types::{Environment, Type};
 
 pub(crate) use binder::{BindContext, Binder};
 pub(crate) use literals::{LiteralUse, fixed_literals};
+pub(crate) use name_sites::NameSites;
 pub(crate) use privileges::columns_read;
 pub(crate) use query::plain_query;
 pub(crate) use rows::{definition_path, predicate_value};
@@ -118,4 +121,20 @@ pub(crate) fn bind(
         bound.parameters.push(ty.ok_or_else(|| indeterminate(number))?);
     }
     Ok(bound)
+}
+
+/// What the literals of a statement mean that the session's settings decide about.
+///
+/// # Errors
+/// As [`bind`].
+pub(crate) fn literals_of(
+    context: BindContext<'_>,
+    environment: &mut dyn Environment,
+    statement: &Statement,
+    parameters: &[Option<Type>],
+) -> Result<Vec<LiteralUse>> {
+    let mut binder = Binder::new(context, environment, parameters);
+    binder.literals = Some(Vec::new());
+    binder.data_statement(statement)?;
+    Ok(binder.literals.unwrap_or_default())
 }

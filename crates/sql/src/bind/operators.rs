@@ -11,8 +11,13 @@ use crate::types::{Type, Value};
 impl Binder<'_> {
     pub fn unary(&mut self, operator: &OperatorName, operand: &Expr, at: At) -> Result<BoundExpr> {
         let operand = self.expr(operand)?;
-        let others = self.operators_of_extensions(&operator.symbol);
-        let resolved = resolve_prefix_operator_with(&operator.symbol, operand.ty(), &others)
+        self.prefix(&operator.symbol, operand, at)
+    }
+
+    /// `symbol operand`.
+    pub fn prefix(&mut self, symbol: &str, operand: BoundExpr, at: At) -> Result<BoundExpr> {
+        let others = self.operators_of_extensions(symbol);
+        let resolved = resolve_prefix_operator_with(symbol, operand.ty(), &others)
             .map_err(|error| self.at(error, at))?;
         self.apply(resolved, vec![operand], at)
     }

@@ -302,10 +302,12 @@ fn note(reads: &mut Reads, expr: &BoundExpr) {
 }
 
 /// The columns of a relation that a statement reads, by what it requires.
-pub(crate) fn columns_read(statement: &BoundStatement, required: &[Required], oid: u32) -> Vec<usize> {
+pub(crate) fn columns_read(
+    statement: &BoundStatement,
+    relations: impl Iterator<Item = RelationId>,
+) -> Vec<usize> {
     let mut reads = Reads::new();
     walk_whole(statement, &mut |expr| note(&mut reads, expr));
-    let relations = required.iter().filter(|required| required.oid == oid).filter_map(|it| it.relation);
     relations.filter_map(|relation| reads.remove(&relation)).flat_map(|(columns, _)| columns).collect()
 }
 

@@ -182,6 +182,7 @@ pub(crate) fn plain_query(id: RelationId, body: QueryBody, columns: Vec<BoundCol
         locks: Vec::new(),
         columns,
         is_barrier: false,
+        view: None,
     }
 }
 

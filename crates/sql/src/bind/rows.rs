@@ -6,7 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::from::table_columns;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::walk::walk;
-use crate::bind::tree::{BoundCheck, BoundExpr, IndexExpression, RelationId};
+use crate::bind::tree::{Arm, BoundCheck, BoundExpr, IndexExpression, RelationId, TruthValue};
 use crate::catalog::store::TEMPORARY;
 use crate::catalog::{Column, ColumnOrigin, ForeignKey, KeyAction, PUBLIC, Relation, Table, UserType};
 use crate::error::{Result, SqlError, SqlState};
@@ -220,15 +220,15 @@ impl Binder<'_> {
         changed: Option<&[usize]>,
     ) -> Result<Vec<BoundCheck>> {
         let mut checks = Vec::new();
+        for (position, column) in table.columns.iter().enumerate() {
+            checks.extend(self.domain_checks(column, target, position)?);
+        }
         // PostgreSQL checks in the order of the constraints' names.
         let mut own: Vec<_> = table.checks.iter().collect();
         own.sort_by(|left, right| left.name.cmp(&right.name));
         for check in own {
             let condition = self.check_condition(table, target, &check.condition)?;
-            checks.push(BoundCheck { name: check.name.clone(), condition, domain: None });
-        }
-        for (position, column) in table.columns.iter().enumerate() {
-            checks.extend(self.domain_checks(column, target, position)?);
+            checks.push(BoundCheck { name: check.name.clone(), condition });
         }
         if let Some(changed) = changed {
             checks.retain(|check| depends_on(&check.condition, target, changed));
@@ -250,8 +250,8 @@ impl Binder<'_> {
         target: RelationId,
         position: usize,
     ) -> Result<Vec<BoundCheck>> {
-        let Some(UserType::Domain(domain)) =
-            column.domain.and_then(|oid| self.context.catalog.user_type_by_oid(oid))
+        let catalog = self.context.catalog;
+        let Some(UserType::Domain(domain)) = column.domain.and_then(|oid| catalog.user_type_by_oid(oid))
         else {
             return Ok(Vec::new());
         };
@@ -276,11 +276,12 @@ impl Binder<'_> {
                 binder.scope().entries.push(entry);
                 binder.clause_condition(&expr, Clause::Check)
             })?;
-            checks.push(BoundCheck {
-                name: check.name.clone(),
-                condition,
-                domain: Some(domain.name.clone()),
-            });
+            let operand = Box::new(condition);
+            let when = BoundExpr::IsTruth { operand, value: TruthValue::False, negated: false };
+            let arms = vec![Arm { when, then: self.violation(domain, Some(&check.name), Type::Bool)? }];
+            let otherwise = Box::new(BoundExpr::constant(Value::Bool(true), Type::Bool));
+            let condition = BoundExpr::Case { operand: None, arms, otherwise, ty: Type::Bool };
+            checks.push(BoundCheck { name: check.name.clone(), condition });
         }
         Ok(checks)
     }

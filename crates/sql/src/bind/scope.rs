@@ -166,6 +166,7 @@ impl Binder<'_> {
             Some(found) => {
                 self.note_outer(&found, at);
                 self.note_name(parts, &found);
+                self.note_column_site(parts, &found);
                 if let BoundExpr::Column { relation, column, .. } = found.column.expr
                     && !self.scopes[found.level].in_aggregate
                 {

@@ -95,6 +95,7 @@ impl Binder<'_> {
                 SelectItem::All(at) => {
                     let columns = self.all_columns(*at)?;
                     self.note_star(item, &columns, *at);
+                    self.pin_columns(&columns);
                     targets.extend(columns.into_iter().map(|column| Target::of_column(column, *at)));
                 }
                 SelectItem::AllOf(qualifier)
@@ -108,6 +109,7 @@ impl Binder<'_> {
                     let at = qualifier.first().map_or(0, |name| name.at);
                     let columns = self.columns_of(qualifier, at)?;
                     self.note_star(item, &columns, at);
+                    self.pin_columns(&columns);
                     targets.extend(columns.into_iter().map(|column| Target::of_column(column, at)));
                 }
                 SelectItem::Expr { expr: Expr { kind: ExprKind::AllFields(row), at, .. }, alias: None }
@@ -160,6 +162,9 @@ impl Binder<'_> {
 
     fn target(&mut self, expr: &Expr, alias: Option<&Name>) -> Result<Target> {
         let name = alias.map_or_else(|| column_name(expr), |alias| alias.text.clone());
+        if alias.is_none() {
+            self.note_item_site(expr, &name);
+        }
         if let ExprKind::Column(parts) = &expr.kind
             && let Some(found) = self.find_column(parts, expr.at)?
         {
@@ -168,7 +173,13 @@ impl Binder<'_> {
             return Ok(Target { expr: bound, name, at: expr.at, modifier, source });
         }
         let bound = self.expr(expr)?;
-        let modifier = self.modifier_of(&bound);
+        let modifier = match &expr.kind {
+            // A cast of a column to its type without a modifier takes the column's away.
+            ExprKind::Cast { ty, .. } if !matches!(bound, BoundExpr::Case { .. }) => {
+                self.named_type(ty)?.modifier
+            }
+            _ => self.modifier_of(&bound),
+        };
         Ok(Target { expr: bound, name, at: expr.at, modifier, source: None })
     }
 

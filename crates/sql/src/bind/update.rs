@@ -77,6 +77,7 @@ impl Binder<'_> {
         let (table, target, own) = self.add_target(&update.table, update.alias.as_ref(), "update")?;
         let from = self.bind_from(&update.from)?;
         let sets = self.assignments(&update.sets, &table)?;
+        let of_views = own.checks.clone();
         let filter = self.filter(own, update.filter.as_ref())?;
         let mut changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
         self.requires_write(target, UPDATE, Some(&changed));
@@ -84,7 +85,8 @@ impl Binder<'_> {
         let has_triggers = !self.context.catalog.triggers_of(table.oid).is_empty();
         let generated = self.generated(&table, target, (!has_triggers).then_some(&changed[..]))?;
         changed.extend(generated.iter().map(|(column, _)| *column));
-        let checks = self.checks(&table, target, (!has_triggers).then_some(&changed[..]))?;
+        let mut checks = self.checks(&table, target, (!has_triggers).then_some(&changed[..]))?;
+        checks.extend(of_views);
         let (returning, columns) = self.returning(&update.returning)?;
         self.count_references(&mut ctes);
         let relations = std::mem::take(&mut self.scope().relations);

@@ -19,13 +19,15 @@ use crate::bind::privileges::times_named;
 use crate::bind::scope::{Entry, VisibleColumn};
 use crate::bind::tree::walk::{children_mut, walk};
 use crate::bind::tree::{
-    BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, QueryBody, RelationId,
-    RelationKind,
+    Arm, BoundCheck, BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, QueryBody,
+    RelationId, RelationKind, TruthValue,
 };
+use crate::catalog::relation::CheckOption;
 use crate::catalog::{Catalog, CatalogEnvironment, Relation, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Name, ObjectName};
 use crate::rewrite::substitute::substituted;
+use crate::types::{Type, Value};
 
 /// What a statement writes.
 pub(crate) struct Written {
@@ -44,6 +46,8 @@ pub(crate) struct ViewFilters {
     pub conditions: Vec<BoundExpr>,
     /// Whether one of the views has `security_barrier`.
     pub is_barrier: bool,
+    /// What the rows that are written must meet, innermost view first.
+    pub checks: Vec<BoundCheck>,
 }
 
 /// A view that a statement writes.
@@ -102,6 +106,8 @@ struct Parts {
     columns: Vec<BoundExpr>,
     filters: Vec<BoundExpr>,
     is_barrier: bool,
+    /// The views with a check option, and those below one that cascades, with their conditions.
+    checks: Vec<(String, BoundExpr)>,
     /// The views between, each with those of its columns that are the table's.
     through: Vec<(RelationId, Vec<(usize, usize)>)>,
 }
@@ -118,7 +124,7 @@ impl Binder<'_> {
         let query = self.view_query(view, name.at())?;
         let (sources, modifiers): (Vec<_>, Vec<_>) =
             query.columns.iter().map(|column| (column.source, column.modifier)).unzip();
-        let parts = self.take_apart(query).map_err(|detail| {
+        let parts = self.take_apart(query, false).map_err(|detail| {
             let message = format!("cannot {verb} view \"{}\"", view.name);
             let hint = "Write the tables that the view reads.";
             let error = self.error(name.at(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
@@ -150,12 +156,17 @@ impl Binder<'_> {
             table: parts.table,
             target: Some(parts.target),
             view: Some(Rc::new(written)),
-            filters: ViewFilters { conditions: parts.filters, is_barrier: parts.is_barrier },
+            filters: ViewFilters {
+                conditions: parts.filters,
+                is_barrier: parts.is_barrier,
+                checks: self.view_checks(parts.checks)?,
+            },
         })
     }
 
     /// The table that a query reads row by row, or why it does not.
-    fn take_apart(&self, query: BoundQuery) -> std::result::Result<Parts, &'static str> {
+    /// `is_checked`: a view above has a check option that cascades.
+    fn take_apart(&self, query: BoundQuery, is_checked: bool) -> std::result::Result<Parts, &'static str> {
         if !query.ctes.is_empty() {
             return Err("Views containing WITH are not automatically updatable.");
         }
@@ -163,6 +174,13 @@ impl Binder<'_> {
             return Err("Views containing LIMIT or OFFSET are not automatically updatable.");
         }
         let (width, is_barrier) = (query.columns.len(), query.is_barrier);
+        let option = query.view.as_ref().and_then(|view| view.check_option);
+        let cascades = is_checked || option == Some(CheckOption::Cascaded);
+        let view = query.view.filter(|_| is_checked || option.is_some());
+        let own_check = |filters: &[BoundExpr]| {
+            let checked = view.iter().zip(filters);
+            checked.map(|(view, filter)| (view.name.clone(), filter.clone())).collect::<Vec<_>>()
+        };
         let QueryBody::Select(mut select) = query.body else {
             return Err("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");
         };
@@ -173,13 +191,22 @@ impl Binder<'_> {
         let mut filters: Vec<BoundExpr> = select.filter.into_iter().collect();
         match relation.kind {
             RelationKind::Table(table) => {
-                Ok(Parts { table, target: relation.id, columns, filters, is_barrier, through: Vec::new() })
+                let checks = own_check(&filters);
+                Ok(Parts {
+                    table,
+                    target: relation.id,
+                    columns,
+                    filters,
+                    is_barrier,
+                    checks,
+                    through: Vec::new(),
+                })
             }
             // A view, for whose rows privileges are needed; not a subquery.
             RelationKind::Query(inner)
                 if self.required.iter().any(|needed| needed.relation == Some(relation.id)) =>
             {
-                let mut parts = self.take_apart(*inner)?;
+                let mut parts = self.take_apart(*inner, cascades)?;
                 if columns.iter().chain(&filters).any(has_subquery) {
                     return Err("Views on views are not automatically updatable if they contain subqueries.");
                 }
@@ -188,12 +215,29 @@ impl Binder<'_> {
                 for expr in columns.iter_mut().chain(&mut filters) {
                     *expr = substituted(expr, &merged);
                 }
+                parts.checks.extend(own_check(&filters));
                 parts.filters.extend(filters);
                 parts.is_barrier |= is_barrier;
                 Ok(Parts { columns, ..parts })
             }
             _ => Err(ONE_RELATION),
         }
+    }
+
+    /// The conditions of views with a check option as checks of rows, which must be true.
+    fn view_checks(&mut self, conditions: Vec<(String, BoundExpr)>) -> Result<Vec<BoundCheck>> {
+        let mut checks = Vec::with_capacity(conditions.len());
+        for (name, condition) in conditions {
+            let operand = Box::new(condition);
+            let when = BoundExpr::IsTruth { operand, value: TruthValue::True, negated: true };
+            let view = BoundExpr::constant(Value::text(&name), Type::Text);
+            let then = self.call_named("heddle_view_violation", vec![view], 0)?;
+            let otherwise = Box::new(BoundExpr::constant(Value::Bool(true), Type::Bool));
+            let arms = vec![Arm { when, then }];
+            let condition = BoundExpr::Case { operand: None, arms, otherwise, ty: Type::Bool };
+            checks.push(BoundCheck { name, condition });
+        }
+        Ok(checks)
     }
 
     /// Makes what is written visible under its name or alias, in the statement's own scope.

@@ -405,6 +405,28 @@ pub(crate) struct ViewOptions {
     pub barrier: Option<bool>,
     /// `security_invoker`: its tables are read with the rights of the role that reads the view.
     pub invoker: Option<bool>,
+    /// `check_option`: rows that are written through it must be its own.
+    #[serde(default)]
+    pub check_option: Option<CheckOption>,
+}
+
+/// Whose conditions the rows that are written through a view must meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum CheckOption {
+    /// The view's.
+    Local,
+    /// Also those of all views below it.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// As `WITH` and `pg_class.reloptions` have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckOption::Local => "local",
+            CheckOption::Cascaded => "cascaded",
+        }
+    }
 }
 
 /// A sequence.

@@ -135,10 +135,10 @@ fn append<'e>(run: &mut Run<'e>, values: &'e [Expr], row: &[Value], into: &mut V
     Ok(())
 }
 
-/// Whether all checks of a row hold.
+/// Whether all checks of a row hold. One that fails is evaluated again in the usual way, which reports it.
 fn holds_all<'e>(run: &mut Run<'e>, checks: &'e [(String, Expr)], row: &[Value]) -> Result<bool> {
     for (_, check) in checks {
-        if matches!(run.evaluate(check, row)?, Value::Bool(false)) {
+        if matches!(run.evaluate(check, row), Ok(Value::Bool(false)) | Err(_)) {
             return Ok(false);
         }
     }

@@ -145,7 +145,7 @@ impl PointUpdate {
             }
         }
         for check in &self.checks {
-            if matches!(run.evaluate(check, &row)?, Value::Bool(false)) {
+            if matches!(run.evaluate(check, &row), Ok(Value::Bool(false)) | Err(_)) {
                 return Ok(None);
             }
         }

@@ -80,7 +80,8 @@ impl Connection {
     ) -> Result<()> {
         let position = self.column_of(table, name)?;
         check_users(table, position, using.is_some())?;
-        self.column_users(table, position)?.refuse_type(name)?;
+        let catalog = self.current_catalog();
+        self.column_users(table, position)?.refuse_type(&catalog, table, name)?;
         let old = table.columns[position].clone();
         let named = self.with_binder(text, |binder| binder.named_type(ty))?;
         self.check_type_usage(&named)?;

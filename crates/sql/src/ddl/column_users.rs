@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::bind::columns_read;
-use crate::catalog::{ColumnOrigin, Table, Trigger, View};
-use crate::ddl::drop::names_relation;
+use crate::catalog::{Catalog, ColumnOrigin, Table, Trigger, View};
+use crate::ddl::drop::{may_name, names_relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::names_column;
 use crate::parse::syntax::Statement;
@@ -50,10 +50,15 @@ impl ColumnUsers {
 
     /// # Errors
     /// 0A000, if the column is used where it must keep its type.
-    pub fn refuse_type(&self, column: &str) -> Result<()> {
+    pub fn refuse_type(&self, catalog: &Catalog, table: &Table, column: &str) -> Result<()> {
         let (what, user) = match (self.views.first(), self.triggers.first()) {
-            (Some(view), _) => ("by a view or rule", format!("view {}", view.name)),
-            (None, Some(trigger)) => ("in a trigger definition", format!("trigger {}", trigger.name)),
+            (Some(view), _) => {
+                let kind = catalog.table_by_oid(view.oid).map_or("view", |table| table.kind());
+                ("by a view or rule", format!("rule _RETURN on {kind} {}", view.name))
+            }
+            (None, Some(trigger)) => {
+                ("in a trigger definition", format!("trigger {} on table {}", trigger.name, table.name))
+            }
             (None, None) => return Ok(()),
         };
         Err(SqlError::unsupported(format!("cannot alter type of a column used {what}"))
@@ -67,7 +72,17 @@ impl Connection {
         let name = &table.columns[position].name;
         let catalog = self.current_catalog();
         let mut users = ColumnUsers::default();
-        for view in catalog.stored_queries().filter(|view| names_relation(view, &table.schema, &table.name)) {
+        // A view of a function that returns the table's rows reads them, too.
+        let of_rows: Vec<&str> = catalog
+            .routines()
+            .filter(|routine| routine.names_row_of(table.oid))
+            .map(|routine| routine.name.as_str())
+            .collect();
+        let may_read = |view: &Arc<View>| {
+            names_relation(view, &table.schema, &table.name)
+                || of_rows.iter().any(|name| may_name(&view.query, name))
+        };
+        for view in catalog.stored_queries().filter(may_read) {
             let read = self.columns_of_view(&view, table.oid);
             // One that no longer binds reads what it names.
             if read.map_or_else(|_| names_column(&view.query, name), |read| read.contains(&position)) {
@@ -95,8 +110,10 @@ impl Connection {
             binder.path.clone_from(&view.search_path);
             (binder.foreign_text, binder.settled) = (true, true);
             let bound = binder.data_statement(&query)?;
-            let required = std::mem::take(&mut binder.required);
-            Ok(columns_read(&bound, &required, table))
+            let required = binder.required.iter().filter(|required| required.oid == table);
+            let read = required.filter_map(|required| required.relation);
+            let of_functions = binder.rows_of.iter().filter(|(of, _)| *of == table).map(|(_, read)| *read);
+            Ok(columns_read(&bound, read.chain(of_functions)))
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::bind::tree::BoundColumn;
 use crate::catalog::rights::RightsKind;
 use crate::catalog::{Catalog, Column, ColumnOrigin};
-use crate::ddl::create_table::TableDraft;
+use crate::ddl::create_table::{TableDraft, check_column_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     CreateTableAs, Name, ObjectName, OnCommit, PersistenceName, Query, QueryBodySyntax, Statement,
@@ -92,6 +92,7 @@ impl Connection {
         draft.rights = self.new_rights(RightsKind::Table, schema);
         for (position, column) in plan.into_iter().enumerate() {
             let name = create.columns.get(position).map_or(column.name, |name| name.text.clone());
+            check_column_name(&name)?;
             if draft.columns.iter().any(|column| column.name == name) {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

@@ -20,6 +20,7 @@ use crate::parse::syntax::{CreateTable, PersistenceName, TableConstraintKind};
 use crate::session::Connection;
 
 pub(super) use check_draft::refuse_subquery;
+pub(crate) use columns::check_column_name;
 pub(crate) use draft::{TableDraft, deferral};
 pub(crate) use key_types::check_key_column;
 pub(super) use key_types::check_order;

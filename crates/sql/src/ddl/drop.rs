@@ -13,7 +13,7 @@ use self::dependents::complete;
 use self::plan::Plan;
 use crate::catalog::securables::Securable;
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, Extension, PLPGSQL, Relation, Routine, Table, Trigger, View};
+use crate::catalog::{Catalog, Extension, PLPGSQL, Relation, Routine, Table, Trigger, UserType, View};
 use crate::ddl::alter_table::without_column;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName};
@@ -127,7 +127,16 @@ impl Connection {
                 Ok(found.map(|schema| Dropped::Schema(schema.name.clone())))
             }
             ObjectKind::Type | ObjectKind::Domain => {
-                Ok(catalog.find_type(name.schema(), name.last(), &path).map(|ty| Dropped::Type(ty.oid())))
+                let found = catalog.find_type(name.schema(), name.last(), &path);
+                if kind == ObjectKind::Domain && found.is_some_and(|ty| !matches!(ty, UserType::Domain(_))) {
+                    return Err(not_a(name, "domain"));
+                }
+                match (found, catalog.find(name.schema(), name.last(), &path)) {
+                    (Some(ty), _) => Ok(Some(Dropped::Type(ty.oid()))),
+                    (None, Some(Relation::Index { .. }) | None) => Ok(None),
+                    (None, Some(_)) if kind == ObjectKind::Domain => Err(not_a(name, "domain")),
+                    (None, Some(relation)) => Err(type_of_rows(name, relation)),
+                }
             }
             ObjectKind::Extension => match catalog.extension(name.last()) {
                 Some(found) if found.oid == PLPGSQL => {
@@ -136,20 +145,24 @@ impl Connection {
                 found => Ok(found.map(|found| Dropped::Extension(found.clone()))),
             },
             _ => {
-                let Some(relation) = catalog.find(name.schema(), name.last(), &path) else { return Ok(None) };
                 let wanted = kind_name(kind);
+                let Some(relation) = catalog.find(name.schema(), name.last(), &path) else {
+                    let ty = catalog.find_type(name.schema(), name.last(), &path);
+                    return match ty {
+                        // A composite type is a relation, too.
+                        Some(UserType::Composite(_)) => {
+                            Err(not_a(name, wanted).with_hint("Use DROP TYPE to remove a type."))
+                        }
+                        _ => Ok(None),
+                    };
+                };
                 if relation.kind() != wanted {
-                    let message = format!(
-                        "\"{}\" is not a{} {wanted}",
-                        name.last(),
-                        if wanted == "index" { "n" } else { "" }
-                    );
                     let hint = format!(
                         "Use DROP {} to remove a {}.",
                         relation.kind().to_uppercase(),
                         relation.kind()
                     );
-                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
+                    return Err(not_a(name, wanted).with_hint(hint));
                 }
                 Ok(Some(Dropped::Relation(relation.clone())))
             }
@@ -316,6 +329,21 @@ fn of_extension(error: SqlError, drop: &Drop) -> SqlError {
         }
         _ => error,
     }
+}
+
+/// `"t" is not a view`.
+fn not_a(name: &ObjectName, wanted: &str) -> SqlError {
+    let article = if wanted == "index" { "an" } else { "a" };
+    let message = format!("\"{}\" is not {article} {wanted}", name.last());
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+}
+
+/// The type of a relation's rows goes with the relation.
+fn type_of_rows(name: &ObjectName, relation: &Relation) -> SqlError {
+    let (name, kind) = (name.last(), relation.kind());
+    let message = format!("cannot drop type {name} because {kind} {name} requires it");
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .with_hint(format!("You can drop {kind} {name} instead."))
 }
 
 fn needed_by_constraint(index: &str, table: &str) -> SqlError {

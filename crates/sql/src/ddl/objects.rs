@@ -364,14 +364,12 @@ impl Connection {
         let schema = self.schema_for(name, false)?;
         self.type_is_free(&schema, name.last())?;
         for (position, label) in labels.iter().enumerate() {
-            if label.len() > 63 {
-                let message = format!("invalid enum label \"{label}\"");
-                let detail = "Labels must be 63 bytes or less.";
-                return Err(SqlError::new(SqlState::INVALID_NAME, message).with_detail(detail));
-            }
+            check_label(label)?;
             if labels[..position].contains(label) {
-                let message = format!("enum label \"{label}\" used more than once");
-                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+                let message = "duplicate key value violates unique constraint \"pg_enum_typid_label_index\"";
+                return Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
+                    .with_table("pg_catalog", "pg_enum")
+                    .with_constraint("pg_enum_typid_label_index"));
             }
         }
         let ty = EnumType {
@@ -413,6 +411,7 @@ impl Connection {
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
             AlterType::AddValue { value, if_not_exists, place } => {
+                check_label(value)?;
                 if place_of(value).is_ok() {
                     let message = format!("enum label \"{value}\" already exists");
                     if !if_not_exists {
@@ -427,13 +426,12 @@ impl Connection {
                     Some((before, label)) => place_of(label)? + usize::from(!before),
                 };
                 if position < changed.labels.len() && self.is_used(ty.oid) {
-                    let message =
-                        "adding an enum label before others is not supported while columns use the type";
-                    return Err(SqlError::unsupported(message).with_hint("Add the label at the end."));
+                    return Err(SqlError::unsupported(USED_LABELS).with_hint("Add the label at the end."));
                 }
                 changed.labels.insert(position, Arc::from(value.as_str()));
             }
             AlterType::RenameValue { from, to } => {
+                check_label(to)?;
                 let position = place_of(from)?;
                 if place_of(to).is_ok() {
                     let message = format!("enum label \"{to}\" already exists");
@@ -487,6 +485,18 @@ impl Connection {
         self.rename_relation(&relation, to)?;
         Ok(tag)
     }
+}
+
+const USED_LABELS: &str = "adding an enum label before others is not supported while columns use the type";
+
+/// Refuses labels of enums that no name can hold.
+fn check_label(label: &str) -> Result<()> {
+    if label.len() <= 63 {
+        return Ok(());
+    }
+    let message = format!("invalid enum label \"{label}\"");
+    let detail = "Labels must be 63 bytes or less.";
+    Err(SqlError::new(SqlState::INVALID_NAME, message).with_detail(detail))
 }
 
 /// Refuses the names of system schemas.

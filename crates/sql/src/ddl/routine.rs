@@ -19,7 +19,7 @@ use crate::session::{Connection, Severity, is_of_transaction, own_name, unrecogn
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type};
 
-fn invalid(message: impl Into<String>) -> SqlError {
+pub(super) fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
 }
 
@@ -54,8 +54,7 @@ impl Connection {
 
     fn new_routine(&mut self, create: &CreateRoutine, schema: &str, text: &str) -> Result<Routine> {
         let options = &create.options;
-        let Some(body) = options.body.clone() else { return Err(invalid("no function body specified")) };
-        let Some(language) = options.language else { return Err(invalid("no language specified")) };
+        let (body, language) = self.body_of(options)?;
         let arguments = self.arguments(&create.arguments, text)?;
         check_arguments(&arguments)?;
         let mut routine = Routine {

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A table takes its indexes, and the sequences that its columns own, with it.
-//! - Stored queries name relations by text: a relation that one names stays where it is.
+//! - Stored queries name relations by text: they name the one that moves by its new schema.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use heddledb::TableChange;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, Sequence, Table, UserType, View};
-use crate::ddl::drop::names_relation;
 use crate::ddl::renamed_names::{rename_in_texts, renaming_of_type};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectKind, ObjectName};
@@ -60,20 +59,20 @@ impl Connection {
             return Ok(());
         }
         self.is_free(to, &name, false)?;
-        if !matches!(relation, Relation::Sequence(_))
-            && let Some(view) = catalog.stored_queries().find(|view| names_relation(view, &schema, &name))
-        {
-            let message = format!("cannot move {name} because view {} depends on it", view.name);
-            let hint = "Drop the view first, and create it again.";
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
-        }
+        let follow = self.queries_naming((relation.oid(), &name), None)?;
+        self.move_alone(relation, (&schema, &name), to)?;
+        self.follow_in_queries(follow, &Self::name_in_queries(to, &name))
+    }
+
+    /// Moves a relation that no stored query knows.
+    fn move_alone(&mut self, relation: &Relation, (schema, name): (&str, &str), to: &str) -> Result<()> {
         match relation {
             Relation::Table(table) => self.move_table(table, to),
             Relation::View(view) => {
                 let moved = View { schema: to.to_string(), ..view.as_ref().clone() };
                 let mut catalog = self.catalog_to_change();
-                catalog.remove_relation(&schema, &name);
-                catalog.put_relation(to, &name, Relation::View(Arc::new(moved.clone())));
+                catalog.remove_relation(schema, name);
+                catalog.put_relation(to, name, Relation::View(Arc::new(moved.clone())));
                 self.publish(&[Object::View(moved)], catalog)
             }
             Relation::Sequence(sequence) if sequence.owner.is_some() => {

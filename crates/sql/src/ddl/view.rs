@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use crate::bind::tree::BoundColumn;
 use crate::bind::{LiteralUse, Stars, fixed_literals};
-use crate::catalog::relation::ViewOptions;
+use crate::catalog::relation::{CheckOption, ViewOptions};
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, View};
 use crate::ddl::alter_table::unrecognized;
-use crate::ddl::drop::names_relation;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{CreateView, Statement};
-use crate::parse::{TextEdit, names_column, parse, quote_identifier};
+use crate::parse::syntax::{CreateView, ObjectName, Statement};
+use crate::parse::{TextEdit, parse, quote_identifier};
 use crate::session::{Connection, Severity, parse_bool};
 use crate::types::{Modifier, Type, format_type};
 
@@ -117,9 +116,27 @@ impl Connection {
             column_acls,
             options: changed_options(ViewOptions::default(), &create.options)?,
         };
+        self.check_updatable(&view)?;
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
         Ok("CREATE VIEW")
+    }
+
+    /// Refuses a check option of a view through which no rows are written.
+    fn check_updatable(&mut self, view: &View) -> Result<()> {
+        if view.options.check_option.is_none() {
+            return Ok(());
+        }
+        let no_name = ObjectName { parts: Vec::new() };
+        let view = Arc::new(view.clone());
+        let written = self.with_binder("", |binder| {
+            binder.foreign_text = true;
+            binder.written_view(&view, &no_name, "update").map(|_| ())
+        });
+        written.map_err(|error| {
+            let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+            SqlError::unsupported(message).with_hint(error.detail().unwrap_or_default())
+        })
     }
 
     /// Checks that a view's query keeps the types of the view's columns, which other definitions rely on.
@@ -153,12 +170,14 @@ impl Connection {
             true => parameters.iter().for_each(|(name, _)| match name.as_str() {
                 "security_barrier" => options.barrier = None,
                 "security_invoker" => options.invoker = None,
+                "check_option" => options.check_option = None,
                 _ => {}
             }),
             false => options = changed_options(options, parameters)?,
         }
         let mut catalog = self.catalog_to_change();
         let changed = View { options, ..view.clone() };
+        self.check_updatable(&changed)?;
         catalog.put_relation(&view.schema, &view.name, Relation::View(Arc::new(changed.clone())));
         self.publish(&[Object::View(changed)], catalog)
     }
@@ -173,22 +192,13 @@ impl Connection {
             let message = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
+        let follow = self.queries_naming((view.oid, &view.name), Some((position, from)))?;
         let mut catalog = self.catalog_to_change();
-        let is_user = |other: &Arc<View>| {
-            names_relation(other, &view.schema, &view.name) && names_column(&other.query, from)
-        };
-        if let Some(user) = catalog.stored_queries().find(is_user) {
-            let message = format!(
-                "cannot rename column {from} of view {} because view {} depends on it",
-                view.name, user.name
-            );
-            let hint = "Drop the view first, and create it again.";
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
-        }
         let mut changed = view.clone();
         changed.columns[position] = to.to_string();
         catalog.put_relation(&view.schema, &view.name, Relation::View(Arc::new(changed.clone())));
-        self.publish(&[Object::View(changed)], catalog)
+        self.publish(&[Object::View(changed)], catalog)?;
+        self.follow_in_queries(follow, to)
     }
 
     /// Whether a view is to be temporary: because it is said, or because it reads what is temporary.
@@ -281,7 +291,17 @@ fn changed_options(mut options: ViewOptions, set: &[(String, Option<String>)]) -
         match name.as_str() {
             "security_barrier" => options.barrier = Some(is_on()?),
             "security_invoker" => options.invoker = Some(is_on()?),
-            "check_option" => return Err(SqlError::unsupported("WITH CHECK OPTION is not supported")),
+            "check_option" => {
+                options.check_option = Some(match value.to_ascii_lowercase().as_str() {
+                    "local" => CheckOption::Local,
+                    "cascaded" => CheckOption::Cascaded,
+                    _ => {
+                        let message = format!("invalid value for enum option \"check_option\": {value}");
+                        let detail = "Valid values are \"local\" and \"cascaded\".";
+                        return Err(invalid(message).with_detail(detail));
+                    }
+                });
+            }
             _ => return Err(unrecognized(name)),
         }
     }

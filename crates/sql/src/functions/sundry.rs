@@ -18,9 +18,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     scalar("uuid_generate_v4() uuid", random_uuid).volatile(),
     // The binder always names the domain; a user's call may not.
-    scalar("heddle_domain_violation(text, text) text", |_, v| match v[0].is_null() {
+    scalar("heddle_view_violation(text) boolean", |_, v| {
+        let message = format!("new row violates check option for view \"{}\"", v[0].str());
+        Err(SqlError::new(SqlState::WITH_CHECK_OPTION_VIOLATION, message))
+    }),
+    scalar("heddle_domain_violation(text, text, text) text", |_, v| match v[0].is_null() {
         true => Ok(Value::Null),
-        false => Err(domain_violation(v[0].str(), (!v[1].is_null()).then(|| v[1].str()))),
+        false => Err(domain_violation(v[0].str(), (!v[1].is_null()).then(|| v[1].str()), v[2].str())),
     })
     .nullable()
     .stable(),
@@ -100,8 +104,8 @@ fn enum_range(context: &mut FunctionContext<'_>, from: &Value, to: &Value) -> Re
 }
 
 /// What a value violates: a domain's check, or its NOT NULL.
-fn domain_violation(domain: &str, check: Option<&str>) -> SqlError {
-    match check {
+fn domain_violation(domain: &str, check: Option<&str>, schema: &str) -> SqlError {
+    let error = match check {
         None => SqlError::new(
             SqlState::NOT_NULL_VIOLATION,
             format!("domain {} does not allow null values", crate::parse::quote_identifier(domain)),
@@ -114,7 +118,8 @@ fn domain_violation(domain: &str, check: Option<&str>) -> SqlError {
             ),
         )
         .with_constraint(check),
-    }
+    };
+    error.with_domain(schema, domain)
 }
 
 #[cfg(test)]
@@ -137,17 +142,17 @@ mod tests {
 
     #[test]
     fn a_call_without_a_domain_violates_none() {
-        let found = |arguments: &[Value]| call("heddle_domain_violation", &[Type::Text; 2], arguments);
+        let found = |arguments: &[Value]| call("heddle_domain_violation", &[Type::Text; 3], arguments);
         assert_eq!(
-            found(&[Value::text("d"), Value::Null]).unwrap_err().state(),
+            found(&[Value::text("d"), Value::Null, Value::text("s")]).unwrap_err().state(),
             SqlState::NOT_NULL_VIOLATION
         );
         assert_eq!(
-            found(&[Value::text("d"), Value::text("c")]).unwrap_err().state(),
+            found(&[Value::text("d"), Value::text("c"), Value::text("s")]).unwrap_err().state(),
             SqlState::CHECK_VIOLATION
         );
         for check in [Value::Null, Value::text("c")] {
-            assert_eq!(found(&[Value::Null, check]).unwrap(), "");
+            assert_eq!(found(&[Value::Null, check, Value::Null]).unwrap(), "");
         }
     }
 

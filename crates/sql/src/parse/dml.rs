@@ -1,7 +1,7 @@
 //! INSERT, UPDATE, DELETE, MERGE.
 
 use crate::error::Result;
-use crate::parse::parser::Parser;
+use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{
     Assignment, At, ConflictClause, ConflictTargetSyntax, Delete, Expr, ExprKind, Insert, InsertColumn,
     Merge, MergeActionSyntax, MergeWhen, Name, ObjectName, Query, SelectItem, Statement, Update, With,
@@ -35,6 +35,7 @@ impl Parser<'_> {
 
     fn insert(&mut self, with: Option<With>) -> Result<Insert> {
         self.expect("into")?;
+        self.refer(Reference::Relation);
         let table = self.object_name()?;
         let alias = if self.accept("as") { Some(self.name()?) } else { None };
         let mut columns = Vec::new();
@@ -134,6 +135,7 @@ impl Parser<'_> {
     /// The table of UPDATE, DELETE, MERGE and its alias.
     fn target(&mut self) -> Result<(ObjectName, Option<Name>)> {
         self.accept("only");
+        self.refer(Reference::Relation);
         let table = self.object_name()?;
         self.accept_operator("*");
         let alias = if self.accept("as") {

@@ -142,12 +142,12 @@ pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {
     Parser::new(text).map_or(Vec::new(), Parser::relation_names)
 }
 
-/// The names of relations, types and functions in a text of the catalog's, a query's or an expression's, and where they stand.
+/// The names of relations, types and functions in a text of the catalog's, a statement's or an expression's, and where they stand.
 pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, Range<usize>)> {
-    let read = |is_query: bool| -> Result<_> {
+    let read = |is_statement: bool| -> Result<_> {
         let mut parser = Parser::with_references(text)?;
-        if is_query {
-            parser.query()?;
+        if is_statement {
+            parser.data_statement()?;
         } else {
             parser.expression()?;
         }
@@ -191,6 +191,33 @@ pub(crate) fn with_names_and_edits(
         done = end;
     }
     replaced + &text[done..]
+}
+
+/// A text of the catalog's with changes, which do not overlap.
+pub(crate) fn with_edits(text: &str, mut edits: Vec<TextEdit>) -> String {
+    edits.sort_by_key(|(start, end, _)| (*start, *end));
+    let (mut replaced, mut done) = (String::new(), 0);
+    for (start, end, edit) in edits {
+        replaced += &text[done..start];
+        replaced += &edit;
+        done = end;
+    }
+    replaced + &text[done..]
+}
+
+/// Where the token of a text ends that begins at a place.
+pub(crate) fn end_of_token(text: &str, at: syntax::At) -> usize {
+    Parser::new(text).map_or(at as usize, |parser| parser.end_of_token(at as usize))
+}
+
+/// Where the parentheses behind the token that begins at a place end.
+pub(crate) fn end_of_parentheses(text: &str, at: syntax::At) -> usize {
+    Parser::new(text).map_or(at as usize, |parser| parser.end_of_parentheses(at as usize))
+}
+
+/// Where the item of a list of targets ends that begins at a place.
+pub(crate) fn end_of_item(text: &str, at: syntax::At) -> usize {
+    Parser::new(text).map_or(at as usize, |parser| parser.end_of_item(at as usize))
 }
 
 /// The functions that a text of the catalog's calls: the schema, if it is given, and the name.

@@ -100,6 +100,20 @@ impl<'t> Parser<'t> {
         self.at
     }
 
+    /// The names without a point beside them since a mark.
+    pub fn names_since(&self, mark: usize) -> Vec<String> {
+        let is_point = |at: usize| self.tokens.get(at).is_some_and(|it| it.kind == TokenKind::Mark("."));
+        let name = |at: usize| match &self.tokens[at].kind {
+            TokenKind::Word(word) => Some(word.to_string()),
+            TokenKind::Quoted(name) => Some(name.to_string()),
+            _ => None,
+        };
+        (mark..self.at)
+            .filter(|&at| !is_point(at + 1) && !is_point(at.wrapping_sub(1)))
+            .filter_map(name)
+            .collect()
+    }
+
     pub fn rewind(&mut self, mark: usize) {
         self.at = mark;
         let at = self.position();

@@ -404,11 +404,11 @@ impl Parser<'_> {
             return Ok(None);
         }
         let recursive = self.accept("recursive");
-        let ctes = self.list(Self::cte)?;
+        let ctes = self.list(|parser| parser.cte(recursive))?;
         Ok(Some(With { recursive, ctes }))
     }
 
-    fn cte(&mut self) -> Result<Cte> {
+    fn cte(&mut self, recursive: bool) -> Result<Cte> {
         self.refer(Reference::Cte);
         let name = self.name()?;
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
@@ -418,6 +418,7 @@ impl Parser<'_> {
             () if self.accept_words(&["not", "materialized"]) => Some(false),
             () => None,
         };
+        let start = self.mark();
         self.expect_mark("(")?;
         let statement = self.nested(|parser| {
             if parser.is_one_of(&["insert", "update", "delete", "merge"]) {
@@ -434,7 +435,8 @@ impl Parser<'_> {
                 "SEARCH and CYCLE clauses are not supported",
             ));
         }
-        Ok(Cte { name, columns, materialized, statement: Box::new(statement) })
+        let words = if recursive { self.names_since(start) } else { Vec::new() };
+        Ok(Cte { name, columns, materialized, statement: Box::new(statement), words })
     }
 }
 

@@ -106,6 +106,18 @@ impl Parser<'_> {
         Ok(RoutineType { name, is_copied, is_row })
     }
 
+    /// A statement of a body of the standard's. RETURN is a query of one value.
+    fn body_statement(&mut self) -> Result<String> {
+        if self.accept("return") {
+            let start = self.position();
+            self.expression()?;
+            return Ok(format!("SELECT {}", self.text_since(start)));
+        }
+        let start = self.position();
+        self.data_statement()?;
+        Ok(self.text_since(start).to_string())
+    }
+
     fn routine_options(&mut self) -> Result<RoutineOptions> {
         let mut options = RoutineOptions::default();
         while self.routine_option(&mut options)? {}
@@ -117,8 +129,14 @@ impl Parser<'_> {
         match () {
             () if self.accept("language") => options.language = Some(self.language()?),
             () if self.accept("as") => options.body = Some(self.string()?),
-            () if self.is_word(0, "return") || self.is_words(&["begin", "atomic"]) => {
-                return Err(self.refused("bodies outside of a string are not supported"));
+            () if self.is_word(0, "return") => options.statements = Some(vec![self.body_statement()?]),
+            () if self.accept_words(&["begin", "atomic"]) => {
+                let mut statements = Vec::new();
+                while !self.accept("end") {
+                    statements.push(self.body_statement()?);
+                    self.expect_mark(";")?;
+                }
+                options.statements = Some(statements);
             }
             () if self.accept("immutable") => options.stability = Some(Stability::Immutable),
             () if self.accept("stable") => options.stability = Some(Stability::Stable),

@@ -297,7 +297,7 @@ impl SqlBody {
                 let value = convert(execution.environment, value.clone(), field.kind, to.ty, to.modifier)?;
                 values.push(as_domain(execution, to.domain, value)?);
             }
-            return Ok(record(&self.fields, values));
+            return as_domain(execution, routine.result_domain, record(&self.fields, values));
         }
         if self.columns.is_empty() {
             let field = |column: &crate::bind::tree::BoundColumn| RecordField {
@@ -311,6 +311,6 @@ impl SqlBody {
             let value = convert(execution.environment, value, from.ty, to.ty, to.modifier)?;
             values.push(as_domain(execution, to.domain, value)?);
         }
-        Ok(record(&self.fields, values))
+        as_domain(execution, routine.result_domain, record(&self.fields, values))
     }
 }

@@ -9,9 +9,10 @@ mod portals;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::bind::{BindContext, fixed_literals, literals_of};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::parse;
 use crate::parse::syntax::Statement;
+use crate::parse::{parse, with_literals};
 use crate::routine::footprint::call::declared_call;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, Fields};
@@ -30,6 +31,8 @@ pub(crate) struct Prepared {
     pub prepared_at: i64,
     pub declared_by: Option<String>,
     pub types: Vec<Option<Type>>,
+    /// The domains among the types that PREPARE gave.
+    pub domains: Vec<Option<u32>>,
     /// The types of the parameters of a query inside of it, which EXPLAIN and DECLARE CURSOR have.
     pub inner_types: Arc<[Type]>,
     /// The plan; none for statements that are not planned.
@@ -105,12 +108,17 @@ impl Connection {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
-        let statement = statements.pop().map(|parsed| parsed.statement);
+        let mut statement = statements.pop().map(|parsed| parsed.statement);
         if let Some(statement) = &statement
             && !statement.ends_block()
         {
             self.check_not_failed()?;
         }
+        let mut text = text.to_string();
+        if let Some(settled) = statement.as_ref().and_then(|it| self.settled_literals(it, &text, &types)) {
+            (statement, text) = (Some(settled.0), settled.1);
+        }
+        let text = text.as_str();
         let inner_types = match statement.as_ref().and_then(Statement::planned_inside) {
             Some(inner) => self.plan_to_describe(inner, text, &types)?.parameters.clone(),
             None => Arc::default(),
@@ -123,12 +131,37 @@ impl Connection {
             prepared_at: self.environment.statement_start,
             declared_by: None,
             types,
+            domains: Vec::new(),
             inner_types,
             plan,
             counters,
         };
         self.described_plan(&prepared)?;
         Ok(prepared)
+    }
+
+    /// A statement, and its text, in which dates, times and intervals are written so that they mean what they mean now, whatever
+    /// is set later; none: they are.
+    fn settled_literals(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        types: &[Option<Type>],
+    ) -> Option<(Statement, String)> {
+        if !statement.is_planned() || !text.contains('\'') {
+            return None;
+        }
+        let catalog = self.environment.catalog.clone();
+        let path = self.environment.path();
+        let context = BindContext { catalog: &catalog, path: &path, text };
+        let literals = literals_of(context, &mut self.environment, statement, types).ok()?;
+        let fixed = fixed_literals(text, &literals);
+        if fixed.is_empty() {
+            return None;
+        }
+        let text = with_literals(text, &fixed);
+        let statement = parse(&text).ok()?.pop()?.statement;
+        Some((statement, text))
     }
 
     /// Prepares a statement that is run by [`run`](Self::run), without a name and without portals.

@@ -3,13 +3,13 @@
 use super::{Item, plain_column};
 use crate::bind::binder::Binder;
 use crate::bind::json_rows::makes_records;
-use crate::bind::routines::{RoutineCall, rows_entry, with_oid};
+use crate::bind::routines::{RoutineCall, is_call, rows_entry, with_oid};
 use crate::bind::scope::Clause;
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::functions::FunctionKind;
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction};
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 impl Binder<'_> {
     /// Functions in FROM: each may name columns of what stands to its left.
@@ -35,8 +35,28 @@ impl Binder<'_> {
             columns.push(plain_column("ordinality", Type::Int8));
         }
         let name = calls.first().map_or("", |(call, _)| call.name.last());
+        let table = match &bound[..] {
+            [FunctionCall::Set { function, args, .. }] if is_call(function) => self.table_of_rows(args),
+            _ => None,
+        };
         let kind = RelationKind::Function { calls: bound, ordinality };
-        self.relation_item(name, None, kind, columns, true, alias)
+        let mut item = self.relation_item(name, None, kind, columns, true, alias)?;
+        if let ([(call, own)], [entry]) = (&calls[..], &mut item.entries[..])
+            && makes_records(name)
+        {
+            let declared = if own.is_empty() { declared } else { own };
+            let domains = self.domains_of_rows(call, declared);
+            self.check_columns(&mut entry.columns, &domains, call.name.at())?;
+        }
+        self.rows_of.extend(table.zip(item.relation()));
+        Ok(item)
+    }
+
+    /// The table whose rows a routine returns.
+    fn table_of_rows(&self, args: &[BoundExpr]) -> Option<u32> {
+        let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
+        let routine = self.context.catalog.routine_by_oid(*oid)?;
+        routine.row_of.or_else(|| routine.result.row_relation())
     }
 
     fn function_in_from(

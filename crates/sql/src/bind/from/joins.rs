@@ -105,6 +105,7 @@ impl Binder<'_> {
             }
             let left_column = self.using_column(&left, name, "left")?;
             let right_column = self.using_column(&right, name, "right")?;
+            self.pin_columns(&[left_column.clone(), right_column.clone()]);
             let (left_expr, right_expr) = (left_column.expr.clone(), right_column.expr.clone());
             conditions.push(self.operator("=", left_expr.clone(), right_expr.clone(), at)?);
             let (pair, ty) = self.unify(vec![left_expr, right_expr], "JOIN/USING", at)?;

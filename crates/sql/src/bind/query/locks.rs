@@ -2,7 +2,8 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::tree::{
-    BoundQuery, BoundRelation, Distinct, LockStrength, LockWait, QueryBody, RelationId, RelationKind, RowLock,
+    BoundQuery, BoundRelation, BoundSelect, Distinct, LockStrength, LockWait, QueryBody, RelationId,
+    RelationKind, RowLock,
 };
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{LockClause, LockStrengthName, LockWaitName, Query};
@@ -49,21 +50,13 @@ impl Binder<'_> {
             Err(self.error(clause.at, SqlState::FEATURE_NOT_SUPPORTED, message))
         };
         let QueryBody::Select(select) = &bound.body else { return refused("UNION/INTERSECT/EXCEPT") };
-        match () {
-            () if select.distinct != Distinct::No => return refused("DISTINCT clause"),
-            () if select.grouping_sets.is_some() && !select.group_by.is_empty() => {
-                return refused("GROUP BY clause");
-            }
-            () if select.having.is_some() => return refused("HAVING clause"),
-            () if select.grouping_sets.is_some() => return refused("aggregate functions"),
-            () if !select.windows.is_empty() => return refused("window functions"),
-            () if select.set_returning => return refused("set-returning functions in the target list"),
-            () => {}
+        if let Some(clause) = unlockable(select) {
+            return refused(clause);
         }
         if clause.of.is_empty() {
             let lockable =
                 select.relations.iter().filter(|relation| !matches!(relation.kind, RelationKind::Cte(_)));
-            return Ok(lockable.flat_map(tables_of).collect());
+            return lockable.map(tables_of).collect::<Locked>().map(|all| all.concat()).or_else(refused);
         }
         let mut relations = Vec::new();
         for of in &clause.of {
@@ -72,20 +65,42 @@ impl Binder<'_> {
                 let message = format!("relation \"{}\" in {name} clause not found in FROM clause", of.text);
                 return Err(self.error(of.at, SqlState::UNDEFINED_TABLE, message));
             };
-            relations.extend(tables_of(found));
+            match tables_of(found) {
+                Ok(tables) => relations.extend(tables),
+                Err(clause) => return refused(clause),
+            }
         }
         Ok(relations)
     }
 }
 
+/// The relations that are locked in each relation, or the clause that keeps rows from being locked.
+type Locked = std::result::Result<Vec<Vec<RelationId>>, &'static str>;
+
+/// The clause by which a query's rows are not those of its tables.
+fn unlockable(select: &BoundSelect) -> Option<&'static str> {
+    match () {
+        () if select.distinct != Distinct::No => Some("DISTINCT clause"),
+        () if select.grouping_sets.is_some() && !select.group_by.is_empty() => Some("GROUP BY clause"),
+        () if select.having.is_some() => Some("HAVING clause"),
+        () if select.grouping_sets.is_some() => Some("aggregate functions"),
+        () if !select.windows.is_empty() => Some("window functions"),
+        () if select.set_returning => Some("set-returning functions in the target list"),
+        () => None,
+    }
+}
+
 /// The relations of tables that a relation consists of: a view's or a subquery's, too.
-fn tables_of(relation: &BoundRelation) -> Vec<RelationId> {
+fn tables_of(relation: &BoundRelation) -> std::result::Result<Vec<RelationId>, &'static str> {
     match &relation.kind {
-        RelationKind::Table(_) => vec![relation.id],
+        RelationKind::Table(_) => Ok(vec![relation.id]),
         RelationKind::Query(query) => match &query.body {
-            QueryBody::Select(select) => select.relations.iter().flat_map(tables_of).collect(),
-            _ => Vec::new(),
+            QueryBody::Select(select) => match unlockable(select) {
+                Some(clause) => Err(clause),
+                None => Ok(select.relations.iter().map(tables_of).collect::<Locked>()?.concat()),
+            },
+            _ => Ok(Vec::new()),
         },
-        _ => Vec::new(),
+        _ => Ok(Vec::new()),
     }
 }

@@ -11,13 +11,16 @@ use crate::types::Type;
 impl Binder<'_> {
     /// WITH: its expressions become visible one after the other.
     pub fn with(&mut self, with: &With) -> Result<Vec<BoundCte>> {
-        let mut bound = Vec::with_capacity(with.ctes.len());
         for (position, cte) in with.ctes.iter().enumerate() {
             if with.ctes[..position].iter().any(|other| other.name.text == cte.name.text) {
                 let message = format!("WITH query name \"{}\" specified more than once", cte.name.text);
                 return Err(self.error(cte.name.at, SqlState::DUPLICATE_ALIAS, message));
             }
-            let hidden = if with.recursive { self.show_later(&with.ctes[position + 1..]) } else { 0 };
+        }
+        let ordered = if with.recursive { in_order(&with.ctes) } else { with.ctes.iter().collect() };
+        let mut bound = Vec::with_capacity(ordered.len());
+        for (position, cte) in ordered.iter().enumerate() {
+            let hidden = if with.recursive { self.show_later(&ordered[position + 1..]) } else { 0 };
             let defined = self.cte_definition(cte, with.recursive);
             self.hide_later(hidden);
             let cte = defined?;
@@ -74,7 +77,7 @@ impl Binder<'_> {
     }
 
     /// Makes the names of later expressions known, which an earlier one may not use: how many.
-    fn show_later(&mut self, later: &[Cte]) -> usize {
+    fn show_later(&mut self, later: &[&Cte]) -> usize {
         for cte in later {
             let id = self.new_cte();
             self.show_cte(id, &cte.name.text, Vec::new(), CteState::Later);
@@ -138,8 +141,7 @@ impl Binder<'_> {
                 format!("recursive query \"{name}\" must not contain data-modifying statements")
             }
             (CteState::Later, _) => {
-                // PostgreSQL puts the expressions in order, and refuses those that need each other.
-                let message = "a reference to a later query of WITH RECURSIVE is not supported";
+                let message = "mutual recursion between WITH items is not implemented";
                 return Err(self.unsupported(at, message));
             }
             _ => return Ok(()),
@@ -255,4 +257,17 @@ impl Binder<'_> {
         self.convert_columns(&mut step, &known, at)?;
         Ok(Some((initial, step, columns)))
     }
+}
+
+/// The expressions of a WITH RECURSIVE so that each stands behind those that it names, as far as none needs itself by another.
+fn in_order(ctes: &[Cte]) -> Vec<&Cte> {
+    let mut waiting: Vec<&Cte> = ctes.iter().collect();
+    let mut ordered = Vec::with_capacity(ctes.len());
+    while !waiting.is_empty() {
+        let needs = |cte: &Cte, other: &Cte| cte.name != other.name && cte.words.contains(&other.name.text);
+        let is_ready = |cte: &&Cte| !waiting.iter().any(|other| needs(cte, other));
+        let next = waiting.iter().position(is_ready).unwrap_or(0);
+        ordered.push(waiting.remove(next));
+    }
+    ordered
 }

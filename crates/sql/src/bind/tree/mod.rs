@@ -17,7 +17,7 @@ pub(crate) use query::{
     BoundAggregate, BoundColumn, BoundCte, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort,
     BoundTarget, BoundWindow, CteBody, CteId, Distinct, Frame, FrameBound, FrameExclusion, FrameUnit,
     FunctionCall, IndexExpression, JoinKind, LockStrength, LockWait, QueryBody, RelationId, RelationKind,
-    RowLock, SetOperation, SortKey, WindowFunction,
+    RowLock, SetOperation, SortKey, ViewOfQuery, WindowFunction,
 };
 pub(crate) use statement::{
     BoundCheck, BoundDelete, BoundInsert, BoundMerge, BoundStatement, BoundUpdate, ConflictAction,

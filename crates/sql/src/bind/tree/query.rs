@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::bind::tree::{BoundExpr, BoundStatement};
 use crate::catalog::Table;
+use crate::catalog::relation::CheckOption;
 use crate::functions::Function;
 use crate::types::{Modifier, Type};
 
@@ -56,6 +57,8 @@ pub(crate) struct BoundQuery {
     pub columns: Vec<BoundColumn>,
     /// Whether it is a view's with `security_barrier`.
     pub is_barrier: bool,
+    /// The view whose query it is.
+    pub view: Option<ViewOfQuery>,
 }
 
 /// Where a query's rows come from.
@@ -359,4 +362,11 @@ pub(crate) enum LockWait {
     Wait,
     NoWait,
     SkipLocked,
+}
+
+/// What a written view's query tells of the view.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ViewOfQuery {
+    pub name: String,
+    pub check_option: Option<CheckOption>,
 }

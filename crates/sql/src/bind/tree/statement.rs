@@ -38,10 +38,8 @@ pub(crate) enum StatementKind {
 pub(crate) struct BoundCheck {
     /// The constraint's name.
     pub name: String,
-    /// Fails when it is false; NULL passes.
+    /// Fails when it is false; NULL passes. A domain's reports the violation itself.
     pub condition: BoundExpr,
-    /// The domain that the constraint belongs to, if it is not the table's own.
-    pub domain: Option<String>,
 }
 
 /// INSERT.

@@ -268,8 +268,9 @@ struct ClassFacts {
 /// The options of a view that were said.
 fn view_options(options: ViewOptions) -> Value {
     let said = [("security_barrier", options.barrier), ("security_invoker", options.invoker)];
-    let said: Vec<String> =
+    let mut said: Vec<String> =
         said.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))).collect();
+    said.extend(options.check_option.map(|option| format!("check_option={}", option.name())));
     if said.is_empty() { Value::Null } else { list(Type::Text, said.iter().map(String::as_str)) }
 }
 

@@ -89,7 +89,8 @@ pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
             table_schema = &view.schema,
             table_name = &view.name,
             view_definition = system.owns(&view.rights).then(|| view_text(system, view)),
-            check_option = "NONE",
+            check_option =
+                view.options.check_option.map_or("NONE".to_string(), |it| it.name().to_uppercase()),
             is_updatable = writable,
             is_insertable_into = writable,
             is_trigger_updatable = "NO",

@@ -7,7 +7,7 @@ use heddledb::TableChange;
 use crate::catalog::rights::CREATE;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Relation, Table};
-use crate::ddl::drop::names_relation;
+use crate::ddl::create_table::check_column_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Name;
 use crate::parse::with_renamed_table;
@@ -16,25 +16,26 @@ use crate::session::Connection;
 impl Connection {
     /// Gives a relation another name in its schema.
     pub(crate) fn rename_relation(&mut self, relation: &Relation, to: &str) -> Result<()> {
-        let mut catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_change();
         let Some((schema, from)) = catalog.relation_name(relation.oid()).cloned() else { return Ok(()) };
         self.check_relation_owner(relation)?;
         self.check_schema(&schema, CREATE)?;
         self.is_free(&schema, to, false)?;
-        if matches!(relation, Relation::Table(_) | Relation::View(_))
-            && let Some(view) = catalog.stored_queries().find(|view| names_relation(view, &schema, &from))
-        {
-            let message = format!("cannot rename {from} because view {} depends on it", view.name);
-            let hint = "Drop the view first, and create it again.";
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
-        }
+        let follow = self.queries_naming((relation.oid(), &from), None)?;
+        self.rename_alone(relation, (&schema, &from), to)?;
+        self.follow_in_queries(follow, &Self::name_in_queries(&schema, to))
+    }
+
+    /// Gives a relation another name, which no stored query knows.
+    fn rename_alone(&mut self, relation: &Relation, (schema, from): (&str, &str), to: &str) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
         match relation {
             Relation::Table(table) => {
-                let engine_name = self.engine_name(&schema, to);
+                let engine_name = self.engine_name(schema, to);
                 self.change_engine(table, TableChange::new().rename(engine_name), to)?;
                 self.redefine(table, |table| {
                     table.name = to.to_string();
-                    let renamed = |text: &mut String| *text = with_renamed_table(text, &from, to);
+                    let renamed = |text: &mut String| *text = with_renamed_table(text, from, to);
                     table.checks.iter_mut().for_each(|check| renamed(&mut check.condition));
                     table.columns.iter_mut().filter_map(|column| column.origin.text_mut()).for_each(renamed);
                 })
@@ -42,20 +43,20 @@ impl Connection {
             Relation::View(view) => {
                 let mut changed = view.as_ref().clone();
                 changed.name = to.to_string();
-                catalog.remove_relation(&schema, &from);
-                catalog.put_relation(&schema, to, Relation::View(Arc::new(changed.clone())));
+                catalog.remove_relation(schema, from);
+                catalog.put_relation(schema, to, Relation::View(Arc::new(changed.clone())));
                 self.publish(&[Object::View(changed)], catalog)
             }
             Relation::Sequence(sequence) => {
                 let mut changed = sequence.as_ref().clone();
                 changed.name = to.to_string();
-                catalog.remove_relation(&schema, &from);
-                catalog.put_relation(&schema, to, Relation::Sequence(Arc::new(changed.clone())));
+                catalog.remove_relation(schema, from);
+                catalog.put_relation(schema, to, Relation::Sequence(Arc::new(changed.clone())));
                 self.publish(&[Object::Sequence(changed)], catalog)
             }
             Relation::Index { table, .. } => {
                 let table = self.current(*table)?;
-                self.rename_constraint(&table, &from, to)
+                self.rename_constraint(&table, from, to)
             }
         }
     }
@@ -95,14 +96,8 @@ impl Connection {
             let message = format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
-        if let Some(view) = self.column_users(table, position)?.views.first() {
-            let message = format!(
-                "cannot rename column {} of table {} because view {} depends on it",
-                from.text, table.name, view.name
-            );
-            let hint = "Drop the view first, and create it again.";
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
-        }
+        check_column_name(&to.text)?;
+        let follow = self.queries_naming((table.oid, &table.name), Some((position, &from.text)))?;
         self.rename_in_triggers(table, &from.text, &to.text)?;
         let change = TableChange::new().rename_column(from.text.as_str(), to.text.as_str());
         self.change_engine(table, change, &from.text)?;
@@ -119,7 +114,8 @@ impl Connection {
                     renamed(text);
                 }
             }
-        })
+        })?;
+        self.follow_in_queries(follow, &to.text)
     }
 
     /// Renames a column in the table's triggers: where they fire at an update of it, and in their conditions.

@@ -21,6 +21,15 @@ fn too_wide() -> SqlError {
     SqlError::new(SqlState::TOO_MANY_COLUMNS, message)
 }
 
+/// Refuses the names of the columns that every table has.
+pub(crate) fn check_column_name(name: &str) -> Result<()> {
+    if !["tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"].contains(&name) {
+        return Ok(());
+    }
+    let message = format!("column name \"{name}\" conflicts with a system column name");
+    Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message))
+}
+
 impl Connection {
     pub(super) fn draft_columns(
         &mut self,
@@ -57,6 +66,7 @@ impl Connection {
         if draft.columns.len() >= COLUMNS_MAX {
             return Err(too_wide());
         }
+        check_column_name(name)?;
         if draft.columns.iter().any(|column| column.name == *name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

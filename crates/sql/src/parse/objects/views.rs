@@ -44,7 +44,16 @@ impl Parser<'_> {
             match () {
                 () if materialized && self.accept("data") => {}
                 () if materialized && self.accept_words(&["no", "data"]) => with_data = false,
-                () => return Err(self.refused("WITH CHECK OPTION is not supported")),
+                () if materialized => return Err(self.unexpected()),
+                () => {
+                    let option = if self.accept("local") { "local" } else { "cascaded" };
+                    if option == "cascaded" {
+                        self.accept("cascaded");
+                    }
+                    self.expect("check")?;
+                    self.expect("option")?;
+                    options.push(("check_option".to_string(), Some(option.to_string())));
+                }
             }
         }
         let temporary = persistence == PersistenceName::Temporary;

@@ -110,6 +110,64 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Where the token that begins at a place ends; the place itself, if none does.
+    pub fn end_of_token(&self, at: usize) -> usize {
+        self.tokens.iter().find(|token| token.start as usize == at).map_or(at, |token| token.end as usize)
+    }
+
+    /// Where the parentheses behind the token that begins at a place end; the token's end, if there are none.
+    pub fn end_of_parentheses(&self, at: usize) -> usize {
+        let Some(first) = self.tokens.iter().position(|token| token.start as usize == at) else { return at };
+        let (mut depth, mut end) = (0, self.tokens[first].end);
+        for token in &self.tokens[first + 1..] {
+            match token.kind {
+                TokenKind::Mark("(") => depth += 1,
+                TokenKind::Mark(")") => depth -= 1,
+                _ if depth == 0 => break,
+                _ => {}
+            }
+            end = token.end;
+            if depth == 0 {
+                break;
+            }
+        }
+        end as usize
+    }
+
+    /// Where the item of a list of targets ends that begins at a place.
+    pub fn end_of_item(&self, at: usize) -> usize {
+        const NEXT: [&str; 15] = [
+            "from",
+            "where",
+            "group",
+            "having",
+            "window",
+            "union",
+            "intersect",
+            "except",
+            "order",
+            "limit",
+            "offset",
+            "fetch",
+            "for",
+            "into",
+            "returning",
+        ];
+        let (mut depth, mut end) = (0, at);
+        for token in self.tokens.iter().skip_while(|token| (token.start as usize) < at) {
+            match &token.kind {
+                TokenKind::Mark("(" | "[") => depth += 1,
+                TokenKind::Mark(")" | "]") if depth == 0 => break,
+                TokenKind::Mark(")" | "]") => depth -= 1,
+                TokenKind::Mark("," | ";") | TokenKind::End if depth == 0 => break,
+                TokenKind::Word(word) if depth == 0 && NEXT.contains(&word.as_ref()) => break,
+                _ => {}
+            }
+            end = token.end as usize;
+        }
+        end
+    }
+
     /// Whether a trigger's condition names one of its rows: `old`, but not `new.old`.
     pub fn names_row(&self, row: &str) -> bool {
         let is_mark = |at: usize, mark| self.tokens[at].kind == TokenKind::Mark(mark);

@@ -185,6 +185,8 @@ pub(crate) struct Cte {
     pub columns: Vec<Name>,
     pub materialized: Option<bool>,
     pub statement: Box<Statement>,
+    /// The names in the statement that may be those of other expressions of a WITH RECURSIVE.
+    pub words: Vec<String>,
 }
 
 /// FOR UPDATE and its kin.

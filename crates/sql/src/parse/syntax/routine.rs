@@ -39,6 +39,9 @@ pub(crate) struct CreateRoutine {
 pub(crate) struct RoutineOptions {
     pub language: Option<Language>,
     pub body: Option<String>,
+    /// Whether the body is one of the standard's, whose names mean what they mean when it is defined: the texts of its
+    /// statements.
+    pub statements: Option<Vec<String>>,
     pub stability: Option<Stability>,
     pub is_strict: Option<bool>,
     /// SECURITY DEFINER.

@@ -359,7 +359,8 @@ impl Interpreter<'_, '_> {
                 }
                 let columns = &self.program.result.columns;
                 let values = self.row_as(columns, Some(&row))?;
-                Ok(record(&self.program.result.fields, values))
+                let row = record(&self.program.result.fields, values);
+                as_domain(self.execution, self.routine.result_domain, row)
             }
             _ if is_row => {
                 let message = "cannot return non-composite value from function returning composite type";
@@ -427,6 +428,8 @@ impl Interpreter<'_, '_> {
                 }
             }
         }
+        let column = self.program.result.columns.first();
+        let domain = self.routine.result_domain.or_else(|| column?.domain);
         let count = rows.len();
         for number in 0..count {
             let row = rows.row(number)?.to_vec();
@@ -434,7 +437,7 @@ impl Interpreter<'_, '_> {
                 true => self.as_result(record(&plan.fields, row), Type::Record)?,
                 false => {
                     let value = row.into_iter().next().unwrap_or_default();
-                    as_domain(self.execution, self.routine.result_domain, value)?
+                    as_domain(self.execution, domain, value)?
                 }
             };
             self.rows.push(value);

@@ -39,7 +39,14 @@ pub(super) fn check<'e>(run: &mut Run<'e>, rules: &'e RowRules, row: &[Value]) -
         }
     }
     for (name, condition) in &rules.checks {
-        if matches!(run.evaluate(condition, row)?, Value::Bool(false)) {
+        let holds = run.evaluate(condition, row).map_err(|error| match error.state() {
+            // A view's condition names the view itself.
+            SqlState::WITH_CHECK_OPTION_VIOLATION => {
+                error.with_detail(failing_row(&*run.environment, table, row))
+            }
+            _ => error,
+        })?;
+        if matches!(holds, Value::Bool(false)) {
             let message =
                 format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
             return Err(SqlError::new(SqlState::CHECK_VIOLATION, message)

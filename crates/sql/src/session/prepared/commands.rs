@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Prepared, no_statement};
 use crate::bind::{BindContext, Binder};
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::parse;
 use crate::parse::syntax::{Expr, Name, Statement, TypeName};
 use crate::session::connection::Connection;
 use crate::session::result::ResultSink;
@@ -26,12 +27,18 @@ impl Connection {
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
         let binder = Binder::new(context, &mut self.environment, &[]);
-        let mut declared = Vec::with_capacity(types.len());
+        let (mut declared, mut domains) = (Vec::with_capacity(types.len()), Vec::new());
         for ty in types {
-            declared.push(Some(binder.named_type(ty)?.ty));
+            let named = binder.named_type(ty)?;
+            declared.push(Some(named.ty));
+            domains.push(named.domain.map(|domain| domain.oid));
         }
+        // Positions in the statement are those of the whole text.
+        let alone = parse(text)?.pop().map(|parsed| parsed.statement);
+        let settled = alone.and_then(|alone| self.settled_literals(&alone, text, &declared));
+        let (statement, text) = settled.unwrap_or_else(|| (statement.clone(), text.to_string()));
         let plan = parking_lot::Mutex::new(None);
-        let (statement, text) = (Some(statement.clone()), text.to_string());
+        let statement = Some(statement);
         let counters = PreparedCounters::new();
         let prepared = Prepared {
             statement,
@@ -39,6 +46,7 @@ impl Connection {
             prepared_at: self.environment.statement_start,
             declared_by: Some(self.source.as_deref().unwrap_or(declared_by).to_string()),
             types: declared,
+            domains,
             inner_types: Arc::default(),
             plan,
             counters,
@@ -64,7 +72,7 @@ impl Connection {
         }
         self.with_plan(&mut |connection, is_empty| {
             let Some(plan) = connection.current_plan(&prepared)? else { return Ok(()) };
-            let values = connection.execute_values(name, args, &plan)?;
+            let values = connection.execute_values(name, args, (&prepared, &plan))?;
             connection.run_to_sink(&plan, &values, is_empty, sink)
         })
     }
@@ -77,12 +85,17 @@ impl Connection {
     ) -> Result<Option<(Arc<Plan>, Vec<Value>)>> {
         let prepared = self.find_prepared(&name.text)?;
         let Some(plan) = self.current_plan(&prepared)? else { return Ok(None) };
-        let values = self.execute_values(name, args, &plan)?;
+        let values = self.execute_values(name, args, (&prepared, &plan))?;
         Ok(Some((plan, values)))
     }
 
     /// The parameters that an EXECUTE gives.
-    fn execute_values(&mut self, name: &Name, args: &[Expr], plan: &Plan) -> Result<Vec<Value>> {
+    fn execute_values(
+        &mut self,
+        name: &Name,
+        args: &[Expr],
+        (prepared, plan): (&Prepared, &Plan),
+    ) -> Result<Vec<Value>> {
         if args.len() != plan.parameters.len() {
             let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
             let detail = format!("Expected {} parameters but got {}.", plan.parameters.len(), args.len());
@@ -90,7 +103,8 @@ impl Connection {
         }
         let mut values = Vec::with_capacity(args.len());
         for (number, (arg, &ty)) in args.iter().zip(plan.parameters.iter()).enumerate() {
-            let value = self.constant(arg, ty).map_err(|error| match error.state() {
+            let domain = prepared.domains.get(number).copied().flatten();
+            let value = self.constant(arg, ty, domain).map_err(|error| match error.state() {
                 SqlState::CANNOT_COERCE => {
                     let message = format!(
                         "parameter ${} cannot be coerced to the expected type {}",
@@ -107,8 +121,8 @@ impl Connection {
         Ok(values)
     }
 
-    /// The value of an expression without columns, as a value of a type.
-    pub(in crate::session) fn constant(&mut self, expr: &Expr, ty: Type) -> Result<Value> {
+    /// The value of an expression without columns, as a value of a type, or of a domain over it.
+    fn constant(&mut self, expr: &Expr, ty: Type, domain: Option<u32>) -> Result<Value> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text: "" };
@@ -117,7 +131,10 @@ impl Connection {
         binder.foreign_text = true;
         binder.enter();
         let bound = binder.expr(expr)?;
-        let bound = binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, expr.at)?;
+        let mut bound = binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, expr.at)?;
+        if let Some(domain) = domain.and_then(|oid| catalog.domain_by_oid(oid)) {
+            bound = binder.checked(bound, domain, expr.at)?;
+        }
         binder.check_expressions()?;
         self.evaluate(bound)
     }
