@@ -4,6 +4,8 @@
 //! - An expression belongs to one node of one plan; its slots are those of the node's input.
 //! - A subquery's plan names what it sees of the row around it by outer numbers, which its bindings set.
 
+use std::sync::Arc;
+
 use crate::bind::tree::{MinMax, Quantifier, TruthValue};
 use crate::functions::{Function, ScalarFunction};
 use crate::plan::node::{Binding, Plan};
@@ -40,13 +42,13 @@ pub(crate) enum Expr {
     Quantified(Box<QuantifiedArray>),
     Array(Vec<Expr>, Type),
     /// Whether a row of NULLs only is NULL itself: it may come from an outer join.
-    Row(Vec<Expr>, std::sync::Arc<[RecordField]>, bool),
+    Row(Vec<Expr>, Arc<[RecordField]>, bool),
     /// An array, and a subscript for each dimension.
     Subscript(Box<(Expr, Vec<Expr>)>),
     /// An array, and the bounds of its first dimensions.
     Slice(Box<(Expr, Vec<SliceLimits>)>),
     Field(Box<Expr>, usize),
-    Subquery(std::sync::Arc<SubPlan>),
+    Subquery(Arc<SubPlan>),
 }
 
 /// A call of a function or an operator.
@@ -207,6 +209,25 @@ pub(crate) struct SubPlan {
     pub(crate) keyed: Option<Keyed>,
 }
 
+impl SubPlan {
+    /// Calls `each` for the expressions over the row around it.
+    fn each_seen(&self, each: &mut dyn FnMut(&Expr)) {
+        self.bindings.iter().for_each(|binding| each(&binding.value));
+        self.keyed.iter().flat_map(|keyed| &keyed.keys).for_each(&mut *each);
+        if let SubPlanKind::Quantified { left, .. } = &self.kind {
+            left.iter().for_each(each);
+        }
+    }
+
+    fn each_seen_mut(&mut self, each: &mut dyn FnMut(&mut Expr)) {
+        self.bindings.iter_mut().for_each(|binding| each(&mut binding.value));
+        self.keyed.iter_mut().flat_map(|keyed| &mut keyed.keys).for_each(&mut *each);
+        if let SubPlanKind::Quantified { left, .. } = &mut self.kind {
+            left.iter_mut().for_each(each);
+        }
+    }
+}
+
 /// All answers of a subquery, by the values that correlate it with the row around it.
 #[derive(Debug)]
 pub(crate) struct Keyed {
@@ -290,10 +311,16 @@ impl Expr {
 
     /// Adds the slots that it sees. False: it is of a kind that is not looked into.
     pub(crate) fn slots(&self, into: &mut std::collections::BTreeSet<usize>) -> bool {
-        if let Expr::Slot(slot) = self {
-            into.insert(*slot);
-        }
         let mut all = true;
+        match self {
+            Expr::Slot(slot) => _ = into.insert(*slot),
+            Expr::Subquery(subquery) => {
+                subquery.each_seen(&mut |part| all &= part.slots(into));
+                // One that is shared cannot be renumbered.
+                return all && Arc::strong_count(subquery) == 1;
+            }
+            _ => {}
+        }
         let is_known = self.parts(&mut |part| all &= part.slots(into));
         is_known && all
     }
@@ -302,6 +329,11 @@ impl Expr {
     pub(crate) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
         match self {
             Expr::Slot(slot) => *slot = number(*slot),
+            Expr::Subquery(subquery) => {
+                if let Some(subquery) = Arc::get_mut(subquery) {
+                    subquery.each_seen_mut(&mut |part| part.renumber(number));
+                }
+            }
             other => other.parts_mut(&mut |part| part.renumber(number)),
         }
     }

@@ -5,6 +5,7 @@
 //! join_order, join    which item next, by which method        semi_join, scalar   subqueries as joins
 //! path, scan          how a table's rows are found            statistics, selectivity   how many there will be
 //! translate           bound expressions over a row's slots    node, expression          what `run` executes
+//! pushed              conditions moved into the queries in FROM
 //! keyed               the answers of correlated subqueries, computed for all rows at once
 //! ```
 //!
@@ -29,6 +30,7 @@ pub(crate) mod node;
 pub(crate) mod path;
 pub(crate) mod planner;
 pub(crate) mod prune;
+mod pushed;
 mod query;
 pub(crate) mod sample;
 mod scalar;

@@ -1,6 +1,6 @@
 //! Selectivity: which share of the rows conditions let through.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bind::tree::{BoundExpr, RelationId};
@@ -13,6 +13,8 @@ use crate::plan::walk::relations_of;
 
 /// What a condition lets through of which nothing is known.
 const UNKNOWN: f64 = 0.25;
+/// Which share of an outer join's rows is assumed to have a partner, or none.
+const PARTNERS: f64 = 0.5;
 /// What a comparison by order lets through.
 const RANGE: f64 = 0.35;
 /// What a pattern lets through.
@@ -22,6 +24,8 @@ const PATTERN: f64 = 0.1;
 #[derive(Debug, Default)]
 pub(crate) struct Selectivity {
     tables: HashMap<RelationId, (Arc<Table>, Arc<TableStatistics>)>,
+    /// Relations whose rows may be missing where an outer join has been planned.
+    missing: HashSet<RelationId>,
 }
 
 impl Selectivity {
@@ -33,6 +37,17 @@ impl Selectivity {
         statistics: Arc<TableStatistics>,
     ) {
         self.tables.insert(relation, (table.clone(), statistics));
+    }
+
+    /// Notes that rows of these relations may be missing from now on: columns of theirs are NULL then.
+    pub(crate) fn note_missing(&mut self, relations: Vec<RelationId>) {
+        self.missing.extend(relations);
+    }
+
+    /// Whether a condition says which rows of an outer join have a partner: the sample knows nothing of it.
+    fn is_of_partners(&self, condition: &BoundExpr) -> bool {
+        matches!(condition, BoundExpr::IsNull { operand, .. }
+            if relations_of(operand).iter().any(|relation| self.missing.contains(relation)))
     }
 
     /// The tables that are known.
@@ -77,12 +92,18 @@ impl Selectivity {
         if let [condition] = conditions {
             return self.of(condition);
         }
+        if conditions.iter().any(|condition| self.is_of_partners(condition)) {
+            return conditions.iter().map(|condition| self.of(condition)).product();
+        }
         let all: Vec<&BoundExpr> = conditions.iter().collect();
         self.by_sample(&all, || conditions.iter().map(|condition| self.of(condition)).product())
     }
 
     /// Which share of rows meets a condition.
     pub(crate) fn of(&self, expr: &BoundExpr) -> f64 {
+        if self.is_of_partners(expr) {
+            return PARTNERS;
+        }
         self.by_sample(&[expr], || self.by_shape(expr))
     }
 

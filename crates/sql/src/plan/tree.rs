@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::bind::routines::is_call;
-use crate::bind::tree::{BoundExpr, BoundRelation, FunctionCall, RelationId, RelationKind};
+use crate::bind::tree::{BoundExpr, BoundQuery, BoundRelation, FunctionCall, RelationId, RelationKind};
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::expression::Expr;
@@ -17,6 +17,7 @@ use crate::plan::layout::{Layout, Sorted, Stage};
 use crate::plan::node::{FunctionItem, FunctionsNode, JoinKind, Node, SetCall};
 use crate::plan::path;
 use crate::plan::planner::{Cte, Frame, Planner};
+use crate::plan::pushed::pushed;
 use crate::plan::semi_join::SemiJoin;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{
@@ -306,11 +307,36 @@ impl Planner<'_> {
     }
 
     fn item(&mut self, item: Item, own: &[BoundExpr]) -> Result<Stage> {
-        let stage = match item {
-            Item::Relation(relation) => self.relation(&relation)?,
-            Item::Outer(join) => self.outer_join(*join)?,
+        match item {
+            Item::Relation(relation) => match self.pushed(&relation, own) {
+                Some((query, kept)) => {
+                    let plan = self.query(&query)?;
+                    let layout = Layout::of_relation(relation.id, 0..relation.columns.len());
+                    self.filter(Stage { plan, layout, order: Vec::new() }, &kept)
+                }
+                None => {
+                    let stage = self.relation(&relation)?;
+                    self.filter(stage, own)
+                }
+            },
+            Item::Outer(join) => {
+                let stage = self.outer_join(*join)?;
+                self.filter(stage, own)
+            }
+        }
+    }
+
+    /// A relation that is a query, with conditions on its rows in it, and those that stay.
+    fn pushed(&self, relation: &BoundRelation, own: &[BoundExpr]) -> Option<(BoundQuery, Vec<BoundExpr>)> {
+        let query: &BoundQuery = match &relation.kind {
+            RelationKind::Query(query) => query,
+            RelationKind::Cte(id) => match self.ctes.get(id)? {
+                Cte::Inline(query) => query,
+                _ => return None,
+            },
+            _ => return None,
         };
-        self.filter(stage, own)
+        pushed(query, relation.id, own)
     }
 
     /// A relation that is no table.
@@ -384,7 +410,7 @@ impl Planner<'_> {
 
     fn outer_join(&mut self, join: OuterJoin) -> Result<Stage> {
         let OuterJoin { full, left, right, on } = join;
-        let left_relations = left.relations();
+        let (left_relations, right_relations) = (left.relations(), right.relations());
         let references: Vec<RelationId> = right.items.iter().flat_map(references).collect();
         let is_lateral =
             self.all_relations(references).iter().any(|relation| left_relations.contains(relation));
@@ -412,6 +438,10 @@ impl Planner<'_> {
             }
         };
         let share = self.selectivity.of_all(&on);
+        self.selectivity.note_missing(right_relations);
+        if full {
+            self.selectivity.note_missing(left_relations);
+        }
         let rows = left.plan.rows * (side.rows * share).max(1.0);
         let kind = if full { JoinKind::Full } else { JoinKind::Left };
         self.attach(left, side, Join { kind, conditions: on, null_aware: false, rows })

@@ -66,7 +66,8 @@ impl Writer<'_> {
         let table = self.pick(&TABLES[..3]);
         let depth = self.random.below(2);
         let condition = self.condition(&outer, depth);
-        match self.random.below(9) {
+        match self.random.below(11) {
+            9 | 10 => self.derived(),
             0 | 1 => format!("select o.id from {table} o where {condition}"),
             2 => format!("select o.id from {table} o where o.a > 2 and {condition}"),
             3 => {
@@ -92,6 +93,40 @@ impl Writer<'_> {
                 let group = self.grouped_condition();
                 format!("select o.a, count(*) from {table} o group by o.a having {group} or count(*) > 7")
             }
+        }
+    }
+
+    /// Conditions on the rows of a query in FROM, or in WITH: columns `k` and `v`.
+    fn derived(&mut self) -> String {
+        let (one, other) = (self.pick(&TABLES), self.pick(&TABLES));
+        let operation = self.pick(&["union", "union all", "intersect", "except", "except all"]);
+        let query = match self.random.below(9) {
+            0 => format!("select a as k, count(*) as v from {one} group by a{END}"),
+            1 => format!("select a + 1 as k, b as v from {one} group by b, a + 1 having count(*) > 1{END}"),
+            2 => format!("select a as k, count(*) as v from {one} group by rollup (a){END}"),
+            3 => format!("select a as k, b as v from {one} group by grouping sets ((a, b), (a)){END}"),
+            4 => format!("select count(*) as k, 3 as v from {one}{END}"),
+            5 => format!("select distinct a as k, b as v from {one}{END}"),
+            6 => format!("select a as k, rank() over (partition by a order by b) as v from {one}{END}"),
+            7 => format!(
+                "select p.a as k, q.b as v from {one} p left join {other} q on p.a = q.a where q.id is null or q.b > 2 order by 1{END}"
+            ),
+            _ => format!("select a as k, b as v from {one} {operation} select b, a from {other}{END}"),
+        };
+        let condition = match self.random.below(5) {
+            0 => "d.k > 2".to_string(),
+            1 => "d.k = 3 and d.v >= 1".to_string(),
+            2 => "d.v is null or d.k < 4".to_string(),
+            3 => "d.k + d.v > 5 and 1 = 1".to_string(),
+            _ => format!("d.k in (select {other}.b from {other}) and d.k <> 5"),
+        };
+        match self.random.below(4) {
+            0 => format!("with d as ({query}) select d.k, d.v from d where {condition}"),
+            1 => {
+                format!("select t.id, d.k, d.v from ta t left join ({query}) d on d.k = t.a and {condition}")
+            }
+            2 => format!("select t.id, d.v from ta t join ({query}) d on d.k = t.a where {condition}"),
+            _ => format!("select d.k, d.v from ({query}) d where {condition}"),
         }
     }
 

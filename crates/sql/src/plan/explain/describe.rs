@@ -383,7 +383,7 @@ fn sort_keys(keys: &[SortKey], below: &[String]) -> Vec<String> {
 }
 
 /// The cost until the first row: all of the input's where it is read as a whole before.
-fn startup(plan: &Plan) -> f64 {
+pub(crate) fn startup(plan: &Plan) -> f64 {
     match &plan.node {
         Node::Sort { .. } | Node::Aggregate(_) | Node::Window(_) | Node::SetOperation(_) => plan.cost,
         Node::Hash(node) => node.right.cost + startup(&node.left),

@@ -12,6 +12,7 @@ use crate::plan::node::{Node, Plan};
 use crate::run::NodeCounts;
 use crate::types::Environment;
 
+pub(crate) use describe::startup;
 pub(crate) use output::Explained;
 
 /// Whether a plan reads tables.

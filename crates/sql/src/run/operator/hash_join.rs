@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::plan::explain::startup;
 use crate::plan::node::{HashNode, JoinKind};
 use crate::run::Run;
 use crate::run::batch::{Batch, Side};
@@ -69,6 +70,11 @@ impl Build {
             self.add(batch);
         }
         self.index(node, run)
+    }
+
+    /// Whether no row of the left side has a partner and the join returns none without: the left side is not read then.
+    pub(crate) fn rejects_all(&self, kind: JoinKind) -> bool {
+        self.rows.is_empty() && matches!(kind, JoinKind::Inner | JoinKind::Semi)
     }
 
     /// Makes the keys of all rows known.
@@ -189,8 +195,10 @@ impl<'e> HashJoin<'e> {
 
     /// Whether the left side has rows, if that decides whether the right side is to be read.
     fn has_left(&mut self, run: &mut Run<'e>) -> Result<bool> {
-        // A left side that is to look for partners itself has not begun before the right side is read.
-        if self.tracks_matches() || self.node.drops_left {
+        // A left side that is to look for partners itself has not begun before the right side is read. One whose first row costs
+        // more than the whole right side is not asked first: the right side may have no rows.
+        let is_slow = startup(&self.node.left) > self.node.right.cost;
+        if self.tracks_matches() || self.node.drops_left || is_slow {
             return Ok(true);
         }
         let first = self.left.next(run)?;
@@ -220,6 +228,9 @@ impl<'e> HashJoin<'e> {
                 return self.next_part(run).map(|_| ());
             }
             build.add(batch);
+        }
+        if build.rejects_all(self.node.kind) {
+            self.left = Box::new(Ready(Vec::new().into_iter()));
         }
         build.index(self.node, run)?;
         self.start_probing(build);

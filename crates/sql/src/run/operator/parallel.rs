@@ -136,9 +136,10 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     if scan.filter.as_ref().is_some_and(|filter| never_holds(filter, &known)) {
         return Ok(Some(Vec::new()));
     }
-    let result = read_builds(&found.joins, run).and_then(|fits| match fits {
-        true => run_parts(work, run, shared, (id, parts), &known).map(Some),
-        false => Ok(None),
+    let result = read_builds(&found.joins, run).and_then(|builds| match builds {
+        Builds::Read => run_parts(work, run, shared, (id, parts), &known).map(Some),
+        Builds::RejectAll => Ok(Some(Vec::new())),
+        Builds::TooLarge => Ok(None),
     });
     // One thread divides what does not fit into files: it needs the memory.
     forget_builds(&found.joins, run);
@@ -151,16 +152,28 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     results.into_iter().collect::<Result<Vec<_>>>().map(Some)
 }
 
-/// Reads the right sides of joins. Whether they fit into memory.
-fn read_builds<'e>(joins: &[(usize, &'e HashNode)], run: &mut Run<'e>) -> Result<bool> {
+/// How the right sides of joins have been read.
+enum Builds {
+    Read,
+    /// One of them has no rows, so that the joins return none.
+    RejectAll,
+    /// They do not fit into memory.
+    TooLarge,
+}
+
+/// Reads the right sides of joins, the topmost first.
+fn read_builds<'e>(joins: &[(usize, &'e HashNode)], run: &mut Run<'e>) -> Result<Builds> {
     for &(id, join) in joins {
         match HashJoin::read_build(join, run) {
+            Ok(build) if build.rejects_all(join.kind) => {
+                return Ok(Builds::RejectAll);
+            }
             Ok(build) => run.builds.insert(id, build),
-            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => return Ok(false),
+            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => return Ok(Builds::TooLarge),
             Err(error) => return Err(error),
         };
     }
-    Ok(true)
+    Ok(Builds::Read)
 }
 
 /// Gives back the memory of right sides.
