@@ -209,3 +209,82 @@ fn a_transaction_without_rivals_counts_no_abort() {
         assert_eq!(counts(&(db.statistics() - before)), (0, 0), "{protocol}");
     }
 }
+
+/// Reads a counter and writes it, one more.
+fn increase(tx: &Tx<'_, '_>, table: &Table, id: i64) -> Result<()> {
+    let n = tx.get(table, key![id])?.map_or(Ok(0), |row| row.int("n"))?;
+    tx.update(table, key![id], &[("n", (n + 1).into())])
+}
+
+/// Has a counter be one about which attempts have failed.
+fn heat(db: &Database, table: &Table, id: i64) {
+    for _ in 0..8 {
+        with_rival(
+            db,
+            |tx| tx.get(table, key![id]).map(drop),
+            || add(db, table, id),
+            |tx| increase(tx, table, id),
+        );
+    }
+}
+
+fn hot(db: &Database) -> (u64, u64) {
+    let rows = db.hot_records();
+    (
+        rows.iter().map(|row| row.predicted_reservations).sum(),
+        rows.iter().map(|row| row.predicted_waits).sum(),
+    )
+}
+
+/// A call that has read a hot row waits in the middle of its body, until a rival waits for the row, and ends.
+#[test]
+fn rivals_for_a_hot_row_queue_instead_of_being_retried() {
+    for protocol in VALIDATING {
+        let (db, table) = validating(protocol);
+        heat(&db, &table, 10);
+        let before = db.statistics();
+        let waits = hot(&db).1;
+        let attempts = std::sync::atomic::AtomicUsize::new(0);
+        let call = |pauses: bool| {
+            db.run(|tx| {
+                attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tx.get(&table, key![10])?;
+                while pauses && hot(&db).1 == waits {
+                    thread::yield_now();
+                }
+                increase(tx, &table, 10)
+            })
+        };
+        // Code that has written the row is expected to do it again.
+        call(false).expect("nothing is in its way");
+        call(false).expect("nothing is in its way");
+        let reserved = hot(&db).0;
+        thread::scope(|scope| {
+            let first = scope.spawn(|| call(true));
+            while hot(&db).0 == reserved {
+                thread::yield_now();
+            }
+            scope.spawn(|| call(false)).join().expect("no panic").expect("committed");
+            first.join().expect("no panic").expect("committed");
+        });
+        let counted = db.statistics() - before;
+        assert_eq!(attempts.into_inner() as u64, counted.committed + counted.aborted, "{protocol}");
+        assert!(db.hot_records()[0].is_predicted, "{protocol}");
+        let n = db.run(|tx| tx.get(&table, key![10])?.map(|row| row.int("n")).transpose());
+        assert_eq!(n, Ok(Some(16 + 4)), "{protocol}");
+    }
+}
+
+/// Code that only reads a hot row does not reserve it.
+#[test]
+fn what_only_reads_a_hot_row_does_not_queue() {
+    for protocol in VALIDATING {
+        let (db, table) = validating(protocol);
+        heat(&db, &table, 10);
+        let (reserved, _) = hot(&db);
+        for _ in 0..10 {
+            db.run(|tx| tx.get(&table, key![10]).map(drop)).expect("read");
+        }
+        assert_eq!(hot(&db).0, reserved, "{protocol}");
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Database;
 use crate::database::SplitReport;
 use crate::diagnostics::conflict_counts::CountedKey;
+use crate::lock::hot_rows::HotRow;
 use crate::protocol::attempt::show_key;
-use crate::session::Predicted;
 use crate::storage::table::TableCore;
 
 /// A row about which transactions have aborted.
@@ -23,8 +23,12 @@ pub struct HotRecord {
     pub write_conflicts: u64,
     /// Sessions that wait for the row now.
     pub waiting_sessions: usize,
-    /// Whether a session that reads the row by key now reserves it, because it is predicted to write it, too.
+    /// Whether a transaction that reads the row by key now reserves it, because it is predicted to write it, too.
     pub is_predicted: bool,
+    /// How often transactions have reserved it because of that.
+    pub predicted_reservations: u64,
+    /// How often one has waited for another that had reserved it.
+    pub predicted_waits: u64,
     /// The row's columns that are split now.
     pub splits: Vec<SplitReport>,
 }
@@ -56,6 +60,8 @@ impl Database {
                 write_conflicts: 0,
                 waiting_sessions: 0,
                 is_predicted: false,
+                predicted_reservations: 0,
+                predicted_waits: 0,
                 splits: Vec::new(),
             };
             change(rows.entry((table.to_string(), key.to_string())).or_insert_with(new));
@@ -73,12 +79,14 @@ impl Database {
             }
         }
         let tables = self.tables_by_records();
-        for Predicted { row: (identity, key), conflicts, waiting } in self.shared.sessions().predicted() {
-            if let Some(table) = tables.get(&identity).filter(|table| !table.is_internal()) {
-                row(table.definition().name(), &show_key(table, &key), &mut |row| {
-                    row.write_conflicts += conflicts;
-                    row.waiting_sessions += waiting;
-                    row.is_predicted = true;
+        for hot in self.shared.sessions().predicted() {
+            let HotRow { row: (identity, key), .. } = &hot;
+            if let Some(table) = tables.get(identity).filter(|table| !table.is_internal()) {
+                row(table.definition().name(), &show_key(table, key), &mut |row| {
+                    row.write_conflicts += hot.failed_sessions;
+                    row.waiting_sessions += hot.waiting_sessions;
+                    row.is_predicted = hot.is_predicted.contains(&true);
+                    (row.predicted_reservations, row.predicted_waits) = (hot.reserved, hot.waits);
                 });
             }
         }

@@ -185,6 +185,7 @@ impl Shared {
             (options.diagnostics.time_samples > 0)
                 .then(|| Sampler::new(options.diagnostics.time_samples as f64)),
         );
+        let sessions = Arc::new(Sessions::new(engine.hot_rows().rows()));
         let input = way_in(options, &engine, workers, stages);
         let group_time = options.log.group_time(options.durability).filter(|_| log.is_some());
         let plan = ThreadPlan {
@@ -206,7 +207,7 @@ impl Shared {
             threads,
             checkpointer,
             recovery,
-            sessions: Arc::default(),
+            sessions,
             sequences: Arc::default(),
             procedures: Procedures::default(),
             closed: AtomicBool::new(false),

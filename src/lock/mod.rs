@@ -6,6 +6,7 @@
 //!   ├─ LockTable database, tables, records: IS, IX, S, SIX, X      (one Queue for each lock, in shards)
 //!   ├─ RangeLockTable  key ranges read, insert intentions  (one RangeLocks for each table, in shards)
 //!   └─ Detector  the waits-for graph, over both and every other WaitPlace
+//! HotRows        apart: queues of transactions that are predicted to write a row, of which no correctness depends
 //! ```
 //!
 //! The manager is the one that the DORA paper (VLDB 2010, section 3) describes as its baseline: a lock is a queue of
@@ -24,6 +25,7 @@
 //! Mutexes are taken in this order: the detector's, then one shard's. A shard's is never held while another is taken.
 
 mod detector;
+pub(crate) mod hot_rows;
 mod key_range;
 mod lock_queue;
 mod lock_shards;

@@ -19,6 +19,7 @@ use crate::pipeline::retry::Retry;
 use crate::pipeline::snapshots::SnapshotRequests;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
+use crate::protocol::hot_rows::HotRowQueues;
 use crate::protocol::{Held, Protocol};
 use crate::storage::store::Store;
 use crate::storage::worker_context::WorkerContext;
@@ -51,6 +52,7 @@ pub(crate) struct Engine {
     phase_change: PhaseChange,
     hold_offs: HoldOffs,
     snapshots: SnapshotRequests,
+    hot_rows: HotRowQueues,
     /// If it is sampled where time goes.
     sampler: Option<Sampler>,
 }
@@ -87,6 +89,7 @@ impl Engine {
             phase_change: PhaseChange::default(),
             hold_offs: HoldOffs::default(),
             snapshots: SnapshotRequests::default(),
+            hot_rows: HotRowQueues::default(),
             sampler,
         })
     }
@@ -101,6 +104,12 @@ impl Engine {
     #[inline]
     pub(crate) fn protocol(&self) -> &dyn Protocol {
         &*self.protocol
+    }
+
+    /// The rows for which transactions that read and then write them queue.
+    #[inline]
+    pub(crate) fn hot_rows(&self) -> &HotRowQueues {
+        &self.hot_rows
     }
 
     /// What a call does between two attempts.

@@ -39,6 +39,12 @@ pub(crate) trait Body {
     fn is_whole(&self) -> bool {
         true
     }
+
+    /// Whether its attempts may have to reserve hot rows for as long as each lasts.
+    #[inline]
+    fn reserves(&self) -> bool {
+        true
+    }
 }
 
 /// How a call ended.
@@ -320,6 +326,9 @@ fn attempt<B: Body + ?Sized>(
     let arena: &Bump = arena;
     let attempt =
         Attempt::new(engine.store(), worker_context, guard, arena, workspace, reads, held, updates_refused);
+    if engine.hot_rows().concern(attempted) && body.reserves() {
+        attempt.set_hot_rows(engine.hot_rows());
+    }
     let protocol = engine.protocol();
     protocol.begin(&attempt, footprint, attempted);
     let ran = run_body(body, &attempt);
@@ -407,11 +416,18 @@ fn ended(
     Ended { epoch, wrote, failure }
 }
 
+/// An attempt has met a rival, and is retried.
+#[cold]
+fn again(engine: &Engine, attempt: &Attempt<'_>) -> Unfinished {
+    let splits = engine.protocol().phases().is_some();
+    Unfinished::Again { in_writes: attempt.met_rival_in_writes(engine.hot_rows(), splits) }
+}
+
 /// What comes of an attempt whose commit has failed.
 #[cold]
 fn conclude_uncommitted(engine: &Engine, attempt: &Attempt<'_>, failure: CommitFailure) -> Verdict {
     match failure {
-        CommitFailure::Conflict => Err(Unfinished::Again { in_writes: attempt.met_rival_in_writes() }),
+        CommitFailure::Conflict => Err(again(engine, attempt)),
         CommitFailure::Stash => Err(Unfinished::Stash),
         CommitFailure::EpochFull => Err(Unfinished::NextEpoch),
         CommitFailure::NeedsLogSpace(bytes) => Err(Unfinished::NeedsLogSpace(bytes)),
@@ -442,7 +458,7 @@ fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) 
         return if protocol.is_stashed(attempt) {
             Err(Unfinished::Stash)
         } else {
-            Err(Unfinished::Again { in_writes: attempt.met_rival_in_writes() })
+            Err(again(engine, attempt))
         };
     }
     Ok(ended(engine, attempt, attempt.seen(), false, Some(failure)))

@@ -8,12 +8,14 @@ pub(crate) mod attempt;
 #[cfg(test)]
 mod canary;
 pub(crate) mod footprint;
+pub(crate) mod hot_rows;
 pub(crate) mod local;
 mod locking;
 mod optimistic;
 mod partitioned;
 mod phased;
 mod serial;
+mod write_predictor;
 
 use std::fmt;
 use std::str::FromStr;
@@ -315,6 +317,8 @@ pub(crate) struct Held {
     pub(crate) needs_another: bool,
     /// What the session keeps that the running attempt is an access of.
     pub(crate) session: Option<Box<attempt::SessionAccess>>,
+    /// How the running attempt reserves hot rows.
+    pub(crate) hot_rows: hot_rows::Reserving,
     /// The locks of the running attempt.
     locking: locking::Holding,
     /// What a closure has locked that executors own.

@@ -270,8 +270,8 @@ impl Session {
     /// retried on a snapshot that shows what the wait has ended in.
     async fn go_on_with_predicted(&mut self, key: ReservedKey, until: Instant) -> Result<()> {
         self.shared.start_session_timer()?;
-        if self.control.wait_for_predicted(key, until) {
-            poll_fn(|context| self.control.poll_reserved(context)).await?;
+        if self.control.wait_for_predicted(&key, until) {
+            poll_fn(|context| self.control.poll_predicted(context)).await?;
         }
         self.earlier = self.earlier.take().or(self.snapshot.take());
         if self.earlier.is_some() { self.open_snapshot().await } else { Ok(()) }

@@ -8,7 +8,7 @@
 //! - A transaction that is marked for abort reserves nothing any more.
 //! - A deadline that has passed aborts the transaction before anything else is done in it.
 //!
-//! Concurrency: [`Sessions::shared`] is locked before [`Control::state`]. Wakers are called while neither is held.
+//! Concurrency: [`Sessions::shared`] is locked before [`Control::state`], and that before a hot row. Wakers are called while none of them is held.
 
 mod deadlines;
 mod reserve;
@@ -21,10 +21,10 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use self::deadlines::Timer;
-use super::predictions::Predictions;
 use super::reservations::{Reservations, TransactionId};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result, Timeout};
+use crate::lock::hot_rows::{HotRows, Owner, Proceed};
 
 /// The sessions of a database.
 #[derive(Default)]
@@ -35,8 +35,8 @@ pub(crate) struct Sessions {
     changed: Condvar,
     /// How many keys are reserved, for a look without the lock.
     reserved: AtomicUsize,
-    /// How many rows are predicted to be written once they were read, for a look without the lock.
-    predicted: AtomicUsize,
+    /// The rows that are predicted to be written once they were read.
+    hot_rows: Arc<HotRows>,
     /// The number that the last session was given.
     last_number: AtomicU64,
 }
@@ -45,7 +45,6 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct Shared {
     reservations: Reservations,
-    predictions: Predictions,
     open: HashMap<TransactionId, Weak<Control>>,
     last: TransactionId,
 }
@@ -58,6 +57,16 @@ pub(crate) struct Control {
     state: Mutex<State>,
     /// Whether the transaction is marked for abort, for a look without the lock.
     is_stopped: AtomicBool,
+    /// The session, as one that reserves hot rows.
+    predicting: Arc<Owner>,
+}
+
+impl Proceed for Control {
+    fn proceed(&self) -> Option<Waker> {
+        let mut state = self.state.lock();
+        (state.is_through, state.predicted) = (true, None);
+        state.waker.take()
+    }
 }
 
 #[derive(Default)]
@@ -70,6 +79,8 @@ struct State {
     is_committing: bool,
     /// Whether the key that it waited for is its own now.
     is_granted: bool,
+    /// Whether it waits no more for a hot row.
+    is_through: bool,
     waker: Option<Waker>,
     whole: Option<Instant>,
     step: Option<(Instant, Timeout)>,
@@ -99,12 +110,17 @@ impl State {
 
     /// Lets the transaction go on that waits. What to wake.
     fn go_on(&mut self) -> Option<Waker> {
-        (self.is_granted, self.predicted) = (true, None);
+        self.is_granted = true;
         self.waker.take()
     }
 }
 
 impl Sessions {
+    /// Those of a new database.
+    pub(crate) fn new(hot_rows: &Arc<HotRows>) -> Sessions {
+        Sessions { hot_rows: hot_rows.clone(), ..Sessions::default() }
+    }
+
     /// Aborts a transaction, unless it has ended, or commits, or is aborted already. Whom to wake.
     fn abort(
         &self,
@@ -124,7 +140,8 @@ impl Sessions {
         drop(state);
         let granted = shared.end(transaction);
         self.show_reserved(shared);
-        own.into_iter().chain(shared.grant(granted)).collect()
+        let predicted = self.hot_rows.end(&control.predicting).0.wakers();
+        own.into_iter().chain(shared.grant(granted)).chain(predicted).collect()
     }
 }
 
@@ -132,9 +149,7 @@ impl Shared {
     /// Ends a transaction's waits and releases what it has reserved. The transactions that may go on.
     fn end(&mut self, transaction: TransactionId) -> Vec<TransactionId> {
         self.reservations.stop_waiting(transaction);
-        let mut granted = self.reservations.release(transaction, 0);
-        granted.extend(self.predictions.end(transaction));
-        granted
+        self.reservations.release(transaction, 0)
     }
 
     /// Tells transactions that the keys they waited for are theirs. Whom to wake.
@@ -161,11 +176,12 @@ impl Control {
     }
 
     fn with(sessions: &Arc<Sessions>, number: u64) -> Arc<Control> {
-        Arc::new(Control {
+        Arc::new_cyclic(|control: &Weak<Control>| Control {
             number,
             sessions: sessions.clone(),
             state: Mutex::default(),
             is_stopped: AtomicBool::new(false),
+            predicting: Owner::of_session(control.clone()),
         })
     }
 
@@ -196,6 +212,7 @@ impl Control {
         self.sessions.show_reserved(&shared);
         let wakers = shared.grant(granted);
         drop(shared);
+        self.sessions.hot_rows.end(&self.predicting).0.wake();
         wake(wakers);
     }
 

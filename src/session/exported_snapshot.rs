@@ -5,7 +5,7 @@
 //!   exported it.
 //! - A session that imports one has not accessed anything in its transaction, so it is as one that has just opened a snapshot.
 //! - Until its first write a session that shares a snapshot reads from no other: neither because of a prediction
-//!   (`predictions.rs`), nor when the snapshot was released for memory or does not have a table as it is now. Then it fails.
+//!   (`lock::hot_rows`), nor when the snapshot was released for memory or does not have a table as it is now. Then it fails.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! A session keeps what it has read by key and stamp, and what it will write by key
 //! ([`crate::storage::session_buffer`]); between two accesses it holds no slot, no pin and no lock. Each access
 //! (`access.rs`) and the commit (`commit.rs`) run as transactions of the engine's under the protocol in force (`statement.rs`). What only sessions
-//! know of each other, reservations, is in `reservations.rs`, and those that are only predicted in `predictions.rs`; how others reach a session (rivals, cancelers,
+//! know of each other, reservations, is in `reservations.rs`; those that are only predicted are `lock::hot_rows`; how others reach a session (rivals, cancelers,
 //! deadlines) in `control.rs`.
 //!
 //! Invariants:
@@ -20,7 +20,6 @@ mod commit;
 mod control;
 mod exported_snapshot;
 mod load;
-mod predictions;
 mod reservations;
 mod savepoints;
 mod schema;
@@ -37,7 +36,6 @@ use std::time::Instant;
 use self::control::Control;
 pub(crate) use self::control::Sessions;
 pub use self::exported_snapshot::ExportedSnapshot;
-pub(crate) use self::predictions::Predicted;
 use self::reservations::TransactionId;
 use self::savepoints::Point;
 pub(crate) use self::schema::SchemaLock;

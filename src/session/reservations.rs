@@ -124,6 +124,19 @@ impl Reservations {
         None
     }
 
+    /// The keys that the transactions of a cycle through this one wait for, as far as holders lead.
+    pub(super) fn keys_of_cycle(&self, waiter: TransactionId) -> Vec<ReservedKey> {
+        let mut keys: Vec<ReservedKey> = Vec::new();
+        let mut next = Some(waiter);
+        while let Some(key) = next.and_then(|owner| self.owners.get(&owner)?.waits_for.as_ref())
+            && !keys.contains(key)
+        {
+            keys.push(key.clone());
+            next = self.queues.get(key).map(|queue| queue.holder);
+        }
+        keys
+    }
+
     /// All reserved keys, with their holders and their waiters in order.
     pub(super) fn all(
         &self,

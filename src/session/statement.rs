@@ -286,6 +286,10 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
     fn is_whole(&self) -> bool {
         self.is_single && self.stop.is_none()
     }
+
+    fn reserves(&self) -> bool {
+        self.is_single
+    }
 }
 
 /// The commit of everything that a session has written.
@@ -328,6 +332,10 @@ impl Body for Commit {
 
     fn code(&self) -> usize {
         <Self as Body>::run as *const () as usize
+    }
+
+    fn reserves(&self) -> bool {
+        false
     }
 }
 

@@ -19,6 +19,27 @@ fn reading<'s>(
     session.run_async(move |tx| value(tx, &rig.items, id))
 }
 
+/// Adds to an item that it reads, as a future.
+fn increasing<'s>(
+    rig: &'s Rig,
+    session: &'s mut Session,
+    id: i64,
+) -> impl Future<Output = heddledb::Result<()>> + 's {
+    session.run_async(move |tx| {
+        let before = value(tx, &rig.items, id)?.unwrap_or(0);
+        tx.update(&rig.items, key![id], &[("value", (before + 1).into())])
+    })
+}
+
+/// Reserves an item for an update, as a future.
+fn locking<'s>(
+    rig: &'s Rig,
+    session: &'s mut Session,
+    id: i64,
+) -> impl Future<Output = heddledb::Result<()>> + 's {
+    session.run_async(move |tx| tx.get_for_update(&rig.items, key![id]).map(drop))
+}
+
 /// Polls a future until it is ready, or until its session waits for a row.
 fn polled<F: Future>(rig: &Rig, mut future: Pin<&mut F>) -> Option<F::Output> {
     let mut context = Context::from_waker(Waker::noop());
@@ -191,27 +212,72 @@ fn a_statement_that_writes_or_reserves_ignores_predicted_reservations() {
 }
 
 #[test]
-fn sessions_with_predicted_reservations_wait_in_one_order_and_none_is_a_deadlock_victim() {
+fn a_wait_that_would_close_a_cycle_goes_on_and_its_rows_are_reserved_together_from_then_on() {
     under_every_protocol(|rig| {
         [1, 2].into_iter().for_each(|id| conflict(rig, id));
         let [mut first, mut second] = [rig.begin(), rig.begin()];
         assert_eq!(rig.read(&mut first, 1), Ok(Some(11)));
         assert_eq!(rig.read(&mut second, 2), Ok(Some(21)));
-        assert_eq!(rig.read(&mut second, 1), Ok(Some(11)), "it does not wait: {}", rig.protocol);
         {
-            let mut waiting = pin!(reading(rig, &mut first, 2));
+            let mut waiting = pin!(reading(rig, &mut second, 1));
             assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
-            rig.write(&mut second, 2, 22).expect("it has reserved it");
-            second.commit().expect("nothing has changed");
+            assert_eq!(rig.read(&mut first, 2), Ok(Some(21)), "it does not wait: {}", rig.protocol);
+            rig.write(&mut first, 1, 12).expect("it has reserved it");
+            first.commit().expect("nothing has changed");
+            assert_eq!(polled(rig, waiting), Some(Ok(Some(12))), "{}", rig.protocol);
+        }
+        rig.write(&mut second, 1, 13).and_then(|()| rig.write(&mut second, 2, 22)).expect("both are its own");
+        second.commit().expect("nothing has changed");
+        let [mut first, mut second] = [rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut first, 1), Ok(Some(13)));
+        {
+            let mut waiting = pin!(reading(rig, &mut second, 2));
+            assert_eq!(polled(rig, waiting.as_mut()), None, "they have one queue: {}", rig.protocol);
+            assert_eq!(rig.read(&mut first, 2), Ok(Some(22)), "it has both: {}", rig.protocol);
+            first.commit().expect("it has only read");
             assert_eq!(polled(rig, waiting), Some(Ok(Some(22))), "{}", rig.protocol);
         }
-        rig.write(&mut first, 1, 12).and_then(|()| rig.write(&mut first, 2, 23)).expect("both are its own");
-        first.commit().expect("nothing has changed");
-        // One that has reserved a row for update waits for no predicted reservation.
+        second.commit().expect("it has only read");
+    });
+}
+
+#[test]
+fn rows_of_a_deadlock_are_reserved_together_from_then_on() {
+    under_every_protocol(|rig| {
         let [mut first, mut second] = [rig.begin(), rig.begin()];
-        assert_eq!(rig.read(&mut first, 1), Ok(Some(12)));
-        second.run(|tx| tx.get_for_update(&rig.items, key![2]).map(drop)).expect("it is free");
-        assert_eq!(rig.read(&mut second, 1), Ok(Some(12)), "{}", rig.protocol);
+        rig.increase(&mut first, 1).expect("it is free");
+        rig.increase(&mut second, 2).expect("it is free");
+        {
+            let mut waiting = pin!(increasing(rig, &mut first, 2));
+            assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+            assert_eq!(rig.increase(&mut second, 1), Err(Error::Deadlock), "{}", rig.protocol);
+            assert_eq!(polled(rig, waiting), Some(Ok(())), "{}", rig.protocol);
+        }
+        first.commit().expect("nothing has changed");
+        second.rollback().expect("it is open");
+        for (early, late) in [(1, 2), (2, 1)] {
+            let [mut first, mut second] = [rig.begin(), rig.begin()];
+            rig.increase(&mut first, early).expect("it is free");
+            {
+                let mut waiting = pin!(increasing(rig, &mut second, late));
+                assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+                rig.increase(&mut first, late).expect("it has both");
+                first.commit().expect("nothing has changed");
+                assert_eq!(polled(rig, waiting), Some(Ok(())), "{}", rig.protocol);
+            }
+            rig.increase(&mut second, early).expect("it has both");
+            second.commit().expect("nothing has changed");
+            // Rows that are reserved without being read take part, too.
+            let [mut first, mut second] = [rig.begin(), rig.begin()];
+            rig.increase(&mut first, early).expect("it is free");
+            {
+                let mut waiting = pin!(locking(rig, &mut second, late));
+                assert_eq!(polled(rig, waiting.as_mut()), None, "{}", rig.protocol);
+                first.rollback().expect("it is open");
+                assert_eq!(polled(rig, waiting), Some(Ok(())), "{}", rig.protocol);
+            }
+        }
+        assert_eq!((rig.value(1), rig.value(2)), (Some(15), Some(25)), "{}", rig.protocol);
     });
 }
 

@@ -28,6 +28,7 @@ use crate::base::atomics::{Ordering, fence};
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
+use crate::protocol::hot_rows::HotRowQueues;
 use crate::storage::commit::{CommitFailure, Committing, LockedWrites, WriteLocking, commit};
 use crate::storage::foreign_keys::SchemaLinks;
 use crate::storage::index::ordered::Near;
@@ -35,6 +36,7 @@ use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::private_schema::PrivateSchema;
 pub(crate) use crate::storage::read_set::Part;
 use crate::storage::read_set::ReadSet;
+use crate::storage::reconcile::is_splittable;
 use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
 use crate::storage::schema::SchemaChange;
@@ -43,9 +45,9 @@ use crate::storage::table::{TableCore, is_dead};
 use crate::storage::word::{DEAD, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::Mark;
+use crate::storage::write_set::{Mark, WriteSet, WriteView};
 
-pub(crate) use predicted::Prediction;
+pub(crate) use crate::lock::hot_rows::Prediction;
 pub(crate) use scan::KeyRange;
 pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode};
 pub(crate) use write::{decode_primary_key, missing, show_key};
@@ -172,6 +174,8 @@ pub(crate) struct Attempt<'a> {
     is_evaluated: Cell<bool>,
     /// The schema's generation when the attempt began.
     generation: Cell<u64>,
+    /// The hot rows, if the attempt may have to reserve some of them.
+    hot_rows: Cell<Option<&'a HotRowQueues>>,
 }
 
 impl<'a> Attempt<'a> {
@@ -212,7 +216,20 @@ impl<'a> Attempt<'a> {
             has_deferred: Cell::new(false),
             is_evaluated: Cell::new(false),
             generation: Cell::new(store.epochs().generation()),
+            hot_rows: Cell::new(None),
         }
+    }
+
+    /// Has the attempt reserve hot rows before it reads them, if its protocol validates what was read.
+    #[cold]
+    pub(crate) fn set_hot_rows(&self, queues: &'a HotRowQueues) {
+        self.hot_rows.set(Some(queues));
+    }
+
+    /// The hot rows, if the attempt may have to reserve some of them.
+    #[inline]
+    pub(crate) fn hot_rows(&self) -> Option<&'a HotRowQueues> {
+        self.hot_rows.get()
     }
 
     /// From here on writes to tables that need an evaluator are taken.
@@ -315,18 +332,23 @@ impl<'a> Attempt<'a> {
     }
 
     /// Of an attempt that must be retried: whether a rival has taken, changed or deleted a record that it would have
-    /// written, and not only what it has read. Counts the conflict for that record.
+    /// written, and not only what it has read. Counts the conflict for that record. `splits`: the protocol splits columns for operations
+    /// that commute, and conflicts are what tells it which.
     #[cold]
-    pub(crate) fn met_rival_in_writes(&self) -> bool {
+    pub(crate) fn met_rival_in_writes(&self, hot_rows: &HotRowQueues, splits: bool) -> bool {
         if self.held.borrow().denied_write || self.has_lost_a_record() {
             return true;
         }
-        let Some((record, _)) = self.reads.borrow().first_changed() else { return false };
+        let Some((record, part)) = self.reads.borrow().first_changed() else { return false };
         let workspace = self.workspace.borrow();
         let Some(position) = workspace.writes.position(record) else { return false };
-        let table = workspace.writes.touched()[position].table().id();
+        let table = workspace.writes.touched()[position].table();
         // SAFETY: the call is pinned, so every record that it has read is alive.
-        self.worker_context.conflicts.report(table, unsafe { record.as_record() }.key());
+        let key = unsafe { record.as_record() }.key();
+        self.worker_context.conflicts.report(table.id(), key);
+        if part == Part::Row && !(splits && only_commutes(&workspace.writes, position)) {
+            hot_rows.note_conflict(table, key);
+        }
         true
     }
 
@@ -667,6 +689,17 @@ fn claim_traced<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], wha
         trace.note(context.number(), context.executor(), table.id(), key);
     }
     Ok(())
+}
+
+/// Whether all that is done to a record is operations for which its columns can be split.
+fn only_commutes(writes: &WriteSet, position: usize) -> bool {
+    let table = writes.touched()[position].table();
+    let mut only = true;
+    writes.visit(position, |write| {
+        only &= matches!(write, WriteView::Operate { column, operation, .. } if is_splittable(table, column, operation));
+        only
+    });
+    only
 }
 
 #[cold]

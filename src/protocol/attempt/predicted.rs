@@ -1,22 +1,10 @@
-//! What an attempt does about rows that sessions are predicted to write: what follows from a prediction, and whether a session's
-//! snapshot may be replaced by a later one because of it.
+//! Whether a session's snapshot may be replaced by a later one, because of a row that it is predicted to write.
 
 use super::Attempt;
 use crate::error::Result;
 use crate::storage::index::Lookup;
 use crate::storage::session_buffer::SessionBuffer;
 use crate::storage::versions::Found;
-
-/// What follows from the predictions for a row that is about to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prediction {
-    /// Nothing, or the row was reserved before.
-    None,
-    /// The row is reserved from here on.
-    Reserved,
-    /// The session must wait first, because another one has reserved it.
-    Wait,
-}
 
 impl Attempt<'_> {
     /// Whether every row that a session has read from an earlier snapshot is in this one as it was there.

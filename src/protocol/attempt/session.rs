@@ -17,9 +17,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::load::Loading;
-use super::predicted::Prediction;
 use super::scan::as_slice;
-use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target, claim_traced};
+use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Prediction, Reading, Target, claim_traced};
 use crate::error::{Error, Result};
 use crate::storage::dependency::Dependency;
 use crate::storage::private_schema::PrivateSchema;
@@ -45,6 +44,9 @@ pub(crate) trait SessionControl: Send + Sync {
 
     /// Reserves a row that is about to be read if it is predicted that it will be written.
     fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction;
+
+    /// Whether a row shares its queue with others, because sessions have waited for them in a cycle.
+    fn is_joined(&self, table: u64, key: &[u8]) -> bool;
 
     /// As [`try_reserve`](Self::try_reserve) for one of very many keys, of which only the first ones are reserved. Whether
     /// no other session has it.
@@ -167,6 +169,16 @@ impl SessionAccess {
             return Err(Error::Conflict);
         }
         Ok(())
+    }
+
+    /// As [`predict`](Self::predict), for a row that is about to be reserved: only if it was part of a deadlock, which an order among the rivals
+    /// for all of its rows prevents.
+    ///
+    /// # Errors
+    /// As there.
+    fn predict_deadlock(&mut self, table: &TableCore, key: &[u8]) -> Result<()> {
+        let is_joined = self.predicts && self.control.is_joined(table.records_identity(), key);
+        if is_joined { self.predict(table, key) } else { Ok(()) }
     }
 
     /// Reserves a key, or notes that another session has it. Whether it is reserved.
@@ -401,10 +413,9 @@ impl<'a> Attempt<'a> {
     /// [`Error::Conflict`]: another session has it; the attempt is futile, and which key it is was noted.
     pub(crate) fn reserve(&self, target: &Target<'_, 'a>) -> Result<()> {
         let mut held = self.held.borrow_mut();
-        let is_free = held
-            .session
-            .as_mut()
-            .is_none_or(|session| session.reserve(target.table.records_identity(), target.key));
+        let Some(session) = &mut held.session else { return Ok(()) };
+        session.predict_deadlock(target.table, target.key)?;
+        let is_free = session.reserve(target.table.records_identity(), target.key);
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 

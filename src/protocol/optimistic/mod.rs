@@ -7,6 +7,7 @@
 //!
 //! - Operations that return nothing read only that their record is there: so two additions to one record wait for each
 //!   other for some instructions, and neither is retried.
+//! - A call that reads and then writes a record about which others have failed queues for it (`hot_rows.rs`).
 //! - A call that has failed [`MAX_OPTIMISTIC_ATTEMPTS`] times runs alone: it closes the gate of the commit sections before
 //!   its body begins, so that nothing it reads can change. So no call starves.
 //!
@@ -15,6 +16,7 @@
 
 use super::attempt::{Attempt, TRACKED};
 use super::footprint::Footprint;
+use super::hot_rows::TRACKED_AND_RESERVED;
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, LockedWrites};
 use crate::storage::word::Stamp;
@@ -39,6 +41,10 @@ impl Protocol for Optimistic {
 
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&TRACKED);
+        if let Some(hot_rows) = attempt.hot_rows() {
+            attempt.set_access(&TRACKED_AND_RESERVED);
+            hot_rows.begin(attempt, attempted);
+        }
         if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
             attempt.run_exclusively();
         }
@@ -59,6 +65,9 @@ impl Protocol for Optimistic {
 
     fn end(&self, attempt: &Attempt<'_>) {
         attempt.end_exclusive();
+        if let Some(hot_rows) = attempt.hot_rows() {
+            hot_rows.end(attempt);
+        }
     }
 
     fn end_group(&self, _held: &mut Held) {}

@@ -6,6 +6,7 @@
 //! column is not stashed.
 
 use super::super::attempt::{self, Attempt, Reading, TRACKED};
+use super::super::hot_rows::reserve_hot;
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::storage::read_set::Part;
@@ -16,6 +17,10 @@ use crate::storage::word::{ABSENT, DEAD, SPLIT};
 /// Accesses that note everything that was read, and hide what is split.
 pub(super) static SPLIT_AWARE: attempt::Access =
     attempt::Access { read: read_around, reading: Reading::RowsByRead, ..TRACKED };
+
+/// The same, for an attempt that may have to reserve what it reads.
+pub(super) static SPLIT_AWARE_AND_RESERVED: attempt::Access =
+    attempt::Access { claim: Some(reserve_hot), ..SPLIT_AWARE };
 
 fn read_around<'a>(
     attempt: &Attempt<'a>,

@@ -33,7 +33,7 @@ use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
 use self::classify::Classifier;
-use self::hidden::SPLIT_AWARE;
+use self::hidden::{SPLIT_AWARE, SPLIT_AWARE_AND_RESERVED};
 use self::phase_state::State;
 use self::sample::Access;
 use super::attempt::Attempt;
@@ -136,6 +136,10 @@ impl Protocol for Phased {
 
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&SPLIT_AWARE);
+        if let Some(hot_rows) = attempt.hot_rows() {
+            attempt.set_access(&SPLIT_AWARE_AND_RESERVED);
+            hot_rows.begin(attempt, attempted);
+        }
         // Relaxed: bodies set it on this thread, or on threads that they have joined.
         attempt.worker_context().met_hidden.store(false, Ordering::Relaxed);
         if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
@@ -188,6 +192,9 @@ impl Protocol for Phased {
 
     fn end(&self, attempt: &Attempt<'_>) {
         attempt.end_exclusive();
+        if let Some(hot_rows) = attempt.hot_rows() {
+            hot_rows.end(attempt);
+        }
     }
 
     fn end_group(&self, _held: &mut Held) {}

@@ -21,7 +21,6 @@
 //! partitions.
 
 mod partition;
-mod write_predictor;
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,9 +28,9 @@ use std::str::FromStr;
 use smallvec::SmallVec;
 
 use self::partition::{Partition, acquire, covers, release};
-use self::write_predictor::WritePredictor;
 use super::attempt::{Attempt, DIRECT, TRACKED};
 use super::footprint::{Footprint, Mode, Reference, Routed};
+use super::write_predictor::WritePredictor;
 use super::{Held, Hold, Protocol, Settings, Try};
 use crate::error::{Error, Result};
 use crate::storage::commit::{CommitFailure, Excluded};

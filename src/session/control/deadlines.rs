@@ -104,13 +104,12 @@ impl Control {
         let mut state = self.state.lock();
         state.looked_at = None;
         let (earliest, transaction) = (state.earliest(), state.transaction);
-        let has_waited = state.predicted.take_if(|at| *at <= now).and(transaction);
+        let has_waited = state.predicted.take_if(|at| *at <= now).is_some();
         drop(state);
-        let released = has_waited.map(|transaction| shared.predictions.time_out(transaction));
-        if let Some(released) = released.filter(|released| !released.is_empty()) {
-            let wakers = shared.grant(released);
+        let released = has_waited.then(|| self.sessions.hot_rows.time_out(&self.predicting));
+        if let Some(released) = released.filter(|released| released.len() > 0) {
             drop(shared);
-            wake(wakers);
+            released.wake();
             self.set_timer();
             return;
         }

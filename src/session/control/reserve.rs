@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::{Control, Sessions, Shared, wake};
+use super::{Control, Sessions, Shared, State, wake};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
-use crate::protocol::attempt::{Prediction, SessionControl};
-use crate::session::predictions::Predicted;
+use crate::lock::hot_rows::{HotRow, Kind, Prediction, Tag};
+use crate::protocol::attempt::SessionControl;
 use crate::session::reservations::{Answer, ReservedKey, TransactionId};
 
 impl Sessions {
@@ -34,15 +34,14 @@ impl Sessions {
     }
 
     /// The rows that are predicted to be written once they were read.
-    pub(crate) fn predicted(&self) -> Vec<Predicted> {
-        self.shared.lock().predictions.all().collect()
+    pub(crate) fn predicted(&self) -> Vec<HotRow> {
+        self.hot_rows.all()
     }
 
-    /// Shows how many keys are reserved and predicted, by a thread that holds the lock.
+    /// Shows how many keys are reserved, by a thread that holds the lock.
     pub(super) fn show_reserved(&self, shared: &Shared) {
         // Relaxed: as in `has_reservations`.
         self.reserved.store(shared.reservations.len(), Ordering::Relaxed);
-        self.predicted.store(shared.predictions.len(), Ordering::Relaxed);
     }
 }
 
@@ -75,6 +74,10 @@ impl Control {
         self.state.lock().is_granted = false;
         let mut answer = shared.reservations.reserve(transaction, key);
         let mut wakers = Vec::new();
+        if matches!(answer, Answer::Deadlock(_)) {
+            // From now on whichever of them a transaction reads first keeps its rivals from all.
+            self.sessions.hot_rows.join_keys(&shared.reservations.keys_of_cycle(transaction));
+        }
         while let Answer::Deadlock(victim) = answer {
             let Some(control) = shared.open.get(&victim).and_then(Weak::upgrade) else { break };
             wakers.extend(self.sessions.abort(&mut shared, &control, victim, Error::Deadlock));
@@ -91,49 +94,59 @@ impl Control {
 
     /// Whether any row is predicted to be written once it was read.
     pub(in super::super) fn has_predictions(&self) -> bool {
-        // Relaxed: the number carries no data; a transaction that misses a prediction may conflict.
-        self.sessions.predicted.load(Ordering::Relaxed) > 0
+        !self.sessions.hot_rows.is_empty(Kind::Session)
     }
 
     /// The transaction fails because of this row, if one is given.
     pub(in super::super) fn note_conflict(&self, row: Option<ReservedKey>) {
-        let Some(row) = row else { return };
-        let mut shared = self.sessions.shared.lock();
-        shared.predictions.note_conflict(row);
-        self.sessions.show_reserved(&shared);
+        if let Some((table, key)) = row {
+            self.sessions.hot_rows.note_conflict(Kind::Session, table, &key);
+        }
     }
 
     /// Joins the queue for a row that another session is predicted to write, until then at most, or for half of the time that
     /// the transaction has. Whether there is something to wait for.
     pub(in super::super) fn wait_for_predicted(
         self: &Arc<Control>,
-        row: ReservedKey,
+        (table, key): &ReservedKey,
         until: Instant,
     ) -> bool {
-        let mut shared = self.sessions.shared.lock();
+        let shared = self.sessions.shared.lock();
         let mut state = self.state.lock();
         let transaction = state.transaction.filter(|_| state.aborted.is_none());
-        let Some(transaction) = transaction.filter(|&own| shared.reservations.count(own) == 0) else {
+        if transaction.is_none_or(|own| shared.reservations.count(own) > 0) {
             return false;
-        };
-        if !shared.predictions.wait(transaction, row) {
+        }
+        drop(shared);
+        // While the state is locked, so that no answer comes before it is awaited.
+        state.is_through = false;
+        if !self.sessions.hot_rows.wait(&self.predicting, Tag::of(*table, key)) {
             return false;
         }
         let now = Instant::now();
         let half = state.whole.map(|at| now + at.saturating_duration_since(now) / 2);
-        (state.is_granted, state.predicted) = (false, half.into_iter().chain([until]).min());
-        drop((state, shared));
+        state.predicted = half.into_iter().chain([until]).min();
+        drop(state);
         self.set_timer();
         true
     }
 
     /// Whether the key that was asked for is reserved now.
     pub(in super::super) fn poll_reserved(&self, context: &Context<'_>) -> Poll<Result<()>> {
+        self.poll(context, |state| &mut state.is_granted)
+    }
+
+    /// Whether it waits no more for a hot row.
+    pub(in super::super) fn poll_predicted(&self, context: &Context<'_>) -> Poll<Result<()>> {
+        self.poll(context, |state| &mut state.is_through)
+    }
+
+    fn poll(&self, context: &Context<'_>, done: impl Fn(&mut State) -> &mut bool) -> Poll<Result<()>> {
         let mut state = self.state.lock();
         if let Some(why) = &state.aborted {
             return Poll::Ready(Err(why.clone()));
         }
-        if std::mem::take(&mut state.is_granted) {
+        if std::mem::take(done(&mut state)) {
             return Poll::Ready(Ok(()));
         }
         state.waker = Some(context.waker().clone());
@@ -156,7 +169,9 @@ impl Control {
         if !reserves(shared.reservations.count(transaction)) {
             return shared.reservations.is_free_for(transaction, table, key);
         }
-        shared.predictions.note_write(transaction, table, key);
+        if !self.sessions.hot_rows.is_empty(Kind::Session) {
+            self.sessions.hot_rows.note_write(&self.predicting, Tag::of(table, key));
+        }
         let is_reserved = shared.reservations.try_reserve(transaction, table, key);
         self.sessions.show_reserved(&shared);
         is_reserved
@@ -174,13 +189,25 @@ impl SessionControl for Control {
     }
 
     fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction {
-        let mut shared = self.sessions.shared.lock();
+        let hot_rows = &self.sessions.hot_rows;
+        let Some(row) = hot_rows.hot(table, key) else { return Prediction::None };
+        let shared = self.sessions.shared.lock();
         let state = self.state.lock();
         let transaction = state.transaction.filter(|_| state.aborted.is_none());
         let Some(transaction) = transaction else { return Prediction::None };
         drop(state);
         let holds_others = shared.reservations.count(transaction) > 0;
-        shared.predictions.try_reserve(transaction, table, key, holds_others)
+        drop(shared);
+        match hot_rows.try_reserve(&self.predicting, row) {
+            // Such a wait could be part of a deadlock.
+            Prediction::Wait if holds_others => Prediction::None,
+            prediction => prediction,
+        }
+    }
+
+    fn is_joined(&self, table: u64, key: &[u8]) -> bool {
+        let hot_rows = &self.sessions.hot_rows;
+        hot_rows.hot(table, key).is_some_and(|row| hot_rows.is_joined(row))
     }
 
     fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool {

@@ -1,8 +1,9 @@
-//! Whether closures write: what each one did in its last runs says how it should take its partitions the next time.
+//! Whether bodies write: what the same code did in its last runs predicts it.
 //!
-//! A closure declares nothing. One that starts shared and then writes takes its partitions twice, and where many wait for a
-//! partition each time is a sleep; one that starts alone and only reads keeps readers out for nothing. The same code mostly
-//! does the same, so it is asked by where its code is.
+//! A closure declares nothing. Under `serial`, one that starts shared and then writes takes its partitions twice, and where many wait for a
+//! partition each time is a sleep; one that starts alone and only reads keeps readers out for nothing. Under the optimistic
+//! protocols, one that only reads a hot row should not reserve it. The same code mostly does the same, so it is asked by where
+//! its code is.
 //!
 //! Invariants: a wrong guess costs time, and nothing else.
 
@@ -15,10 +16,10 @@ const EXPECTED: u32 = 2;
 const SETTLED: u32 = 3;
 
 /// What closures do.
-pub(super) struct WritePredictor([AtomicU32; KEPT]);
+pub(crate) struct WritePredictor([AtomicU32; KEPT]);
 
 impl WritePredictor {
-    pub(super) fn new() -> WritePredictor {
+    pub(crate) fn new() -> WritePredictor {
         WritePredictor([const { AtomicU32::new(0) }; KEPT])
     }
 
@@ -28,13 +29,13 @@ impl WritePredictor {
     }
 
     /// Whether this code is expected to write.
-    pub(super) fn writes(&self, code: usize) -> bool {
+    pub(crate) fn writes(&self, code: usize) -> bool {
         // Relaxed here and below: a guess, which orders nothing; and a count that is lost is no loss.
         self.of(code).load(Ordering::Relaxed) >= EXPECTED
     }
 
     /// A run of this code has ended. Changes shared memory only where the habit is not settled.
-    pub(super) fn note(&self, code: usize, wrote: bool) {
+    pub(crate) fn note(&self, code: usize, wrote: bool) {
         let predictor_entry = self.of(code);
         let before = predictor_entry.load(Ordering::Relaxed);
         let after = if wrote { (before + 1).min(SETTLED) } else { before.saturating_sub(1) };

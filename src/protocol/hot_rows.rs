@@ -1,0 +1,124 @@
+//! How attempts under the optimistic protocols reserve hot rows before they read them.
+//!
+//! The queues are the lock manager's ([`HotRows`]), and the same as those of sessions. Here is which attempts take part: those whose code has
+//! written hot rows that it had read, and those that are retried, where they read a row about which attempts have failed. They
+//! wait inside their bodies, with nothing locked, and release the row when their commit section has ended. While there is no such row,
+//! an attempt looks at one number.
+//!
+//! Invariants: an attempt that runs alone, whose rivals cannot commit, takes no part; nor does an access of a session's transaction
+//! block, whose session reserves rows for longer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempt::{Access, Attempt, Claim, TRACKED};
+use super::write_predictor::WritePredictor;
+use super::{MAX_OPTIMISTIC_ATTEMPTS, Try};
+use crate::error::Result;
+use crate::lock::hot_rows::Owner;
+pub(crate) use crate::lock::hot_rows::{HotRows, Kind};
+use crate::storage::table::TableCore;
+
+/// How long an attempt waits for a row: many short bodies, but no transaction block that waits for its client.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// After this many attempts on a thread with hot rows, the counters of all fall by one.
+const AGED_AFTER: u32 = 1 << 16;
+
+/// The hot rows of a database, and which code writes those that it reads.
+pub(crate) struct HotRowQueues {
+    rows: Arc<HotRows>,
+    writers: WritePredictor,
+}
+
+impl Default for HotRowQueues {
+    fn default() -> HotRowQueues {
+        HotRowQueues { rows: Arc::default(), writers: WritePredictor::new() }
+    }
+}
+
+/// What a thread's attempts have reserved.
+#[derive(Default)]
+pub(crate) struct Reserving {
+    owner: Option<Arc<Owner>>,
+    /// Where the code of the running attempt is.
+    code: usize,
+    /// Whether it reserves the hot rows that it reads.
+    reserves: bool,
+    begun: u32,
+}
+
+impl std::fmt::Debug for Reserving {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Reserving").field("reserves", &self.reserves).finish_non_exhaustive()
+    }
+}
+
+/// Accesses as [`TRACKED`], for an attempt that may have to reserve what it reads.
+pub(super) static TRACKED_AND_RESERVED: Access = Access { claim: Some(reserve_hot), ..TRACKED };
+
+impl HotRowQueues {
+    /// The rows.
+    pub(crate) fn rows(&self) -> &Arc<HotRows> {
+        &self.rows
+    }
+
+    /// Whether attempts of this number take part now.
+    #[inline]
+    pub(crate) fn concern(&self, attempted: Try) -> bool {
+        !self.rows.is_empty(Kind::Attempt) && attempted.number <= MAX_OPTIMISTIC_ATTEMPTS
+    }
+
+    /// An attempt begins that takes part.
+    #[cold]
+    pub(super) fn begin(&self, attempt: &Attempt<'_>, attempted: Try) {
+        let mut held = attempt.held().borrow_mut();
+        let reserving = &mut held.hot_rows;
+        reserving.code = attempted.code;
+        reserving.reserves = attempted.number > 1 || self.writers.writes(attempted.code);
+        reserving.begun = reserving.begun.wrapping_add(1);
+        if reserving.begun.is_multiple_of(AGED_AFTER) {
+            self.rows.age();
+        }
+    }
+
+    /// An attempt has failed because a rival has changed a row that it had read and would have written.
+    #[cold]
+    pub(crate) fn note_conflict(&self, table: &TableCore, key: &[u8]) {
+        if !table.is_internal() {
+            self.rows.note_conflict(Kind::Attempt, table.records_identity(), key);
+        }
+    }
+
+    /// An attempt that took part has ended.
+    #[cold]
+    pub(super) fn end(&self, attempt: &Attempt<'_>) {
+        let held = attempt.held().borrow();
+        let Some(owner) = held.hot_rows.owner.as_ref().filter(|owner| owner.holds_any()) else { return };
+        let (released, all_written) = self.rows.end(owner);
+        released.wake();
+        self.writers.note(held.hot_rows.code, all_written);
+    }
+}
+
+/// Reserves a row that is about to be read, if it is hot; notes that one is written.
+pub(super) fn reserve_hot<'a>(
+    attempt: &Attempt<'a>,
+    table: &'a TableCore,
+    key: &[u8],
+    what: Claim,
+) -> Result<()> {
+    let Some(queues) = attempt.hot_rows() else { return Ok(()) };
+    let Some(row) = queues.rows.hot(table.records_identity(), key) else { return Ok(()) };
+    let mut held = attempt.held().borrow_mut();
+    let Reserving { owner, code, reserves, .. } = &mut held.hot_rows;
+    let owner = owner.get_or_insert_with(Owner::of_attempts);
+    match what {
+        Claim::Read if *reserves => queues.rows.reserve_here(owner, row, PATIENCE),
+        Claim::Write | Claim::Delete => {
+            queues.rows.note_write(owner, row);
+            queues.writers.note(*code, true);
+        }
+        Claim::Read | Claim::Presence | Claim::Insert => {}
+    }
+    Ok(())
+}
