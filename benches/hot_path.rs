@@ -42,21 +42,27 @@ type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
 type Operation = fn(Bank, Measure<'_>);
 
 /// Each operation, and the protocol under which it runs.
-const OPERATIONS: [(&str, ProtocolKind, Operation); 17] = [
+const OPERATIONS: [(&str, ProtocolKind, Operation); 23] = [
     ("get by closure, serial", ProtocolKind::Serial, get_by_closure),
     ("get by closure, optimistic", ProtocolKind::Optimistic, get_by_closure),
+    ("get by closure, phased", ProtocolKind::Phased, get_by_closure),
     ("get by procedure, serial", ProtocolKind::Serial, get_by_procedure),
     ("get by procedure, optimistic", ProtocolKind::Optimistic, get_by_procedure),
+    ("get by procedure, phased", ProtocolKind::Phased, get_by_procedure),
     ("add by closure, serial", ProtocolKind::Serial, add_by_closure),
     ("add by closure, optimistic", ProtocolKind::Optimistic, add_by_closure),
+    ("add by closure, phased", ProtocolKind::Phased, add_by_closure),
     ("add by procedure, serial", ProtocolKind::Serial, add_by_procedure),
     ("add by procedure, optimistic", ProtocolKind::Optimistic, add_by_procedure),
     ("insert by closure, optimistic", ProtocolKind::Optimistic, insert_by_closure),
+    ("insert by closure, phased", ProtocolKind::Phased, insert_by_closure),
     ("add to a split column, phased", ProtocolKind::Phased, add_to_split_column),
     ("debit-credit of 4 actions, optimistic", ProtocolKind::Optimistic, debit_credit),
+    ("debit-credit of 4 actions, phased", ProtocolKind::Phased, debit_credit),
     ("debit-credit of 4 typed actions, optimistic", ProtocolKind::Optimistic, typed_debit_credit),
     ("ycsb of 10 actions, serial", ProtocolKind::Serial, ycsb),
     ("ycsb of 10 actions, optimistic", ProtocolKind::Optimistic, ycsb),
+    ("ycsb of 10 actions, phased", ProtocolKind::Phased, ycsb),
     ("get of both columns by closure, optimistic", ProtocolKind::Optimistic, get_row_by_closure),
     ("get of a struct by closure, optimistic", ProtocolKind::Optimistic, get_struct_by_closure),
     ("insert of a struct by closure, optimistic", ProtocolKind::Optimistic, insert_struct_by_closure),

@@ -80,8 +80,6 @@ pub(crate) enum Reading {
     Seen,
     /// As it is, and its word is noted for a validation.
     Noted,
-    /// Rows by [`Access::read`]; whether records are there, as `Noted`.
-    RowsByRead,
     /// By [`Access::read`], as all others: from a snapshot, or broken on purpose.
     ByRead,
 }

@@ -168,7 +168,7 @@ impl<'a> Attempt<'a> {
         }
         let mut workspace = self.workspace.borrow_mut();
         let word = match access.reading {
-            Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
+            Reading::Noted => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
             Reading::ByRead => return false,
         };

@@ -75,7 +75,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
         let access = self.access.get();
         let word = match access.reading {
-            Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
+            Reading::Noted => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
             Reading::ByRead => (access.read)(self, record, (Part::Existence, RowLayout::empty()), &mut [])?,
         };

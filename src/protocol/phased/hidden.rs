@@ -3,9 +3,9 @@
 //! A row that is read keeps its other columns; a split one is marked as NULL in the copy, and its word, which is zero
 //! where a column really is NULL, holds the address of the worker context's flag that a hidden column was looked at. Only the cold path of a read,
 //! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split
-//! column is not stashed.
+//! column is not stashed. Nor do reads of records that are not split cost anything: their words say so.
 
-use super::super::attempt::{self, Attempt, Reading, TRACKED};
+use super::super::attempt::{self, Attempt, TRACKED};
 use super::super::hot_rows::reserve_hot;
 use crate::base::atomics::Ordering;
 use crate::error::Result;
@@ -14,9 +14,9 @@ use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
 use crate::storage::word::{ABSENT, DEAD, SPLIT};
 
-/// Accesses that note everything that was read, and hide what is split.
-pub(super) static SPLIT_AWARE: attempt::Access =
-    attempt::Access { read: read_around, reading: Reading::RowsByRead, ..TRACKED };
+/// Accesses that note everything that was read, and hide what is split. A record whose word has no bit of the protocol's is not split,
+/// and is read as under `optimistic`, without a call.
+pub(super) static SPLIT_AWARE: attempt::Access = attempt::Access { read: read_around, ..TRACKED };
 
 /// The same, for an attempt that may have to reserve what it reads.
 pub(super) static SPLIT_AWARE_AND_RESERVED: attempt::Access =

@@ -30,7 +30,7 @@ const COLUMNS: usize = 5;
 const INDEXED: usize = 4;
 const TEXT: usize = 5;
 
-static BY_READ: Access = Access { reading: Reading::RowsByRead, ..TRACKED };
+static BY_READ: Access = Access { reading: Reading::ByRead, ..TRACKED };
 
 fn rig() -> Rig {
     let rig = Rig::new(
