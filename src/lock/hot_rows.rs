@@ -49,7 +49,7 @@ use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 /// How many rows are remembered at most, and how many places a row may have.
 const ROWS: usize = if cfg!(heddle_model) { 8 } else { 1024 };
 const WAYS: usize = 4;
-/// A waiting attempt is granted the row after this time, whoever asks before it.
+/// A waiting attempt is granted the row after this time, whichever attempt asks before it.
 const FAIR_AFTER: Duration = Duration::from_micros(500);
 /// How many joined rows are followed to the one whose queue they have, and how many waits to a cycle.
 const MAX_STEPS: usize = 64;

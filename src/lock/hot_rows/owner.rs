@@ -148,7 +148,7 @@ impl Owner {
         if let Some(session) = &self.session {
             return session.upgrade()?.proceed();
         }
-        // Release pairs with the acquire in `sleep_until`. Who has been woken and has not looked yet is not woken again.
+        // Release pairs with the acquire in `sleep_until`. A thread that was woken and has not looked yet is not woken again.
         if self.signal.swap(1, Ordering::Release) == 0
             && let Some(thread) = &self.state.lock().thread
         {

@@ -1,3 +1,5 @@
+//! Predictions, queues, cycles and joined rows, without a database; attempts on many threads.
+
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::thread;
 
