@@ -268,7 +268,7 @@ fn a_row_that_changes_between_read_and_write_counts_each_conflict() {
     })
     .expect("the fourth attempt commits");
     let hot = "SELECT table_name, row_key LIKE '%1%', write_conflicts, treatment, split_columns FROM heddle_hot_records";
-    assert_eq!(rows(&mut connection, hot), [["t", "t", "3", "retry", "{}"]]);
+    assert_eq!(rows(&mut connection, hot), [["t", "t", "3", "reserve", "{}"]]);
     assert_eq!(number(&mut connection, "SELECT value FROM heddle_stats WHERE name = 'aborts_write'"), 3);
     connection.query("DROP TABLE t").expect("dropped");
     assert!(rows(&mut connection, hot).is_empty());
