@@ -15,8 +15,9 @@ use crate::bind::tree::{
     BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, JoinKind, QueryBody, RelationId,
     RelationKind,
 };
+use crate::plan::join::equality;
 use crate::plan::planner::Planner;
-use crate::plan::walk::{conjuncts, is_volatile, relations_of};
+use crate::plan::walk::{conjuncts, has_subquery, is_volatile, relations_of};
 use crate::rewrite::substitute::substituted;
 
 /// Items that are joined in any order, and the conditions between them.
@@ -252,12 +253,47 @@ fn push_down(mut tree: JoinTree) -> JoinTree {
                 relations.iter().all(|relation| right.contains(relation)) && !is_volatile(condition)
             };
             join.right.conditions.extend(join.on.extract_if(.., is_right));
+            let implied = implied_of_right(&join, &right);
+            join.right.conditions.extend(implied);
         }
         join.left = push_down(join.left);
         join.right = push_down(join.right);
         items.push(Item::Outer(join));
     }
     JoinTree { items, conditions }
+}
+
+/// What an outer join's left side says of its right side: with `l.a = 5` and `ON l.a = r.b`, only rows with `r.b = 5` have a
+/// partner. `right`: the right side's relations.
+///
+/// Source: PostgreSQL's `reconsider_outer_join_clauses` (equivclass.c).
+fn implied_of_right(join: &OuterJoin, right: &[RelationId]) -> Vec<BoundExpr> {
+    let is_plain = |expr: &BoundExpr| !is_volatile(expr) && !has_subquery(expr);
+    let is_of_right = |expr: &BoundExpr| {
+        let relations = relations_of(expr);
+        !relations.is_empty() && relations.iter().all(|relation| right.contains(relation)) && is_plain(expr)
+    };
+    let mut implied = Vec::new();
+    for fixed in &join.left.conditions {
+        let BoundExpr::Operator { operator, ty, .. } = fixed else { continue };
+        let Some((one, other)) = equality(fixed) else { continue };
+        let (value, constant) = if relations_of(one).is_empty() { (other, one) } else { (one, other) };
+        if !relations_of(constant).is_empty() || !is_plain(constant) || value.ty() != constant.ty() {
+            continue;
+        }
+        let partners = join.on.iter().filter_map(equality).filter_map(|(one, other)| match (one, other) {
+            (one, partner) if one == value => Some(partner),
+            (partner, other) if other == value => Some(partner),
+            _ => None,
+        });
+        let partners = partners.filter(|partner| partner.ty() == value.ty() && is_of_right(partner));
+        implied.extend(partners.map(|partner| BoundExpr::Operator {
+            operator,
+            args: vec![partner.clone(), constant.clone()],
+            ty: *ty,
+        }));
+    }
+    implied
 }
 
 /// Whether a condition is never true where all columns of these relations are NULL.

@@ -6,6 +6,7 @@
 //! # Invariants
 //! - A side that sees the other side's rows (LATERAL) is planned in a frame of its own and run for each row.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bind::tree::{BoundExpr, BoundRelation};
@@ -254,13 +255,25 @@ impl Planner<'_> {
             }
         }
         if !added.is_empty() {
-            let (rows, cost) = (stage.plan.rows, stage.plan.cost);
-            let expressions: Vec<Expr> = (0..width).map(Expr::Slot).chain(added).collect();
-            let width = expressions.len();
-            let input = Box::new(std::mem::replace(&mut stage.plan, Plan::nothing()));
-            stage.plan = self.plan(Node::Project { input, expressions }, width, rows, cost);
+            self.add_slots(stage, added);
         }
         slots
+    }
+
+    /// Computes further slots. A projection that hands on what they are computed of computes them, too.
+    fn add_slots(&mut self, stage: &mut Stage, added: Vec<Expr>) {
+        if let Node::Project { expressions, .. } = &mut stage.plan.node
+            && added.iter().all(|expr| sees_handed_on(expr, expressions))
+        {
+            stage.plan.width += added.len();
+            expressions.extend(added);
+            return;
+        }
+        let (width, rows, cost) = (stage.plan.width, stage.plan.rows, stage.plan.cost);
+        let expressions: Vec<Expr> = (0..width).map(Expr::Slot).chain(added).collect();
+        let width = expressions.len();
+        let input = Box::new(std::mem::replace(&mut stage.plan, Plan::nothing()));
+        stage.plan = self.plan(Node::Project { input, expressions }, width, rows, cost);
     }
 
     fn nested_loop(&mut self, left: Stage, right: Stage, frame: Frame, join: Join) -> Result<Stage> {
@@ -297,6 +310,13 @@ impl Planner<'_> {
         let plan = self.plan(Node::Loop(Box::new(node)), width, join.rows, cost);
         Ok(Stage { plan, layout, order })
     }
+}
+
+/// Whether an expression sees only slots of a projection that are the same slots of its input.
+fn sees_handed_on(expr: &Expr, projected: &[Expr]) -> bool {
+    let mut seen = BTreeSet::new();
+    let is_same = |slot: &usize| matches!(projected.get(*slot), Some(Expr::Slot(of)) if of == slot);
+    expr.slots(&mut seen) && seen.iter().all(is_same)
 }
 
 /// Whether a plan gives the same rows each time that it runs, as far as the functions in FROM and row locks are concerned.

@@ -120,7 +120,11 @@ impl Writer<'_> {
             3 => "d.k + d.v > 5 and 1 = 1".to_string(),
             _ => format!("d.k in (select {other}.b from {other}) and d.k <> 5"),
         };
-        match self.random.below(4) {
+        match self.random.below(6) {
+            4 => format!("select t.id, d.k, d.v from ta t left join ({query}) d on d.k = t.a where t.a = 3"),
+            5 => format!(
+                "select t.id, u.id, d.v from ta t left join tb u on t.b = u.b left join ({query}) d on d.k = u.a and d.v = t.a where t.b = 2 and u.a = 3 or t.b = 4"
+            ),
             0 => format!("with d as ({query}) select d.k, d.v from d where {condition}"),
             1 => {
                 format!("select t.id, d.k, d.v from ta t left join ({query}) d on d.k = t.a and {condition}")

@@ -161,9 +161,11 @@ enum Builds {
     TooLarge,
 }
 
-/// Reads the right sides of joins, the topmost first.
+/// Reads the right sides of joins, the cheapest first: if it has no rows, the others are not read.
 fn read_builds<'e>(joins: &[(usize, &'e HashNode)], run: &mut Run<'e>) -> Result<Builds> {
-    for &(id, join) in joins {
+    let mut joins = joins.to_vec();
+    joins.sort_by(|(_, one), (_, other)| one.right.cost.total_cmp(&other.right.cost));
+    for (id, join) in joins {
         match HashJoin::read_build(join, run) {
             Ok(build) if build.rejects_all(join.kind) => {
                 return Ok(Builds::RejectAll);
