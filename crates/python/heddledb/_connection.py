@@ -70,14 +70,13 @@ class Row:
 class Cursor:
     """Runs statements on a connection, and has the last one's rows.
 
-    ``rowcount`` is the number of rows that the last statement returned or wrote, -1 if it has no such number.
     A cursor holds all rows of its result in memory; ``Database.snapshot`` reads large tables in batches.
     """
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.arraysize = 1
-        self.rowcount = -1
+        self._row_count: Optional[int] = -1
         self.lastrowid: None = None
         self.row_factory: Optional[RowFactory] = connection.row_factory
         self._results: List[Rows] = []
@@ -127,7 +126,7 @@ class Cursor:
                 session.execute("rollback")
             raise
         self._start(results)
-        self.rowcount = count
+        self._row_count = count
         return self
 
     def executescript(self, script: str) -> "Cursor":
@@ -150,7 +149,7 @@ class Cursor:
     def _use(self, rows: Optional[Rows]) -> None:
         self._rows = rows
         self._known_names = None
-        self.rowcount = -1 if rows is None else _count(rows)
+        self._row_count = None
         enums = self.connection._enums
         self._converters = None
         if enums and rows is not None and rows.columns:
@@ -163,6 +162,13 @@ class Cursor:
         return self.connection._open_session()
 
     # Rows
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement returned or wrote; -1 if it has no such number."""
+        if self._row_count is None:
+            self._row_count = -1 if self._rows is None else _count(self._rows)
+        return self._row_count
 
     @property
     def description(self) -> Optional[List[Description]]:

@@ -75,8 +75,11 @@ def translate(text: str, parameters: Parameters) -> Tuple[str, Optional[List[Any
     """SQL's text and the parameters in order; ``None`` without parameters."""
     if parameters is None:
         return text, None
-    if isinstance(parameters, Mapping):
-        text, names = _named(text)
+    # Asking for the type itself is faster than asking whether it is some mapping.
+    kind = type(parameters)
+    if kind is not tuple and kind is not list and isinstance(parameters, Mapping):
+        # Frameworks pass empty mappings, and double each % of every statement.
+        text, names = _named(text) if parameters else (_positional(text)[0], ())
         missing = [name for name in names if name not in parameters]
         if missing:
             raise ProgrammingError(f"the parameter {missing[0]} is missing")

@@ -80,6 +80,11 @@ class HeddleDialect(PGDialect_psycopg):
         return heddledb
 
     @classmethod
+    def load_provisioning(cls) -> None:
+        """Tests of SQLAlchemy's make their databases as those of PostgreSQL do."""
+        import sqlalchemy.dialects.postgresql.provision  # noqa: F401
+
+    @classmethod
     def get_async_dialect_cls(cls, url: URL) -> Any:
         raise NotImplementedError("heddledb has no asyncio dialect: use Database.arun")
 

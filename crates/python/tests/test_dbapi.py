@@ -37,6 +37,8 @@ def test_rows_are_fetched_one_by_one_in_parts_and_all(con):
         ("select :a::int + :b::int", {"a": 40, "b": 2}),
         ("select $1::int + $2::int", [40, 2]),
         ("select (100 %% 58)::int + %s", (0,)),
+        ("select 100 %% 58", ()),
+        ("select 100 %% 58", {}),
     ],
 )
 def test_placeholders(con, text, parameters):
@@ -59,6 +61,8 @@ def test_what_looks_like_a_placeholder_is_none(con):
         ("select %(a)s", (1,)),
         ("select %(a)s", {"b": 1}),
         ("select :a", {"b": 1}),
+        ("select %s", {}),
+        ("select %(a)s", {}),
         ("select $1", ()),
         ("select %s", "a"),
         ("select %s", (object(),)),
