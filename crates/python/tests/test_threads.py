@@ -129,6 +129,14 @@ def test_a_lock_wait_does_not_hold_the_gil(con):
     assert con.execute("select b from t").fetchone() == (11,)
 
 
+@pytest.fixture
+def python_handles_ctrl_c():
+    """Programs that a shell starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt_soon(is_over):
     """Sends Ctrl-C to this process until it is over."""
 
@@ -141,7 +149,7 @@ def interrupt_soon(is_over):
     return thread
 
 
-def test_ctrl_c_cancels_the_statement(con):
+def test_ctrl_c_cancels_the_statement(con, python_handles_ctrl_c):
     is_over = threading.Event()
     thread = interrupt_soon(is_over)
     try:
@@ -156,7 +164,18 @@ def test_ctrl_c_cancels_the_statement(con):
     assert con.execute("select 1").fetchone() == (1,)
 
 
-def test_ctrl_c_calls_the_programs_handler(con):
+def test_ctrl_c_that_is_ignored_cancels_nothing(con, python_handles_ctrl_c):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    is_over = threading.Event()
+    thread = interrupt_soon(is_over)
+    try:
+        assert con.execute("select 1 from pg_sleep(1)").fetchone() == (1,)
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_ctrl_c_calls_the_programs_handler(con, python_handles_ctrl_c):
     is_over = threading.Event()
     seen = []
     before = signal.signal(signal.SIGINT, lambda *_: (seen.append(1), is_over.set()))
