@@ -62,6 +62,12 @@ impl Database {
         self.engine().store().table_by_name(name).map(Table::new)
     }
 
+    /// About how many rows of a table transactions have inserted, changed or deleted since the database was opened; rows of other
+    /// tables may be among them. For planners, which ask often.
+    pub fn row_changes(&self, table: &Table) -> u64 {
+        self.engine().store().row_changes(table.core().id())
+    }
+
     /// Every table that was made.
     pub fn tables(&self) -> Vec<Table> {
         self.engine().store().user_tables().into_iter().map(Table::new).collect()

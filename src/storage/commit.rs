@@ -269,7 +269,7 @@ fn commit_any<T: WriteLocking>(
             }
             is_noted = install_all::<T>((store, worker_context), workspace, pending, stamp, guard);
             if !workspace.schema.is_empty() {
-                loaded::stamp_all(&workspace.schema, stamp, guard);
+                loaded::stamp_all(&workspace.schema, &worker_context.row_changes, stamp, guard);
                 store.change_schema(workspace.schema.drain(..), stamp, guard);
             }
             published.leave();
@@ -338,6 +338,9 @@ fn install_all<T: WriteLocking>(
         let Some(table) = touched.next().map(Touched::table) else { break };
         if entry.word < bound {
             is_noted |= preserve((store.versions(), worker_context.number()), table, entry, stamp, guard);
+        }
+        if !matches!(entry.change, Change::Nothing) {
+            worker_context.row_changes.count(table.id());
         }
         install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
     }

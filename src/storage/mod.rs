@@ -25,6 +25,7 @@ pub(crate) mod retired_tables;
 pub(crate) mod rig;
 mod routing;
 pub(crate) mod row;
+pub(crate) mod row_changes;
 pub(crate) mod schema;
 pub(crate) mod session_buffer;
 pub(crate) mod slab;

@@ -156,6 +156,11 @@ impl Store {
             .sum()
     }
 
+    /// How many rows of a table all worker contexts have changed.
+    pub(crate) fn row_changes(&self, table: TableId) -> u64 {
+        self.worker_contexts.all().map(|worker_context| worker_context.row_changes.of(table)).sum()
+    }
+
     /// What is split now.
     pub(crate) fn splits(&self) -> &Splits {
         &self.splits

@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
 use crate::storage::redo::{LoadedRedo, RedoPart};
+use crate::storage::row_changes::RowChanges;
 use crate::storage::split_columns::Slices;
 use crate::storage::workspace::{Deleted, Workspace};
 
@@ -124,6 +125,7 @@ pub(crate) struct WorkerContext {
     published: Published,
     redo: [Mutex<RedoBuffer>; 2],
     pub(crate) counters: Counters,
+    pub(crate) row_changes: RowChanges,
     pub(crate) conflicts: ConflictCounts,
     slices: Slices,
     shown: Shown,

@@ -11,6 +11,7 @@ use super::Pending;
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::storage::redo::{self, LoadedRedo, TemporaryFiles};
+use crate::storage::row_changes::RowChanges;
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::{ScanPlace, TableCore};
 use crate::storage::word::{ABSENT, Stamp};
@@ -93,14 +94,16 @@ pub(super) fn append_written(
     Ok(())
 }
 
-/// Gives all loaded rows the commit's stamp: a transaction that reads one waits for this commit to be durable.
-pub(super) fn stamp_all(changes: &[SchemaChange], stamp: Stamp, guard: &Guard) {
+/// Gives all loaded rows the commit's stamp: a transaction that reads one waits for this commit to be durable. Each counts as a
+/// change of its table.
+pub(super) fn stamp_all(changes: &[SchemaChange], counts: &RowChanges, stamp: Stamp, guard: &Guard) {
     for table in loaded_tables(changes) {
         table.for_each_record(guard, |record| {
             // Relaxed, both: no other thread has access to the table before it is published, behind the closed gate.
             let word = record.word().load(Ordering::Relaxed);
             if word & ABSENT == 0 && Stamp::of(word) < stamp {
                 record.word().store(stamp.present(), Ordering::Relaxed);
+                counts.count(table.id());
             }
         });
         table.end_loading();

@@ -129,6 +129,7 @@ fn install(
         append(call.worker_context, call.workspace, stamp);
     }
     call.workspace.last_stamp = stamp;
+    call.worker_context.row_changes.count(call.workspace.writes.touched()[0].table().id());
     let versions = call.store.versions();
     let mut is_noted = false;
     if word < versions.bound() {
