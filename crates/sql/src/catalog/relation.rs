@@ -110,12 +110,12 @@ pub(crate) struct Column {
     /// The collation that it was declared with, for those that read the definition: all of them compare by bytes.
     #[serde(default)]
     pub collation: Option<u32>,
-    /// What ALTER COLUMN SET has said of it: kept for those that read the definition.
+    /// What ALTER COLUMN SET has said of it.
     #[serde(default)]
     pub settings: ColumnSettings,
 }
 
-/// What is said of a column that changes nothing here.
+/// What ALTER COLUMN SET says of a column: targets and numbers of values are for its statistics, the others change nothing here.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ColumnSettings {
     /// `n_distinct=-0.5`

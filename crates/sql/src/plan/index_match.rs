@@ -6,7 +6,7 @@
 //!   filter where that column is read.
 
 use crate::bind::tree::walk::{children_mut, walk};
-use crate::bind::tree::{BoundExpr, BoundRelation};
+use crate::bind::tree::{BoundExpr, BoundRelation, RelationId};
 use crate::plan::path::{self, Restriction};
 use crate::plan::planner::Planner;
 use crate::rewrite::implies;
@@ -61,7 +61,17 @@ fn name_hidden_columns(expr: &mut BoundExpr, relation: &BoundRelation) -> bool {
     found
 }
 
-fn has_parameter(expr: &BoundExpr) -> bool {
+/// The column that an expression is, or that stores it for an index on it.
+pub(super) fn column_of(expr: &BoundExpr, relation: &BoundRelation) -> Option<(RelationId, usize)> {
+    if let BoundExpr::Column { relation, column, .. } = expr {
+        return Some((*relation, *column));
+    }
+    let mut keys = relation.indexed.iter().filter(|indexed| !indexed.is_predicate);
+    keys.find(|indexed| indexed.expr == *expr).map(|indexed| (relation.id, indexed.column))
+}
+
+/// Whether an expression has a parameter in it.
+pub(super) fn has_parameter(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| found |= matches!(part, BoundExpr::Parameter { .. }));
     found

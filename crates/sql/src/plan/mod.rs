@@ -12,6 +12,8 @@
 //! # Invariants
 //! - A plan knows no values of parameters: it is made once and run often, by several threads at once.
 
+mod column_share;
+pub(crate) mod column_statistics;
 pub(crate) mod commute;
 pub(crate) mod decoder;
 pub(crate) mod explain;

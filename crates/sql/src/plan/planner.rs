@@ -61,6 +61,10 @@ pub(crate) struct Planner<'p> {
     pub(crate) locks: bool,
     /// Whether the choice of a partial index or of an index on an expression depends on the values of parameters.
     pub(crate) depends_on_values: bool,
+    /// Whether all rows that are read are named by whole keys.
+    pub(crate) names_whole_keys: bool,
+    /// How many rows each node gives.
+    pub(crate) estimates: Vec<f64>,
     /// Whether routines are called that may write.
     pub(crate) calls: bool,
     /// Whether any routine is called.
@@ -103,6 +107,8 @@ impl<'p> Planner<'p> {
             kept: 0,
             locks: false,
             depends_on_values: false,
+            names_whole_keys: true,
+            estimates: Vec::new(),
             calls: false,
             has_routines: false,
             wanted_rows: None,
@@ -115,6 +121,7 @@ impl<'p> Planner<'p> {
     /// Makes a node.
     pub(crate) fn plan(&mut self, node: Node, width: usize, rows: f64, cost: f64) -> Plan {
         self.nodes += 1;
+        self.estimates.push(rows);
         Plan { node, width, rows: rows.max(0.0), cost, id: self.nodes - 1 }
     }
 

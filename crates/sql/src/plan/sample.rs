@@ -46,14 +46,22 @@ pub(crate) enum Share {
 }
 
 impl Sample {
-    /// Keeps rows out of those that were looked at, at even distances.
+    /// Keeps rows out of those that were looked at, one of each of equally many neighbors: not at even distances, by which columns
+    /// that repeat would have few of their values.
     pub(crate) fn of(rows: Vec<Vec<Value>>, is_whole: bool) -> Sample {
         let (count, bytes) = (rows.len(), rows.iter().map(|row| row_bytes(row)).sum::<usize>());
         // Of wide rows fewer, but from the whole table, too.
         let most = ROWS_MAX.min((BYTES_MAX * count).checked_div(bytes).unwrap_or(ROWS_MAX));
-        let is_kept = |at: usize| count <= most || at * most / count != (at + 1) * most / count;
-        let kept = rows.into_iter().enumerate().filter(|(at, _)| is_kept(*at)).map(|(_, row)| row);
-        Sample { rows: kept.collect(), is_whole: is_whole && count <= most }
+        if count <= most {
+            return Sample { rows, is_whole };
+        }
+        let place = |number: usize| {
+            let (start, end) = (number * count / most, (number + 1) * count / most);
+            start + scattered(number) % (end - start).max(1)
+        };
+        let mut wanted = (0..most).map(place).peekable();
+        let is_kept = |(at, row)| wanted.next_if_eq(&at).map(|_| row);
+        Sample { rows: rows.into_iter().enumerate().filter_map(is_kept).collect(), is_whole: false }
     }
 
     /// The share of rows for which all of these conditions on one relation hold.
@@ -134,6 +142,17 @@ impl Sample {
     }
 }
 
+/// A number that depends on another one and looks like chance.
+///
+/// # Source
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014: the finalizer of SplitMix.
+pub(crate) fn scattered(number: usize) -> usize {
+    let mut mixed = (number as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) as usize
+}
+
 /// How many different values a table has, where a sample has `distinct` ones, `once` of them in one row only.
 ///
 /// Source: Haas and Stokes, "Estimating the number of classes in a finite population", 1998: the estimator Duj1, as ANALYZE
@@ -172,7 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_large_table_is_that_of_rows_at_even_distances() {
+    fn columns_that_repeat_have_all_of_their_values_in_a_sample() {
+        for period in [100, 200, 64, 7] {
+            let rows = (0..20_000).map(|at| vec![Value::Int4(at % period), Value::Null]).collect();
+            let sample = Sample::of(rows, false);
+            let Some(Share::Of(share)) = share(&sample, &[compare("<", period / 2)]) else {
+                panic!("{period} has a share")
+            };
+            assert!((0.4..0.6).contains(&share), "{period} {share}");
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_large_table_is_that_of_rows_from_all_of_it() {
         let sample = Sample::of(numbers(3_000), false);
         assert_eq!(sample.rows.len(), ROWS_MAX);
         let Some(Share::Of(share)) = share(&sample, &[compare("<", 600)]) else { panic!("it has a share") };

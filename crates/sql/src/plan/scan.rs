@@ -68,6 +68,7 @@ impl Planner<'_> {
         layout: &Layout,
         is_sorted: bool,
     ) -> Result<Path> {
+        self.names_whole_keys &= candidate.is_point;
         if candidate.parts.is_empty() {
             return Ok(Path::Full);
         }

@@ -1,15 +1,21 @@
 //! Selectivity: which share of the rows conditions let through.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::bind::tree::{BoundExpr, RelationId};
+use crate::bind::tree::{BoundExpr, Quantifier, RelationId};
 use crate::catalog::Table;
+use crate::functions::Function;
+use crate::plan::column_statistics::ColumnStatistics;
 use crate::plan::expression::Comparison;
+use crate::plan::index_match::has_parameter;
 use crate::plan::path;
 use crate::plan::sample::Share;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::relations_of;
+use crate::run::operator::prefixes::{self, Beginning};
+use crate::types::Value;
 
 /// What a condition lets through of which nothing is known.
 const UNKNOWN: f64 = 0.25;
@@ -19,6 +25,8 @@ const PARTNERS: f64 = 0.5;
 const RANGE: f64 = 0.35;
 /// What a pattern lets through.
 const PATTERN: f64 = 0.1;
+/// No condition is taken to let nothing through.
+const SHARE_MIN: f64 = 1e-9;
 
 /// The tables of a statement's relations, with what is known of them.
 #[derive(Debug, Default)]
@@ -26,6 +34,8 @@ pub(crate) struct Selectivity {
     tables: HashMap<RelationId, (Arc<Table>, Arc<TableStatistics>)>,
     /// Relations whose rows may be missing where an outer join has been planned.
     missing: HashSet<RelationId>,
+    /// Whether a share would be another one for other values of parameters.
+    follows_values: Cell<bool>,
 }
 
 impl Selectivity {
@@ -53,6 +63,11 @@ impl Selectivity {
     /// The tables that are known.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values().map(|(table, _)| table)
+    }
+
+    /// Whether a share that was estimated would be another one if the values of parameters were known.
+    pub(crate) fn follows_values(&self) -> bool {
+        self.follows_values.get()
     }
 
     /// What was learned of a relation.
@@ -96,7 +111,26 @@ impl Selectivity {
             return conditions.iter().map(|condition| self.of(condition)).product();
         }
         let all: Vec<&BoundExpr> = conditions.iter().collect();
-        self.by_sample(&all, || conditions.iter().map(|condition| self.of(condition)).product())
+        self.by_sample(&all, || self.of_each(&all))
+    }
+
+    /// Which share of rows meets all of these conditions, if those on different columns do not depend on each other.
+    fn of_each(&self, conditions: &[&BoundExpr]) -> f64 {
+        let mut ranges: Vec<((RelationId, usize), ColumnRange<'_>)> = Vec::new();
+        let mut share = 1.0;
+        for condition in conditions {
+            match range_of(condition).filter(|(column, _)| self.column(*column).is_some()) {
+                Some((column, range)) => match ranges.iter_mut().find(|(known, _)| *known == column) {
+                    Some((_, known)) => known.narrow(range),
+                    None => ranges.push((column, range)),
+                },
+                None => share *= self.of(condition),
+            }
+        }
+        for (column, range) in ranges {
+            share *= self.column(column).and_then(|column| range.share(column)).unwrap_or(RANGE);
+        }
+        share.clamp(SHARE_MIN, 1.0)
     }
 
     /// Which share of rows meets a condition.
@@ -104,7 +138,107 @@ impl Selectivity {
         if self.is_of_partners(expr) {
             return PARTNERS;
         }
-        self.by_sample(&[expr], || self.by_shape(expr))
+        match self.by_column(expr) {
+            Some(share) => share.clamp(SHARE_MIN, 1.0),
+            None if !self.follows_values.get() && self.has_telling_parameter(expr) => {
+                self.follows_values.set(true);
+                self.by_sample(&[expr], || self.by_shape(expr))
+            }
+            None => self.by_sample(&[expr], || self.by_shape(expr)),
+        }
+    }
+
+    /// What is known of a column's values.
+    fn column(&self, (relation, column): (RelationId, usize)) -> Option<&ColumnStatistics> {
+        self.tables.get(&relation)?.1.columns.get(column)
+    }
+
+    fn column_of(&self, expr: &BoundExpr) -> Option<&ColumnStatistics> {
+        self.column(path::named_column(expr)?)
+    }
+
+    /// What the distribution of a column says of a condition on it alone, or on it and a column of another table.
+    fn by_column(&self, expr: &BoundExpr) -> Option<f64> {
+        match expr {
+            BoundExpr::Operator { operator, args, .. } => {
+                let [left, right] = &args[..] else { return None };
+                let comparison = path::any_comparison(operator, args);
+                if matches!(comparison, Some(Comparison::Equal | Comparison::NotEqual)) {
+                    let share = self.of_equality(left, right)?;
+                    let nulls = self.nulls(left).max(self.nulls(right));
+                    let is_equal = comparison == Some(Comparison::Equal);
+                    return Some(if is_equal { share } else { 1.0 - share - nulls });
+                }
+                if comparison.is_some() {
+                    let (column, range) = range_of(expr)?;
+                    return range.share(self.column(column)?);
+                }
+                let (pattern, Value::Text(text)) = (path::pattern_of(operator)?, constant(right)?) else {
+                    return None;
+                };
+                match prefixes::of(text, pattern) {
+                    Beginning::Exactly(text) => self.column_of(left)?.share_of(&Value::text(text)),
+                    _ => None,
+                }
+            }
+            BoundExpr::InList { operand, list, negated, .. } => {
+                let column = self.column_of(operand)?;
+                let values: Option<Vec<&Value>> = list.iter().map(constant).collect();
+                let share = column.share_of_list(values?)?;
+                Some(if *negated { 1.0 - share - column.nulls } else { share })
+            }
+            BoundExpr::Quantified { operand, array, operator, quantifier: Quantifier::Any }
+                if path::any_comparison(operator, &[]) == Some(Comparison::Equal) =>
+            {
+                let Value::Array(array) = constant(array)? else { return None };
+                self.column_of(operand)?.share_of_list(&array.values)
+            }
+            BoundExpr::IsNull { operand, negated } => {
+                let column = self.column_of(operand)?;
+                Some(if *negated { 1.0 - column.nulls } else { column.nulls })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a condition compares a column with parameters, and their values would tell how many rows it lets through.
+    fn has_telling_parameter(&self, expr: &BoundExpr) -> bool {
+        let (column, others, is_equality) = match expr {
+            BoundExpr::Operator { operator, args, .. } => {
+                let [left, right] = &args[..] else { return false };
+                let comparison = path::any_comparison(operator, args);
+                if comparison.is_none() && path::pattern_of(operator).is_none() {
+                    return false;
+                }
+                let column = self.column_of(left).or_else(|| self.column_of(right));
+                (column, &args[..], comparison == Some(Comparison::Equal))
+            }
+            BoundExpr::InList { operand, list, .. } => (self.column_of(operand), &list[..], true),
+            BoundExpr::Quantified { operand, array, .. } => {
+                (self.column_of(operand), std::slice::from_ref(&**array), true)
+            }
+            _ => return false,
+        };
+        let tells = |column: &ColumnStatistics| match is_equality {
+            true => column.is_skewed(),
+            false => !column.common.is_empty() || !column.bounds.is_empty(),
+        };
+        others.iter().any(has_parameter) && column.is_some_and(tells)
+    }
+
+    /// The share of rows, or of pairs of rows, for which two expressions are equal.
+    fn of_equality(&self, left: &BoundExpr, right: &BoundExpr) -> Option<f64> {
+        match (constant(left), constant(right)) {
+            (None, Some(value)) => self.column_of(left)?.share_of(value),
+            (Some(value), None) => self.column_of(right)?.share_of(value),
+            _ => {
+                let (one, other) = (path::named_column(left)?, path::named_column(right)?);
+                if one.0 == other.0 {
+                    return None;
+                }
+                self.column(one)?.share_of_join(self.column(other)?)
+            }
+        }
     }
 
     /// What the table's sample says of conditions on it, or else what is `assumed`.
@@ -120,7 +254,7 @@ impl Selectivity {
     /// Which share of rows meets a condition of this form.
     fn by_shape(&self, expr: &BoundExpr) -> f64 {
         let share: f64 = match expr {
-            BoundExpr::And(parts) => parts.iter().map(|part| self.of(part)).product(),
+            BoundExpr::And(parts) => self.of_each(&parts.iter().collect::<Vec<_>>()),
             BoundExpr::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - self.of(part)).product::<f64>(),
             BoundExpr::Not(operand) => 1.0 - self.of(operand),
             BoundExpr::IsNull { operand, negated: false } => self.nulls(operand),
@@ -132,23 +266,89 @@ impl Selectivity {
             BoundExpr::Quantified { operand, .. } => {
                 (10.0 / self.distinct_of(operand).unwrap_or(50.0)).min(1.0)
             }
-            BoundExpr::Operator { operator, args, .. } => self.of_operator(operator.name, args),
-            BoundExpr::Constant { value: crate::types::Value::Bool(true), .. } => 1.0,
+            BoundExpr::Operator { operator, args, .. } => self.of_operator(operator, args),
+            BoundExpr::Constant { value: Value::Bool(true), .. } => 1.0,
             BoundExpr::Constant { .. } => 0.0,
             _ => UNKNOWN,
         };
-        share.clamp(1e-9, 1.0)
+        share.clamp(SHARE_MIN, 1.0)
     }
 
-    fn of_operator(&self, symbol: &str, args: &[BoundExpr]) -> f64 {
+    fn of_operator(&self, operator: &Function, args: &[BoundExpr]) -> f64 {
+        let symbol = operator.name;
         let distinct =
             || args.iter().filter_map(|arg| self.distinct_of(arg)).reduce(f64::max).unwrap_or(100.0).max(1.0);
         match Comparison::of_symbol(symbol) {
             Some(Comparison::Equal) => 1.0 / distinct(),
             Some(Comparison::NotEqual) => 1.0 - 1.0 / distinct().max(2.0),
             Some(_) => RANGE,
-            None if symbol.starts_with('~') => PATTERN,
+            None if symbol.starts_with('~') => self.of_pattern(operator, args).unwrap_or(PATTERN),
             None => UNKNOWN,
         }
     }
+
+    /// The share of rows whose texts begin as a pattern does.
+    fn of_pattern(&self, operator: &Function, args: &[BoundExpr]) -> Option<f64> {
+        let [left, right] = args else { return None };
+        let (pattern, Value::Text(text)) = (path::pattern_of(operator)?, constant(right)?) else {
+            return None;
+        };
+        self.column_of(left)?.share_beginning(&prefixes::of(text, pattern))
+    }
+}
+
+/// The value of a constant expression.
+fn constant(expr: &BoundExpr) -> Option<&Value> {
+    match expr {
+        BoundExpr::Constant { value, .. } => Some(value),
+        _ => None,
+    }
+}
+
+/// A range of a column's values: its bounds, each with whether it is inclusive.
+#[derive(Clone, Copy, Debug)]
+struct ColumnRange<'e> {
+    lower: Option<(&'e Value, bool)>,
+    upper: Option<(&'e Value, bool)>,
+}
+
+impl<'e> ColumnRange<'e> {
+    /// Makes it as small as another range.
+    fn narrow(&mut self, other: ColumnRange<'e>) {
+        if let Some((value, _)) = other.lower
+            && self.lower.is_none_or(|(known, _)| known < value)
+        {
+            self.lower = other.lower;
+        }
+        if let Some((value, _)) = other.upper
+            && self.upper.is_none_or(|(known, _)| known > value)
+        {
+            self.upper = other.upper;
+        }
+    }
+
+    fn share(self, column: &ColumnStatistics) -> Option<f64> {
+        column.share_between(self.lower, self.upper)
+    }
+}
+
+/// The column whose values a comparison with a constant bounds, and the bound.
+fn range_of(expr: &BoundExpr) -> Option<((RelationId, usize), ColumnRange<'_>)> {
+    let BoundExpr::Operator { operator, args, .. } = expr else { return None };
+    let [left, right] = &args[..] else { return None };
+    let comparison = path::any_comparison(operator, args)?;
+    let (column, value, comparison) = match (constant(left), constant(right)) {
+        (None, Some(value)) => (left, value, comparison),
+        (Some(value), None) => (right, value, comparison.swapped()),
+        _ => return None,
+    };
+    let bound = |inclusive| Some((value, inclusive));
+    let (lower, upper) = match comparison {
+        Comparison::Greater => (bound(false), None),
+        Comparison::GreaterEqual => (bound(true), None),
+        Comparison::Less => (None, bound(false)),
+        Comparison::LessEqual => (None, bound(true)),
+        Comparison::Equal | Comparison::NotEqual => return None,
+    };
+    Some((path::named_column(column)?, ColumnRange { lower, upper }))
 }

@@ -19,10 +19,10 @@ use crate::plan::layout::Layout;
 use crate::plan::node::Plan;
 use crate::plan::planner::Planner;
 use crate::plan::prune::prune;
-use crate::plan::statistics::TableStatistics;
+use crate::plan::statistics::{Age, TableStatistics};
 use crate::run::Sizes;
 
-pub(crate) use aging::{TableSizes, differ};
+pub(crate) use aging::PlanAge;
 pub(crate) use planned::{
     Action, BoundRowRules, ConflictPlan, ConflictUpdate, DeletePlan, InsertPlan, KeyGraph, KeyedTable,
     MergeActionPlan, MergeArmPlan, MergePlan, Planned, RowRules, UpdatePlan,
@@ -42,6 +42,10 @@ pub(crate) trait Known {
     }
     /// What is known of a table's rows.
     fn statistics(&self, table: &Table) -> Arc<TableStatistics>;
+    /// The size of a table now; `None` where plans do not age.
+    fn age(&self, _table: &Table) -> Option<Age> {
+        None
+    }
 }
 
 /// From which cost on, in rows looked at, a query is a report.
@@ -75,9 +79,13 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
     let (calls, has_routines) = (planner.calls, planner.has_routines);
+    let estimates = std::mem::take(&mut planner.estimates);
     // A compiled statement names its row by a whole key, or reads none.
-    let tables = planner.selectivity.tables().filter(|_| procedure.is_none());
-    let table_sizes = TableSizes::of(tables.map(|table| table.engine.clone()));
+    let names_keys = procedure.is_some() || planner.names_whole_keys;
+    let tables = planner.selectivity.tables().filter(|_| !names_keys);
+    let aged = tables.filter_map(|table| Some((table.oid, table.engine.clone(), known.age(table)?)));
+    let age = PlanAge::of(aged.collect(), estimates);
+    let follows_values = !names_keys && planner.selectivity.follows_values();
     Ok(Planned {
         ctes,
         first,
@@ -89,8 +97,9 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         calls,
         has_routines,
         depends_on_values,
+        follows_values,
         procedure,
-        table_sizes,
+        age,
     })
 }
 

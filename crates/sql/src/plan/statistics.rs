@@ -1,23 +1,26 @@
 //! What is known of tables' rows: how many there are, and how many different values a column has.
 //!
+//! A planner that finds a table changed by a tenth reads a sample of it, on a snapshot, before its statement begins. Changes are
+//! counted by the engine's worker contexts, each on its own ([`Database::row_changes`]): a writer waits for no sample, and shares no
+//! counter with another one.
+//!
 //! # Invariants
 //! - Estimates decide about speed only, never about results; they may be old.
 //! - A sample is only evaluated for a table with the columns that it had when the sample was read: functions are bound to the
 //!   types of these.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashMap;
 use heddledb::{Database, Range};
 use parking_lot::Mutex;
 
 use crate::access::{RowScan, Rows};
-use crate::catalog::Table;
+use crate::catalog::{Column, Table};
 use crate::error::Result;
+use crate::plan::column_statistics::{ColumnStatistics, Sampled};
 use crate::plan::decoder::Decoder;
-use crate::plan::sample::{Sample, duj1};
-use crate::plan::statement::differ;
+use crate::plan::sample::{Sample, scattered};
 use crate::run::memory::row_bytes;
 use crate::types::{Type, Value};
 
@@ -25,17 +28,11 @@ use crate::types::{Type, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TableStatistics {
     pub(crate) rows: f64,
+    /// How many of them were looked at.
+    pub(crate) sampled: usize,
     /// For each column, what is known of it.
     pub(crate) columns: Vec<ColumnStatistics>,
     pub(crate) sample: Sample,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ColumnStatistics {
-    /// How many different values there are.
-    pub(crate) distinct: f64,
-    /// The share of rows whose value is NULL.
-    pub(crate) nulls: f64,
 }
 
 /// What is assumed of a table that was never looked at.
@@ -44,31 +41,47 @@ pub(crate) const ROWS_DEFAULT: f64 = 1_000.0;
 impl TableStatistics {
     /// What is assumed of a table that was never looked at.
     pub(crate) fn unknown(columns: usize) -> TableStatistics {
-        let column = ColumnStatistics { distinct: 200.0, nulls: 0.01 };
-        TableStatistics { rows: ROWS_DEFAULT, columns: vec![column; columns], sample: Sample::default() }
-    }
-
-    /// Estimates the whole from a sample: `rows` is how many there are, `sampled` how many were looked at, and each
-    /// column comes with how many different values, how many of them met once, and how many NULLs the sample had.
-    pub(crate) fn estimate(rows: f64, sampled: f64, columns: &[(usize, usize, usize)]) -> TableStatistics {
-        let estimate = |&(distinct, once, nulls): &(usize, usize, usize)| {
-            let (distinct, once, nulls) = (distinct as f64, once as f64, nulls as f64);
-            let values = (sampled - nulls).max(1.0);
-            let scale = (rows / sampled.max(1.0)).max(1.0);
-            ColumnStatistics {
-                distinct: duj1(distinct, once, values, values * scale),
-                nulls: nulls / sampled.max(1.0),
-            }
-        };
-        let columns = columns.iter().map(estimate).collect();
-        TableStatistics { rows, columns, sample: Sample::default() }
+        TableStatistics {
+            rows: ROWS_DEFAULT,
+            sampled: 0,
+            columns: vec![ColumnStatistics::unknown(); columns],
+            sample: Sample::default(),
+        }
     }
 }
 
-/// How many rows are looked at to learn of a table.
-const SAMPLE_ROWS: usize = 3_000;
-/// How much memory they may take before no more are looked at: wide rows, a part of the table then.
-const SAMPLE_BYTES: usize = 8 << 20;
+/// How much is read to learn of a table, and how much is kept of each column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// How many rows are looked at.
+    rows: usize,
+    /// How much memory they may take before no more are looked at: wide rows, a part of the table then.
+    bytes: usize,
+    /// How many common values and buckets are kept of a column that does not say it itself.
+    target: usize,
+    /// Up to which estimate the rows of the table are counted.
+    counted_max: u64,
+}
+
+impl Effort {
+    /// What a planner does that waits for it.
+    pub(crate) const PLANNING: Effort = Effort { rows: 3_000, bytes: 8 << 20, target: 100, counted_max: 0 };
+
+    /// What ANALYZE does: 300 rows for each bucket, as PostgreSQL's.
+    ///
+    /// # Source
+    /// Chaudhuri, Motwani and Narasayya, "Random sampling for histogram construction: how much is enough?", 1998.
+    pub(crate) fn of_analyze(table: &Table, target: usize) -> Effort {
+        let of_column = |column: &Column| column.settings.statistics.map_or(target, |it| it.max(0) as usize);
+        let most = table.columns.iter().map(of_column).max().unwrap_or(target);
+        let rows = (300 * most).max(Effort::PLANNING.rows);
+        Effort { rows, bytes: 64 << 20, target, counted_max: 2_000_000 }
+    }
+}
+
+/// Up to how many rows of a part are left out before the first one that is looked at: parts begin where an index's nodes do, so at
+/// even distances, by which columns that repeat would have few of their values.
+const SKIPPED_ROWS_MAX: usize = 16;
 /// A prime: steps of it visit all parts of a table, neighbors far apart.
 const STRIDE: usize = 2_654_435_761;
 
@@ -76,62 +89,67 @@ const STRIDE: usize = 2_654_435_761;
 ///
 /// # Errors
 /// The engine's.
-pub(crate) fn count(database: &Database, table: &Table) -> Result<TableStatistics> {
+fn count(database: &Database, table: &Table, effort: Effort) -> Result<TableStatistics> {
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let decoder = Decoder::new(table, &columns)?;
-    let (sampled, is_whole) = crate::access::read(database, |access| sample(access.rows(), table, &decoder))?;
+    let (sampled, is_whole) =
+        crate::access::read(database, |access| sample(access.rows(), table, &decoder, effort))?;
     let count = sampled.len();
     let rows = match table.engine.estimated_rows() {
+        Some(rows) if !is_whole && rows <= effort.counted_max => table.engine.memory().rows as f64,
         Some(rows) if !is_whole => rows.max(count as u64) as f64,
         _ => count as f64,
     };
-    let columns: Vec<(usize, usize, usize)> =
-        columns.iter().map(|&column| values_of(&sampled, column)).collect();
-    let statistics = TableStatistics::estimate(rows, count as f64, &columns);
-    Ok(TableStatistics { sample: Sample::of(sampled, is_whole), ..statistics })
+    let of_column = |&column: &usize| {
+        let values: Vec<&Value> = sampled.iter().map(|row| &row[column]).collect();
+        ColumnStatistics::of(&values, Sampled::new(&table.columns[column], rows, is_whole, effort.target))
+    };
+    let columns = columns.iter().map(of_column).collect();
+    Ok(TableStatistics { rows, sampled: count, columns, sample: Sample::of(sampled, is_whole) })
 }
 
 /// Rows of a table, and whether these are all of them.
-fn sample(rows: &dyn Rows, table: &Table, decoder: &Decoder) -> Result<(Vec<Vec<Value>>, bool)> {
-    let is_small = table.engine.estimated_rows().is_some_and(|rows| rows <= SAMPLE_ROWS as u64 / 2);
+fn sample(
+    rows: &dyn Rows,
+    table: &Table,
+    decoder: &Decoder,
+    effort: Effort,
+) -> Result<(Vec<Vec<Value>>, bool)> {
+    let is_small = table.engine.estimated_rows().is_some_and(|rows| rows <= effort.rows as u64 / 2);
     let mut scans: Vec<Box<dyn RowScan + '_>> = match rows.shared() {
         // One row of each part: neighbors have much in common.
         Some(shared) if !is_small => {
-            let parts = shared.parts(&table.engine, None, Range::all(), None, SAMPLE_ROWS)?;
+            let parts = shared.parts(&table.engine, None, Range::all(), None, effort.rows)?;
             parts.into_iter().map(|part| part as Box<dyn RowScan>).collect()
         }
         _ => vec![rows.scan(&table.engine, None, Range::all(), None)?],
     };
-    let most = SAMPLE_ROWS.div_ceil(scans.len().max(1));
-    let (mut sampled, mut is_whole, mut bytes) = (Vec::new(), true, 0);
+    let most = effort.rows.div_ceil(scans.len().max(1));
     let parts = scans.len();
+    let skips = parts > 1 && table.engine.estimated_rows().is_some_and(|rows| rows > effort.rows as u64);
+    let (mut sampled, mut is_whole, mut bytes) = (Vec::new(), !skips, 0);
     for part in (0..parts).map(|number| number.wrapping_mul(STRIDE) % parts) {
-        if bytes >= SAMPLE_BYTES {
+        if bytes >= effort.bytes {
             is_whole = false;
             break;
         }
         let end = sampled.len() + most;
+        let mut skipped = if skips { scattered(part) % SKIPPED_ROWS_MAX } else { 0 };
         is_whole &= !scans[part].read(&mut |found| {
+            if skipped > 0 {
+                skipped -= 1;
+                return Ok(true);
+            }
             let mut row = vec![Value::Null; decoder.len()];
             decoder.decode(found, &mut row)?;
             bytes += row_bytes(&row);
             sampled.push((part, row));
-            Ok(sampled.len() < end && bytes < SAMPLE_BYTES)
+            Ok(sampled.len() < end && bytes < effort.bytes)
         })?;
     }
     // In the order of the table.
     sampled.sort_by_key(|(part, _)| *part);
     Ok((sampled.into_iter().map(|(_, row)| row).collect(), is_whole))
-}
-
-/// How many different values a column has in these rows, how many of them in one row only, and in how many rows it is NULL.
-fn values_of(rows: &[Vec<Value>], column: usize) -> (usize, usize, usize) {
-    let mut values: HashMap<&Value, usize> = HashMap::new();
-    for row in rows.iter().filter(|row| !row[column].is_null()) {
-        *values.entry(&row[column]).or_default() += 1;
-    }
-    let nulls = rows.iter().filter(|row| row[column].is_null()).count();
-    (values.len(), values.values().filter(|count| **count == 1).count(), nulls)
 }
 
 /// Statistics of tables by their oids, as they were last counted.
@@ -144,11 +162,38 @@ pub(crate) struct StatisticsCache {
 #[derive(Debug)]
 struct Counted {
     statistics: Arc<TableStatistics>,
-    /// How many rows the engine estimated then: if it is twice as many or half as many now, they are counted again.
-    estimated: u64,
+    /// The sizes of the table then.
+    age: Age,
     /// The columns that the table had then.
     columns: Vec<(String, Type)>,
-    uses: AtomicU32,
+    /// Whether a session is counting it again: others use meanwhile what is known.
+    is_renewed: bool,
+}
+
+/// What tells how much a table has changed since some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Age {
+    /// How many rows the engine estimated.
+    pub(crate) estimated: u64,
+    /// How many changes of its rows the engine had counted.
+    pub(crate) changes: u64,
+}
+
+/// How many changes leave the statistics of a table of any size as they are.
+const CHANGES_MIN: u64 = 20;
+/// Which share of a table's rows has to change until they are counted again: that of PostgreSQL's autovacuum.
+const CHANGED_SHARE: f64 = 0.1;
+
+impl Age {
+    pub(crate) fn now(database: &Database, table: &heddledb::Table) -> Age {
+        Age { estimated: table.estimated_rows().unwrap_or_default(), changes: database.row_changes(table) }
+    }
+
+    /// How many rows were changed since then.
+    pub(crate) fn changes_until(self, now: Age) -> u64 {
+        // A table that was made again counts elsewhere.
+        self.changes.abs_diff(now.changes)
+    }
 }
 
 /// The names and types of a table's columns.
@@ -157,22 +202,45 @@ fn columns_of(table: &Table) -> Vec<(String, Type)> {
 }
 
 impl StatisticsCache {
-    /// What is known of a table; it is looked at if it never was, or has grown or shrunk much.
+    /// What is known of a table; it is looked at if it never was, or has changed much.
     pub(crate) fn get(&self, database: &Database, table: &Table) -> Arc<TableStatistics> {
-        let estimated = table.engine.estimated_rows().unwrap_or_default();
-        if let Some(counted) = self.tables.lock().get(&table.oid)
+        let age = Age::now(database, &table.engine);
+        if let Some(counted) = self.tables.lock().get_mut(&table.oid)
             && counted.is_of(table)
-            && (counted.estimated / 2..=counted.estimated * 2).contains(&estimated)
-            && (counted.statistics.rows > 500.0 || counted.uses_left())
         {
-            return counted.statistics.clone();
+            if counted.is_renewed || !counted.is_stale(age) {
+                return counted.statistics.clone();
+            }
+            counted.is_renewed = true;
         }
-        let counted =
-            count(database, table).unwrap_or_else(|_| TableStatistics::unknown(table.columns.len()));
-        let statistics = Arc::new(counted);
-        let uses = AtomicU32::new(USES_OF_SMALL);
+        match count(database, table, Effort::PLANNING) {
+            Ok(counted) => self.keep(table, age, counted),
+            // A table that an open transaction has made is not there on a snapshot.
+            Err(_) => {
+                self.forget(Some(table.oid));
+                Arc::new(TableStatistics::unknown(table.columns.len()))
+            }
+        }
+    }
+
+    /// Looks at a table, as ANALYZE does; `target`: how much is kept of each column.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn analyze(
+        &self,
+        database: &Database,
+        table: &Table,
+        target: usize,
+    ) -> Result<Arc<TableStatistics>> {
+        let age = Age::now(database, &table.engine);
+        Ok(self.keep(table, age, count(database, table, Effort::of_analyze(table, target))?))
+    }
+
+    fn keep(&self, table: &Table, age: Age, statistics: TableStatistics) -> Arc<TableStatistics> {
+        let statistics = Arc::new(statistics);
         let columns = columns_of(table);
-        let counted = Counted { statistics: statistics.clone(), estimated, columns, uses };
+        let counted = Counted { statistics: statistics.clone(), age, columns, is_renewed: false };
         self.tables.lock().insert(table.oid, counted);
         statistics
     }
@@ -184,10 +252,10 @@ impl StatisticsCache {
         Some(counted.statistics.clone())
     }
 
-    /// Whether a table has grown or shrunk much since it was looked at.
-    pub(crate) fn are_outdated(&self, table: &Table) -> bool {
-        let estimated = table.engine.estimated_rows().unwrap_or_default();
-        self.tables.lock().get(&table.oid).is_some_and(|counted| differ(counted.estimated, estimated))
+    /// Whether a table has changed much since it was looked at.
+    pub(crate) fn are_stale(&self, database: &Database, oid: u32, table: &heddledb::Table) -> bool {
+        let now = Age::now(database, table);
+        self.tables.lock().get(&oid).is_none_or(|counted| counted.is_stale(now))
     }
 
     /// Forgets a table whose rows have changed much, or all of them.
@@ -200,47 +268,18 @@ impl StatisticsCache {
     }
 }
 
-/// How often what was counted of a small table is used before it is counted again: it can change without the
-/// engine's estimate showing it.
-const USES_OF_SMALL: u32 = 20;
-
 impl Counted {
     /// Whether the table still has the columns that it had: an open transaction may see others than everybody else.
     fn is_of(&self, table: &Table) -> bool {
-        let same = |(column, (name, ty)): (&crate::catalog::Column, &(String, Type))| {
-            column.ty == *ty && column.name == *name
-        };
+        let same =
+            |(column, (name, ty)): (&Column, &(String, Type))| column.ty == *ty && column.name == *name;
         self.columns.len() == table.columns.len() && table.columns.iter().zip(&self.columns).all(same)
     }
 
-    fn uses_left(&self) -> bool {
-        // Relaxed: a use more or less does not matter.
-        self.uses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |uses| uses.checked_sub(1)).is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_of_everything_is_exact() {
-        let statistics = TableStatistics::estimate(100.0, 100.0, &[(10, 0, 0), (100, 100, 0), (0, 0, 100)]);
-        assert_eq!(statistics.columns[0].distinct, 10.0);
-        assert_eq!(statistics.columns[1].distinct, 100.0);
-        assert_eq!(statistics.columns[2].nulls, 1.0);
-    }
-
-    #[test]
-    fn values_that_never_repeat_in_a_sample_are_taken_for_unique() {
-        let statistics = TableStatistics::estimate(1e6, 3_000.0, &[(3_000, 3_000, 0), (7, 0, 0)]);
-        assert!(statistics.columns[0].distinct > 9e5);
-        assert_eq!(statistics.columns[1].distinct, 7.0);
-    }
-
-    #[test]
-    fn nothing_sampled_is_no_reason_to_divide_by_zero() {
-        let statistics = TableStatistics::estimate(0.0, 0.0, &[(0, 0, 0)]);
-        assert!(statistics.columns[0].distinct.is_finite() && statistics.columns[0].nulls.is_finite());
+    /// Whether the table has changed much since.
+    fn is_stale(&self, now: Age) -> bool {
+        let (before, rows) = (self.age.estimated, self.statistics.rows);
+        !(before / 2..=before * 2).contains(&now.estimated)
+            || self.age.changes_until(now) > CHANGES_MIN + (rows * CHANGED_SHARE) as u64
     }
 }

@@ -37,10 +37,16 @@ fn is_null(expr: &BoundExpr) -> bool {
     matches!(expr, BoundExpr::Constant { value: Value::Null, .. })
 }
 
-impl Folding {
+impl Folding<'_> {
     pub(super) fn fold(&mut self, expr: &mut BoundExpr) -> Result<()> {
         crate::stack::grow(|| match expr {
             BoundExpr::Constant { .. } | BoundExpr::Column { .. } => Ok(()),
+            BoundExpr::Parameter { number, ty } => {
+                if let Some(value) = self.parameters.get(*number) {
+                    *expr = BoundExpr::constant(value.clone(), *ty);
+                }
+                Ok(())
+            }
             BoundExpr::Aggregate { query, number, .. } => {
                 self.met.insert((*query, *number));
                 Ok(())

@@ -6,4 +6,4 @@ mod statement;
 pub(crate) mod substitute;
 
 pub(crate) use implication::implies;
-pub(crate) use statement::{Constants, fold_statement};
+pub(crate) use statement::{Constants, fold_statement, fold_with};

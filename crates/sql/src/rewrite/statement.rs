@@ -14,6 +14,7 @@ use crate::bind::tree::{
 };
 use crate::error::Result;
 use crate::rewrite::fold::{boolean, flatten, is_volatile, truth};
+use crate::types::Value;
 
 /// What becomes of an error in a statement's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,22 +31,36 @@ pub(crate) enum Constants {
 /// # Errors
 /// What evaluating its constants reports, unless they may fail.
 pub(crate) fn fold_statement(statement: &mut BoundStatement, constants: Constants) -> Result<bool> {
-    let mut folding = Folding { constants, ..Folding::default() };
+    fold_with(statement, constants, &[])
+}
+
+/// As [`fold_statement`], of a statement whose parameters have these values: they become constants.
+///
+/// # Errors
+/// As there.
+pub(crate) fn fold_with(
+    statement: &mut BoundStatement,
+    constants: Constants,
+    parameters: &[Value],
+) -> Result<bool> {
+    let mut folding = Folding { constants, parameters, ..Folding::default() };
     folding.statement(statement)?;
     Ok(!folding.has_failed)
 }
 
 /// A statement whose constants are being folded.
 #[derive(Default)]
-pub(super) struct Folding {
+pub(super) struct Folding<'p> {
     /// The aggregates that were met, by the queries that they belong to.
     pub(super) met: HashSet<(RelationId, usize)>,
     pub(super) constants: Constants,
+    /// The values of the statement's parameters, where it is planned for these.
+    pub(super) parameters: &'p [Value],
     /// A constant could not be computed.
     pub(super) has_failed: bool,
 }
 
-impl Folding {
+impl Folding<'_> {
     fn statement(&mut self, statement: &mut BoundStatement) -> Result<()> {
         match &mut statement.kind {
             StatementKind::Query(query) => self.fold_query(query),

@@ -196,9 +196,10 @@ fn value_at_once(expr: &Expr, parameters: Parameters<'_>) -> Option<Value> {
 
 impl QueryPlan {
     fn is_current(&self, environment: &SessionEnvironment, frame: &dyn Frame) -> bool {
-        let binding = &environment.settings.derived.binding;
+        let (binding, shared) = (&environment.settings.derived.binding, environment.shared());
+        let now = environment.statement_start;
         self.version == environment.catalog.version
-            && !self.planned.table_sizes.are_outgrown(environment.statement_start)
+            && !self.planned.age.is_over(now, &shared.database, &shared.statistics)
             && (Arc::ptr_eq(&self.settings, binding) || self.settings == *binding)
             && self.shapes.iter().all(|(slot, shape)| is_same_shape(shape, &frame.shape(*slot)))
     }

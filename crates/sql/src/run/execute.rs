@@ -26,8 +26,10 @@ pub(crate) fn execute<'p>(
     environment: &mut dyn Environment,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<u64> {
-    let options = RunOptions { memory: environment.memory(), counts: false };
-    execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
+    let options = RunOptions { memory: environment.memory(), counts: planned.age.counts_now() };
+    let (count, counts) = execute_with(planned, access, parameters, environment, options, sink)?;
+    planned.age.note(&counts);
+    Ok(count)
 }
 
 /// Runs a compiled statement, appends the row that it returns, if any, to `row`, and returns the number of rows returned

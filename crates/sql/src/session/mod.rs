@@ -20,6 +20,7 @@
 //! is when a statement begins.
 
 mod advisory;
+mod analyze;
 mod chain;
 mod connection;
 mod copy;
@@ -36,6 +37,7 @@ mod notifications;
 mod parsed;
 mod pipeline;
 mod plan_cache;
+mod plan_choice;
 mod planner_settings;
 mod prepared;
 mod reorganize;
@@ -66,7 +68,7 @@ use crate::catalog::{Catalog, CatalogEnvironment, Table, Trigger};
 use crate::error::Result;
 use crate::plan::Known;
 use crate::plan::statement::BoundRowRules;
-use crate::plan::statistics::{StatisticsCache, TableStatistics};
+use crate::plan::statistics::{Age, StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
 use crate::session::row_rules::RowRules;
 use crate::session::sequences::Sequences;
@@ -344,5 +346,9 @@ impl Known for KnownNow<'_> {
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
         self.shared.statistics.get(&self.shared.database, table)
+    }
+
+    fn age(&self, table: &Table) -> Option<Age> {
+        Some(Age::now(&self.shared.database, &table.engine))
     }
 }

@@ -26,6 +26,7 @@ use crate::parse::parse;
 use crate::parse::template::{Literal, Literals, template};
 use crate::run::order::{Hashing, hashing};
 use crate::session::connection::Connection;
+use crate::session::plan_choice::PlanChoice;
 use crate::session::result::ResultSink;
 use crate::session::run::Plan;
 use crate::session::statements::Counters;
@@ -46,6 +47,8 @@ pub(crate) struct Template {
     settings: Arc<str>,
     /// None: its statements are planned as they are written.
     plan: Option<Arc<Plan>>,
+    /// Whether its statements are planned for their literals.
+    choice: PlanChoice,
 }
 
 /// The templates that all connections to a database share.
@@ -106,7 +109,8 @@ impl Connection {
         let plan = found.template.plan.as_ref()?;
         let started = Instant::now();
         let mut is_empty = true;
-        let run = || self.run_to_sink(plan, &values, &mut is_empty, sink);
+        let plan = self.plan_of_template(&found.template, plan, &values)?;
+        let run = || self.run_to_sink(&plan, &values, &mut is_empty, sink);
         let done = crate::stack::for_text(text.len(), run);
         if is_empty && done.as_ref().is_err_and(SqlError::is_of_stale_plan) {
             // A schema change has committed meanwhile: the statement is planned again.
@@ -119,6 +123,27 @@ impl Connection {
         });
         self.count_statement(started, done.is_ok().then_some(&found.counters));
         Some(done)
+    }
+
+    /// The plan of a template for these literals. None: they cannot be planned for, and the statement as it is written says why.
+    fn plan_of_template(
+        &mut self,
+        template: &Template,
+        generic: &Arc<Plan>,
+        values: &[Value],
+    ) -> Option<Arc<Plan>> {
+        let mode = self.environment.settings.derived.plan_cache_mode;
+        if !template.choice.is_custom(mode, generic) {
+            return Some(generic.clone());
+        }
+        let text = template.key.split('\0').next()?;
+        let statements = crate::stack::for_text(text.len(), || parse(text)).ok()?;
+        let [parsed] = &statements[..] else { return None };
+        let statement = (&parsed.statement, text);
+        crate::stack::for_text(text.len(), || {
+            self.chosen_plan(generic.clone(), &template.choice, statement, values)
+        })
+        .ok()
     }
 
     /// The template of this text and these literals; planned, if it is new.
@@ -149,7 +174,8 @@ impl Connection {
             None => {
                 let plan = self.plan_template(&key[..length], literals);
                 let (version, key) = (self.environment.catalog.version, key.as_str().into());
-                let new = Arc::new(Template { key, version, settings, plan });
+                let choice = PlanChoice::default();
+                let new = Arc::new(Template { key, version, settings, plan, choice });
                 if is_shared {
                     self.shared.templates.insert(hash, new.clone());
                 }
@@ -168,10 +194,8 @@ impl Connection {
     /// Whether a template is the one of this key, and its plan is current.
     fn is_same(&self, template: &Template, key: &str) -> bool {
         let settings = &self.environment.settings.derived.binding;
-        let now = self.environment.statement_start;
-        let is_outgrown = |plan: &Arc<Plan>| plan.planned.table_sizes.are_outgrown(now);
         *template.key == *key
-            && !template.plan.as_ref().is_some_and(is_outgrown)
+            && !template.plan.as_ref().is_some_and(|plan| self.is_over(plan))
             && template.version == self.environment.catalog.version
             && (Arc::ptr_eq(&template.settings, settings) || template.settings == *settings)
     }

@@ -15,6 +15,7 @@ use crate::parse::syntax::Statement;
 use crate::parse::{parse, with_literals};
 use crate::routine::footprint::call::declared_call;
 use crate::session::connection::Connection;
+use crate::session::plan_choice::PlanChoice;
 use crate::session::result::{Field, Fields};
 use crate::session::run::Plan;
 use crate::session::statements::PreparedCounters;
@@ -37,6 +38,8 @@ pub(crate) struct Prepared {
     pub inner_types: Arc<[Type]>,
     /// The plan; none for statements that are not planned.
     pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
+    /// Whether executions are planned for their parameters.
+    pub choice: PlanChoice,
     /// Where its executions by portals are counted.
     pub counters: PreparedCounters,
 }
@@ -134,6 +137,7 @@ impl Connection {
             domains: Vec::new(),
             inner_types,
             plan,
+            choice: PlanChoice::default(),
             counters,
         };
         self.described_plan(&prepared)?;
@@ -238,6 +242,7 @@ impl Connection {
             let Some(plan) = connection.current_plan(prepared)? else {
                 return Err(SqlError::internal("a prepared statement has no plan"));
             };
+            let plan = connection.plan_for_values(prepared, plan, parameters)?;
             if parameters.len() != plan.parameters.len() {
                 let expected = plan.parameters.len();
                 let message =
@@ -263,6 +268,19 @@ impl Connection {
     /// The plan of a prepared statement by the catalog as it is now; none if it needs none.
     pub(super) fn current_plan(&mut self, prepared: &Prepared) -> Result<Option<Arc<Plan>>> {
         self.plan_of(prepared, false)
+    }
+
+    /// The plan by which a prepared statement runs with these parameters, where `plan` is the one for any.
+    pub(super) fn plan_for_values(
+        &mut self,
+        prepared: &Prepared,
+        plan: Arc<Plan>,
+        values: &[Value],
+    ) -> Result<Arc<Plan>> {
+        match &prepared.statement {
+            Some(statement) => self.chosen_plan(plan, &prepared.choice, (statement, &prepared.text), values),
+            None => Ok(plan),
+        }
     }
 
     /// As [`current_plan`](Self::current_plan), to describe the statement.
@@ -394,6 +412,7 @@ mod tests {
     use crate::session::Sql;
     use crate::session::connection::Connection;
     use crate::session::run::Plan;
+    use crate::types::Value;
 
     fn plan(connection: &mut Connection, statement: &PreparedStatement) -> Arc<Plan> {
         // As long after the last comparison of the tables' sizes as it takes for the next one.
@@ -425,5 +444,53 @@ mod tests {
             Arc::ptr_eq(&point, &plan(&mut connection, &by_key)),
             "a key names its row whatever the size"
         );
+    }
+
+    #[test]
+    fn a_plan_is_made_again_when_an_execution_was_far_from_it_and_statistics_are_old() {
+        let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+        let mut connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
+        connection
+            .query(
+                "create table t (a int primary key, b int); create index on t (b);
+                 insert into t select n, n from generate_series(1, 20000) n; analyze t",
+            )
+            .unwrap();
+        let by_value = connection.prepared("select count(*) from t where b = $1").unwrap();
+        let first = plan(&mut connection, &by_value);
+        let execute = |connection: &mut Connection, value: i32| {
+            // The plan is looked at before, so that the execution counts.
+            connection.run(&by_value, &[Value::Int4(value)], &mut |_| Ok(())).unwrap();
+        };
+        execute(&mut connection, 7);
+        assert!(Arc::ptr_eq(&first, &plan(&mut connection, &by_value)), "one row was expected and found");
+        connection.query("update t set b = 7 where a between 100 and 4000").unwrap();
+        execute(&mut connection, 8);
+        assert!(Arc::ptr_eq(&first, &plan(&mut connection, &by_value)), "still as expected");
+        execute(&mut connection, 7);
+        let second = plan(&mut connection, &by_value);
+        assert!(!Arc::ptr_eq(&first, &second), "3,900 rows instead of one");
+        execute(&mut connection, 7);
+        assert!(Arc::ptr_eq(&second, &plan(&mut connection, &by_value)), "statistics are new");
+    }
+
+    #[test]
+    fn a_plan_is_made_again_when_as_many_rows_have_changed_as_there_are() {
+        let database = Database::in_memory_with(Options::default().durability(Durability::None)).unwrap();
+        let mut connection = Sql::new(&database).unwrap().connect(Default::default()).unwrap();
+        connection
+            .query(
+                "create table t (a int primary key, b int);
+                 insert into t select n, n from generate_series(1, 5000) n; analyze t",
+            )
+            .unwrap();
+        let by_value = connection.prepared("select count(*) from t where b = $1").unwrap();
+        let first = plan(&mut connection, &by_value);
+        connection.query("update t set b = 7 where a < 500").unwrap();
+        assert!(Arc::ptr_eq(&first, &plan(&mut connection, &by_value)), "a tenth");
+        for _ in 0..3 {
+            connection.query("update t set b = b + 1").unwrap();
+        }
+        assert!(!Arc::ptr_eq(&first, &plan(&mut connection, &by_value)), "each row, three times");
     }
 }

@@ -17,7 +17,7 @@ use crate::compile::Procedure;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
-use crate::rewrite::{Constants, fold_statement};
+use crate::rewrite::{Constants, fold_with};
 use crate::routine::footprint::call::{DeclaredCall, declared_call};
 use crate::routine::trigger::Firing;
 use crate::run::{Access, KeptRows, execute, execute_compiled};
@@ -79,7 +79,18 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
     ) -> Result<Arc<Plan>> {
-        self.plan_with(statement, text, parameters, Checks::Privileges, Planning::ToRun)
+        self.plan_with(statement, text, (parameters, &[]), Checks::Privileges, Planning::ToRun)
+    }
+
+    /// As [`plan`](Self::plan), for one execution with these values of the parameters.
+    pub(super) fn plan_for(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        parameters: &[Option<Type>],
+        values: &[Value],
+    ) -> Result<Arc<Plan>> {
+        self.plan_with(statement, text, (parameters, values), Checks::Privileges, Planning::ToRun)
     }
 
     /// As [`plan`](Self::plan), for a statement that is only described yet: an error in its constants (`1/0`) waits for its execution.
@@ -89,14 +100,14 @@ impl Connection {
         text: &str,
         parameters: &[Option<Type>],
     ) -> Result<Arc<Plan>> {
-        self.plan_with(statement, text, parameters, Checks::Privileges, Planning::ToDescribe)
+        self.plan_with(statement, text, (parameters, &[]), Checks::Privileges, Planning::ToDescribe)
     }
 
     fn plan_with(
         &mut self,
         statement: &Statement,
         text: &str,
-        parameters: &[Option<Type>],
+        (parameters, values): (&[Option<Type>], &[Value]),
         checks: Checks,
         planning: Planning,
     ) -> Result<Arc<Plan>> {
@@ -108,7 +119,7 @@ impl Connection {
         let has_consequences = planning != Planning::OfOwn;
         let (made, kept) = uses::record(catalog.position, || {
             let mut bound = bind(context, &mut self.environment, statement, parameters, checks)?;
-            let is_provisional = !fold_statement(&mut bound, constants)?;
+            let is_provisional = !fold_with(&mut bound, constants, values)?;
             let known = KnownNow { shared: &self.shared, catalog: &catalog, path: &path, has_consequences };
             let planned = plan(&bound, &known)?;
             Ok::<_, SqlError>((bound, planned, is_provisional))
@@ -140,15 +151,19 @@ impl Connection {
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
         let binding = &self.environment.settings.derived.binding;
         let is_same = Arc::ptr_eq(&plan.settings, binding) || plan.settings == *binding;
-        let is_outgrown = plan.planned.table_sizes.are_outgrown(self.environment.statement_start);
-        let is_current = plan.version == self.environment.catalog.version
-            && is_same
-            && !plan.is_provisional
-            && !is_outgrown;
+        let is_over = self.is_over(plan);
+        let is_current =
+            plan.version == self.environment.catalog.version && is_same && !plan.is_provisional && !is_over;
         if is_current {
             uses::note_kept(&plan.kept);
         }
         is_current
+    }
+
+    /// Whether a plan was made for tables that have changed too much since.
+    pub(super) fn is_over(&self, plan: &Plan) -> bool {
+        let shared = &self.shared;
+        plan.planned.age.is_over(self.environment.statement_start, &shared.database, &shared.statistics)
     }
 
     /// The plan of a statement without parameters, cached by its text.
@@ -414,7 +429,7 @@ impl Connection {
         checks: Checks,
         into: &mut Vec<Vec<Value>>,
     ) -> Result<()> {
-        let plan = self.plan_with(statement, text, &[], checks, Planning::OfOwn)?;
+        let plan = self.plan_with(statement, text, (&[], &[]), checks, Planning::OfOwn)?;
         self.run_plan(&plan, &[], &mut |row| {
             into.push(row.to_vec());
             Ok(())

@@ -68,8 +68,18 @@ pub(crate) struct Derived {
     pub ends_without_client: bool,
     /// Whether calls of routines declare the keys that follow from their arguments.
     pub derive_footprints: bool,
+    /// Whether prepared statements are planned for the values of their parameters.
+    pub plan_cache_mode: PlanCacheMode,
     /// Rises with every change.
     pub version: u64,
+}
+
+/// `plan_cache_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlanCacheMode {
+    Auto,
+    ForceCustom,
+    ForceGeneric,
 }
 
 impl Settings {
@@ -91,6 +101,7 @@ impl Settings {
             read_only: false,
             ends_without_client: true,
             derive_footprints: true,
+            plan_cache_mode: PlanCacheMode::Auto,
             version: 0,
         };
         let mut settings = Settings {
@@ -124,6 +135,11 @@ impl Settings {
             read_only: self.is_on("transaction_read_only"),
             ends_without_client: self.milliseconds("client_connection_check_interval").is_some(),
             derive_footprints: self.is_on("heddle.derive_footprints"),
+            plan_cache_mode: match self.get("plan_cache_mode") {
+                Some("force_custom_plan") => PlanCacheMode::ForceCustom,
+                Some("force_generic_plan") => PlanCacheMode::ForceGeneric,
+                _ => PlanCacheMode::Auto,
+            },
             version: self.derived.version + 1,
         };
     }

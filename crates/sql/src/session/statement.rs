@@ -6,7 +6,6 @@ use crate::bind::tree::{
 };
 use crate::catalog::rights::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
 use crate::catalog::role::CHECKPOINTER;
-use crate::catalog::system;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{ObjectName, SetScope, SetValue, Statement};
 use crate::session::KnownNow;
@@ -116,19 +115,17 @@ impl Connection {
             }
             Statement::Discard(what) => self.discard(what)?,
             Statement::LockTable { tables, mode, no_wait } => self.lock_tables(tables, mode, *no_wait)?,
-            Statement::Vacuum { tables, analyze } => {
+            Statement::Vacuum(asked) => {
                 self.check_no_block("VACUUM")?;
-                let own = self.maintained(tables, "vacuum")?;
-                if *analyze && own.len() == tables.len() {
-                    self.forget_statistics(&own)?;
+                let own = self.maintained(&asked.tables, "vacuum")?;
+                if asked.analyze {
+                    self.analyze(asked, &own)?;
                 }
                 "VACUUM"
             }
-            Statement::Analyze { tables } => {
-                let own = self.maintained(tables, "analyze")?;
-                if own.len() == tables.len() || !own.is_empty() {
-                    self.forget_statistics(&own)?;
-                }
+            Statement::Analyze(asked) => {
+                let own = self.maintained(&asked.tables, "analyze")?;
+                self.analyze(asked, &own)?;
                 "ANALYZE"
             }
             Statement::Reorganize(statement) => self.reorganize(statement)?,
@@ -216,26 +213,6 @@ impl Connection {
         Ok(())
     }
 
-    /// The tables that the current role owns, which it may maintain; a warning for the others.
-    fn maintained(&mut self, names: &[ObjectName], verb: &str) -> Result<Vec<ObjectName>> {
-        let path = self.environment.path();
-        let mut own = Vec::with_capacity(names.len());
-        for name in names {
-            // vacuumdb names every table, those of the catalog too: they have nothing to maintain.
-            if system::find(&self.environment.catalog, name.schema(), name.last(), &path).is_some() {
-                continue;
-            }
-            let relation = self.find_relation(name)?;
-            if self.check_relation_owner(&relation).is_ok() {
-                own.push(name.clone());
-                continue;
-            }
-            let message = format!("permission denied to {verb} \"{}\", skipping it", name.last());
-            self.environment.add_notice(Severity::Warning, SqlState::WARNING, message);
-        }
-        Ok(own)
-    }
-
     /// LOCK TABLE needs a privilege by which the table could be locked otherwise.
     pub(super) fn check_lockable(&self, names: &[ObjectName], mode: &str) -> Result<()> {
         let enough = match mode.to_ascii_lowercase().as_str() {
@@ -250,20 +227,6 @@ impl Connection {
                 return Err(crate::bind::privileges::denied(relation.kind(), name));
             }
         }
-        Ok(())
-    }
-
-    fn forget_statistics(&mut self, names: &[crate::parse::syntax::ObjectName]) -> Result<()> {
-        if names.is_empty() {
-            self.shared.statistics.forget(None);
-        }
-        for name in names {
-            let oid = self.find_relation(name)?.oid();
-            self.shared.statistics.forget(Some(oid));
-        }
-        // Plans were made by the statistics of before.
-        self.shared.templates.clear();
-        (self.plans, self.templates, self.parsed) = Default::default();
         Ok(())
     }
 

@@ -193,7 +193,7 @@ impl Value {
     }
 
     /// An integer of any width.
-    fn as_integer(&self) -> Option<i64> {
+    pub(crate) fn as_integer(&self) -> Option<i64> {
         match self {
             Value::Int2(value) => Some(i64::from(*value)),
             Value::Int4(value) => Some(i64::from(*value)),

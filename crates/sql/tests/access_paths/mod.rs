@@ -1,8 +1,10 @@
 //! Access paths: which conditions lead to which ranges of an index, that paths never change a result, that a row which
-//! several of them find is returned and written once, and that no protocol lets a phantom into what a path has read.
+//! several of them find is returned and written once, that no protocol lets a phantom into what a path has read, and that plans
+//! follow the tables' statistics.
 
 mod differential;
 mod phantoms;
+mod statistics;
 
 use super::{memory, rows, run};
 
@@ -57,6 +59,13 @@ const PATHS: &[(&str, &str)] = &[
     ("select max(b) from t where a = 50", "Index Scan Backward using t_ab on t"),
     ("select max(id) from t where id < 1000", "Index Scan Backward using t_pkey on t"),
     ("select min(a) from t where a > 100", "Index Cond: ((a > 100) AND (a IS NOT NULL))"),
+    ("select min(lower(c)), max(lower(c)) from t", "Index Scan Backward using t_low on t"),
+    ("select max(lower(c)) from t where lower(c) < 'x5'", "Index Cond: ((lower(c) < 'x5'::text)"),
+    ("select lower(c), id from t order by lower(c) limit 3", "Index Scan using t_low on t"),
+    (
+        "select lower(c), id from t order by lower(c) desc nulls last limit 3",
+        "Index Scan Backward using t_low on t",
+    ),
     ("select a, id from t order by a limit 3", "Index Scan using t_ab on t"),
     ("select a, id from t order by a desc limit 3", "Index Scan Backward using t_ab on t"),
     ("select a, id from t order by a nulls first limit 3", "Index Scan using t_ab on t"),

@@ -44,6 +44,7 @@ mod routines;
 mod row;
 mod session;
 mod sizes;
+mod statistics;
 mod triggers;
 mod types;
 mod visible;
@@ -179,6 +180,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_statio_user_indexes", monitoring::index_rows),
     ("pg_statio_user_sequences", monitoring::sequence_blocks),
     ("pg_statio_user_tables", monitoring::user_table_blocks),
+    ("pg_stats", statistics::columns),
     ("pg_tables", listings::tables),
     ("pg_tablespace", cluster::tablespaces),
     ("pg_timezone_names", session::time_zones),

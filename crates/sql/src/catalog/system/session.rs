@@ -20,7 +20,7 @@ pub(super) fn prepared_statements(system: &SystemCatalog<'_>, out: &mut Output) 
             parameter_types = list(Type::Regtype, prepared.parameter_types().iter().map(|ty| ty.oid())),
             from_sql = prepared.declared_by.is_some(),
             generic_plans = 0_i64,
-            custom_plans = 0_i64,
+            custom_plans = prepared.choice.custom_plans() as i64,
         );
     }
 }

@@ -1,4 +1,5 @@
-//! What ALTER TABLE says of tables and columns and changes nothing here: it is kept for those that read definitions.
+//! What ALTER TABLE sets of tables and columns: it is kept for those that read definitions, and changes at most a column's
+//! statistics.
 
 use std::sync::Arc;
 

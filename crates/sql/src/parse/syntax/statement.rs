@@ -142,13 +142,8 @@ pub(crate) enum Statement {
         kind: ObjectKind,
         name: RoutineName,
     },
-    Vacuum {
-        tables: Vec<ObjectName>,
-        analyze: bool,
-    },
-    Analyze {
-        tables: Vec<ObjectName>,
-    },
+    Vacuum(Maintenance),
+    Analyze(Maintenance),
     Checkpoint,
     Reorganize(Reorganize),
     Listen(Name),
@@ -314,4 +309,13 @@ pub(crate) enum ReorganizeTarget {
         /// Whether only its catalogs are named.
         is_system: bool,
     },
+}
+
+/// What VACUUM and ANALYZE are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maintenance {
+    /// The tables, each with the columns that are named; none: all.
+    pub tables: Vec<(ObjectName, Vec<Name>)>,
+    pub analyze: bool,
+    pub verbose: bool,
 }

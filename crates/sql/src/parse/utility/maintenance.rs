@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::lexer::TokenKind;
 use crate::parse::parser::Parser;
-use crate::parse::syntax::{ObjectKind, Reorganize, ReorganizeTarget, Statement};
+use crate::parse::syntax::{Maintenance, ObjectKind, Reorganize, ReorganizeTarget, Statement};
 
 impl Parser<'_> {
     /// VACUUM, ANALYZE, CHECKPOINT, REINDEX, CLUSTER.
@@ -15,7 +15,7 @@ impl Parser<'_> {
             "cluster" => return self.cluster(),
             _ => {}
         }
-        let mut analyze = word != "vacuum";
+        let mut asked = Maintenance { tables: Vec::new(), analyze: word != "vacuum", verbose: false };
         if self.is_mark(0, "(") {
             self.in_parentheses(|parser| {
                 let name = parser.label()?.text;
@@ -23,33 +23,30 @@ impl Parser<'_> {
                     TokenKind::Mark(_) => true,
                     _ => !matches!(parser.one_set_value()?.as_str(), "false" | "off" | "0"),
                 };
-                analyze |= on && matches!(name.as_str(), "analyze" | "analyse");
+                asked.analyze |= on && matches!(name.as_str(), "analyze" | "analyse");
+                asked.verbose |= on && name == "verbose";
                 Ok(())
             })?;
         }
         while self.is_one_of(&["full", "freeze", "verbose", "analyze", "analyse"]) {
-            analyze |= self.is_one_of(&["analyze", "analyse"]);
+            asked.analyze |= self.is_one_of(&["analyze", "analyse"]);
+            asked.verbose |= self.is_one_of(&["verbose"]);
             self.advance();
         }
-        let mut tables = Vec::new();
         if !self.is_end() && !self.is_mark(0, ";") {
-            tables = self.list(|parser| {
+            asked.tables = self.list(|parser| {
                 let name = parser.object_name()?;
-                if parser.is_mark(0, "(") {
-                    if !analyze {
-                        let message = "ANALYZE option must be specified when a column list is provided";
-                        return Err(SqlError::unsupported(message));
-                    }
-                    parser.names_in_parentheses()?;
+                if !parser.is_mark(0, "(") {
+                    return Ok((name, Vec::new()));
                 }
-                Ok(name)
+                if !asked.analyze {
+                    let message = "ANALYZE option must be specified when a column list is provided";
+                    return Err(SqlError::unsupported(message));
+                }
+                Ok((name, parser.names_in_parentheses()?))
             })?;
         }
-        Ok(if word == "vacuum" {
-            Statement::Vacuum { tables, analyze }
-        } else {
-            Statement::Analyze { tables }
-        })
+        Ok(if word == "vacuum" { Statement::Vacuum(asked) } else { Statement::Analyze(asked) })
     }
 
     fn reindex(&mut self) -> Result<Statement> {

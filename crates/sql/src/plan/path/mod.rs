@@ -10,6 +10,7 @@
 //!   except those that [`Candidate::covered`] names.
 
 mod restriction;
+mod share;
 
 use heddledb::PrimaryIndex;
 
@@ -19,7 +20,9 @@ use crate::plan::layout::{Key, Sorted};
 use crate::plan::statistics::TableStatistics;
 use crate::types::Type;
 
-pub(crate) use restriction::{Atom, AtomKind, Restriction, restriction};
+pub(crate) use restriction::{
+    Atom, AtomKind, Restriction, any_comparison, named_column, pattern_of, restriction,
+};
 
 /// The cost of descending an index, in units of one scanned row.
 const SEARCH_COST: f64 = 3.0;
@@ -27,8 +30,6 @@ const SEARCH_COST: f64 = 3.0;
 const INDEX_ROW_COST: f64 = 1.6;
 /// The cost of looking whether a row of a union has been found already.
 const UNION_ROW_COST: f64 = 0.3;
-/// How many values the array of `= ANY` is assumed to have.
-const ELEMENTS_DEFAULT: f64 = 10.0;
 /// How many searches one alternative may lead to.
 const SEARCHES_MAX: f64 = 10_000.0;
 /// How many values a leading column may have that is skipped.
@@ -411,38 +412,6 @@ impl<'r> Search<'r, '_> {
     /// The estimated number of distinct values in a column.
     fn distinct(&self, column: usize) -> f64 {
         distinct(self.table, self.statistics, column)
-    }
-
-    /// The share of rows in which a column is NULL.
-    fn nulls(&self, column: usize) -> f64 {
-        self.statistics.columns.get(column).map_or(0.0, |column| column.nulls)
-    }
-
-    /// Which share of the rows has a part of a key, and how many searches that takes.
-    fn estimate(&self, column: usize, part: KeyPart<'_>) -> (f64, f64) {
-        let known = 1.0 - self.nulls(column);
-        let several = |count: f64| ((count * known / self.distinct(column)).min(1.0), count.max(1.0));
-        match part {
-            KeyPart::Value(_) => several(1.0),
-            KeyPart::OneOf(list) => several(list.len() as f64),
-            KeyPart::Element(_) => several(ELEMENTS_DEFAULT),
-            KeyPart::Null => (self.nulls(column), 1.0),
-            KeyPart::Each => (1.0, 1.0),
-        }
-    }
-
-    /// Which share of the rows lies within bounds of a column.
-    fn share_between(&self, column: usize, bounds: &[&AtomKind]) -> f64 {
-        let has = |wanted: fn(&AtomKind) -> bool| bounds.iter().any(|bound| wanted(bound));
-        let lower = has(|bound| matches!(bound, AtomKind::Lower(..)));
-        let upper = has(|bound| matches!(bound, AtomKind::Upper(..)));
-        let pattern = has(|bound| matches!(bound, AtomKind::Matches(..)));
-        match (lower, upper) {
-            _ if pattern => 0.05,
-            (true, true) => 0.05,
-            (false, false) => 1.0 - self.nulls(column),
-            _ => 0.35,
-        }
     }
 }
 

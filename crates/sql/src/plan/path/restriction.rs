@@ -85,12 +85,17 @@ pub(crate) fn restriction(
 
 /// The column of this relation that an expression refers to, seen through casts that preserve its values and order.
 fn column_of(expr: &BoundExpr, relation: RelationId) -> Option<usize> {
+    named_column(expr).filter(|(of, _)| *of == relation).map(|(_, column)| column)
+}
+
+/// The column that an expression refers to, seen through casts that preserve its values and order.
+pub(crate) fn named_column(expr: &BoundExpr) -> Option<(RelationId, usize)> {
     match expr {
-        BoundExpr::Column { relation: of, column, .. } if *of == relation => Some(*column),
+        BoundExpr::Column { relation, column, .. } => Some((*relation, *column)),
         BoundExpr::Cast { operand, ty, modifier, .. } if keeps_order(operand.ty(), *ty, *modifier) => {
-            column_of(operand, relation)
+            named_column(operand)
         }
-        BoundExpr::Cast { operand, ty, .. } if widens(operand.ty(), *ty) => column_of(operand, relation),
+        BoundExpr::Cast { operand, ty, .. } if widens(operand.ty(), *ty) => named_column(operand),
         _ => None,
     }
 }
@@ -108,7 +113,7 @@ fn keeps_order(from: Type, to: Type, modifier: Modifier) -> bool {
 }
 
 /// The comparison that an operator performs, also between integers of different widths.
-fn any_comparison(operator: &'static Function, args: &[BoundExpr]) -> Option<Comparison> {
+pub(crate) fn any_comparison(operator: &'static Function, args: &[BoundExpr]) -> Option<Comparison> {
     let is_int = |ty| matches!(ty, Type::Int2 | Type::Int4 | Type::Int8);
     comparison_of(operator).or_else(|| {
         args.iter().all(|arg| is_int(arg.ty())).then(|| Comparison::of_symbol(operator.name)).flatten()
@@ -210,7 +215,7 @@ impl Finder<'_> {
 }
 
 /// The kind of pattern that an operator on texts matches.
-fn pattern_of(operator: &Function) -> Option<Pattern> {
+pub(crate) fn pattern_of(operator: &Function) -> Option<Pattern> {
     let is_text = |ty: &Type| matches!(ty, Type::Text | Type::Varchar | Type::Name);
     let kind = match operator.name {
         "~~" => Pattern::Like,

@@ -1,12 +1,18 @@
-//! The age of plans: a plan is made for tables of some size, and is made again once they are much larger or smaller.
+//! The age of plans: a plan is made for tables as they are, and is made again once they are much larger or smaller, once as many of
+//! their rows have changed as they have, or where an execution has met many more rows than the plan expects and statistics can be
+//! had that are newer.
 //!
 //! # Invariants
 //! - A plan that finds its rows by whole keys never ages: no other plan would be better.
-//! - Asking costs nothing that is shared between processors as long as the answer is no.
+//! - Asking costs nothing that is shared between processors as long as the answer is no, and neither does counting rows: a plan
+//!   counts those of one execution in [`INTERVAL_MICROS`].
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use heddledb::Table;
+use heddledb::{Database, Table};
+
+use crate::plan::statistics::{Age, StatisticsCache};
+use crate::run::NodeCounts;
 
 /// By which factor a table grows or shrinks until plans for it are made again: the engine's estimates of one size differ by two.
 const FACTOR: u64 = 4;
@@ -14,36 +20,76 @@ const FACTOR: u64 = 4;
 const ROWS_MIN: u64 = 250;
 /// How often a plan asks, in microseconds.
 const INTERVAL_MICROS: i64 = 50_000;
+/// By which factor a node of a plan gives more rows than expected where the plan was far from right.
+const MISSED_FACTOR: f64 = 10.0;
+/// Fewer rows than these are never far from what was expected.
+const MISSED_ROWS_MIN: f64 = 1_000.0;
 
-/// The sizes of a plan's tables when it was made.
+/// What a plan was made for: the sizes of its tables, and how many rows its nodes give.
 #[derive(Debug, Default)]
-pub(crate) struct TableSizes {
-    tables: Vec<(Table, u64)>,
+pub(crate) struct PlanAge {
+    tables: Vec<(u32, Table, Age)>,
+    /// For each node, how many rows it is expected to give.
+    estimates: Vec<f64>,
     /// When the sizes were compared last, in microseconds.
     compared_at: AtomicI64,
+    /// Whether the next execution counts rows.
+    counts_next: AtomicBool,
+    /// Whether an execution has given many more rows than expected.
+    has_missed: AtomicBool,
 }
 
-impl TableSizes {
-    /// The sizes that these tables have now.
-    pub(super) fn of(tables: impl Iterator<Item = Table>) -> TableSizes {
-        let sized = tables.filter_map(|table| table.estimated_rows().map(|rows| (table, rows)));
-        TableSizes { tables: sized.collect(), compared_at: AtomicI64::new(0) }
+impl PlanAge {
+    /// For these tables as they are now.
+    pub(super) fn of(tables: Vec<(u32, Table, Age)>, estimates: Vec<f64>) -> PlanAge {
+        PlanAge { tables, estimates, ..PlanAge::default() }
     }
 
-    /// Whether a table has grown or shrunk so much that another plan may be better. `now`: in microseconds.
-    pub(crate) fn are_outgrown(&self, now: i64) -> bool {
-        // Relaxed: one comparison more or less does not matter.
+    /// Of how many tables it is.
+    pub(crate) fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Whether tables have changed so much that another plan may be better. `now`: in microseconds.
+    pub(crate) fn is_over(&self, now: i64, database: &Database, statistics: &StatisticsCache) -> bool {
+        // Relaxed, here and below: one comparison more or less, or one execution that is counted, does not matter.
         let since = now - self.compared_at.load(Ordering::Relaxed);
         if self.tables.is_empty() || (0..INTERVAL_MICROS).contains(&since) {
             return false;
         }
-        let is_outgrown =
-            |(table, rows): &(Table, u64)| table.estimated_rows().is_some_and(|now| differ(*rows, now));
-        if self.tables.iter().any(is_outgrown) {
+        let has_changed = |(_, table, before): &(u32, Table, Age)| {
+            let now = Age::now(database, table);
+            differ(before.estimated, now.estimated)
+                || (before.changes_until(now) > before.estimated && before.estimated > ROWS_MIN * FACTOR)
+        };
+        if self.tables.iter().any(has_changed) {
+            return true;
+        }
+        let is_stale = |(oid, table, _): &(u32, Table, Age)| statistics.are_stale(database, *oid, table);
+        if self.has_missed.swap(false, Ordering::Relaxed) && self.tables.iter().any(is_stale) {
             return true;
         }
         self.compared_at.store(now, Ordering::Relaxed);
+        self.counts_next.store(true, Ordering::Relaxed);
         false
+    }
+
+    /// Whether this execution counts the rows of each node.
+    pub(crate) fn counts_now(&self) -> bool {
+        // The flag is looked at first, so that processors share it as long as it is not set.
+        !self.tables.is_empty()
+            && self.counts_next.load(Ordering::Relaxed)
+            && self.counts_next.swap(false, Ordering::Relaxed)
+    }
+
+    /// Compares what the nodes have given in an execution with what was expected of them.
+    pub(crate) fn note(&self, counts: &[NodeCounts]) {
+        let is_missed = |(count, expected): (&NodeCounts, &f64)| {
+            count.rows_each() > (expected * MISSED_FACTOR).max(MISSED_ROWS_MIN)
+        };
+        if counts.iter().zip(&self.estimates).any(is_missed) {
+            self.has_missed.store(true, Ordering::Relaxed);
+        }
     }
 }
 

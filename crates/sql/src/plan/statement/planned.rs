@@ -10,7 +10,7 @@ use crate::compile::Procedure;
 use crate::plan::commute::Recognition;
 use crate::plan::expression::Expr;
 use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
-use crate::plan::statement::aging::TableSizes;
+use crate::plan::statement::aging::PlanAge;
 use crate::run::Sizes;
 
 /// A table's generated columns, those of its indexes included, and its checks, over the rows of the relation; and the
@@ -51,20 +51,36 @@ pub(crate) struct Planned {
     pub(crate) locks: bool,
     /// Whether another plan may be better for the values of its parameters.
     pub(crate) depends_on_values: bool,
+    /// Whether the estimates depend on the values of its parameters: some are more frequent than others, or bound a range.
+    pub(crate) follows_values: bool,
     /// Whether it calls routines that may write.
     pub(crate) calls: bool,
     /// Whether it calls any routine: it may meet what the functions have written that it calls.
     pub(crate) has_routines: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
-    /// How large its tables were; of none where it reads by whole keys.
-    pub(crate) table_sizes: TableSizes,
+    /// What it was made for; of no tables where it reads by whole keys.
+    pub(crate) age: PlanAge,
 }
 
 impl Planned {
     /// Whether it writes nothing, reserves nothing, and calls nothing that may.
     pub(crate) fn only_reads(&self) -> bool {
         !self.writes && !self.locks && !self.calls
+    }
+
+    /// What running it costs, in rows looked at.
+    pub(crate) fn cost(&self) -> f64 {
+        let of_action = |action: &Action| match action {
+            Action::Query(plan) => plan.cost,
+            Action::Insert(insert) => insert.input.cost,
+            Action::Update(update) => update.input.cost,
+            Action::Delete(delete) => delete.input.cost,
+            Action::Merge(merge) => merge.input.cost,
+        };
+        let ctes = self.ctes.iter().map(|(_, cte)| cte.cost).sum::<f64>();
+        let first = self.first.iter().map(|(_, action)| of_action(action)).sum::<f64>();
+        ctes + first + of_action(&self.action)
     }
 
     /// The call that CALL consists of; none for other statements.

@@ -18,7 +18,7 @@ use crate::parse::syntax::{CallArg, Statement};
 use crate::plan::expression::Expr;
 use crate::plan::node::FunctionItem;
 use crate::plan::statement::{Action, BoundRowRules};
-use crate::plan::statistics::TableStatistics;
+use crate::plan::statistics::{Age, TableStatistics};
 use crate::plan::{Known, Planned, is_volatile_call, plan};
 use crate::rewrite::{Constants, fold_statement};
 use crate::routine::footprint::accesses::row_functions;
@@ -192,12 +192,17 @@ impl Known for KnownInside<'_> {
     }
 
     fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
-        if self.now.shared.statistics.are_outdated(table) {
+        let shared = self.now.shared;
+        if shared.statistics.are_stale(&shared.database, table.oid, &table.engine) {
             self.uncounted.borrow_mut().push(table.oid);
         }
-        self.now.shared.statistics.known(table).unwrap_or_else(|| {
+        shared.statistics.known(table).unwrap_or_else(|| {
             self.uncounted.borrow_mut().push(table.oid);
             Arc::new(TableStatistics::unknown(table.columns.len()))
         })
+    }
+
+    fn age(&self, table: &Table) -> Option<Age> {
+        self.now.age(table)
     }
 }

@@ -17,7 +17,7 @@ mod lock;
 mod lookup;
 mod loop_join;
 mod parallel;
-mod prefixes;
+pub(crate) mod prefixes;
 mod project;
 mod ranges;
 mod recursive;

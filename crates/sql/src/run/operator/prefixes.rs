@@ -3,6 +3,8 @@
 //! # Invariants
 //! - Each text that matches the pattern begins as is said. Where that is not certain, nothing is said.
 
+use crate::plan::node::Pattern;
+
 /// How the texts begin that match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Beginning {
@@ -19,8 +21,16 @@ impl Beginning {
     }
 }
 
+/// The beginning of texts that match a pattern of this kind.
+pub(crate) fn of(text: &str, pattern: Pattern) -> Beginning {
+    match pattern {
+        Pattern::Like => of_like(text),
+        Pattern::Regex => of_regex(text),
+    }
+}
+
 /// The beginning of texts that are LIKE a pattern.
-pub(crate) fn of_like(pattern: &str) -> Beginning {
+fn of_like(pattern: &str) -> Beginning {
     let mut text = String::new();
     let mut rest = pattern.chars();
     while let Some(character) = rest.next() {
@@ -38,7 +48,7 @@ pub(crate) fn of_like(pattern: &str) -> Beginning {
 }
 
 /// The beginning of texts that match a regular expression.
-pub(crate) fn of_regex(pattern: &str) -> Beginning {
+fn of_regex(pattern: &str) -> Beginning {
     let Some(body) = pattern.strip_prefix('^') else { return Beginning::Unknown };
     // What SIMILAR TO becomes.
     let body = match body.strip_prefix("(?:").and_then(|body| body.strip_suffix(")$")) {

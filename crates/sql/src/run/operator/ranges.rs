@@ -17,7 +17,7 @@ use heddledb::{Column, Range, Row, Value as Stored, ValueRef};
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::decoder::handle;
-use crate::plan::node::{Bound, IndexRanges, KeyRange, Pattern, Several};
+use crate::plan::node::{Bound, IndexRanges, KeyRange, Several};
 use crate::plan::path::{has_key_order, holds_nulls};
 use crate::plan::scan::HIDDEN_KEY;
 use crate::run::Run;
@@ -319,7 +319,7 @@ impl Opening<'_> {
                 }
                 Bound::Matches(_, pattern) => {
                     let Value::Text(text) = &value else { continue };
-                    match self.beginning(text, *pattern) {
+                    match prefixes::of(text, *pattern) {
                         Beginning::Unknown => {}
                         Beginning::Exactly(text) => {
                             bounds.raise(Some((Stored::Text(text.clone()), false)));
@@ -336,13 +336,6 @@ impl Opening<'_> {
             }
         }
         Ok(Some(bounds))
-    }
-
-    fn beginning(&self, text: &str, pattern: Pattern) -> Beginning {
-        match pattern {
-            Pattern::Like => prefixes::of_like(text),
-            Pattern::Regex => prefixes::of_regex(text),
-        }
     }
 }
 

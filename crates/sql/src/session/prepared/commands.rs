@@ -8,6 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{Expr, Name, Statement, TypeName};
 use crate::session::connection::Connection;
+use crate::session::plan_choice::PlanChoice;
 use crate::session::result::ResultSink;
 use crate::session::run::Plan;
 use crate::session::statements::PreparedCounters;
@@ -49,6 +50,7 @@ impl Connection {
             domains,
             inner_types: Arc::default(),
             plan,
+            choice: PlanChoice::default(),
             counters,
         };
         self.described_plan(&prepared)?;
@@ -73,6 +75,7 @@ impl Connection {
         self.with_plan(&mut |connection, is_empty| {
             let Some(plan) = connection.current_plan(&prepared)? else { return Ok(()) };
             let values = connection.execute_values(name, args, (&prepared, &plan))?;
+            let plan = connection.plan_for_values(&prepared, plan, &values)?;
             connection.run_to_sink(&plan, &values, is_empty, sink)
         })
     }
@@ -86,6 +89,7 @@ impl Connection {
         let prepared = self.find_prepared(&name.text)?;
         let Some(plan) = self.current_plan(&prepared)? else { return Ok(None) };
         let values = self.execute_values(name, args, (&prepared, &plan))?;
+        let plan = self.plan_for_values(&prepared, plan, &values)?;
         Ok(Some((plan, values)))
     }
 

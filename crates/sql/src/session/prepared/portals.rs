@@ -222,6 +222,7 @@ impl Connection {
         let is_kept = self.with_plan(&mut |connection, is_empty| {
             let Some(plan) = connection.current_plan(&prepared)? else { return Ok(false) };
             connection.check_not_failed()?;
+            let plan = connection.plan_for_values(&prepared, plan, &parameters)?;
             if max_rows == 0 || !plan.returns {
                 portal.state = PortalState::Done;
                 connection.run_to_sink(&plan, &parameters, is_empty, sink)?;
@@ -266,6 +267,7 @@ impl Connection {
             self.with_plan(&mut |connection, _| {
                 let plan = connection.current_plan(&prepared)?.filter(|plan| plan.returns);
                 let plan = plan.ok_or_else(|| no_cursor(&fetch.cursor.text))?;
+                let plan = connection.plan_for_values(&prepared, plan, &portal.parameters)?;
                 connection.keep_rows(portal, plan)
             })?;
         }
