@@ -1,4 +1,4 @@
-//! `min` and `max` of columns by the ends of indexes.
+//! `min` and `max` of columns, and of expressions that indexes are on, by the ends of indexes.
 //!
 //! Where a query asks for nothing but least and greatest values of columns of one table, each aggregate needs one row only: the
 //! first one of the table in the order of its column, NULLs left out. The aggregates are then computed over these few rows,
@@ -7,10 +7,11 @@
 //! # Invariants
 //! - Rows are only left out where an index gives the first row of each aggregate's order without reading many others.
 
-use crate::bind::tree::{BoundAggregate, BoundExpr, BoundSelect, RelationId, RelationKind};
+use crate::bind::tree::{BoundAggregate, BoundExpr, BoundRelation, BoundSelect, RelationKind};
 use crate::error::Result;
 use crate::plan::expression::Expr;
 use crate::plan::from::{Item, JoinTree};
+use crate::plan::index_match::column_of;
 use crate::plan::layout::{Key, Sorted, Stage};
 use crate::plan::node::{Limit, Node};
 use crate::plan::planner::Planner;
@@ -33,7 +34,7 @@ impl Planner<'_> {
         {
             return Ok(None);
         }
-        let ends = select.aggregates.iter().map(|aggregate| self.end(aggregate, relation.id));
+        let ends = select.aggregates.iter().map(|aggregate| self.end(aggregate, relation));
         let Some(ends) = ends.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let mut stages = Vec::new();
         for (wanted, column) in ends {
@@ -62,8 +63,8 @@ impl Planner<'_> {
         Ok(Some(Stage { plan, layout, order: Vec::new() }))
     }
 
-    /// The order whose first row an aggregate asks for, and its column.
-    fn end(&self, aggregate: &BoundAggregate, relation: RelationId) -> Option<(Sorted, BoundExpr)> {
+    /// The order whose first row an aggregate asks for, and its argument.
+    fn end(&self, aggregate: &BoundAggregate, relation: &BoundRelation) -> Option<(Sorted, BoundExpr)> {
         let descending = match aggregate.function.name {
             "min" => false,
             "max" => true,
@@ -77,9 +78,8 @@ impl Planner<'_> {
         {
             column = (**operand).clone();
         }
-        let BoundExpr::Column { relation: of, column: number, .. } = column else { return None };
-        let wanted =
-            Sorted { key: Key::Column(relation, number), descending, is_fixed: false, nulls_first: None };
-        (of == relation && aggregate.filter.is_none()).then_some((wanted, column))
+        let (of, number) = column_of(&column, relation)?;
+        let wanted = Sorted { key: Key::Column(of, number), descending, is_fixed: false, nulls_first: None };
+        (of == relation.id && aggregate.filter.is_none()).then_some((wanted, column))
     }
 }

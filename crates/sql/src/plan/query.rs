@@ -11,6 +11,7 @@ use crate::bind::tree::{
 };
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
+use crate::plan::index_match::column_of;
 use crate::plan::late_targets::{Late, late_of};
 use crate::plan::layout::{Key, Layout, Sorted, Stage};
 use crate::plan::node::{Limit, Node, Plan, RecursiveNode, SetOperationNode, SortKey};
@@ -327,15 +328,17 @@ impl Planner<'_> {
         }
         let sorted = order_by.iter().map(|sort| {
             let target = select.targets.get(sort.target)?;
-            match substituted(&target.expr, &self.merged) {
-                BoundExpr::Column { relation, column, .. } => Some(Sorted {
-                    key: Key::Column(relation, column),
-                    descending: sort.descending,
-                    is_fixed: false,
-                    nulls_first: Some(sort.nulls_first),
-                }),
-                _ => None,
-            }
+            let expr = substituted(&target.expr, &self.merged);
+            let (relation, column) = match expr {
+                BoundExpr::Column { relation, column, .. } => (relation, column),
+                expr => select.relations.iter().find_map(|relation| column_of(&expr, relation))?,
+            };
+            Some(Sorted {
+                key: Key::Column(relation, column),
+                descending: sort.descending,
+                is_fixed: false,
+                nulls_first: Some(sort.nulls_first),
+            })
         });
         sorted.collect::<Option<Vec<_>>>().unwrap_or_default()
     }

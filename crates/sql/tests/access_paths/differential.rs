@@ -41,9 +41,16 @@ fn condition(random: &mut Random, depth: usize) -> String {
 
 fn statement(random: &mut Random) -> String {
     let condition = condition(random, 3);
-    let order =
-        random.pick(&["a, b, id", "a desc, b desc, id", "c, id", "b, k, id", "a nulls first, id", "id desc"]);
-    match random.below(14) {
+    let order = random.pick(&[
+        "a, b, id",
+        "a desc, b desc, id",
+        "c, id",
+        "b, k, id",
+        "a nulls first, id",
+        "id desc",
+        "lower(c), id",
+    ]);
+    match random.below(15) {
         0 => format!("update TABLE set a = a + 1, b = b + 1 where {condition} returning id, a, b"),
         1 => format!("update TABLE set c = c || 'a' where id % 3 = 0 and {condition} returning id"),
         2 => format!("delete from TABLE where id % 5 = 0 and {condition} returning id"),
@@ -61,6 +68,7 @@ fn statement(random: &mut Random) -> String {
         9 => format!(
             "insert into TABLE select id + 1000, k, a, b, c, d from TABLE where id < 1000 and {condition} on conflict (id) do nothing"
         ),
+        10 => format!("select min(lower(c)), max(lower(c)) from TABLE where {condition}"),
         _ => format!("select * from TABLE where {condition}"),
     }
 }
