@@ -19,7 +19,7 @@ use crate::storage::definition::ColumnLimit;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
-use crate::storage::split_columns::{SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
+use crate::storage::split_columns::{Quota, SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
@@ -58,16 +58,17 @@ pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operati
 }
 
 /// Marks these columns' records as split from this epoch on; what is not there, or cannot be split, is left out. Gives
-/// back what is split now.
+/// back what is split now. `guard_of`: the bounds that operations on a column ask for.
 pub(crate) fn begin_split(
     store: &Store,
-    phase: u64,
-    since: u64,
+    (phase, since): (u64, u64),
     wanted: &[Wanted],
+    guard_of: impl Fn(&Wanted) -> Option<Quota>,
     guard: &Guard,
 ) -> Option<Arc<SplitSet>> {
+    let columns = wanted.iter().take(SPLIT_MAX);
     let columns: Vec<SplitColumn> =
-        wanted.iter().take(SPLIT_MAX).filter_map(|wanted| split_column(store, wanted, guard)).collect();
+        columns.filter_map(|wanted| split_column(store, wanted, guard_of(wanted), guard)).collect();
     if columns.is_empty() {
         return None;
     }
@@ -85,7 +86,7 @@ pub(crate) fn begin_split(
     Some(set)
 }
 
-fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitColumn> {
+fn split_column(store: &Store, wanted: &Wanted, bounds: Option<Quota>, guard: &Guard) -> Option<SplitColumn> {
     let table = store.table(wanted.table)?;
     if !is_splittable(&table, wanted.column, wanted.operation) {
         return None;
@@ -103,7 +104,10 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
         return None;
     }
     let place = (table.clone(), record.pointer());
-    Some(SplitColumn::new(place, wanted.key.clone(), (wanted.column, wanted.operation), (base, bytes)))
+    let what = (wanted.column, wanted.operation);
+    let column = SplitColumn::new(place, wanted.key.clone(), what, (base, bytes), bounds);
+    // Sold out: every guarded operation would be stashed.
+    (!column.is_at_guard(bounds)).then_some(column)
 }
 
 /// Merges all slices of the present split phase into their records, whose marks go.

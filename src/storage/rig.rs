@@ -180,8 +180,10 @@ impl Rig {
             operation,
         });
         let (wanted, epochs): (Vec<Wanted>, _) = (wanted.collect(), self.store.epochs());
-        self.behind_the_gate(|guard| begin_split(&self.store, phase, epochs.current(), &wanted, guard))
-            .expect("something is split")
+        self.behind_the_gate(|guard| {
+            begin_split(&self.store, (phase, epochs.current()), &wanted, |_| None, guard)
+        })
+        .expect("something is split")
     }
 
     /// Ends it within the present epoch.

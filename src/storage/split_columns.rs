@@ -23,7 +23,7 @@ mod split_set;
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
-use self::escrow::Quota;
+pub(crate) use self::escrow::Quota;
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::storage::redo;

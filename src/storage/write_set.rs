@@ -5,6 +5,7 @@
 //! a set is used again by the next call without allocating.
 
 mod append;
+mod bound;
 mod carry;
 mod places;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod until;
 
 use bumpalo::Bump;
 
+use self::bound::check_bound;
 use self::places::Places;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
@@ -91,6 +93,8 @@ enum Kind {
     Set { column: u16, value: Stored },
     /// A column is changed by an operation.
     Operate { column: u16, operation: Operation, operand: Stored },
+    /// A column holds a number within these bounds, in its own unit, after the writes so far. It changes nothing.
+    Bound { column: u16, low: i64, high: i64 },
 }
 
 /// A transaction has one for each write.
@@ -144,6 +148,8 @@ pub(crate) enum WriteView<'w> {
     Set { column: usize },
     /// A column is changed by an operation.
     Operate { column: usize, operation: Operation, operand: ValueRef<'w> },
+    /// A column holds a number within these bounds.
+    Bound { column: usize, bounds: (i64, i64) },
 }
 
 /// What is written to an integer column.
@@ -465,7 +471,7 @@ impl WriteSet {
         let presence = match kind {
             Kind::Insert { .. } => Some(true),
             Kind::Delete => Some(false),
-            Kind::Set { .. } | Kind::Operate { .. } => before,
+            Kind::Set { .. } | Kind::Operate { .. } | Kind::Bound { .. } => before,
         };
         self.made += 1;
         self.writes.push(Write {
@@ -602,6 +608,9 @@ impl WriteSet {
                 Kind::Operate { column, operation, operand } => {
                     operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
                 }
+                Kind::Bound { column, low, high } => {
+                    check_bound(layout, row, usize::from(column), (low, high))?
+                }
             }
         }
         Ok(effect)
@@ -619,6 +628,9 @@ impl WriteSet {
                 Kind::Operate { column, operation, operand } => {
                     let operand = self.value(operand);
                     WriteView::Operate { column: usize::from(column), operation, operand }
+                }
+                Kind::Bound { column, low, high } => {
+                    WriteView::Bound { column: usize::from(column), bounds: (low, high) }
                 }
             })
         })
@@ -638,12 +650,16 @@ impl WriteSet {
     ) -> Result<Effect> {
         for kind in self.chain(position) {
             match *kind {
-                Kind::Set { column, .. } | Kind::Operate { column, .. } if but.contains(&column) => {}
+                Kind::Set { column, .. } | Kind::Operate { column, .. } | Kind::Bound { column, .. }
+                    if but.contains(&column) => {}
                 Kind::Set { column, value } => {
                     layout.put(row, usize::from(column), self.value(value), arena).map_err(Refused::error)?;
                 }
                 Kind::Operate { column, operation, operand } => {
                     operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
+                }
+                Kind::Bound { column, low, high } => {
+                    check_bound(layout, row, usize::from(column), (low, high))?
                 }
                 Kind::Insert { .. } | Kind::Delete => {
                     unreachable!("what brings in or deletes a split record is stashed")
@@ -677,6 +693,7 @@ impl WriteSet {
             Kind::Set { column, .. } | Kind::Operate { column, .. } => {
                 layout.is_variable(usize::from(column))
             }
+            Kind::Bound { .. } => false,
             Kind::Insert { .. } | Kind::Delete => true,
         })
     }
@@ -693,6 +710,7 @@ impl WriteSet {
             Kind::Set { column: other, .. } | Kind::Operate { column: other, .. } => {
                 usize::from(other) == column
             }
+            Kind::Bound { .. } => false,
             Kind::Insert { .. } | Kind::Delete => true,
         };
         let alike =

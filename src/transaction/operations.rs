@@ -38,6 +38,45 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.operate(table, key, column, Operation::Add, &amount.into())
     }
 
+    /// Requires that a column holds a number within these bounds after the transaction's operations so far, in the column's own
+    /// unit (a decimal's last digit). NULL is within none. The transaction proves it when it commits, without reading the
+    /// column: operations of this kind do not conflict with each other, and a split phase divides the distance between the
+    /// value and the bounds among all of them.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Error, TableDefinition, key, row};
+    /// let db = Database::in_memory()?;
+    /// let item = TableDefinition::new("item").column("id", DataType::Int64).column("stock", DataType::Int64);
+    /// let item = db.create_table(item.primary_key(["id"]))?;
+    /// db.run(|tx| tx.insert(&item, row![1, 2]))?;
+    /// let buy = || {
+    ///     db.run(|tx| {
+    ///         tx.add(&item, key![1], "stock", -1)?;
+    ///         tx.require_within(&item, key![1], "stock", 0..=i64::MAX)
+    ///     })
+    /// };
+    /// assert!(buy().is_ok() && buy().is_ok());
+    /// assert!(matches!(buy(), Err(Error::Overflow { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::MissingKey`](crate::Error::MissingKey); [`Error::WrongType`](crate::Error::WrongType): the column holds no
+    /// integers, and no decimals of at most 18 digits; [`Error::Overflow`](crate::Error::Overflow), when the transaction
+    /// commits.
+    pub fn require_within<'k>(
+        &self,
+        table: &Table,
+        key: impl IntoKey<'k>,
+        column: impl ColumnName,
+        bounds: std::ops::RangeInclusive<i64>,
+    ) -> Result<()> {
+        self.at(table, key, |target| {
+            let column = position(target.table, column)?;
+            self.attempt.require_within(target, column, (*bounds.start(), *bounds.end()))
+        })
+    }
+
     /// Raises a column to a value, unless it is as high already.
     ///
     /// # Errors

@@ -352,3 +352,52 @@ fn sums_beyond_an_integer_are_merged_and_recovered() {
         assert_eq!(int(&recovered, &items, 1, "plain"), Ok(STEP));
     });
 }
+
+/// An item without checks, whose stock may be NULL.
+fn unchecked(db: &Database, stock: i64) -> Table {
+    let items = TableDefinition::new("item")
+        .column("id", DataType::Int64)
+        .column("stock", DataType::Int64)
+        .column("money", DataType::Decimal { precision: 9, scale: 2 })
+        .column("plain", DataType::Int64)
+        .not_null()
+        .column("name", DataType::Text)
+        .primary_key(["id"]);
+    let items = db.create_table(items).expect("a table");
+    let money: Decimal = "1.50".parse().expect("a decimal");
+    db.run(|tx| {
+        tx.insert(&items, row![1, stock, money, 0, "x"])?;
+        tx.insert(&items, row![2, heddledb::Value::Null, money, 0, "x"])?;
+        tx.insert(&items, row![PLAIN_ROW, stock, money, 0, "x"])
+    })
+    .expect("rows");
+    items
+}
+
+/// Takes some of the stock, if at least `left` remain.
+fn take(db: &Database, items: &Table, amount: i64, left: i64) -> Result<()> {
+    db.run(|tx| {
+        tx.add(items, key![1], "stock", -amount)?;
+        tx.require_within(items, key![1], "stock", left..=i64::MAX)
+    })
+}
+
+#[test]
+fn stricter_and_opposite_bounds_are_decided_on_the_whole_value() {
+    in_time(|| {
+        let db = Database::in_memory_with(options(1.0)).expect("options");
+        let items = unchecked(&db, 10);
+        label(&db, &items);
+        for round in 0..20 {
+            assert!(take(&db, &items, 2, 0).is_ok(), "{round}");
+            assert!(matches!(take(&db, &items, 1, 8), Err(Error::Overflow { .. })), "{round}");
+            let capped = db.run(|tx| {
+                tx.add(&items, key![1], "stock", 2)?;
+                tx.require_within(&items, key![1], "stock", i64::MIN..=9)
+            });
+            assert!(matches!(capped, Err(Error::Overflow { .. })), "{round}");
+            db.run(|tx| tx.add(&items, key![1], "stock", 2)).expect("it is put back");
+            assert_eq!(int(&db, &items, 1, "stock"), Ok(10), "{round}");
+        }
+    });
+}

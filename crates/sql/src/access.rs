@@ -195,6 +195,15 @@ pub(crate) trait Writes: Rows {
         operation: Commute,
         operand: ValueRef<'_>,
     ) -> Result<(), SqlError>;
+    /// Requires that a column of integers, or of decimals of one word, holds a number within these bounds, in its own unit,
+    /// after what was written so far: the commit proves it.
+    fn require_within(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        column: Column,
+        bounds: (i64, i64),
+    ) -> Result<(), SqlError>;
 }
 
 /// The rows as a statement sees them that begins at a moment: without what its functions and triggers, and it itself, write.
@@ -398,6 +407,16 @@ impl Writes for Tx<'_, '_> {
             Commute::Min => self.min(table, key, column, operand)?,
         }
         Ok(())
+    }
+
+    fn require_within(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        column: Column,
+        (low, high): (i64, i64),
+    ) -> Result<(), SqlError> {
+        Ok(Tx::require_within(self, table, key, column, low..=high)?)
     }
 }
 

@@ -4,6 +4,9 @@
 mod form_table;
 #[path = "operations/forms.rs"]
 mod forms;
+#[path = "operations/hot_rounds.rs"]
+mod hot_rounds;
+mod support;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -230,6 +230,35 @@ impl<'a> Attempt<'a> {
         tried
     }
 
+    /// Buffers: a column of numbers in one word holds one within these bounds after the writes so far.
+    pub(crate) fn require_within(
+        &self,
+        target: &Target<'_, 'a>,
+        column: usize,
+        bounds: (i64, i64),
+    ) -> Result<()> {
+        self.check_target(target, Mode::Commute)?;
+        self.check_writable()?;
+        let table = target.table;
+        let layout = table.layout().column(column);
+        if table.layout().number(column).is_none() {
+            let (what, expected) = (layout.name.clone(), "an integer or a decimal of one word".to_owned());
+            return Err(Error::WrongType { what, expected, found: layout.data_type.to_string() });
+        }
+        self.claim(table, target.key, Claim::Write)?;
+        let record = self.require(target)?;
+        let mark = self.claims.get().map(|_| self.mark());
+        let mut workspace = self.workspace.borrow_mut();
+        workspace.writes.reserve(0, 0)?;
+        workspace.writes.bound(table, record.pointer(), column, bounds);
+        let checked = workspace.writes.check_size();
+        drop(workspace);
+        match mark {
+            Some(mark) if self.is_in_session() => self.try_or_roll_back(mark, target, record),
+            _ => checked.inspect_err(|_| self.workspace.borrow_mut().writes.take_back_last()),
+        }
+    }
+
     /// As `operate`, on a column that is in a key or an index.
     #[cold]
     fn operate_on_indexed(

@@ -74,6 +74,7 @@ impl Phased {
         let touched = &workspace.writes.touched()[position];
         // SAFETY: the call is pinned, so every record that it has read is alive.
         let key = unsafe { record.as_record() }.key();
+        self.state.note_bounds(&workspace.writes, position, key);
         sampler.report_conflict(touched.table().id(), key, &accesses);
     }
 }
@@ -88,12 +89,16 @@ fn accesses(writes: &WriteSet, position: usize) -> SmallVec<[Access; 4]> {
     let table = writes.touched()[position].table();
     let mut accesses = SmallVec::new();
     writes.visit(position, |write| {
-        accesses.push(match write {
+        accesses.extend(match write {
             WriteView::Operate { column, operation, .. } if is_splittable(table, column, operation) => {
-                Access::Operation { column: column as u16, operation }
+                Some(Access::Operation { column: column as u16, operation })
             }
-            WriteView::Operate { column, .. } | WriteView::Set { column } => Access::Column(column as u16),
-            WriteView::Insert | WriteView::Delete => Access::Record,
+            WriteView::Operate { column, .. } | WriteView::Set { column } => {
+                Some(Access::Column(column as u16))
+            }
+            // The operation before it says what is done to the column.
+            WriteView::Bound { .. } => None,
+            WriteView::Insert | WriteView::Delete => Some(Access::Record),
         });
         true
     });
@@ -115,6 +120,7 @@ impl WriteLocking for Splitting<'_> {
         let touched = &writes.touched()[position];
         // SAFETY: the call is pinned, so every record that it touched is alive.
         let key = unsafe { touched.record.as_record() }.key();
+        self.state.note_bounds(writes, position, key);
         let accesses = accesses(writes, position);
         self.state.sampler(self.worker_context).report_conflict(touched.table().id(), key, &accesses);
     }
@@ -124,6 +130,7 @@ impl WriteLocking for Splitting<'_> {
         let touched = &writes.touched()[position];
         // SAFETY: as above.
         let key = unsafe { touched.record.as_record() }.key();
+        self.state.note_bounds(writes, position, key);
         let accesses = accesses(writes, position);
         self.state.sampler(self.worker_context).report_stash(touched.table().id(), key, &accesses);
     }

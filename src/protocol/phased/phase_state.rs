@@ -1,5 +1,6 @@
 //! What the phased protocol knows: what is split, what was sampled, what was chosen for the next phase.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,17 @@ use super::classify::{Classifier, Decision, JoinedReport, SplitReport};
 use super::sample::{Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
-use crate::storage::split_columns::SplitSet;
+use crate::storage::split_columns::{Quota, SplitSet};
 use crate::storage::store::Store;
 use crate::storage::worker_context::WorkerContext;
+use crate::storage::write_set::{WriteSet, WriteView};
+use crate::types::key::EncodedKey;
 
 /// The most columns whose history is kept for the report.
 const HISTORY: usize = 1_000;
+
+/// The most columns whose bounds are known; beyond that all are forgotten.
+const BOUNDS_MAX: usize = 256;
 
 /// See the module's description.
 pub(super) struct State {
@@ -25,6 +31,8 @@ pub(super) struct State {
     samplers: Box<[CachePadded<Sampler>]>,
     just_joined: AtomicBool,
     inner: Mutex<Inner>,
+    /// The bounds that operations on contended columns ask for; of several, what is within all of them.
+    bounds: Mutex<BTreeMap<(RecordKey, usize), Quota>>,
 }
 
 #[derive(Default)]
@@ -49,12 +57,35 @@ impl State {
         State {
             samplers: (0..worker_contexts).map(|_| CachePadded::new(Sampler::new())).collect(),
             just_joined: AtomicBool::new(false),
+            bounds: Mutex::default(),
             inner: Mutex::new(Inner {
                 counts: PhaseCounts { joined: 1, ..PhaseCounts::default() },
                 classifier: Classifier::new(),
                 ..Inner::default()
             }),
         }
+    }
+
+    /// Notes the bounds that writes to a record ask for: a split column keeps within them.
+    pub(super) fn note_bounds(&self, writes: &WriteSet, position: usize, key: &[u8]) {
+        let table = writes.touched()[position].table().id();
+        writes.visit(position, |write| {
+            if let WriteView::Bound { column, bounds: (low, high) } = write {
+                let mut known = self.bounds.lock();
+                if known.len() >= BOUNDS_MAX {
+                    known.clear();
+                }
+                let record = RecordKey { table, key: EncodedKey::from(key) };
+                let kept = known.entry((record, column)).or_insert((low, high));
+                *kept = (kept.0.max(low), kept.1.min(high));
+            }
+            true
+        });
+    }
+
+    fn bounds_of(&self, wanted: &Wanted) -> Option<Quota> {
+        let record = RecordKey { table: wanted.table, key: wanted.key.clone() };
+        self.bounds.lock().get(&(record, wanted.column)).copied().filter(|(low, high)| low <= high)
     }
 
     pub(super) fn sampler(&self, worker_context: &WorkerContext) -> &Sampler {
@@ -108,7 +139,8 @@ impl State {
                 true
             }
             Phase::Split | Phase::SplitAgain => {
-                inner.split(store, epochs.1, guard) || phase == Phase::SplitAgain
+                inner.split(store, epochs.1, guard, |wanted| self.bounds_of(wanted))
+                    || phase == Phase::SplitAgain
             }
         }
     }
@@ -121,7 +153,7 @@ impl State {
         inner.reconcile(store, epochs.0, guard);
         let again = set.columns().iter().map(Wanted::from).collect();
         let chosen = std::mem::replace(&mut inner.chosen, again);
-        inner.split(store, epochs.1, guard);
+        inner.split(store, epochs.1, guard, |wanted| self.bounds_of(wanted));
         inner.chosen = chosen;
     }
 
@@ -192,9 +224,15 @@ impl Inner {
     }
 
     /// Splits what was chosen. Whether anything is split now.
-    fn split(&mut self, store: &Store, since: u64, guard: &Guard) -> bool {
+    fn split(
+        &mut self,
+        store: &Store,
+        since: u64,
+        guard: &Guard,
+        bounds_of: impl Fn(&Wanted) -> Option<Quota>,
+    ) -> bool {
         self.phase += 1;
-        self.set = begin_split(store, self.phase, since, &self.chosen, guard);
+        self.set = begin_split(store, (self.phase, since), &self.chosen, bounds_of, guard);
         let Some(set) = &self.set else { return false };
         self.counts.split += 1;
         for wanted in set.columns().iter().map(Wanted::from) {

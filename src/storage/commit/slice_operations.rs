@@ -89,6 +89,13 @@ impl<'a> Staged<'a> {
                 others = true;
                 number_of(column).is_none()
             }
+            WriteView::Bound { column, bounds } => match number_of(column) {
+                Some(at) => columns[at].guarantees(bounds),
+                None => {
+                    others = true;
+                    true
+                }
+            },
             WriteView::Insert | WriteView::Delete => false,
         });
         if !all_fit {

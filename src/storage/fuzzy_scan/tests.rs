@@ -226,7 +226,7 @@ fn a_split_record_is_copied_with_the_epoch_since_which_it_is_split() {
     let guard = pin();
     let epoch = rig.store.epochs().current();
     assert_eq!(first_epoch_needed(&rig.store, epoch + 10), epoch + 11);
-    let set = begin_split(&rig.store, 1, epoch, &[wanted], &guard).expect("it can be split");
+    let set = begin_split(&rig.store, (1, epoch), &[wanted], |_| None, &guard).expect("it can be split");
     rig.seal();
     rig.seal();
     assert_eq!(sinces(), [epoch, 0]);

@@ -61,7 +61,8 @@ impl SessionBuffer {
 fn column_of(write: &CarriedWrite) -> Option<u16> {
     match write {
         CarriedWrite::Set { column, .. } | CarriedWrite::Operate { column, .. } => Some(*column),
-        CarriedWrite::Insert(_) | CarriedWrite::Delete => None,
+        // Nothing is merged over what has to hold between two writes.
+        CarriedWrite::Insert(_) | CarriedWrite::Delete | CarriedWrite::Bound { .. } => None,
     }
 }
 

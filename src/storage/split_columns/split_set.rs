@@ -24,6 +24,8 @@ pub(crate) struct SplitColumn {
     /// How many bytes of their own the record's values had when it was split.
     row_bytes: usize,
     pub(super) allowance: Allowance,
+    /// Between which numbers additions keep the value while it is split.
+    bounds: Quota,
     /// How many bytes all slices together may add to the row; none: values of this column have no bytes of their own.
     room: Option<usize>,
 }
@@ -126,9 +128,27 @@ impl SplitColumn {
         key: EncodedKey,
         (column, operation): (usize, Operation),
         (base, row_bytes): (Value, usize),
+        guard: Option<Quota>,
     ) -> SplitColumn {
+        let own = table.layout().column(column).bounds();
+        let number = number_of((&base).into(), &table.layout().column(column).data_type);
+        // A guard that the value itself does not meet guards nothing until it does.
+        let guard =
+            guard.filter(|(low, high)| number.is_some_and(|number| *low <= number && number <= *high));
+        let bounds = guard.map_or(own, |(low, high)| (low.max(own.0), high.min(own.1)));
         let allowance = Allowance::Judged;
-        SplitColumn { table, key, record, column, operation, base, row_bytes, allowance, room: None }
+        SplitColumn { table, key, record, column, operation, base, row_bytes, allowance, bounds, room: None }
+    }
+
+    /// Whether nothing is left of the distance between the value and the bounds that operations ask for.
+    pub(crate) fn is_at_guard(&self, guard: Option<Quota>) -> bool {
+        let base = number_of((&self.base).into(), self.data_type());
+        guard.zip(base).is_some_and(|((low, high), base)| base <= low || high <= base)
+    }
+
+    /// Whether the value is within these bounds as long as the column is split.
+    pub(crate) fn guarantees(&self, (low, high): Quota) -> bool {
+        matches!(self.allowance, Allowance::Escrow(_)) && low <= self.bounds.0 && self.bounds.1 <= high
     }
 
     pub(super) fn data_type(&self) -> &DataType {
@@ -227,7 +247,7 @@ fn allowance(column: &SplitColumn, parties: usize) -> Allowance {
         return Allowance::Within(bounds);
     };
     match column.operation {
-        Operation::Add => Allowance::Escrow(Escrow::new(base, bounds, parties)),
+        Operation::Add => Allowance::Escrow(Escrow::new(base, column.bounds, parties)),
         // The value stays where an operand lies on its other side.
         Operation::Max => Allowance::Within((i64::MIN, bounds.1)),
         Operation::Min => Allowance::Within((bounds.0, i64::MAX)),

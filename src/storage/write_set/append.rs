@@ -37,6 +37,7 @@ impl Shift {
             Kind::Operate { column, operation, operand } => {
                 Kind::Operate { column, operation, operand: self.stored(operand) }
             }
+            bound @ Kind::Bound { .. } => bound,
         };
         Write {
             touched: write.touched + self.touched,

@@ -21,6 +21,8 @@ pub(crate) enum CarriedWrite {
     Set { column: u16, value: Box<Value> },
     /// A column is changed by an operation.
     Operate { column: u16, operation: Operation, operand: Box<Value> },
+    /// A column holds a number within these bounds.
+    Bound { column: u16, bounds: Box<(i64, i64)> },
 }
 
 /// A session keeps one for each write.
@@ -34,7 +36,7 @@ impl CarriedWrite {
             CarriedWrite::Set { value, .. } | CarriedWrite::Operate { operand: value, .. } => {
                 byte_length((&**value).into())
             }
-            CarriedWrite::Delete => 0,
+            CarriedWrite::Delete | CarriedWrite::Bound { .. } => 0,
         }
     }
 
@@ -63,6 +65,9 @@ impl WriteSet {
             }
             Kind::Operate { column, operation, operand } => {
                 CarriedWrite::Operate { column, operation, operand: Box::new(self.value(operand).to_value()) }
+            }
+            Kind::Bound { column, low, high } => {
+                CarriedWrite::Bound { column, bounds: Box::new((low, high)) }
             }
         })
     }
@@ -110,6 +115,9 @@ impl WriteSet {
                 }
                 CarriedWrite::Operate { column, operation, operand } => {
                     self.operate(table, record, usize::from(*column), *operation, ValueRef::from(&**operand));
+                }
+                CarriedWrite::Bound { column, bounds } => {
+                    self.bound(table, record, usize::from(*column), **bounds);
                 }
             }
         }

@@ -39,7 +39,7 @@ impl WriteSet {
         self.chain_until(position, until).fold(present, |present, kind| match kind {
             Kind::Insert { .. } => true,
             Kind::Delete => false,
-            Kind::Set { .. } | Kind::Operate { .. } => present,
+            Kind::Set { .. } | Kind::Operate { .. } | Kind::Bound { .. } => present,
         })
     }
 

@@ -75,7 +75,7 @@ impl WriteSet {
                 Kind::Operate { column, operation, operand } => {
                     (column, WordChange::new(Some(operation), operand)?)
                 }
-                Kind::Insert { .. } | Kind::Delete => return None,
+                Kind::Insert { .. } | Kind::Delete | Kind::Bound { .. } => return None,
             };
             visit(usize::from(column), change)?;
         }

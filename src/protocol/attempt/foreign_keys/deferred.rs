@@ -82,6 +82,7 @@ impl<'a> Attempt<'a> {
         !writes.visit(position, |write| match write {
             WriteView::Insert => false,
             WriteView::Set { column } | WriteView::Operate { column, .. } => !columns.contains(&column),
+            WriteView::Bound { .. } => true,
             WriteView::Delete => true,
         })
     }

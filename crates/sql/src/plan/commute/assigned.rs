@@ -5,6 +5,8 @@
 //!   a wider type, and of numerics, is checked where it is stored: one operation with the sum of all operands.
 //! - No operation rounds: sums of floats, products of numerics and casts that lose something are reads.
 
+use std::cell::Cell;
+
 use crate::access::Commute;
 use crate::bind::tree::{Arm, BoundExpr, MinMax, RelationId};
 use crate::catalog::Table;
@@ -15,8 +17,9 @@ use crate::types::{Modifier, Type};
 pub(super) enum Assigned {
     /// The column gets this value.
     Plain(BoundExpr),
-    /// Operations on the column, in order.
-    Operations(Vec<Operation>),
+    /// Operations on the column, in order. `is_guarded`: that what they come to is a number of the column's type has to be
+    /// proven.
+    Operations { operations: Vec<Operation>, is_guarded: bool },
 }
 
 /// One operation; see [`Commuting`](super::Commuting).
@@ -44,7 +47,7 @@ pub(super) fn assigned(
     value: &BoundExpr,
 ) -> Result<Assigned, String> {
     let name = &table.columns[column].name;
-    let taker = Taker { table, target, column };
+    let taker = Taker::new(table, target, column);
     if taker.is_apart(value) {
         return Ok(Assigned::Plain(value.clone()));
     }
@@ -52,13 +55,25 @@ pub(super) fn assigned(
     taker.operations(steps.ok_or_else(|| format!("the new value of {name} is no operation on {name}"))?)
 }
 
-struct Taker<'t> {
+/// Takes an expression apart that begins with a column.
+pub(super) struct Taker<'t> {
     table: &'t Table,
     target: RelationId,
     column: usize,
+    /// COALESCE of the column was met: a NULL is another number.
+    is_coalesced: Cell<bool>,
 }
 
-impl Taker<'_> {
+impl<'t> Taker<'t> {
+    pub(super) fn new(table: &'t Table, target: RelationId, column: usize) -> Taker<'t> {
+        Taker { table, target, column, is_coalesced: Cell::new(false) }
+    }
+
+    /// Whether an expression is the column itself, in a type that has all its values.
+    pub(super) fn is_own(&self, expr: &BoundExpr) -> bool {
+        self.is_column(expr) && !self.is_coalesced.get()
+    }
+
     fn ty(&self) -> Type {
         self.table.columns[self.column].ty
     }
@@ -89,7 +104,7 @@ impl Taker<'_> {
         }
     }
 
-    /// Whether an expression is the column itself. Of a column that is never NULL so is COALESCE of it.
+    /// Whether an expression is the column itself, or COALESCE of it.
     fn is_column(&self, expr: &BoundExpr) -> bool {
         match expr {
             BoundExpr::Column { relation, column, .. } => *relation == self.target && *column == self.column,
@@ -99,7 +114,9 @@ impl Taker<'_> {
                 (is_own || widens(operand.ty(), *ty)) && self.is_column(operand)
             }
             BoundExpr::Coalesce { operands, .. } => {
-                self.is_not_null() && operands.first().is_some_and(|first| self.is_column(first))
+                let is_it = operands.first().is_some_and(|first| self.is_column(first));
+                self.is_coalesced.set(self.is_coalesced.get() || is_it && !self.is_not_null());
+                is_it
             }
             _ => false,
         }
@@ -208,7 +225,10 @@ impl Taker<'_> {
         let name = &column.name;
         let Some(kind) = steps.first().map(|step| step.kind) else {
             // A column that keeps its value: nothing is added.
-            return Ok(Assigned::Operations(Vec::new()));
+            return match self.is_coalesced.get() {
+                true => Err(format!("{name} may be NULL")),
+                false => Ok(Assigned::Operations { operations: Vec::new(), is_guarded: false }),
+            };
         };
         if steps.iter().any(|step| step.kind != kind) {
             return Err(format!("the new value of {name} mixes operations"));
@@ -233,7 +253,12 @@ impl Taker<'_> {
                 return Err(format!("the factors of {name} are of a wider type"));
             }
         }
-        Ok(Assigned::Operations(operations))
+        // The engine's column is wider than a smallint.
+        let is_narrow = kind != Commute::Max && kind != Commute::Min && column.ty == Type::Int2;
+        if is_narrow && operations.len() > 1 || self.is_coalesced.get() && kind != Commute::Add {
+            return Err(format!("{name} is a smallint, or may be NULL"));
+        }
+        Ok(Assigned::Operations { operations, is_guarded: is_narrow || self.is_coalesced.get() })
     }
 
     /// Whether the engine has this operation for the column's type, with the bounds of SQL.
@@ -244,7 +269,7 @@ impl Taker<'_> {
             // A product is rounded: in another order it is another one.
             (Type::Numeric, Commute::Multiply) => false,
             (Type::Numeric, _) => is_decimal(),
-            (Type::Int2, Commute::Max | Commute::Min) => true,
+            (Type::Int2, Commute::Add | Commute::Max | Commute::Min) => true,
             // A fraction of a second would be rounded.
             (Type::Date | Type::Timestamp | Type::Timestamptz, Commute::Max | Commute::Min) => {
                 self.modifier() == Modifier::NONE || self.modifier() == Modifier::ENGINE_TIME

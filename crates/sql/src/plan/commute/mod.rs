@@ -15,6 +15,7 @@
 //! - All of this is done once, when a statement is planned.
 
 mod assigned;
+mod guard;
 
 use std::collections::BTreeSet;
 
@@ -23,13 +24,16 @@ use crate::bind::tree::{BoundCheck, BoundExpr, RelationId};
 use crate::catalog::{Event, Table, TriggerTime};
 use crate::compile::columns_seen;
 use crate::plan::commute::assigned::{Assigned, assigned};
+use crate::plan::commute::guard::limits;
 use crate::plan::decoder::handle;
 use crate::plan::expression::Expr;
 use crate::plan::layout::Layout;
 use crate::plan::node::{Node, Path, Plan, ScanNode};
 use crate::plan::planner::Planner;
 use crate::plan::statement::RowRules;
-use crate::plan::walk::{has_subquery, is_volatile, walk};
+use crate::plan::walk::{conjuncts, has_subquery, is_volatile, walk};
+
+pub(crate) use guard::{Guard, Limit};
 
 /// An update that does not read the columns that its operations change.
 #[derive(Clone, Debug)]
@@ -41,6 +45,8 @@ pub(crate) struct Commutation {
     /// In the order in which they are applied.
     pub(crate) operations: Vec<Commuting>,
     pub(crate) writes: Vec<PlainWrite>,
+    /// What has to hold of columns that operations change.
+    pub(crate) guards: Vec<Guard>,
     /// The checks of plain writes, over the row as it will be.
     pub(crate) checks: Vec<Expr>,
     /// The columns that are read and validated: no operation changes them.
@@ -106,6 +112,8 @@ pub(crate) struct Candidate<'s> {
     pub(crate) target: RelationId,
     /// What values see: the row as it was, and of an INSERT the new row behind it.
     pub(crate) layout: &'s Layout,
+    /// What the row has to meet, its key included.
+    pub(crate) condition: Option<&'s BoundExpr>,
     /// Over the new row.
     pub(crate) returning: &'s [Expr],
 }
@@ -120,7 +128,8 @@ impl Planner<'_> {
         }
         match scan.map(|scan| (&scan.path, &scan.filter)) {
             Some((Path::Point(key), filter)) => {
-                let made = self.take_apart(update, key.clone(), filter.as_ref())?;
+                let condition = update.condition.filter(|_| filter.is_some());
+                let made = self.take_apart(update, key.clone(), condition)?;
                 if made.operations.is_empty() { Err(Reads(None)) } else { Ok(made) }
             }
             _ => because("its condition does not name one row by its whole key"),
@@ -129,21 +138,21 @@ impl Planner<'_> {
 
     /// As [`commutation`](Self::commutation) of what an INSERT does with the row in the way. `is_by_key`: it is found by the
     /// table's key alone.
-    pub(crate) fn commutation_of_conflict(
-        &mut self,
-        update: &Candidate<'_>,
-        is_by_key: bool,
-        filter: Option<&Expr>,
-    ) -> Recognition {
+    pub(crate) fn commutation_of_conflict(&mut self, update: &Candidate<'_>, is_by_key: bool) -> Recognition {
         if !is_by_key {
             return because("the row in the way is not found by the table's key alone");
         }
-        let made = self.take_apart(update, Vec::new(), filter)?;
+        let made = self.take_apart(update, Vec::new(), update.condition)?;
         // Without an operation nothing is won where the row is read.
         if made.operations.is_empty() && !made.reads.is_empty() { Err(Reads(None)) } else { Ok(made) }
     }
 
-    fn take_apart(&mut self, update: &Candidate<'_>, key: Vec<Expr>, filter: Option<&Expr>) -> Recognition {
+    fn take_apart(
+        &mut self,
+        update: &Candidate<'_>,
+        key: Vec<Expr>,
+        condition: Option<&BoundExpr>,
+    ) -> Recognition {
         let Candidate { rules, sets, target, .. } = *update;
         let table = &*rules.table;
         check_triggers(rules, sets)?;
@@ -158,12 +167,19 @@ impl Planner<'_> {
             return because(reason);
         }
         let mut seen = BTreeSet::new();
+        let (checks, mut proven) = checks_of_writes(update, &operated, &mut seen)?;
+        let filter = residual(update, condition, &operated, (&mut seen, &mut proven))?;
+        seen.extend(proven.iter().flat_map(Limit::values).flat_map(|value| columns_of(value, target)));
         let mut made = Commutation {
             key,
-            filter: filter.cloned(),
+            filter: filter
+                .map(|filter| self.expr(&filter, update.layout))
+                .transpose()
+                .map_err(|_| Reads(None))?,
             operations: Vec::new(),
             writes: Vec::new(),
-            checks: checks_of_writes(update, &operated, &mut seen)?,
+            guards: self.guards(update, &taken, proven)?,
+            checks,
             reads: Vec::new(),
             sees_row: false,
         };
@@ -174,10 +190,6 @@ impl Planner<'_> {
             self.add(update, one, &mut made)?;
         }
         let width = table.columns.len();
-        let Some(columns) = columns_seen(filter.into_iter()) else {
-            return because("its condition reads the row");
-        };
-        seen.extend(columns.into_iter().filter(|&column| column < width));
         match columns_seen(update.returning.iter()) {
             Some(columns) if columns.iter().all(|&column| column < width) => {
                 let is_written = |column: &usize| made.writes.iter().any(|write| write.column == *column);
@@ -206,7 +218,7 @@ impl Planner<'_> {
                 made.writes.push(PlainWrite { column, handle, value });
                 return Ok(());
             }
-            Assigned::Operations(operations) => operations,
+            Assigned::Operations { operations, .. } => operations,
         };
         for operation in operations {
             let mut terms = Vec::with_capacity(operation.terms.len());
@@ -221,6 +233,92 @@ impl Planner<'_> {
     }
 }
 
+impl Planner<'_> {
+    /// The guards of all columns that need one.
+    fn guards(
+        &mut self,
+        update: &Candidate<'_>,
+        taken: &[Taken],
+        proven: Vec<Limit<BoundExpr>>,
+    ) -> Result<Vec<Guard>, Reads> {
+        let table = &*update.rules.table;
+        let mut guards: Vec<Guard> = Vec::new();
+        for one in taken {
+            let Assigned::Operations { operations, is_guarded } = &one.assigned else { continue };
+            let of_column = || proven.iter().filter(|limit| limit.column == one.column);
+            if !is_guarded && of_column().next().is_none() {
+                continue;
+            }
+            let adds = !operations.is_empty() && operations.iter().all(|one| one.operation == Commute::Add);
+            let name = &table.columns[one.column].name;
+            if !adds {
+                return because(format!("only additions to {name} could be proven to be within its bounds"));
+            }
+            let handle = handle(table, table.columns[one.column].engine).map_err(|_| Reads(None))?;
+            let mut limits = Vec::new();
+            for limit in of_column() {
+                let value = self.expr(&limit.value, update.layout).map_err(|_| Reads(None))?;
+                let addend = match &limit.addend {
+                    Some((negated, addend)) => {
+                        Some((*negated, self.expr(addend, update.layout).map_err(|_| Reads(None))?))
+                    }
+                    None => None,
+                };
+                let Limit { column, is_low, is_strict, is_of_old, .. } = *limit;
+                limits.push(Limit { column, is_low, is_strict, value, addend, is_of_old });
+            }
+            guards.push(Guard { column: one.column, handle, limits });
+        }
+        Ok(guards)
+    }
+}
+
+/// What is left of a condition to be evaluated: without what names the row, and without guards of columns that operations
+/// change, which are added to what has to be proven.
+fn residual(
+    update: &Candidate<'_>,
+    condition: Option<&BoundExpr>,
+    operated: &BTreeSet<usize>,
+    (seen, proven): (&mut BTreeSet<usize>, &mut Vec<Limit<BoundExpr>>),
+) -> Result<Option<BoundExpr>, Reads> {
+    let (table, target) = (&*update.rules.table, update.target);
+    let mut parts = Vec::new();
+    condition.into_iter().for_each(|condition| conjuncts(condition, &mut parts));
+    let mut left = Vec::new();
+    for part in parts {
+        if has_subquery(&part) || is_volatile(&part) {
+            return because("its condition is from a query or a volatile function");
+        }
+        let columns = columns_of(&part, target);
+        let Some(column) = columns.iter().find(|column| operated.contains(column)) else {
+            seen.extend(columns);
+            left.push(part);
+            continue;
+        };
+        match limits(table, target, operated, (&part, true)) {
+            Some(limits) => proven.extend(limits),
+            None => return because(format!("its condition reads {}", table.columns[*column].name)),
+        }
+    }
+    // What names the row by its key, and nothing else, holds of the row found.
+    if left.iter().all(|part| is_key_equality(part, table, target)) && left.len() <= table.key.len() {
+        return Ok(None);
+    }
+    Ok(Some(BoundExpr::And(left)))
+}
+
+/// Whether a condition is that a column of the key equals something.
+fn is_key_equality(part: &BoundExpr, table: &Table, target: RelationId) -> bool {
+    let columns = columns_of(part, target);
+    columns.len() == 1
+        && columns.iter().all(|column| table.key.contains(column))
+        && match part {
+            BoundExpr::Operator { operator, .. } => operator.name == "=",
+            BoundExpr::InList { list, negated, .. } => list.len() == 1 && !negated,
+            _ => false,
+        }
+}
+
 /// An assignment that was taken apart.
 struct Taken {
     column: usize,
@@ -230,14 +328,14 @@ struct Taken {
 impl Taken {
     /// The column, if operations change it.
     fn operated(&self) -> Option<usize> {
-        matches!(self.assigned, Assigned::Operations(_)).then_some(self.column)
+        matches!(self.assigned, Assigned::Operations { .. }).then_some(self.column)
     }
 
     /// The expressions that have to be computed for it.
     fn values(&self) -> Vec<&BoundExpr> {
         match &self.assigned {
             Assigned::Plain(value) => vec![value],
-            Assigned::Operations(operations) => {
+            Assigned::Operations { operations, .. } => {
                 operations.iter().flat_map(|one| one.terms.iter().map(|(_, value)| value)).collect()
             }
         }
@@ -313,24 +411,31 @@ fn check_triggers(rules: &RowRules, sets: &[(usize, BoundExpr)]) -> Result<(), R
     }
 }
 
-/// The checks that plain writes decide; the other columns that they read are added to those seen.
+/// The checks that plain writes decide, whose other columns are added to those seen; and what checks ask of columns that
+/// operations change.
 fn checks_of_writes(
     update: &Candidate<'_>,
     operated: &BTreeSet<usize>,
     seen: &mut BTreeSet<usize>,
-) -> Result<Vec<Expr>, Reads> {
+) -> Result<(Vec<Expr>, Vec<Limit<BoundExpr>>), Reads> {
     let set: BTreeSet<usize> = update.sets.iter().map(|(column, _)| *column).collect();
-    let mut decided = Vec::new();
+    let (mut decided, mut proven) = (Vec::new(), Vec::new());
     for (check, (_, planned)) in update.checks.iter().zip(&update.rules.checks) {
         let columns = columns_of(&check.condition, update.target);
         if columns.is_disjoint(&set) {
             continue;
         }
-        if !columns.is_disjoint(operated) {
-            return because(format!("check {} reads what it changes", check.name));
+        if columns.is_disjoint(operated) {
+            seen.extend(columns.difference(&set));
+            decided.push(planned.clone());
+            continue;
         }
-        seen.extend(columns.difference(&set));
-        decided.push(planned.clone());
+        // What it compares with is as it was, so nothing may change that.
+        let is_fixed = columns.intersection(&set).all(|column| operated.contains(column));
+        match limits(&update.rules.table, update.target, operated, (&check.condition, false)) {
+            Some(limits) if is_fixed => proven.extend(limits),
+            _ => return because(format!("check {} reads what it changes", check.name)),
+        }
     }
-    Ok(decided)
+    Ok((decided, proven))
 }

@@ -101,6 +101,10 @@ fn effects(table: &Table, recognition: &Recognition) -> Vec<(&'static str, Prope
     let mut effects: Vec<String> = operations.chain(writes).collect();
     effects.dedup();
     let mut properties = vec![("Effects", Property::List(effects))];
+    if !what.guards.is_empty() {
+        let guarded = what.guards.iter().map(|guard| name(guard.column).to_owned());
+        properties.push(("Guarded", Property::List(guarded.collect())));
+    }
     if !what.reads.is_empty() {
         let reads = what.reads.iter().map(|&column| name(column).to_owned());
         properties.push(("Validated", Property::List(reads.collect())));

@@ -56,13 +56,13 @@ impl Planner<'_> {
                             sets,
                             target: insert.target,
                             layout: &both,
+                            condition: filter.as_ref(),
                             returning: &returning,
                         };
-                        let filter = filter.as_ref().map(|filter| self.expr(filter, &both)).transpose()?;
-                        let commuting = self.commutation_of_conflict(&candidate, is_key, filter.as_ref());
+                        let commuting = self.commutation_of_conflict(&candidate, is_key);
                         Some(ConflictUpdate {
                             sets: self.assignments(sets, &both)?,
-                            filter,
+                            filter: filter.as_ref().map(|filter| self.expr(filter, &both)).transpose()?,
                             generated: self.assignments(generated, &row)?,
                             commuting,
                         })
@@ -162,6 +162,7 @@ impl Planner<'_> {
             sets: &update.sets,
             target,
             layout: &Self::row_layout(table, target),
+            condition: update.filter.as_ref(),
             returning: &returning,
         };
         let is_row = row.iter().copied().eq(0..table.columns.len()) && update.from.is_empty();

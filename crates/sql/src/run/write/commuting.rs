@@ -15,6 +15,7 @@ use crate::plan::commute::{Commutation, Commuting, PlainWrite, Term};
 use crate::plan::decoder::Decoder;
 use crate::plan::expression::Expr;
 use crate::run::Run;
+use crate::run::write::bounds::bounds_of;
 use crate::run::write::rows::writes;
 use crate::storage;
 use crate::storage::encode_ref;
@@ -24,8 +25,10 @@ use crate::types::{Type, Value};
 /// Sums of operands within this are sums of any column and them, too, without an overflow in between.
 const SUM_MAX: i64 = 1 << 62;
 
-type Operands = SmallVec<[Operand; 2]>;
+pub(super) type Operands = SmallVec<[Operand; 2]>;
 type Values = SmallVec<[Value; 2]>;
+/// Between which numbers the columns of guards have to be, in their own units.
+type Bounds = SmallVec<[(i64, i64); 2]>;
 
 /// What a commuting update has done.
 pub(crate) struct Commuted {
@@ -50,8 +53,10 @@ pub(crate) fn commute<'e>(
     excluded: &[Value],
     returning: &'e [Expr],
 ) -> Result<Option<Commuted>> {
-    // In a block the session tries operations; elsewhere the commit does, too late for a handler.
-    if run.is_ordinary || run.runs_in != RunsIn::Block && run.environment.decides_at_once() {
+    // In a block the session tries operations; elsewhere the commit does, too late for a handler. A guard is not proven before
+    // the commit: a block reads.
+    let is_unproven = !what.guards.is_empty() && run.runs_in == RunsIn::Block;
+    if run.is_ordinary || is_unproven || run.runs_in != RunsIn::Block && run.environment.decides_at_once() {
         return Ok(None);
     }
     let mut row = SmallVec::<[Value; 16]>::new();
@@ -73,9 +78,12 @@ pub(crate) fn commute<'e>(
         Err(error) if is_moot(&error) => return Ok(None),
         computed => computed?,
     };
-    let Some((operands, values)) = computed else { return Ok(None) };
+    let Some((operands, values, bounds)) = computed else { return Ok(None) };
     if !write(run, (table, key), &what.writes, &values)? || !operate(run, (table, key), what, &operands)? {
         return Ok(Some(Commuted::nothing()));
+    }
+    for (guard, bounds) in what.guards.iter().zip(bounds) {
+        writes(run)?.require_within(&table.engine, key, guard.handle, bounds)?;
     }
     let returned = returning.iter().map(|value| run.evaluate(value, &row));
     Ok(Some(Commuted { count: 1, returned: returned.collect::<Result<_>>()? }))
@@ -93,7 +101,7 @@ fn computed<'e>(
     table: &Table,
     what: &'e Commutation,
     row: &mut [Value],
-) -> Result<Option<(Operands, Values)>> {
+) -> Result<Option<(Operands, Values, Bounds)>> {
     let mut operands = Operands::new();
     for operation in &what.operations {
         match operand(run, operation, &table.columns[operation.column], row)? {
@@ -109,6 +117,13 @@ fn computed<'e>(
         }
         values.push(value);
     }
+    let mut bounds = Bounds::new();
+    for guard in &what.guards {
+        match bounds_of(run, table, (what, guard), (&operands, row))? {
+            Some(found) => bounds.push(found),
+            None => return Ok(None),
+        }
+    }
     if !row.is_empty() {
         for (write, value) in what.writes.iter().zip(&values) {
             row[write.column] = value.clone();
@@ -119,7 +134,7 @@ fn computed<'e>(
             return Ok(None);
         }
     }
-    Ok(Some((operands, values)))
+    Ok(Some((operands, values, bounds)))
 }
 
 /// The row as it was, as far as anything looks at it: its key, and the columns that are read. Whether it is there; where nothing
@@ -203,7 +218,7 @@ fn out_of_range(column: &CatalogColumn, error: SqlError) -> SqlError {
 }
 
 /// What an operation of the engine's is given.
-enum Operand {
+pub(super) enum Operand {
     /// NULL, which changes nothing.
     None,
     Int(i64),

@@ -14,6 +14,7 @@
 //!   its WITH.
 //! - Foreign keys are looked at when all rows of the statement have been written, those of statements in WITH included.
 
+mod bounds;
 mod cascades;
 mod checks;
 mod commuting;
