@@ -140,6 +140,34 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| self.attempt.reserve(target))
     }
 
+    /// Waits for the session that has reserved a row, if one has, before an operation on it that commutes: such operations need
+    /// no reservation of their own. Outside of sessions nothing is ever reserved.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, TableDefinition, key, row};
+    /// # let db = Database::in_memory()?;
+    /// # let table = TableDefinition::new("counter").column("id", DataType::Int64).column("n", DataType::Int64);
+    /// # let counters = db.create_table(table.primary_key(["id"]))?;
+    /// # db.run(|tx| tx.insert(&counters, row![1, 0]))?;
+    /// let (mut first, mut second) = (db.session()?, db.session()?);
+    /// for session in [&mut first, &mut second] {
+    ///     session.begin()?;
+    ///     session.run(|tx| {
+    ///         tx.await_free(&counters, key![1])?;
+    ///         tx.add(&counters, key![1], "n", 1)
+    ///     })?;
+    /// }
+    /// first.commit()?;
+    /// second.commit()?;
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn await_free<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<()> {
+        self.at(table, key, |target| self.attempt.await_free(target))
+    }
+
     /// As [`reserve`](Self::reserve), but does not wait: whether the row is reserved now. Outside of sessions nothing is
     /// ever reserved, and the answer is yes.
     ///

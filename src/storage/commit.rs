@@ -206,7 +206,7 @@ pub(crate) fn commit<T: WriteLocking>(
     {
         return Ok(stamp);
     }
-    match commit_one_word::<T>(&mut call, &validate) {
+    match commit_one_word(locking, &mut call, &validate) {
         Some(stamp) => Ok(stamp),
         None => commit_any(locking, &mut call, &validate),
     }

@@ -78,6 +78,11 @@ pub(crate) trait Rows {
         Ok(())
     }
 
+    /// Waits for the session that has reserved a row, and reserves none.
+    fn await_free(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
     /// The same without waiting: whether no other session has it.
     fn try_reserve(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
         Ok(true)
@@ -252,6 +257,10 @@ impl Rows for AsOf<'_> {
         self.writes.reserve(table, key)
     }
 
+    fn await_free(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        self.writes.await_free(table, key)
+    }
+
     fn try_reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
         self.writes.try_reserve(table, key)
     }
@@ -311,6 +320,10 @@ impl Rows for Tx<'_, '_> {
 
     fn reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
         Ok(Tx::reserve(self, table, key)?)
+    }
+
+    fn await_free(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        Ok(Tx::await_free(self, table, key)?)
     }
 
     fn try_reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {

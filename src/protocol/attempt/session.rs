@@ -42,6 +42,9 @@ pub(crate) trait SessionControl: Send + Sync {
     /// Reserves a key of a table, unless another session has it. Whether it is reserved.
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
 
+    /// Whether no other session has reserved a key.
+    fn is_free(&self, table: u64, key: &[u8]) -> bool;
+
     /// Reserves a row that is about to be read if it is predicted that it will be written.
     fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction;
 
@@ -188,6 +191,15 @@ impl SessionAccess {
             self.notes.wanted = Some((table, key.into()));
         }
         is_reserved
+    }
+
+    /// Notes that another session has a key, if so. Whether it is free, or reserved for this one.
+    fn await_free(&mut self, table: u64, key: &[u8]) -> bool {
+        let is_free = self.write().is_ok() && self.control.is_free(table, key);
+        if !is_free && self.notes.need.is_none() {
+            self.notes.wanted = Some((table, key.into()));
+        }
+        is_free
     }
 
     /// Reserves a key that is about to be read, if it is predicted that it will be written. Only before the first write, and
@@ -416,6 +428,20 @@ impl<'a> Attempt<'a> {
         let Some(session) = &mut held.session else { return Ok(()) };
         session.predict_deadlock(target.table, target.key)?;
         let is_free = session.reserve(target.table.records_identity(), target.key);
+        if is_free { Ok(()) } else { Err(Error::Conflict) }
+    }
+
+    /// Waits for the session that has reserved a key, if the attempt is a session's. It reserves none itself, unless it had to
+    /// wait.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub(crate) fn await_free(&self, target: &Target<'_, 'a>) -> Result<()> {
+        let mut held = self.held.borrow_mut();
+        let is_free = held
+            .session
+            .as_mut()
+            .is_none_or(|session| session.await_free(target.table.records_identity(), target.key));
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 

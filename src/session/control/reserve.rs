@@ -188,6 +188,10 @@ impl SessionControl for Control {
         self.try_reserve_if(table, key, |_| true)
     }
 
+    fn is_free(&self, table: u64, key: &[u8]) -> bool {
+        self.try_reserve_if(table, key, |_| false)
+    }
+
     fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction {
         let hot_rows = &self.sessions.hot_rows;
         let Some(row) = hot_rows.hot(table, key) else { return Prediction::None };

@@ -19,6 +19,7 @@ use crate::storage::write_set::IntChange;
 /// Commits, if it is the usual commit and nothing is in its way.
 #[inline(always)]
 pub(super) fn commit_one_word<T: WriteLocking>(
+    locking: &T,
     call: &mut Committing<'_>,
     validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<Stamp> {
@@ -32,7 +33,11 @@ pub(super) fn commit_one_word<T: WriteLocking>(
     let published = call.worker_context.published();
     call.store.epochs().enter(published);
     let mut is_noted = false;
-    let committed = lock_record::<T>(record).and_then(|word| {
+    let locked = lock_record::<T>(record);
+    if locked.is_none() {
+        note_rival(locking, call, record);
+    }
+    let committed = locked.and_then(|word| {
         let committed = change_and_stamp(call, (record, word), change, validate);
         match committed {
             Some((change, stamp)) => is_noted = install(call, record, word, change, stamp),
@@ -61,6 +66,16 @@ fn lock_record<T: WriteLocking>(record: Record<'_>) -> Option<u64> {
     let locked = T::EXCLUDED
         || record.word().compare_exchange(word, word | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
     locked.then_some(word)
+}
+
+/// Reports a rival that had the record and has left it. One that still has it is met, and reported, by the general way.
+#[cold]
+fn note_rival<T: WriteLocking>(locking: &T, call: &Committing<'_>, record: Record<'_>) {
+    // Relaxed: a count that is off by one is as good.
+    let word = record.word().load(Ordering::Relaxed);
+    if !T::EXCLUDED && word & (BUSY | ABSENT | PROTOCOL) == 0 {
+        locking.on_conflict_with_rival(&call.workspace.writes, 0);
+    }
 }
 
 /// What the record comes to, and the stamp, while it is held.

@@ -22,9 +22,7 @@ impl PointDelete {
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>) -> Result<Option<u64>> {
         let Some(writes) = run.writes else { return Ok(None) };
         let deleted = self.key.with(run, |run, key| {
-            if run.reserves(false) {
-                run.rows.reserve(&self.key.table.engine, key)?;
-            }
+            run.reserve_to_write((&self.key.table.engine, key), false)?;
             writes.delete(&self.key.table.engine, key)
         })?;
         Ok(Some(u64::from(deleted == Some(true))))

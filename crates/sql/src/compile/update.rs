@@ -93,10 +93,8 @@ impl PointUpdate {
 
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>, into: &mut Vec<Value>) -> Result<Option<u64>> {
         let done = self.key.with(run, |run, key| {
-            let commutes = self.commuting.as_ref().is_some_and(|(what, _)| what.writes.is_empty());
-            if run.reserves(commutes) {
-                run.rows.reserve(&self.key.table.engine, key)?;
-            }
+            let commutes = self.commuting.as_ref().is_some_and(|(what, _)| what.only_operates());
+            run.reserve_to_write((&self.key.table.engine, key), commutes)?;
             if let Some((what, returning)) = &self.commuting {
                 let done = commute(run, (&*self.table, key), what, &[], returning)?;
                 return Ok(done.map(|done| {

@@ -278,13 +278,21 @@ impl<'e> Run<'e> {
         Ok(rows)
     }
 
-    /// Whether a blind write reserves its row first. Commutative operations wait for reservations of other sessions, but
+    /// Reserves the row of a blind write first, in sessions. Commutative operations wait for reservations of other sessions, but
     /// make none, since several sessions may apply them concurrently.
-    pub(crate) fn reserves(&self, commutes: bool) -> bool {
+    ///
+    /// # Errors
+    /// The engine's.
+    pub(crate) fn reserve_to_write(
+        &self,
+        (table, key): (&heddledb::Table, &[heddledb::ValueRef<'_>]),
+        commutes: bool,
+    ) -> Result<()> {
         match self.runs_in {
-            RunsIn::Engine => false,
-            RunsIn::Autocommit => true,
-            RunsIn::Block => !commutes,
+            RunsIn::Engine => Ok(()),
+            RunsIn::Block if commutes => Ok(()),
+            RunsIn::Autocommit if commutes => self.rows.await_free(table, key),
+            RunsIn::Autocommit | RunsIn::Block => self.rows.reserve(table, key),
         }
     }
 

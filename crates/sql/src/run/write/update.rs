@@ -88,8 +88,6 @@ fn commuting<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan, what: &'e Commutation)
         }
     }
     let key = refs(&stored);
-    if run.reserves(what.writes.is_empty()) {
-        run.rows.reserve(&table.engine, &key)?;
-    }
+    run.reserve_to_write((&table.engine, &key), what.only_operates())?;
     commute(run, (table, &key), what, &[], &plan.returning)
 }
