@@ -510,9 +510,26 @@ impl From<heddledb::Error> for SqlError {
         };
         let message = message.map_or_else(|| error.to_string(), str::to_string);
         let mut made = SqlError::new(SqlState::new(error.sqlstate()), message);
+        if let heddledb::Error::Overflow { detail, .. } = &error
+            && let Some(detail) = decimal_bound(detail)
+        {
+            made = made.with_detail(detail);
+        }
         made.0.engine = Some(error);
         made
     }
+}
+
+/// PostgreSQL's detail of a value that the engine finds beyond `decimal(precision,scale)`.
+fn decimal_bound(detail: &str) -> Option<String> {
+    let (_, rest) = detail.split_once("within decimal(")?;
+    let (precision, scale) = rest.strip_suffix(')')?.split_once(',')?;
+    let (precision, scale): (u32, u32) = (precision.parse().ok()?, scale.parse().ok()?);
+    let digits = precision.checked_sub(scale)?;
+    let bound = if digits == 0 { "1".to_string() } else { format!("10^{digits}") };
+    Some(format!(
+        "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
+    ))
 }
 
 /// What PostgreSQL says of a value that the engine finds beyond a column's type, by the bounds that the engine names.

@@ -160,9 +160,26 @@ impl Binder<'_> {
             return Ok(vec![self.assigned_column(&set.columns[0], &set.value, table)?]);
         }
         match &set.value.kind {
-            ExprKind::Row(fields) if fields.len() == set.columns.len() => {
+            ExprKind::Row(fields) if fields.len() == set.columns.len() && !fields.iter().any(is_star) => {
                 let pairs = set.columns.iter().zip(fields);
                 pairs.map(|(name, value)| self.assigned_column(name, value, table)).collect()
+            }
+            // `ROW(v.*)`: as many values as the relation has columns.
+            ExprKind::Row(items) if items.iter().any(is_star) => {
+                let BoundExpr::Row { fields, .. } = self.expr(&set.value)? else {
+                    return Err(self.wrong_number(set));
+                };
+                if fields.len() != set.columns.len() {
+                    return Err(self.wrong_number(set));
+                }
+                let mut bound = Vec::with_capacity(fields.len());
+                for (name, value) in set.columns.iter().zip(fields) {
+                    let position = self.settable(name, table)?;
+                    let column = &table.columns[position];
+                    let value = self.assigned(value, column.ty, column.modifier, &column.name, name.at)?;
+                    bound.push((position, value));
+                }
+                Ok(bound)
             }
             ExprKind::Subquery(query) => {
                 let query = self.subquery(query, set.value.at)?;
@@ -225,6 +242,10 @@ impl Binder<'_> {
     }
 
     fn merge(&mut self, merge: &Merge) -> Result<BoundStatement> {
+        if merge.with.as_ref().is_some_and(|with| with.recursive) {
+            let message = "WITH RECURSIVE is not supported for MERGE statement";
+            return Err(self.unsupported(merge.table.at(), message));
+        }
         let mut ctes = self.with_clause(merge.with.as_ref())?;
         self.written_table(&merge.table, "merge into")?;
         let (table, target, _) = self.add_target(&merge.table, merge.alias.as_ref(), "merge into")?;
@@ -345,4 +366,9 @@ impl Binder<'_> {
         }
         Ok(MergeAction::Insert(bound))
     }
+}
+
+/// Whether an item of a row is `relation.*`.
+fn is_star(item: &Expr) -> bool {
+    matches!(item.kind, ExprKind::AllFields(_))
 }

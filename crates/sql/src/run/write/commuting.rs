@@ -208,7 +208,11 @@ fn write(
 fn out_of_range(column: &CatalogColumn, error: SqlError) -> SqlError {
     match error.state() {
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE if column.ty == Type::Numeric => {
-            SqlError::new(error.state(), "numeric field overflow")
+            let overflow = SqlError::new(error.state(), "numeric field overflow");
+            match error.detail() {
+                Some(detail) => overflow.with_detail(detail),
+                None => overflow,
+            }
         }
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE => {
             SqlError::new(error.state(), format!("{} out of range", column.ty.display_name()))
