@@ -157,7 +157,10 @@ impl Planner<'_> {
         let table = &*rules.table;
         check_triggers(rules, sets)?;
         let set: BTreeSet<usize> = sets.iter().map(|(column, _)| *column).collect();
-        let depends = |(_, value): &(usize, BoundExpr)| !columns_of(value, target).is_disjoint(&set);
+        // One that is set itself was set to DEFAULT: its value is computed, not the one that is assigned.
+        let depends = |(column, value): &(usize, BoundExpr)| {
+            set.contains(column) || !columns_of(value, target).is_disjoint(&set)
+        };
         if update.generated.iter().any(depends) {
             return because("a generated column or an index depends on what it sets");
         }
