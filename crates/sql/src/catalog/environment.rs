@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::parse::quote_identifier;
-use crate::types::environment::FormatSettings;
+use crate::types::environment::{EnumLabels, FormatSettings};
 use crate::types::record::Shape;
 use crate::types::{Environment, PlainEnvironment};
 
@@ -39,8 +39,8 @@ impl Environment for CatalogEnvironment<'_> {
         self.plain.random_bits()
     }
 
-    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
-        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    fn enum_labels(&self, oid: u32) -> Option<EnumLabels> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.numbered_labels())
     }
 
     fn type_name(&self, oid: u32) -> Option<String> {

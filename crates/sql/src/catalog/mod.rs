@@ -6,6 +6,7 @@
 
 mod difference;
 mod earlier_users;
+mod enum_type;
 pub(crate) mod environment;
 mod extension;
 mod find_routines;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use enum_type::EnumType;
 pub(crate) use environment::CatalogEnvironment;
 pub(crate) use extension::{Extension, PLPGSQL};
 pub(crate) use relation::{
@@ -47,7 +49,7 @@ use crate::catalog::uses::{Thing, note};
 use crate::error::{SqlError, SqlState};
 use crate::types::{FIRST_USER_OID, ROW_TYPE};
 
-pub(crate) use user_types::{CompositeType, Domain, EnumType, TypeAttribute, UserType};
+pub(crate) use user_types::{CompositeType, Domain, TypeAttribute, UserType};
 
 /// The schema in which objects are created unless something else is said.
 pub(crate) const PUBLIC: &str = "public";

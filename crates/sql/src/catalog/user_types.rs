@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::relation::{Check, Column};
 use super::routine::ResultColumn;
-use super::{Catalog, Relation};
+use super::{Catalog, EnumType, Relation};
 use crate::catalog::rights::Rights;
 use crate::catalog::store::temporary_in;
 use crate::catalog::stored;
@@ -61,24 +61,6 @@ impl CompositeType {
     pub fn relation(&self) -> u32 {
         self.oid & !ROW_TYPE
     }
-}
-
-/// An enum.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EnumType {
-    /// Its oid.
-    pub oid: u32,
-    /// The schema that it is in.
-    pub schema: String,
-    /// Its name.
-    pub name: String,
-    /// Its labels; a value is stored as the position of its label.
-    pub labels: Vec<Arc<str>>,
-    /// COMMENT ON TYPE.
-    pub comment: Option<String>,
-    /// Its owner, and what was granted on it.
-    #[serde(default)]
-    pub rights: Rights,
 }
 
 /// A domain.

@@ -372,14 +372,11 @@ impl Connection {
                     .with_constraint("pg_enum_typid_label_index"));
             }
         }
-        let ty = EnumType {
-            oid: catalog.new_oid(),
-            schema: schema.clone(),
-            name: name.last().to_string(),
-            labels: labels.iter().map(|label| Arc::from(label.as_str())).collect(),
-            comment: None,
-            rights: self.new_rights(RightsKind::Type, &schema),
-        };
+        let ty = EnumType::new(
+            (catalog.new_oid(), &schema, name.last()),
+            labels,
+            self.new_rights(RightsKind::Type, &schema),
+        );
         catalog.put_type(UserType::Enum(Arc::new(ty.clone())));
         self.publish(&[Object::Enum(ty)], catalog)?;
         Ok("CREATE TYPE")
@@ -425,10 +422,10 @@ impl Connection {
                     None => changed.labels.len(),
                     Some((before, label)) => place_of(label)? + usize::from(!before),
                 };
-                if position < changed.labels.len() && self.is_used(ty.oid) {
+                let is_used = self.is_used(ty.oid);
+                if !changed.insert_label(position, value, is_used) {
                     return Err(SqlError::unsupported(USED_LABELS).with_hint("Add the label at the end."));
                 }
-                changed.labels.insert(position, Arc::from(value.as_str()));
             }
             AlterType::RenameValue { from, to } => {
                 check_label(to)?;
@@ -455,7 +452,7 @@ impl Connection {
         Ok("ALTER TYPE")
     }
 
-    /// Whether a column is of an enum, whose values are stored as the labels' positions.
+    /// Whether a column is of an enum, whose values are stored as its labels' numbers.
     fn is_used(&self, oid: u32) -> bool {
         let uses = |ty: Type| ty.element().unwrap_or(ty) == Type::Enum(oid);
         self.environment().catalog.tables().any(|table| table.columns.iter().any(|column| uses(column.ty)))
@@ -487,7 +484,7 @@ impl Connection {
     }
 }
 
-const USED_LABELS: &str = "adding an enum label before others is not supported while columns use the type";
+const USED_LABELS: &str = "no further enum label fits in this place while columns use the type";
 
 /// Refuses labels of enums that no name can hold.
 fn check_label(label: &str) -> Result<()> {

@@ -28,8 +28,10 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     })
     .nullable()
     .stable(),
-    scalar("enum_first(anyenum) anyenum", |c, _| labels(c).map(|_| Value::Enum(0))).nullable().stable(),
-    scalar("enum_last(anyenum) anyenum", |c, _| Ok(Value::Enum(labels(c)? as i32 - 1))).nullable().stable(),
+    scalar("enum_first(anyenum) anyenum", |c, _| labels(c).map(|it| Value::Enum(it[0]))).nullable().stable(),
+    scalar("enum_last(anyenum) anyenum", |c, _| labels(c).map(|it| Value::Enum(it[it.len() - 1])))
+        .nullable()
+        .stable(),
     scalar("enum_range(anyenum) anyarray", |c, _| enum_range(c, &Value::Null, &Value::Null))
         .nullable()
         .stable(),
@@ -82,24 +84,25 @@ fn random_uuid(context: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> 
     Ok(Value::Uuid(bytes))
 }
 
-/// How many labels the argument's enum has.
-fn labels(context: &FunctionContext<'_>) -> Result<usize> {
+/// The numbers of the labels of the argument's enum, at least one.
+fn labels(context: &FunctionContext<'_>) -> Result<Vec<i32>> {
     let Type::Enum(oid) = context.argument_type(0) else {
         return Err(SqlError::unsupported("could not determine actual enum type"));
     };
-    let count = context.environment.enum_labels(oid).map_or(0, |labels| labels.len());
-    if count == 0 {
+    let labels = context.environment.enum_labels(oid);
+    let numbers: Vec<i32> = labels.iter().flat_map(|it| it.iter()).map(|(number, _)| *number).collect();
+    if numbers.is_empty() {
         let name = context.environment.type_name(oid).unwrap_or_else(|| oid.to_string());
         let message = format!("enum {name} contains no values");
         return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
     }
-    Ok(count)
+    Ok(numbers)
 }
 
 fn enum_range(context: &mut FunctionContext<'_>, from: &Value, to: &Value) -> Result<Value> {
-    let last = labels(context)? as i32 - 1;
     let bound = |value: &Value, open: i32| if value.is_null() { open } else { value.enum_order() };
-    let values = (bound(from, 0)..=bound(to, last)).map(Value::Enum).collect();
+    let range = bound(from, i32::MIN)..=bound(to, i32::MAX);
+    let values = labels(context)?.into_iter().filter(|it| range.contains(it)).map(Value::Enum).collect();
     Ok(Value::array(ArrayValue::list(context.argument_type(0), values)))
 }
 

@@ -14,6 +14,9 @@ use crate::run::memory::{MEMORY_BYTES_DEFAULT, Memory};
 use crate::types::record::Shape;
 use crate::types::{Modifier, Type, Value};
 
+/// The labels of an enum in their order, each with the number that values of it have.
+pub(crate) type EnumLabels = Arc<[(i32, Arc<str>)]>;
+
 /// How dates are printed and how ambiguous ones are read (`DateStyle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DateOrder {
@@ -169,7 +172,7 @@ pub trait Environment {
     fn set_seed(&mut self, _seed: f64) {}
 
     /// The labels of an enum, in order; none if there is no such type.
-    fn enum_labels(&self, _oid: u32) -> Option<Arc<[Arc<str>]>> {
+    fn enum_labels(&self, _oid: u32) -> Option<EnumLabels> {
         None
     }
 

@@ -16,7 +16,7 @@ use crate::run::Access;
 use crate::run::memory::Memory;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, following, sequence_of};
-use crate::types::environment::{Acting, AdvisoryLock, FormatSettings, ObjectKind};
+use crate::types::environment::{Acting, AdvisoryLock, EnumLabels, FormatSettings, ObjectKind};
 use crate::types::record::Shape;
 use crate::types::{DeferrableKey, Environment, KeySide, Modifier, Type, Value};
 
@@ -52,8 +52,8 @@ impl Environment for SessionEnvironment {
         self.random.0 = seed.to_bits();
     }
 
-    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
-        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    fn enum_labels(&self, oid: u32) -> Option<EnumLabels> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.numbered_labels())
     }
 
     fn type_name(&self, oid: u32) -> Option<String> {

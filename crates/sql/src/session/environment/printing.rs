@@ -6,7 +6,7 @@ use super::{now, object_name};
 use crate::catalog::Catalog;
 use crate::parse::quote_identifier;
 use crate::types::Environment;
-use crate::types::environment::{FormatSettings, ObjectKind};
+use crate::types::environment::{EnumLabels, FormatSettings, ObjectKind};
 
 /// What of a session printing a value needs, apart from the session, which runs meanwhile.
 pub(crate) struct Printing {
@@ -30,8 +30,8 @@ impl Environment for Printing {
         0
     }
 
-    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
-        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    fn enum_labels(&self, oid: u32) -> Option<EnumLabels> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.numbered_labels())
     }
 
     fn type_name(&self, oid: u32) -> Option<String> {

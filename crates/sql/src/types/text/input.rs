@@ -243,8 +243,8 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 
 fn enum_value(environment: &dyn Environment, oid: u32, text: &str) -> Result<Value> {
     let labels = environment.enum_labels(oid).unwrap_or_else(|| Vec::new().into());
-    match labels.iter().position(|label| &**label == text) {
-        Some(at) => Ok(Value::Enum(at as i32)),
+    match labels.iter().find(|(_, label)| &**label == text) {
+        Some((number, _)) => Ok(Value::Enum(*number)),
         None => {
             let name = environment.type_name(oid).unwrap_or_else(|| oid.to_string());
             let message = format!("invalid input value for enum {name}: \"{text}\"");

@@ -155,8 +155,8 @@ fn enum_label(environment: &dyn Environment, kind: Type, order: i32) -> Result<S
         return Err(SqlError::internal("an enum's label was asked for without its type"));
     };
     let labels = environment.enum_labels(oid);
-    let label = labels.as_ref().and_then(|labels| labels.get(order as usize));
-    label.map(|label| label.to_string()).ok_or_else(|| {
+    let label = labels.as_ref().and_then(|labels| labels.iter().find(|(number, _)| *number == order));
+    label.map(|(_, label)| label.to_string()).ok_or_else(|| {
         let message = format!("invalid internal value for enum: {order}");
         SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
     })
