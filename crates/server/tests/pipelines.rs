@@ -246,6 +246,81 @@ fn a_simple_query_ends_with_ready_whatever_is_wrong_with_it() {
 }
 
 #[test]
+fn clients_that_ask_for_debug_messages_learn_of_implicit_indexes_and_sequences() {
+    let (_running, mut wire) = start();
+    wire.rows("SET client_min_messages = debug1");
+    let mut messages = |statement: &str| -> Vec<String> {
+        let answers = wire.ask(&query(statement.as_bytes()));
+        assert!(errors(&answers).is_empty(), "{statement}");
+        let notices = answers.iter().filter(|answer| answer.tag == 'N');
+        notices
+            .map(|it| format!("{} {}", it.field('S').unwrap_or_default(), it.field('M').unwrap_or_default()))
+            .collect()
+    };
+    let sequence = |statement: &str, column: &str| {
+        format!(
+            "DEBUG {statement} will create implicit sequence \"n_{column}_seq\" for serial column \"n.{column}\""
+        )
+    };
+    let index = |what: &str, name: &str| {
+        format!("DEBUG {what} will create implicit index \"{name}\" for table \"n\"")
+    };
+    assert_eq!(
+        messages(
+            "CREATE TABLE n (id serial, b int GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (id), UNIQUE (b, id))"
+        ),
+        [
+            sequence("CREATE TABLE", "id"),
+            sequence("CREATE TABLE", "b"),
+            index("CREATE TABLE / PRIMARY KEY", "n_pkey"),
+            index("CREATE TABLE / UNIQUE", "n_b_id_key"),
+        ]
+    );
+    assert_eq!(messages("ALTER TABLE n ADD COLUMN c serial"), [sequence("ALTER TABLE", "c")]);
+    assert_eq!(messages("ALTER TABLE n ADD UNIQUE (c)"), [index("ALTER TABLE / ADD UNIQUE", "n_c_key")]);
+    assert_eq!(messages("SET client_min_messages = notice"), [""; 0]);
+    assert_eq!(messages("CREATE TABLE m (id serial PRIMARY KEY)"), [""; 0]);
+}
+
+#[test]
+fn errors_name_the_file_and_the_function_that_report_them_in_postgres() {
+    let (_running, mut wire) = start();
+    for (statement, file, routine) in [
+        ("SELECT 'x'::int", "numutils.c", "pg_strtoint32"),
+        ("SELECT 1 FROM missing", "parse_relation.c", "parserOpenTable"),
+        ("INSERT INTO t VALUES (1), (1)", "nbtinsert.c", "_bt_check_unique"),
+    ] {
+        let answers = wire.ask(&query(statement.as_bytes()));
+        let error = answers.iter().find(|answer| answer.tag == 'E').expect("an error");
+        assert_eq!((error.field('F').as_deref(), error.field('R').as_deref()), (Some(file), Some(routine)));
+    }
+}
+
+#[test]
+fn the_time_of_a_statement_runs_while_its_client_is_silent_between_its_messages() {
+    let (_running, mut wire) = start();
+    wire.rows("SET statement_timeout = '2s'");
+    let silent = std::time::Duration::from_millis(2_100);
+    wire.send(&[parse("kept", "SELECT 7"), flush()].concat());
+    assert_eq!(tags(&wire.until('1')), "1");
+    std::thread::sleep(silent);
+    let answers = wire.ask(&[message('D', b"Skept\0"), sync()].concat());
+    assert_eq!((tags(&answers), errors(&answers)), ("EZ".to_owned(), vec!["57014".to_owned()]));
+    // What was parsed in time is there. Between units no time runs.
+    std::thread::sleep(silent);
+    assert_eq!(tags(&wire.ask(&[bind("kept", &[]), execute(0), sync()].concat())), "2DCZ");
+    wire.send(&[run("SELECT 8", &[]), flush()].concat());
+    assert_eq!(tags(&wire.until('C')), "12DC");
+    std::thread::sleep(silent);
+    assert_eq!(
+        tags(&wire.ask(&[run("SELECT 9", &[]), sync()].concat())),
+        "12DCZ",
+        "an Execute ends its unit"
+    );
+    assert_eq!(wire.value("SELECT 10"), "10");
+}
+
+#[test]
 fn a_portal_that_has_given_all_rows_gives_none_and_its_tags_count_each_execution() {
     let (_running, mut wire) = start();
     wire.rows("INSERT INTO t SELECT generate_series(1, 3)");

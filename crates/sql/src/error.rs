@@ -374,6 +374,24 @@ impl SqlError {
         known.or_else(|| if self.is_raised() { Some("exec_stmt_raise") } else { routine_of(self.state()) })
     }
 
+    /// The file of PostgreSQL's source that this function is in.
+    pub fn file(&self) -> Option<&'static str> {
+        Some(match self.routine()? {
+            "_bt_check_unique" => "nbtinsert.c",
+            "ExecConstraints" => "execMain.c",
+            "ri_ReportViolation" => "ri_triggers.c",
+            "parserOpenTable" | "errorMissingColumn" => "parse_relation.c",
+            "ParseFuncOrColumn" => "parse_func.c",
+            "scanner_yyerror" => "scan.l",
+            "DeadLockReport" => "deadlock.c",
+            "ProcessInterrupts" => "postgres.c",
+            "exec_stmt_raise" => "pl_exec.c",
+            "RevalidateCachedQuery" => "plancache.c",
+            "pg_strtoint32" => "numutils.c",
+            _ => return None,
+        })
+    }
+
     /// The kind of the error.
     pub fn state(&self) -> SqlState {
         self.0.state

@@ -98,7 +98,8 @@ impl Backend {
         if let Formats::Each(_) = bind.result_formats
             && let Some(fields) = self.connection.describe_portal(bind.portal)?
         {
-            let checked = bind.result_formats.check(fields.len(), "result");
+            let of = format!("query has {} columns", fields.len());
+            let checked = bind.result_formats.check(fields.len(), "result", &of);
             checked.map_err(|error| SqlError::new(SqlState::PROTOCOL_VIOLATION, error.message))?;
         }
         self.portals.insert(bind.portal, bind.result_formats);

@@ -31,6 +31,7 @@ pub(super) fn error(output: &mut Output, severity: &str, error: &SqlError) {
         (b'c', error.column()),
         (b'd', error.data_type()),
         (b'n', error.constraint()),
+        (b'F', error.file()),
         (b'R', error.routine()),
     ];
     fields.extend(optional.into_iter().filter_map(|(code, value)| Some((code, value?))));

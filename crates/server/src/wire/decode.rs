@@ -42,12 +42,11 @@ impl Formats {
     }
 
     /// Refuses a number of formats that fits no rule.
-    pub(crate) fn check(&self, values: usize, what: &str) -> Result<(), ProtocolError> {
+    pub(crate) fn check(&self, values: usize, what: &str, of: &str) -> Result<(), ProtocolError> {
         match self {
-            Formats::Each(formats) if formats.len() != values => Err(ProtocolError::new(format!(
-                "bind message has {} {what} formats but {values} {what}s",
-                formats.len()
-            ))),
+            Formats::Each(formats) if formats.len() != values => {
+                Err(ProtocolError::new(format!("bind message has {} {what} formats but {of}", formats.len())))
+            }
             _ => Ok(()),
         }
     }
@@ -137,7 +136,7 @@ fn bind<'a>(fields: &mut Fields<'a>) -> Result<Bind<'a>, ProtocolError> {
     let parameter_formats = formats(fields)?;
     let count = fields.u16()?;
     let parameters = (0..count).map(|_| fields.value()).collect::<Result<Vec<_>, _>>()?;
-    parameter_formats.check(parameters.len(), "parameter")?;
+    parameter_formats.check(parameters.len(), "parameter", &format!("{} parameters", parameters.len()))?;
     Ok(Bind { portal, statement, parameter_formats, parameters, result_formats: formats(fields)? })
 }
 
@@ -230,8 +229,10 @@ mod tests {
     #[test]
     fn a_number_of_formats_fits_the_values_or_is_refused() {
         let two = Formats::Each(Arc::from([Format::Binary, Format::Text]));
-        assert!(two.check(2, "parameter").is_ok() && two.check(3, "parameter").is_err());
-        assert!(Formats::default().check(9, "result").is_ok());
+        assert!(two.check(2, "parameter", "2 parameters").is_ok());
+        let refused = two.check(3, "result", "query has 3 columns").expect_err("three columns, two formats");
+        assert_eq!(refused.message, "bind message has 2 result formats but query has 3 columns");
+        assert!(Formats::default().check(9, "result", "query has 9 columns").is_ok());
         assert_eq!((two.at(0), two.at(1)), (Format::Binary, Format::Text));
     }
 

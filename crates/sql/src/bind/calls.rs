@@ -24,6 +24,18 @@ pub(crate) struct ResolvedCall {
     pub result: Type,
 }
 
+/// The columns of a function's rows; one of `anyelement` has the type of the elements of the first argument.
+pub(crate) fn columns_of(
+    function: &'static Function,
+    args: &[BoundExpr],
+) -> impl Iterator<Item = (&'static str, Type)> {
+    let element = args.first().and_then(|arg| arg.ty().element());
+    function.columns.iter().map(move |(name, ty)| match element {
+        Some(element) if *ty == Type::AnyElement => (*name, element),
+        _ => (*name, *ty),
+    })
+}
+
 /// Refuses a call whose literals leave open what `anyelement` and its kin stand for.
 ///
 /// # Errors

@@ -340,14 +340,17 @@ impl Binder<'_> {
         for expr in elements {
             bound.push(match &expr.kind {
                 ExprKind::Array(inner) => self.array_as(inner, element, ty, modifier)?,
-                _ => {
-                    let value = self.expr(expr)?;
-                    let target = if value.ty().is_array() { ty } else { element };
-                    self.coerce(value, target, modifier, CastContext::Explicit, expr.at)?
-                }
+                _ => self.expr(expr)?,
             });
         }
-        Ok(BoundExpr::Array { elements: bound, ty })
+        // One array among the elements makes all of them arrays.
+        let target = if bound.iter().any(|value| value.ty().is_array()) { ty } else { element };
+        let cast = |(value, expr): (BoundExpr, &Expr)| match expr.kind {
+            ExprKind::Array(_) => Ok(value),
+            _ => self.coerce(value, target, modifier, CastContext::Explicit, expr.at),
+        };
+        let elements = bound.into_iter().zip(elements).map(cast).collect::<Result<_>>()?;
+        Ok(BoundExpr::Array { elements, ty })
     }
 
     fn collate(&mut self, operand: &Expr, collation: &ObjectName, at: At) -> Result<BoundExpr> {

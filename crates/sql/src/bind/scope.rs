@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_relation.c`.
 
 use crate::bind::binder::Binder;
+use crate::bind::calls::columns_of;
 use crate::bind::privileges::other_database;
 use crate::bind::routines::{is_call, routine_of};
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind};
@@ -364,8 +365,8 @@ impl Binder<'_> {
             return Some(columns.into_iter().map(|column| (column.name, column.ty)).collect());
         }
         match row {
-            BoundExpr::SetReturning { function, .. } | BoundExpr::Call { function, .. } => {
-                Some(function.columns.iter().map(|(name, ty)| ((*name).to_string(), *ty)).collect())
+            BoundExpr::SetReturning { function, args, .. } | BoundExpr::Call { function, args, .. } => {
+                Some(columns_of(function, args).map(|(name, ty)| (name.to_string(), ty)).collect())
             }
             BoundExpr::Column { relation, column, ty: Type::Record } => {
                 let mut relations = self.scopes.iter().flat_map(|scope| &scope.relations);

@@ -42,6 +42,13 @@ impl Connection {
         draft.settle_columns();
         self.check_draft(&mut draft, text)?;
         draft.settle_names(&mut catalog);
+        if let Some(key) = &draft.key_name {
+            self.note_implicit_index("CREATE TABLE / PRIMARY KEY", key, &draft.name);
+        }
+        for index in draft.indexes.iter().filter(|index| index.constraint) {
+            let constraint = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+            self.note_implicit_index(&format!("CREATE TABLE / {constraint}"), &index.name, &draft.name);
+        }
         let table = self.make_table(draft, catalog)?;
         if !create.options.is_empty() {
             self.redefine(&table, |table| table.options.clone_from(&create.options))?;

@@ -70,6 +70,8 @@ impl Connection {
             free_name(&table.name, &columns, label, taken)
         });
         self.is_free(&table.schema.clone(), &name, false)?;
+        let constraint = if rules.primary { "PRIMARY KEY" } else { "UNIQUE" };
+        self.note_implicit_index(&format!("ALTER TABLE / ADD {constraint}"), &name, &table.name);
         let mut index = Index {
             oid: 0,
             name,
@@ -132,6 +134,7 @@ impl Connection {
             free_name(&table.name, "", "pkey", |name| catalog.relation(&table.schema, name).is_some())
         });
         self.is_free(&table.schema.clone(), &name, false)?;
+        self.note_implicit_index("ALTER TABLE / ADD PRIMARY KEY", &name, &table.name);
         let names: Vec<&str> = key.iter().map(|&column| table.columns[column].name.as_str()).collect();
         let hidden = table.engine.definition().columns()[0].name.clone();
         change = change.primary_key(names).drop_column(hidden);

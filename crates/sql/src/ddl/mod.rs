@@ -44,6 +44,7 @@ mod drop;
 mod dropped_calls;
 mod extension;
 mod foreign_key;
+mod implicit;
 mod index;
 mod index_expressions;
 mod keys;

@@ -405,7 +405,7 @@ impl Connection {
         if let RoutineChange::Owner(owner) = &alter.change
             && self.role_named(owner)? == known.rights.owner
         {
-            return Ok(if known.is_procedure { "ALTER PROCEDURE" } else { "ALTER FUNCTION" });
+            return Ok(alter_tag(alter.kind, &known));
         }
         self.check_routine_owner(&known)?;
         let mut catalog = self.catalog_to_change();
@@ -444,11 +444,19 @@ impl Connection {
         catalog.put_routine(Arc::new(routine.clone()));
         changed.push(Object::Routine(routine));
         self.publish(&changed, catalog)?;
-        Ok(match (&alter.change, known.is_procedure) {
-            (RoutineChange::Comment(_), _) => "COMMENT",
-            (_, true) => "ALTER PROCEDURE",
-            (_, false) => "ALTER FUNCTION",
+        Ok(match &alter.change {
+            RoutineChange::Comment(_) => "COMMENT",
+            _ => alter_tag(alter.kind, &known),
         })
+    }
+}
+
+/// The tag of an ALTER of a routine, as the statement names its kind.
+fn alter_tag(kind: ObjectKind, known: &Routine) -> &'static str {
+    match kind {
+        ObjectKind::Routine => "ALTER ROUTINE",
+        _ if known.is_procedure => "ALTER PROCEDURE",
+        _ => "ALTER FUNCTION",
     }
 }
 

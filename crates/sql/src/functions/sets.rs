@@ -1,13 +1,16 @@
 //! Set-returning functions of numbers, times and arrays. Those of texts and documents are with their subjects.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 
 use super::definition::{Definition, FunctionContext, Rows, RowsOf, set};
 use super::moments::arithmetic::{add_interval, add_interval_in_zone};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::Value;
 use crate::types::interval::Interval;
 use crate::types::numeric::Numeric;
+use crate::types::record::{RecordField, RecordValue};
+use crate::types::{Type, Value};
 
 /// The table.
 pub(super) const SETS: &[Definition] = &[
@@ -25,6 +28,8 @@ pub(super) const SETS: &[Definition] = &[
     set("generate_subscripts(anyarray, int4) setof int4", |_, v| subscripts(v, false)),
     set("generate_subscripts(anyarray, int4, bool) setof int4", |_, v| subscripts(v, v[2].bool())),
     set("unnest(anyarray) setof anyelement", unnest),
+    // Of the information schema: drivers list the columns of keys with it.
+    set("_pg_expandarray(anyarray) setof record x anyelement; n int4", numbered_elements),
 ];
 
 /// The step must not be zero (22023).
@@ -130,13 +135,26 @@ fn unnest(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>
     Ok(Box::new(RowsOf(rows)))
 }
 
+/// The elements of an array, each with its place, counted from 1 whatever the lower bound.
+fn numbered_elements(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
+    let array = values[0].as_array().clone();
+    let kind = context.argument_type(0).element().unwrap_or(Type::Text);
+    let field = |name: &str, kind| RecordField { name: name.into(), kind };
+    let fields: Arc<[RecordField]> = Arc::from([field("x", kind), field("n", Type::Int4)]);
+    let rows = (0..array.values.len()).map(move |at| {
+        let values = Box::new([array.values[at].clone(), Value::Int4(at as i32 + 1)]);
+        Ok(Value::Record(Arc::new(RecordValue { fields: fields.clone(), values })))
+    });
+    Ok(Box::new(RowsOf(rows)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::functions::definition::FunctionKind;
     use crate::functions::resolve::{Called, resolve_function};
     use crate::types::text::{from_text, to_text};
-    use crate::types::{Modifier, PlainEnvironment, Type};
+    use crate::types::{Modifier, PlainEnvironment};
 
     fn rows(name: &str, arguments: &[(Type, &str)]) -> Result<Vec<String>> {
         let kinds: Vec<Type> = arguments.iter().map(|(kind, _)| *kind).collect();

@@ -88,6 +88,8 @@ pub struct Connection {
     pub(super) environment: SessionEnvironment,
     pub(crate) transaction: Transaction,
     pub(super) pipeline: Pipeline,
+    /// When the client's first message came since an Execute or a pipeline has ended: `statement_timeout` counts from there.
+    pub(super) unit_started: Option<Instant>,
     pub(super) portals: Portals,
     pub(super) plans: PlanCache,
     pub(super) parsed: Parsed,
@@ -117,6 +119,7 @@ impl Connection {
             environment,
             transaction,
             pipeline: Pipeline::default(),
+            unit_started: None,
             portals: Portals::default(),
             plans: PlanCache::default(),
             parsed: Parsed::default(),
@@ -155,6 +158,7 @@ impl Connection {
     /// # Errors
     /// The first statement's that fails; those behind it are not run.
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        self.unit_started = None;
         let _entered = self.enter_statement();
         self.activity.begin(text, self.environment.statement_start);
         self.portals.take("");
@@ -204,8 +208,9 @@ impl Connection {
         let environment = &mut self.environment;
         environment.pending.begin_statement();
         environment.statement_start = now();
-        let timeout = environment.settings.derived.statement_timeout;
-        environment.interrupt.begin(timeout.map(Duration::from_millis));
+        let timeout = environment.settings.derived.statement_timeout.map(Duration::from_millis);
+        let waited = self.unit_started.map_or(Duration::ZERO, |started| started.elapsed());
+        environment.interrupt.begin(timeout.map(|timeout| timeout.saturating_sub(waited)));
         environment.interrupt.set_ends_without_client(environment.settings.derived.ends_without_client);
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;

@@ -9,10 +9,11 @@
 //! BEGIN has made the block the client's own, or a statement ran whose effects a rollback does not undo.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::parse::syntax::Statement;
 use crate::session::connection::Connection;
 use crate::session::prepared::{Portal, Portals, Prepared};
@@ -128,6 +129,7 @@ impl Connection {
     /// # Errors
     /// Those of a commit.
     pub fn sync(&mut self) -> Result<()> {
+        self.unit_started = None;
         let closed = self.close_implicit_block();
         if self.transaction.is_idle() {
             self.portals.clear();
@@ -135,6 +137,20 @@ impl Connection {
         closed.map_err(|error| self.failed(error))?;
         self.pipeline = Pipeline::default();
         Ok(())
+    }
+
+    /// A message of the extended protocol begins: the time that its unit of messages may take runs from the first one on, waits for the
+    /// client between them included, as in PostgreSQL.
+    ///
+    /// # Errors
+    /// 57014: `statement_timeout` was exceeded.
+    pub(super) fn begin_message(&mut self) -> Result<()> {
+        let Some(timeout) = self.environment.settings.derived.statement_timeout else { return Ok(()) };
+        let started = *self.unit_started.get_or_insert_with(Instant::now);
+        if started.elapsed() < Duration::from_millis(timeout) {
+            return Ok(());
+        }
+        Err(self.failed(SqlError::statement_timeout()))
     }
 
     /// A message of a pipeline has failed for good: so does its transaction.

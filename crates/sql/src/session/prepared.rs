@@ -85,6 +85,7 @@ impl Connection {
     /// # Errors
     /// Class 42; 42P05 if the name is taken; 42601 for several statements.
     pub fn prepare(&mut self, name: &str, text: &str, types: &[u32]) -> Result<()> {
+        self.begin_message()?;
         let _entered = self.enter_statement();
         let known = |&oid: &u32| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown);
         let types: Vec<Option<Type>> = types.iter().map(known).collect();
@@ -325,6 +326,7 @@ impl Connection {
     /// # Errors
     /// 26000; what binding it again says.
     pub fn describe_statement(&mut self, name: &str) -> Result<(Arc<[Type]>, Option<Fields>)> {
+        self.begin_message()?;
         let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;
         self.refresh_catalog();
         let plan = self.described_plan(&prepared).map_err(|error| self.failed(error))?;

@@ -2,6 +2,7 @@
 
 use super::{Item, plain_column};
 use crate::bind::binder::Binder;
+use crate::bind::calls::columns_of;
 use crate::bind::json_rows::makes_records;
 use crate::bind::routines::{RoutineCall, is_call, rows_entry, with_oid};
 use crate::bind::scope::Clause;
@@ -112,7 +113,8 @@ impl Binder<'_> {
         } else if resolved.function.columns.is_empty() {
             vec![plain_column(out_column(name).unwrap_or(&own_name), resolved.result)]
         } else {
-            resolved.function.columns.iter().map(|(name, ty)| plain_column(name, *ty)).collect()
+            let columns = columns_of(resolved.function, &resolved.args);
+            columns.map(|(name, ty)| plain_column(name, ty)).collect()
         };
         if declared.is_empty() && resolved.result == Type::Record && resolved.function.columns.is_empty() {
             let message = "a column definition list is required for functions returning \"record\"";

@@ -218,6 +218,8 @@ impl Connection {
         sequence.owner = Some((draft.oid, position));
         sequence.rights = self.new_rights(RightsKind::Sequence, &draft.schema);
         sequence.rights.change_owner(draft.rights.owner);
+        let is_new = self.current_catalog().relation(&draft.schema, &draft.name).is_none();
+        self.note_implicit_sequence(&name, (&draft.name, &draft.columns[position].name), is_new);
         Ok(sequence)
     }
 }

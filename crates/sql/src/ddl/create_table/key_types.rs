@@ -26,7 +26,11 @@ pub(crate) fn check_key_column(column: &Column, what: &str) -> Result<()> {
         Some(text) => format!("the expression {text}"),
         None => format!("column \"{}\"", column.name),
     };
-    let message = format!("a {what} on {of} of type {} is not supported", column.ty.display_name());
+    let ty = match column.ty {
+        Type::Composite(_) => "a composite type".to_string(),
+        ty => format!("type {}", ty.display_name()),
+    };
+    let message = format!("a {what} on {of} of {ty} is not supported");
     let hint = match column.ty {
         Type::Numeric => "Declare the column as numeric(p, s) with a precision of at most 38.",
         _ => "Use a column of another type.",

@@ -93,6 +93,7 @@ impl Connection {
     /// # Errors
     /// 26000; 08P01 for a wrong number of parameters; 42P03 if the name is taken.
     pub fn bind(&mut self, portal: &str, statement: &str, parameters: Vec<Value>) -> Result<()> {
+        self.begin_message()?;
         self.bind_portal(portal, statement, parameters).map_err(|error| self.failed(error))
     }
 
@@ -127,6 +128,7 @@ impl Connection {
     /// # Errors
     /// 34000; what binding again says.
     pub fn describe_portal(&mut self, name: &str) -> Result<Option<Fields>> {
+        self.begin_message()?;
         let Some(portal) = self.portals.get(name) else {
             let cursor =
                 self.environment.cursors.get(name).ok_or_else(|| SqlError::undefined_portal(name))?;
@@ -147,6 +149,7 @@ impl Connection {
     /// # Errors
     /// The statement's.
     pub fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
+        self.begin_message()?;
         let _entered = self.enter_statement();
         self.enter_pipeline(name).map_err(|error| self.failed(error))?;
         let Some((name, mut portal)) = self.portals.take(name) else {
@@ -159,6 +162,7 @@ impl Connection {
             self.run_taken(&name, &mut portal, max_rows as usize, sink)
         });
         self.count_execution(started, &portal.prepared, done.is_ok());
+        self.unit_started = None;
         if done.is_ok() {
             self.statement_done();
         }

@@ -132,8 +132,9 @@ pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMetho
     } else {
         return None;
     };
-    let has_text =
-        |kind: Type| kind.category() != Category::Pseudo || matches!(kind, Type::Record | Type::Cstring);
+    let has_text = |kind: Type| {
+        kind.category() != Category::Pseudo || matches!(kind, Type::Record | Type::Cstring | Type::Void)
+    };
     (needed <= context && has_text(from) && has_text(to)).then_some(CastMethod::Text)
 }
 

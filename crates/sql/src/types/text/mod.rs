@@ -27,5 +27,6 @@ use crate::error::{SqlError, SqlState};
 /// `invalid input syntax for type …` (22P02).
 pub fn invalid_syntax(kind: &str, text: &str) -> SqlError {
     let message = format!("invalid input syntax for type {kind}: \"{text}\"");
-    SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+    let error = SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message);
+    if kind == "integer" { error.with_routine("pg_strtoint32") } else { error }
 }
