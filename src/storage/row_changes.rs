@@ -42,7 +42,9 @@ impl RowChanges {
 mod tests {
     use std::sync::Barrier;
 
-    use crate::{DataType, Database, Durability, Options, Result, Table, TableDefinition, fail, row};
+    use crate::{
+        DataType, Database, Durability, Options, Result, Table, TableDefinition, ValueRef, fail, key, row,
+    };
 
     fn database() -> Database {
         Database::in_memory_with(Options::default().durability(Durability::None)).expect("it opens")
@@ -60,15 +62,15 @@ mod tests {
         let (one, other) = (table(&db, "one"), table(&db, "other"));
         db.run(|tx| (0..10_i64).try_for_each(|id| tx.insert(&one, row![id, 0_i64]))).expect("it commits");
         assert_eq!((db.row_changes(&one), db.row_changes(&other)), (10, 0));
-        db.run(|tx| tx.update(&one, 3_i64, "n", 7_i64)).expect("it commits");
-        db.run(|tx| tx.delete(&one, 4_i64)).expect("it commits");
+        db.run(|tx| tx.update(&one, key![3_i64], &[("n", ValueRef::Int(7))])).expect("it commits");
+        db.run(|tx| tx.delete(&one, key![4_i64])).expect("it commits");
         assert_eq!(db.row_changes(&one), 12);
         let failed: Result<()> = db.run(|tx| {
-            tx.delete(&one, 5_i64)?;
-            fail("no")
+            tx.delete(&one, key![5_i64])?;
+            Err(fail("no"))
         });
         assert!(failed.is_err());
-        db.run(|tx| tx.exists(&one, 5_i64)).expect("it is read");
+        db.run(|tx| tx.exists(&one, key![5_i64])).expect("it is read");
         assert_eq!((db.row_changes(&one), db.row_changes(&other)), (12, 0));
     }
 
