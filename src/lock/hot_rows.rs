@@ -34,7 +34,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -105,9 +105,7 @@ pub(crate) struct Tag(u64);
 
 impl Tag {
     pub(crate) fn of(table: u64, key: &[u8]) -> Tag {
-        let mut hasher = FixedState::default().build_hasher();
-        (table, key).hash(&mut hasher);
-        Tag(hasher.finish().max(1))
+        Tag(FixedState::default().hash_one((table, key)).max(1))
     }
 
     /// That of no row.

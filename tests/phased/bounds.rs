@@ -1,6 +1,9 @@
 //! Escrow: a column with bounds is split, and its bounds hold to the last unit: stock is sold to exactly zero, under load, by
 //! every kind of operation, and after a crash.
 
+#[path = "required_bounds.rs"]
+mod required_bounds;
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
