@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use common::{heddle, succeed};
 
 /// What is asked of each database.
-const QUESTIONS: [&str; 29] = [
+const QUESTIONS: [&str; 31] = [
+    "select relname, o from pg_class, unnest(reloptions) o where relname in ('packed', 'barred') order by relname, o",
+    "select attname, attstattarget, array_to_string(attoptions, ' '), attstorage, attcompression from pg_attribute
+         where attrelid = 'shop.packed'::regclass and attnum > 0 order by attnum",
     "select attname, attcollation::text from pg_attribute where attrelid in ('collated'::regclass, 'collated_b'::regclass)
          and attnum > 0 order by attrelid::regclass::text, attnum",
     "select column_name, collation_schema, collation_name from information_schema.columns where table_name = 'collated'

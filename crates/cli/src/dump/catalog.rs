@@ -3,6 +3,7 @@
 use heddle_sql::Connection;
 
 use crate::dump::rights::{rights, roles};
+use crate::dump::settings;
 use crate::failure::{Failure, Result};
 
 /// The schemas of users.
@@ -73,6 +74,8 @@ pub(super) fn read(connection: &mut Connection) -> Result<Script> {
     indexes(connection, &mut script)?;
     constraints(connection, &mut script, "f")?;
     triggers(connection, &mut script)?;
+    settings::relations(connection, &mut script)?;
+    settings::columns(connection, &mut script)?;
     script.after.extend(populated.into_iter().map(|name| format!("REFRESH MATERIALIZED VIEW {name};")));
     comments(connection, &mut script)?;
     rights(connection, &mut script)?;

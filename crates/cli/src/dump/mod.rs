@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! script   the database as a script of SQL     catalog   what the script is made of, read from the system catalogs
-//! rights   roles, owners and privileges
+//! rights   roles, owners and privileges     settings   options of relations and columns
 //! ```
 
 mod catalog;
 mod rights;
 mod script;
+mod settings;
 
 use std::path::PathBuf;
 
