@@ -247,7 +247,8 @@ fn calls_that_no_order_explains_are_noticed() {
 
 /// The calls of random routines, alone on a database of a protocol: how many routines are derived, and each call that met what
 /// it had not declared. A duplicate in a unique index is described by a row that no key names, and of a deferred foreign key that
-/// does not hold the rows that refer are looked up.
+/// does not hold the rows that refer are looked up. A call whose operation does not fit the value that it meets runs again as an
+/// ordinary one, and fails twice.
 fn misses(protocol: ProtocolKind, seed: u64, routines: u64) -> (usize, Vec<String>) {
     let database = database(protocol);
     let mut connection = connect(&Sql::new(&database).expect("SQL"), true);
@@ -257,7 +258,8 @@ fn misses(protocol: ProtocolKind, seed: u64, routines: u64) -> (usize, Vec<Strin
             let before = database.statistics();
             let found = ours(&mut connection, &statement);
             let counts = database.statistics() - before;
-            let is_violation = matches!(&found, Err((state, _)) if state == "23505" || state == "23503");
+            let is_violation =
+                matches!(&found, Err((state, _)) if ["23505", "23503", "22003"].contains(&state.as_str()));
             let is_call = ["select", "call"].iter().any(|word| statement.starts_with(word));
             if is_call && !is_violation && counts.failed > u64::from(found.is_err()) {
                 missed.push(format!("{statement}: {found:?}"));

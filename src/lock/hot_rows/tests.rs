@@ -237,7 +237,7 @@ fn attempts_on_many_threads_have_a_row_one_at_a_time() {
         let owner = Owner::of_attempts();
         let mut granted = 0;
         for round in 0..EACH {
-            for place in if (number + round) % 2 == 0 { [0, 1] } else { [1, 0] } {
+            for place in if (number + round).is_multiple_of(2) { [0, 1] } else { [1, 0] } {
                 let name = row(["a", "b"][place]);
                 rows.reserve_here(&owner, name, Duration::from_secs(60));
                 if owner.held_places().iter().any(|&held| rows.find(name) == Some(held)) {

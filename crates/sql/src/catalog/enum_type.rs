@@ -82,8 +82,8 @@ fn spread(count: usize) -> Vec<i32> {
 
 /// A number above one and below another.
 fn number_between(before: Option<i32>, after: Option<i32>) -> Option<i32> {
-    let low = before.map_or_else(|| after.map_or(-1, |it| it.saturating_sub(2 * STRIDE)), |it| it);
-    let high = after.map_or_else(|| low.saturating_add(2 * STRIDE), |it| it);
+    let low = before.unwrap_or_else(|| after.map_or(-1, |it| it.saturating_sub(2 * STRIDE)));
+    let high = after.unwrap_or_else(|| low.saturating_add(2 * STRIDE));
     let middle = low + ((i64::from(high) - i64::from(low)) / 2) as i32;
     (middle > low && middle < high).then_some(middle)
 }

@@ -41,7 +41,8 @@ pub(crate) enum Procedure {
     Row(row::OneRow),
     Read(read::PointRead),
     Insert(insert::OneInsert),
-    Update(update::PointUpdate),
+    /// In a box, because it is much larger than the others.
+    Update(Box<update::PointUpdate>),
     Delete(delete::PointDelete),
 }
 
@@ -65,7 +66,9 @@ impl Procedure {
                 None => read::PointRead::of(plan).map(Procedure::Read),
             },
             Action::Insert(plan) => insert::OneInsert::of(plan).map(Procedure::Insert),
-            Action::Update(plan) => update::PointUpdate::of(plan).map(Procedure::Update),
+            Action::Update(plan) => {
+                update::PointUpdate::of(plan).map(|update| Procedure::Update(Box::new(update)))
+            }
             Action::Delete(plan) => delete::PointDelete::of(plan).map(Procedure::Delete),
             Action::Merge(_) => None,
         }

@@ -103,7 +103,8 @@ impl Connection {
                 catalog.new_oid()
             }
         };
-        let view = View {
+        let asks = create.options.iter().any(|(name, _)| name == "check_option");
+        let mut view = View {
             oid,
             schema: schema.clone(),
             name: name.clone(),
@@ -114,9 +115,14 @@ impl Connection {
             column_comments,
             rights,
             column_acls,
-            options: changed_options(ViewOptions::default(), &create.options)?,
+            options: ViewOptions {
+                check_option: asks.then_some(CheckOption::Local),
+                ..ViewOptions::default()
+            },
         };
+        // Before the option's own value is looked at.
         self.check_updatable(&view)?;
+        view.options = changed_options(ViewOptions::default(), &create.options)?;
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
         Ok("CREATE VIEW")

@@ -21,7 +21,7 @@ impl Connection {
         let catalog = self.environment.catalog.clone();
         if names.is_empty() {
             let owned = |table: &&Arc<Table>| {
-                catalog.relation_by_oid(table.oid).is_some_and(|it| self.check_relation_owner(&it).is_ok())
+                catalog.relation_by_oid(table.oid).is_some_and(|it| self.check_relation_owner(it).is_ok())
             };
             return Ok(catalog.tables().filter(owned).cloned().collect());
         }

@@ -255,7 +255,7 @@ impl Decoded {
             return Err(Fault::Syntax);
         }
         let is_named = |part: &&str| part.starts_with(|c: char| c.is_ascii_alphabetic());
-        if let Some(name) = parts.iter().copied().find(|part| is_named(&part)) {
+        if let Some(name) = parts.iter().copied().find(|part| is_named(part)) {
             let month = month_by_name(&name.to_ascii_lowercase()).ok_or(Fault::Syntax)?;
             self.has_month_name = true;
             put(&mut self.month, month)?;
