@@ -236,7 +236,7 @@ fn definitions_that_make_no_sense_are_refused() {
     let db = in_memory();
     let id = || TableDefinition::new("t").column("id", DataType::Int64);
     let top = DataType::TopK { limit: 3, of: TupleType::new(vec![DataType::Int64], vec![]).unwrap() };
-    let wide = (0..1_025)
+    let wide = (0..2_049)
         .fold(TableDefinition::new("t"), |wide, number| wide.column(format!("c{number}"), DataType::Bool));
     let cases: Vec<(TableDefinition, &[&str])> = vec![
         (id(), &["\"t\"", "no primary key", "add .primary_key"]),
@@ -280,7 +280,7 @@ fn definitions_that_make_no_sense_are_refused() {
             id().column("d", DataType::Decimal { precision: 3, scale: 4 }).primary_key(["id"]),
             &["decimal(3,4)", "scale"],
         ),
-        (wide.primary_key(["c0"]), &["1025 columns", "split it"]),
+        (wide.primary_key(["c0"]), &["2049 columns", "split it"]),
     ];
     for (definition, words) in cases {
         refused(db.create_table(definition), words);
