@@ -60,19 +60,7 @@ impl Connection {
         }
         let temporary = self.is_temporary_view(create, examined.reads_temporary)?;
         let schema = self.schema_for(&create.name, temporary)?;
-        let mut columns: Vec<String> = examined.columns.iter().map(|(name, ..)| name.clone()).collect();
-        if create.columns.len() > columns.len() {
-            let message = "CREATE VIEW specifies more column names than columns";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-        }
-        for (column, name) in columns.iter_mut().zip(&create.columns) {
-            *column = name.text.clone();
-        }
-        let is_twice = |position: &usize| columns[..*position].contains(&columns[*position]);
-        if let Some(twice) = (0..columns.len()).find(is_twice).map(|position| &columns[position]) {
-            let message = format!("column \"{twice}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
+        let columns = column_names(create, &examined.columns)?;
         let existing = catalog.relation(&schema, &name).cloned();
         let (mut rights, mut column_acls) = (self.new_rights(RightsKind::Table, &schema), Vec::new());
         let (mut comment, mut column_comments) = (None, Vec::new());
@@ -277,6 +265,24 @@ impl Connection {
             Ok((columns.collect(), (stars, std::mem::take(&mut binder.casts), literals), relations))
         })
     }
+}
+
+/// The names of a view's columns: those that are given, and for the others those of its query.
+fn column_names(create: &CreateView, made: &Columns) -> Result<Vec<String>> {
+    let mut columns: Vec<String> = made.iter().map(|(name, ..)| name.clone()).collect();
+    if create.columns.len() > columns.len() {
+        let message = "CREATE VIEW specifies more column names than columns";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+    }
+    for (column, name) in columns.iter_mut().zip(&create.columns) {
+        *column = name.text.clone();
+    }
+    let is_twice = |position: &usize| columns[..*position].contains(&columns[*position]);
+    if let Some(twice) = (0..columns.len()).find(is_twice).map(|position| &columns[position]) {
+        let message = format!("column \"{twice}\" specified more than once");
+        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+    }
+    Ok(columns)
 }
 
 /// A view's options with those that a statement sets.
