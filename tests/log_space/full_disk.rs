@@ -272,8 +272,8 @@ fn a_log_that_failed_for_want_of_space_names_one_way_out() {
     in_time("a failed log", move || {
         let bank = bank_with(small_options(&disk));
         bank.wait_for_segments(&disk);
-        disk.fail_next(Operation::Write, Fault::StorageFull);
-        let unknown = bank.db.call(&bank.set, args![1, 2]).expect_err("it is not written").to_string();
+        disk.fail_next(Operation::Sync, Fault::StorageFull);
+        let unknown = bank.db.call(&bank.set, args![1, 2]).expect_err("it is not durable").to_string();
         assert!(unknown.contains("No space left on device") && unknown.contains("00000001.log"), "{unknown}");
         assert!(unknown.ends_with("open the database again") && !unknown.contains("try again"), "{unknown}");
     });
