@@ -32,7 +32,8 @@ use crate::pipeline::threads::{ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::footprint::Footprint;
-use crate::schedule::Schedule;
+use crate::protocol::hot_rows::HotRowQueues;
+use crate::schedule::{Schedule, ScheduleKind};
 use crate::sequence::{Sequences, serve_identities};
 use crate::session::{SchemaLock, Sessions};
 use crate::storage::epoch::FIRST;
@@ -182,6 +183,8 @@ impl Shared {
             InFlight::new(options.queues.max_in_flight),
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
+            // `predict` learns from the aborts that reserved rows would prevent.
+            HotRowQueues::new(options.schedule.kind != ScheduleKind::Predict),
             (options.diagnostics.time_samples > 0)
                 .then(|| Sampler::new(options.diagnostics.time_samples as f64)),
         );

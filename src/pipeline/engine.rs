@@ -68,6 +68,7 @@ impl Engine {
         in_flight: InFlight,
         updates_refused: Option<Error>,
         retry: Retry,
+        hot_rows: HotRowQueues,
         sampler: Option<Sampler>,
     ) -> Arc<Engine> {
         Arc::new(Engine {
@@ -89,7 +90,7 @@ impl Engine {
             phase_change: PhaseChange::default(),
             hold_offs: HoldOffs::default(),
             snapshots: SnapshotRequests::default(),
-            hot_rows: HotRowQueues::default(),
+            hot_rows,
             sampler,
         })
     }

@@ -28,12 +28,8 @@ const AGED_AFTER: u32 = 1 << 16;
 pub(crate) struct HotRowQueues {
     rows: Arc<HotRows>,
     writers: WritePredictor,
-}
-
-impl Default for HotRowQueues {
-    fn default() -> HotRowQueues {
-        HotRowQueues { rows: Arc::default(), writers: WritePredictor::new() }
-    }
+    /// Whether rows are hot for attempts, too.
+    concerns_attempts: bool,
 }
 
 /// What a thread's attempts have reserved.
@@ -57,6 +53,11 @@ impl std::fmt::Debug for Reserving {
 pub(super) static TRACKED_AND_RESERVED: Access = Access { claim: Some(reserve_hot), ..TRACKED };
 
 impl HotRowQueues {
+    /// `concerns_attempts`: whether attempts reserve rows, and not only sessions.
+    pub(crate) fn new(concerns_attempts: bool) -> HotRowQueues {
+        HotRowQueues { rows: Arc::default(), writers: WritePredictor::new(), concerns_attempts }
+    }
+
     /// The rows.
     pub(crate) fn rows(&self) -> &Arc<HotRows> {
         &self.rows
@@ -84,7 +85,7 @@ impl HotRowQueues {
     /// An attempt has failed because a rival has changed a row that it had read and would have written.
     #[cold]
     pub(crate) fn note_conflict(&self, table: &TableCore, key: &[u8]) {
-        if !table.is_internal() {
+        if self.concerns_attempts && !table.is_internal() {
             self.rows.note_conflict(Kind::Attempt, table.records_identity(), key);
         }
     }

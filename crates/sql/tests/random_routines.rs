@@ -247,8 +247,8 @@ fn calls_that_no_order_explains_are_noticed() {
 
 /// The calls of random routines, alone on a database of a protocol: how many routines are derived, and each call that met what
 /// it had not declared. A duplicate in a unique index is described by a row that no key names, and of a deferred foreign key that
-/// does not hold the rows that refer are looked up. A call whose operation does not fit the value that it meets runs again as an
-/// ordinary one, and fails twice.
+/// does not hold the rows that refer are looked up. A call whose operation does not fit the value that it meets is executed
+/// twice, the second time as an ordinary one, and fails both times.
 fn misses(protocol: ProtocolKind, seed: u64, routines: u64) -> (usize, Vec<String>) {
     let database = database(protocol);
     let mut connection = connect(&Sql::new(&database).expect("SQL"), true);
