@@ -8,6 +8,24 @@ use crate::parse::syntax::{
     Query, QueryBodySyntax, Select, SelectItem, SetOperator, Statement, TableRef, With,
 };
 
+/// What may follow a select list.
+pub(super) const AFTER_SELECT_LIST: [&str; 14] = [
+    "from",
+    "where",
+    "group",
+    "having",
+    "window",
+    "union",
+    "intersect",
+    "except",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "into",
+];
+
 impl Parser<'_> {
     /// Whether a query begins here, without parentheses.
     pub fn starts_query(&self) -> bool {
@@ -207,25 +225,7 @@ impl Parser<'_> {
     }
 
     fn ends_select_list(&self) -> bool {
-        self.is_end()
-            || self.is_mark(0, ")")
-            || self.is_mark(0, ";")
-            || self.is_one_of(&[
-                "from",
-                "where",
-                "group",
-                "having",
-                "union",
-                "intersect",
-                "except",
-                "order",
-                "limit",
-                "offset",
-                "fetch",
-                "for",
-                "into",
-                "window",
-            ])
+        self.is_end() || self.is_mark(0, ")") || self.is_mark(0, ";") || self.is_one_of(&AFTER_SELECT_LIST)
     }
 
     /// An item of a target list or of RETURNING.

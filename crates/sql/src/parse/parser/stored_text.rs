@@ -3,6 +3,7 @@
 use super::Parser;
 use crate::parse::TextEdit;
 use crate::parse::lexer::{Token, TokenKind};
+use crate::parse::queries::AFTER_SELECT_LIST;
 use crate::parse::syntax::{At, NaturalJoin};
 
 impl<'t> Parser<'t> {
@@ -136,23 +137,7 @@ impl<'t> Parser<'t> {
 
     /// Where the item of a list of targets ends that begins at a place.
     pub fn end_of_item(&self, at: usize) -> usize {
-        const NEXT: [&str; 15] = [
-            "from",
-            "where",
-            "group",
-            "having",
-            "window",
-            "union",
-            "intersect",
-            "except",
-            "order",
-            "limit",
-            "offset",
-            "fetch",
-            "for",
-            "into",
-            "returning",
-        ];
+        let ends = |word: &str| AFTER_SELECT_LIST.contains(&word) || word == "returning";
         let (mut depth, mut end) = (0, at);
         for token in self.tokens.iter().skip_while(|token| (token.start as usize) < at) {
             match &token.kind {
@@ -160,7 +145,7 @@ impl<'t> Parser<'t> {
                 TokenKind::Mark(")" | "]") if depth == 0 => break,
                 TokenKind::Mark(")" | "]") => depth -= 1,
                 TokenKind::Mark("," | ";") | TokenKind::End if depth == 0 => break,
-                TokenKind::Word(word) if depth == 0 && NEXT.contains(&word.as_ref()) => break,
+                TokenKind::Word(word) if depth == 0 && ends(word) => break,
                 _ => {}
             }
             end = token.end as usize;
