@@ -1,4 +1,4 @@
-//! The part of the log that is kept for change feeds, although no recovery needs it.
+//! Which part of the log stays for change feeds, although no recovery needs it.
 //!
 //! Invariants: a feed's hold moves forward only when its new position is durable, so that a crash never asks for what was
 //! removed; a feed that needs more than its limit holds nothing any more, until it has moved on.
@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use crate::Result;
 
-/// The part of the log that one feed needs, and its limit.
+/// What one feed needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     /// Everything after this epoch.
     pub(crate) epoch: u64,
-    /// Bytes of the log, not needed by recovery, beyond which the hold ends.
+    /// As long as that keeps no more than this many bytes of the log that recovery does not need.
     pub(crate) limit: u64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct LogHolds {
 }
 
 impl LogHolds {
-    /// Returns true if no feed holds anything.
+    /// Whether no feed holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.holds.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Sizes of the log's parts: segments and blocks.
+//! How large the log's parts are.
 
 use super::PAGE_BYTES;
 

@@ -1,9 +1,9 @@
-//! Progress of recovery, for a caller that waits for it.
+//! How far recovery has got, for a caller that waits for it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The present step of recovery.
+/// What recovery is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecoveryStep {
@@ -15,15 +15,15 @@ pub enum RecoveryStep {
     Indexes,
 }
 
-/// Progress of recovery.
+/// How far recovery has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryProgress {
-    /// The present step.
+    /// What it is at.
     pub step: RecoveryStep,
-    /// Work of the step that is done: bytes, or tables where indexes are derived.
+    /// How much of the step is done: bytes, or tables where indexes are derived.
     pub done: u64,
-    /// Work of the step in all. A log's last segment is mostly empty: its replay may end earlier.
+    /// How much the step has. A log's last segment is mostly empty: its replay may end earlier.
     pub total: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
 use crate::storage::word::Stamp;
 
-/// What is broken.
+/// The part of the commit that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
     /// Nothing: the control, which must pass.
@@ -25,13 +25,13 @@ pub enum Canary {
     Unvalidated,
     /// Index nodes are not validated; records are.
     Unversioned,
-    /// What was read is validated before what is written is taken, instead of after.
+    /// The read set is validated before the write set is locked, instead of after.
     Early,
-    /// Records are written without taking them.
+    /// Records are written without being locked.
     Untaken,
     /// Only what writes is validated; what reads or fails is believed.
     UnvalidatedReads,
-    /// What a failed body has written stays.
+    /// Writes of a failed body are installed.
     Lasting,
     /// Of what each access of a session has read, one thing is forgotten.
     Forgetful,
@@ -156,7 +156,7 @@ impl Protocol for Canary {
     fn end_group(&self, _held: &mut Held) {}
 }
 
-/// Whether no record that the call writes has memory of its own, which two writers would free twice.
+/// Returns true if no record in the write set has memory of its own, which two writers would free twice.
 fn has_no_blocks(attempt: &Attempt<'_>) -> bool {
     let workspace = attempt.workspace().borrow();
     workspace.writes.touched().iter().all(|touched| !touched.table().layout().has_blocks())
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Which random schedule catches it first, if any of this many does.
+    /// The seed of the first random schedule that catches it, if one of the first 400 does.
     fn caught_by_schedules(canary: Canary) -> Option<u64> {
         (0..400).find(|&seed| {
             let script = generator::script(seed, anomalies::SHAPE);
@@ -193,7 +193,7 @@ mod tests {
         })
     }
 
-    /// Which random history catches it first, if any of this many does.
+    /// The seed of the first random history that catches it, if one of the first 100 does.
     fn caught_by_histories(canary: Canary) -> Option<u64> {
         // A broken protocol may also show a state that cannot be, upon which the harness panics: that is caught, too.
         let judge = |seed| histories::judge(subject(canary).database(), false, seed, 4, 25).is_err();

@@ -8,7 +8,7 @@ use crate::storage::index::hash::hash_key;
 use crate::storage::table::{TableCore, TableId};
 use crate::types::key::EncodedKey;
 
-/// What an action does to its table.
+/// The kind of access that an action makes to its table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Reads only.
@@ -20,7 +20,7 @@ pub(crate) enum Mode {
     Commute,
 }
 
-/// What of a key chooses its partition or dataset.
+/// The part of a key that chooses its partition or dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Routed {
     /// None: the key does not contain all routing columns.
@@ -71,33 +71,33 @@ pub(crate) struct Reference {
     pub(crate) table: TableId,
     /// The key, or the beginning of the keys; empty: the whole table.
     pub(crate) key: EncodedKey,
-    /// What its writes lead to by foreign keys, in rows that are not declared.
+    /// The changes that its writes cause through foreign keys, in rows that are not declared.
     pub(crate) reach: Reach,
-    /// Whether `key` is a whole key.
+    /// True if `key` is a whole key.
     pub(crate) whole: bool,
     /// The hash of a whole key.
     pub(crate) hash: u64,
-    /// What is done.
+    /// The kind of access.
     pub(crate) mode: Mode,
-    /// Which part of `key` decides its partition hash.
+    /// The part of `key` that decides its partition hash.
     pub(crate) routing: Routed,
-    /// Whether the table has secondary indexes, whose records belong to no partition.
+    /// True if the table has secondary indexes, whose records belong to no partition.
     pub(crate) has_secondary_indexes: bool,
-    /// Whether key resolution filled in `key` before the transaction began: the values may lead to another key by now.
+    /// True if key resolution filled in `key` before the transaction began: the values may lead to another key by now.
     pub(crate) resolved_ahead: bool,
-    /// Whether it is a read of another partition's row that is validated at the commit instead of locked.
+    /// True for a read of another partition's row that is validated at the commit instead of locked.
     pub(crate) validated: bool,
 }
 
 impl Reference {
-    /// Whether it declares accesses of this mode.
+    /// Returns true if it declares accesses of this mode.
     #[inline]
     pub(crate) fn allows(&self, wanted: Mode) -> bool {
         self.mode == Mode::Write || self.mode == wanted
     }
 }
 
-/// Which instance of which action of a procedure a reference is.
+/// The instance of an action that a reference was made for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instance {
     pub(crate) action: u32,
@@ -109,14 +109,14 @@ pub(crate) struct Instance {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
     pub(crate) references: Vec<Reference>,
-    /// What each reference is, where an action of the procedure is repeated; of no meaning elsewhere.
+    /// The instance of each reference, where an action of the procedure is repeated; meaningless elsewhere.
     pub(crate) instances: Vec<Instance>,
-    /// Whether one of them is more than read.
+    /// True if one of them is more than a read.
     pub(crate) writes: bool,
 }
 
 impl Footprint {
-    /// What the writes lead to by foreign keys, in rows that are not declared.
+    /// The changes that the writes cause through foreign keys, in rows that are not declared.
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
         self.references.iter().map(|reference| reference.reach).max().unwrap_or_default()
@@ -124,7 +124,7 @@ impl Footprint {
 }
 
 impl Footprint {
-    /// Whether the call declares only reads.
+    /// Returns true if the call declares only reads.
     #[inline]
     pub(crate) fn is_read_only(&self) -> bool {
         !self.writes

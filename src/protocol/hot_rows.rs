@@ -1,4 +1,4 @@
-//! How attempts under the optimistic protocols reserve hot rows before they read them.
+//! Reservations of hot rows, which attempts under the optimistic protocols make before they read such rows.
 //!
 //! The queues are the lock manager's ([`HotRows`]), and the same as those of sessions. Here is which attempts take part: those whose code has
 //! written hot rows that it had read, and those that are retried, where they read a row about which attempts have failed. They
@@ -19,7 +19,8 @@ use crate::lock::hot_rows::Owner;
 pub(crate) use crate::lock::hot_rows::{HotRows, Kind};
 use crate::storage::table::TableCore;
 
-/// How long an attempt waits for a row: many short bodies, but no transaction block that waits for its client.
+/// The longest time that an attempt waits for a row: many short bodies, but no transaction block that waits for its
+/// client.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// After this many attempts on a thread with hot rows, the counters of all fall by one.
 const AGED_AFTER: u32 = 1 << 16;
@@ -28,17 +29,17 @@ const AGED_AFTER: u32 = 1 << 16;
 pub(crate) struct HotRowQueues {
     rows: Arc<HotRows>,
     writers: WritePredictor,
-    /// Whether rows are hot for attempts, too.
+    /// True if attempts reserve hot rows, and not only sessions.
     concerns_attempts: bool,
 }
 
-/// What a thread's attempts have reserved.
+/// The reservations of a thread's attempts.
 #[derive(Default)]
 pub(crate) struct Reserving {
     owner: Option<Arc<Owner>>,
-    /// Where the code of the running attempt is.
+    /// The address of the running attempt's code.
     code: usize,
-    /// Whether it reserves the hot rows that it reads.
+    /// True if it reserves the hot rows that it reads.
     reserves: bool,
     begun: u32,
 }
@@ -63,7 +64,7 @@ impl HotRowQueues {
         &self.rows
     }
 
-    /// Whether attempts of this number take part now.
+    /// Returns true if attempts of this number take part now.
     #[inline]
     pub(crate) fn concern(&self, attempted: Try) -> bool {
         !self.rows.is_empty(Kind::Attempt) && attempted.number <= MAX_OPTIMISTIC_ATTEMPTS

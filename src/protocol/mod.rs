@@ -2,7 +2,7 @@
 //!
 //! A protocol says what to acquire before a body runs, what to do at each access, and what to validate at commit;
 //! how a commit takes effect is one contract for all ([`crate::storage::commit`]). A new protocol is a new folder and
-//! a line in [`ProtocolKind`]; no `match` on a protocol stands anywhere else, and no protocol names another.
+//! a line in [`ProtocolKind`]; there is no `match` on a protocol anywhere else, and no protocol names another.
 
 pub(crate) mod attempt;
 #[cfg(test)]
@@ -34,7 +34,7 @@ use crate::storage::reconcile::Wanted;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 
-/// How calls are isolated from each other.
+/// The protocol that isolates calls from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolKind {
@@ -82,12 +82,12 @@ impl ProtocolKind {
         }
     }
 
-    /// Whether it decides itself where a call runs, so that a schedule would decide to no effect.
+    /// Returns true if the protocol itself decides where a call runs, so that a schedule would have no effect.
     pub(crate) fn places_calls(self) -> bool {
         matches!(self, ProtocolKind::Serial | ProtocolKind::Partitioned)
     }
 
-    /// Whether executors of its own run calls, instead of the workers.
+    /// Returns true if the protocol's own executors run calls, instead of the workers.
     pub(crate) fn has_executors(self) -> bool {
         self == ProtocolKind::Partitioned
     }
@@ -135,19 +135,19 @@ impl FromStr for ProtocolKind {
 /// The configuration of protocols.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// How many serial partitions there are.
+    /// The number of serial partitions.
     pub(crate) partitions: usize,
-    /// Which way of serial execution.
+    /// The variant of serial execution.
     pub(crate) serial_variant: SerialVariant,
-    /// What a blocked call does.
+    /// The reaction of a blocked call.
     pub(crate) lock_conflict: LockConflict,
-    /// How long a split phase lasts at most.
+    /// The maximum length of a split phase.
     pub(crate) phase: Duration,
-    /// How many worker contexts there can be.
+    /// The maximum number of worker contexts.
     pub(crate) max_worker_contexts: usize,
 }
 
-/// What a call does that meets a lock of another call's, under `locking`.
+/// The reaction of a call that meets another call's lock, under `locking`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockConflict {
     /// It waits.
@@ -160,16 +160,16 @@ pub enum LockConflict {
 /// Attempts of a transaction that run concurrently with others, under protocols without locks; later ones run alone.
 pub(crate) const MAX_OPTIMISTIC_ATTEMPTS: u32 = 24;
 
-/// How a call can try to run: the first time as it comes, later with more force.
+/// The number and the code of an attempt: a call is attempted optimistically at first, and later with more force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Try {
     /// 1 for the first attempt.
     pub(crate) number: u32,
-    /// Where the body's code is: runs of the same code mostly do the same.
+    /// The address of the body's code: executions of the same code mostly do the same.
     pub(crate) code: usize,
 }
 
-/// When what a call holds is released.
+/// The moment at which a call's locks are released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Once it has committed or failed.
@@ -178,17 +178,17 @@ pub(crate) enum Hold {
     UntilDurable,
 }
 
-/// How calls are isolated. One object serves all worker contexts.
+/// Isolates calls from each other. One object serves all worker contexts.
 ///
 /// For each attempt: `begin`, then the body's accesses through [`attempt::Access`], then `commit` (or `confirm` where
 /// the body failed), and `end` always, after a panic too.
 pub(crate) trait Protocol: Send + Sync {
-    /// How many workers it can keep busy.
+    /// The number of workers that it can keep busy.
     fn useful_workers(&self) -> usize {
         usize::MAX
     }
 
-    /// Whether what a call declares changes how it runs.
+    /// Returns true if the footprint of a call changes how it runs.
     fn uses_footprints(&self) -> bool {
         true
     }
@@ -202,7 +202,7 @@ pub(crate) trait Protocol: Send + Sync {
     /// See [`CommitFailure`]; nothing has been changed.
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure>;
 
-    /// Whether the state that a failed body saw was a possible one, so that its error may be returned.
+    /// Returns true if the state that a failed body saw was a possible one, so that its error may be returned.
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool;
 
     /// The epoch that must be durable before the result is released, given the highest that the call has seen.
@@ -210,12 +210,12 @@ pub(crate) trait Protocol: Send + Sync {
         highest_seen
     }
 
-    /// When what the attempt holds is released.
+    /// The moment at which the attempt's locks are released.
     fn hold(&self) -> Hold {
         Hold::UntilCommit
     }
 
-    /// Whether the attempt, which has not committed, must wait for the end of the split phase.
+    /// Returns true if the attempt, which has not committed, must wait for the end of the split phase.
     fn is_stashed(&self, _attempt: &Attempt<'_>) -> bool {
         false
     }
@@ -230,13 +230,13 @@ pub(crate) trait Protocol: Send + Sync {
         None
     }
 
-    /// Whether sessions forget something that they have read: a canary does.
+    /// Returns true if sessions forget something that they have read: a canary does.
     #[cfg(test)]
     fn forgets_session_reads(&self) -> bool {
         false
     }
 
-    /// Gives up what the attempt holds. Within a group of calls the protocol may keep it for the next one.
+    /// Releases everything that the attempt holds. Within a group of calls the protocol may keep it for the next one.
     fn end(&self, attempt: &Attempt<'_>);
 
     /// The end of a group of calls on this thread: nothing may be held after it.
@@ -249,78 +249,80 @@ pub(crate) trait Protocol: Send + Sync {
 pub(crate) enum Phase {
     /// Nothing is split.
     Joined,
-    /// What was chosen is split.
+    /// The chosen columns are split.
     Split,
     /// The slices are merged, and what was chosen is split again at once.
     SplitAgain,
 }
 
-/// What a protocol that has phases decides and does; the pipeline says when.
+/// The decisions and actions of a protocol that has phases; the pipeline says when.
 pub(crate) trait Phases: Send + Sync {
-    /// How long a split phase lasts at most.
+    /// The maximum length of a split phase.
     fn length(&self) -> Duration;
 
-    /// Whether the joined phase follows a split one, so that it is short.
+    /// Returns true if the joined phase follows a split one, so that it is short.
     fn has_just_joined(&self) -> bool;
 
-    /// A turn of the joined phase ends: whether a split phase should follow.
+    /// Ends a turn of the joined phase; returns true if a split phase should follow.
     fn end_joined(&self, store: &Store, lasted: Duration) -> bool;
 
-    /// Whether the split phase should end early, given how many transactions were stashed and how many committed in it,
-    /// and whether every active caller waits for a stashed one.
+    /// Returns true if the split phase should end early, given the numbers of transactions that were stashed and that
+    /// committed in it, and whether every active caller waits for a stashed one.
     fn should_end_split_early(&self, stashed: u64, committed: u64, all_stashed: bool) -> bool;
 
-    /// The split phase ends: whether another one may follow at once.
+    /// Ends the split phase; returns true if another one may follow at once.
     fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool;
 
     /// Changes the phase. The caller has closed the gate and waited for all. The epochs: the last that the present phase
-    /// has commits of, and the first of the next one. Whether it was done: a joined phase can always begin.
+    /// has commits of, and the first of the next one. Returns true if the phase was changed: a joined phase can always
+    /// begin.
     fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool;
 
     /// Merges what is split into its records and splits it again, so that the records are whole as of an epoch, and
-    /// the phase goes on. As for [`change`](Self::change).
+    /// the phase goes on. The caller has the duties of one of [`change`](Self::change).
     fn merge(&self, store: &Store, epochs: (u64, u64), guard: &Guard);
 
     /// Splits a column of a record by hand, from the next phase on; or no longer.
     fn label(&self, wanted: Wanted, on: bool);
 
-    /// What has been counted.
+    /// The counts so far.
     fn report(&self) -> PhaseCounts;
 }
 
-/// What a protocol with phases has counted.
+/// The counts of a protocol with phases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PhaseCounts {
     pub(crate) joined: u64,
     pub(crate) split: u64,
     pub(crate) reconciliation: u64,
-    /// What was ever split, and in how many phases; whether it is split now.
+    /// Every column that was ever split, with the number of its split phases, and true if it is split now.
     pub(crate) columns: Vec<(Wanted, u64, bool)>,
 }
 
-/// What a thread holds of a protocol's shared things, kept between the calls of one group.
+/// A thread's locks and notes under a protocol, kept between the calls of one group.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// For each thing held, its number and whether it is held alone.
     pub(crate) partitions: Vec<(usize, bool)>,
-    /// Whether more calls of the same group follow.
+    /// True if more calls of the same group follow.
     pub(crate) in_group: bool,
-    /// Where the code of the running body is, if it has declared nothing.
+    /// The address of the running body's code, if the body has declared nothing.
     pub(crate) code: Option<usize>,
-    /// Whether the thread has closed the gate: the call runs alone.
+    /// True if the thread has closed the gate: the call runs alone.
     pub(crate) alone: bool,
-    /// Whether the running attempt was denied what it wanted to write.
+    /// True if the running attempt was denied a write lock.
     pub(crate) denied_write: bool,
-    /// Whether the running attempt's values led to another key than key resolution found (`partitioned`).
+    /// True if the running attempt's values led to another key than key resolution found (`partitioned`).
     pub(crate) misrouted: bool,
-    /// Whether the running attempt's body needs something that only another transaction can bring about: a sequence's values.
+    /// True if the running attempt's body needs something that only another transaction can provide: values of a
+    /// sequence.
     pub(crate) needs_another: bool,
-    /// What the session keeps that the running attempt is an access of.
+    /// The state of the session of which the running attempt is an access.
     pub(crate) session: Option<Box<attempt::SessionAccess>>,
-    /// How the running attempt reserves hot rows.
+    /// The running attempt's reservations of hot rows.
     pub(crate) hot_rows: hot_rows::Reserving,
     /// The locks of the running attempt.
     locking: locking::Holding,
-    /// What a closure has locked that executors own.
+    /// The closure's locks in the lock tables of executors.
     partitioned: partitioned::Holding,
 }

@@ -1,21 +1,21 @@
-//! Whether bodies write: what the same code did in its last runs predicts it.
+//! A predictor of writes: code that wrote in its last executions is expected to write again.
 //!
 //! A closure declares nothing. Under `serial`, one that starts shared and then writes takes its partitions twice, and where many wait for a
-//! partition each time is a sleep; one that starts alone and only reads keeps readers out for nothing. Under the optimistic
-//! protocols, one that only reads a hot row should not reserve it. The same code mostly does the same, so it is asked by where
-//! its code is.
+//! partition each time is a sleep; one that starts alone and only reads keeps readers out for nothing. Under the optimistic protocols, one
+//! that only reads a hot row should not reserve it. The same code mostly does the same, so the predictor is keyed by the address of the
+//! code.
 //!
 //! Invariants: a wrong guess costs time, and nothing else.
 
 use crate::base::atomics::{AtomicU32, Ordering};
 
-/// How many are kept apart; others share.
+/// The number of entries; code addresses with the same hash share one.
 const KEPT: usize = 256;
 /// From this on a closure is expected to write; one run to the contrary does not change a settled habit.
 const EXPECTED: u32 = 2;
 const SETTLED: u32 = 3;
 
-/// What closures do.
+/// The habits of closures, by code address.
 pub(crate) struct WritePredictor([AtomicU32; KEPT]);
 
 impl WritePredictor {
@@ -28,13 +28,13 @@ impl WritePredictor {
         &self.0[(code.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - KEPT.ilog2())) % KEPT]
     }
 
-    /// Whether this code is expected to write.
+    /// Returns true if this code is expected to write.
     pub(crate) fn writes(&self, code: usize) -> bool {
         // Relaxed here and below: a guess, which orders nothing; and a count that is lost is no loss.
         self.of(code).load(Ordering::Relaxed) >= EXPECTED
     }
 
-    /// A run of this code has ended. Changes shared memory only where the habit is not settled.
+    /// Notes that an execution of this code has ended. Changes shared memory only where the habit is not settled.
     pub(crate) fn note(&self, code: usize, wrote: bool) {
         let predictor_entry = self.of(code);
         let before = predictor_entry.load(Ordering::Relaxed);

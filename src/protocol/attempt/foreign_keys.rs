@@ -1,8 +1,8 @@
 //! Foreign keys: what a change of a row leads to in other rows, as accesses of the same attempt.
 //!
-//! Whether there is a row that is referred to, or one that refers, is looked up, and referring rows are changed or deleted,
-//! as the body itself could: so whatever the protocol does about reads and writes makes it serializable. That a referenced
-//! row exists is read as existence only, and conflicts with its insert and its delete.
+//! Referenced and referring rows are looked up, and referring rows changed or deleted, by the accesses that the body itself
+//! could make: so whatever the protocol does about reads and writes makes enforcement serializable. That a referenced row
+//! exists is read as existence only, and conflicts with its insert and its delete.
 //!
 //! An access is a statement here: it is followed by its referential actions, which may lead to more of them, and then by
 //! the checks of all rows that have changed. Where one fails, nothing of the access stays. What is deferred is checked when
@@ -41,15 +41,15 @@ pub(super) struct Change<'a> {
     table: &'a TableCore,
     /// The key of the row as it is now: another one than before, if an action has changed columns of it.
     key: &'a [u8],
-    /// The row before; none: it came in.
+    /// The row before; `None` if it was inserted.
     before: Option<&'a [u64]>,
 }
 
-/// What is left to be checked at the end of the running access.
+/// A check that is due at the end of the running access.
 enum Check<'a> {
-    /// Whether a row refers to one that there is.
+    /// The row must refer to one that exists.
     Refers(&'a Link, &'a TableCore, &'a [u8]),
-    /// Whether no row refers to these values, unless a row has them.
+    /// No row may refer to these values, unless a row has them.
     Referred(&'a Link, KeyValues<'a>),
 }
 
@@ -286,7 +286,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Whether an action can change the primary key of a row.
+/// Returns true if an action can change the primary key of a row.
 fn can_move(table: &TableCore, links: &TableLinks) -> bool {
     let key = table.definition().key();
     links.outgoing.iter().any(|link| link.columns.iter().any(|column| key.contains(column)))

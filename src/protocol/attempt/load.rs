@@ -17,18 +17,18 @@ use crate::storage::redo::LoadedRedo;
 use crate::storage::table::{LoadScratch, Loaded};
 use crate::types::ValueRef;
 
-/// What a session keeps while it loads.
+/// A session's state while it loads.
 #[derive(Default)]
 pub(crate) struct Loading {
     scratch: LoadScratch,
-    /// Whether the running access has loaded rows: it must not be executed twice.
+    /// True if the running access has loaded rows: it must not be executed twice.
     pub(crate) has_loaded: bool,
-    /// Whether the access has taken a savepoint.
+    /// True if the access has taken a savepoint.
     is_paused: bool,
 }
 
 impl<'a> Attempt<'a> {
-    /// Loads a row, if the session loads and the table is one that it may load into. Whether it has.
+    /// Loads a row, if the session loads and the table is one that it may load into. Returns true if it has.
     pub(super) fn load(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<bool> {
         let mut held = self.held.borrow_mut();
         let Some(session) = &mut held.session else { return Ok(false) };

@@ -52,18 +52,18 @@ pub(crate) use scan::KeyRange;
 pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode};
 pub(crate) use write::{decode_primary_key, missing, show_key};
 
-/// What will be done with a key that is claimed.
+/// The access that a key is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// It is read.
     Read,
-    /// Whether there is a row is read.
+    /// The existence of its row is read.
     Presence,
     /// It is changed.
     Write,
     /// It is deleted.
     Delete,
-    /// It comes in.
+    /// It is inserted.
     Insert,
 }
 
@@ -73,12 +73,13 @@ pub(crate) type ClaimKey = for<'a> fn(&Attempt<'a>, &'a TableCore, &[u8], Claim)
 pub(crate) type ClaimRange =
     for<'a> fn(&Attempt<'a>, &'a TableCore, Bound<&[u8]>, Bound<&[u8]>) -> Result<()>;
 
-/// How an attempt reads a record whose word has no bit of the protocol's set; and finds out whether any record is there.
+/// The way in which an attempt reads a record whose word has no bit of the protocol's set, and looks whether the record
+/// is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As it is.
+    /// The record as it is.
     Seen,
-    /// As it is, and its word is noted for a validation.
+    /// The record as it is; its word is noted for validation.
     Noted,
     /// By [`Access::read`], as all others: from a snapshot, or broken on purpose.
     ByRead,
@@ -87,13 +88,13 @@ pub(crate) enum Reading {
 /// Copies a part of a record as the protocol has it read, and gives back the word that it was read under.
 type ReadRecord = for<'a> fn(&Attempt<'a>, Record<'a>, (Part, &RowLayout), &mut [u64]) -> Result<u64>;
 
-/// How a protocol makes accesses.
+/// A protocol's functions for accesses.
 pub(crate) struct Access {
     /// Called before a key is looked up, with what will be done with it; none: nothing is claimed.
     pub(crate) claim: Option<ClaimKey>,
     /// Called before a range of keys is read; none: nothing is claimed.
     pub(crate) range: Option<ClaimRange>,
-    /// How records are read that show nothing special, and whether they are there: without a call, if so.
+    /// The way in which records that show nothing special are read, or looked for: without a call where possible.
     pub(crate) reading: Reading,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
     /// know later, and gives back the record's word.
@@ -102,7 +103,7 @@ pub(crate) struct Access {
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
 }
 
-/// As long as it lives, the body may reach only what its action declares.
+/// A guard: while it lives, the body may reach only what its action declares.
 pub(crate) struct InScope<'s, 'a> {
     attempt: &'s Attempt<'a>,
 }
@@ -113,7 +114,7 @@ impl Drop for InScope<'_, '_> {
     }
 }
 
-/// As long as it lives, an evaluator writes.
+/// A guard: while it lives, an evaluator writes.
 pub(crate) struct Evaluating<'s, 'a> {
     attempt: &'s Attempt<'a>,
 }
@@ -132,7 +133,7 @@ pub(crate) struct Target<'t, 'a> {
     pub(crate) key: &'t [u8],
     pub(crate) hash: u64,
     pub(crate) found: Option<Record<'a>>,
-    /// Whether it is the running action's own row, so that only the mode is left to check.
+    /// True for the running action's own row, of which only the mode is left to check.
     pub(crate) declared: bool,
 }
 
@@ -149,16 +150,16 @@ pub(crate) struct Attempt<'a> {
     claims: Cell<Option<ClaimKey>>,
     reads: RefCell<&'a mut ReadSet>,
     seen: Cell<Stamp>,
-    /// What the running action may reach, or what all of the transaction's actions may where one body does their work; none:
-    /// everything (closures).
+    /// The references that the running action may reach, or that all of the transaction's actions may where one body
+    /// does their work; `None` for everything (closures).
     scope: Cell<Option<&'a [Reference]>>,
-    /// Why the attempt must not commit, whatever its body ends in: an error that the body may have ignored.
+    /// An error because of which the attempt must not commit, even if its body has ignored the error.
     fault: Cell<Option<Box<Error>>>,
     /// The record that was found last, and the table in which: bodies often go on with the row that they have read.
     met: Cell<Option<(&'a TableCore, Record<'a>)>>,
-    /// Where in an ordered index something was put in last: rows often come in next to each other.
+    /// The place of the last insert into an ordered index: rows are often inserted next to each other.
     near: Cell<Near<'a>>,
-    /// What is read now shows only the writes before this point; none: all.
+    /// The point up to which reads show the attempt's writes; `None` for all.
     moment: Cell<Option<Mark>>,
     updates_refused: Option<&'a Error>,
     /// The foreign keys of the schema as the session's transaction that it runs for has it, whose tables it may use; none: it has
@@ -166,9 +167,9 @@ pub(crate) struct Attempt<'a> {
     private: Cell<Option<&'a SchemaLinks>>,
     /// The rows that the running access has changed, while their foreign keys are followed.
     cascade: Cell<Option<Vec<foreign_keys::Change<'a>>>>,
-    /// Whether it has written something whose foreign keys are checked at the end.
+    /// True if it has written something whose foreign keys are checked at the end.
     has_deferred: Cell<bool>,
-    /// Whether the rules that the engine cannot evaluate were evaluated by what runs in it.
+    /// True while the running code evaluates the rules that the engine cannot.
     is_evaluated: Cell<bool>,
     /// The schema's generation when the attempt began.
     generation: Cell<u64>,
@@ -235,12 +236,12 @@ impl<'a> Attempt<'a> {
         self.is_evaluated.set(true);
     }
 
-    /// Whether such writes are taken.
+    /// Returns true if writes to tables that need an evaluator are accepted.
     pub(crate) fn is_evaluated(&self) -> bool {
         self.is_evaluated.get()
     }
 
-    /// As long as the answer lives, writes to tables that need an evaluator are taken.
+    /// Accepts writes to tables that need an evaluator while the returned guard lives.
     pub(crate) fn evaluate(&self) -> Evaluating<'_, 'a> {
         self.is_evaluated.set(true);
         Evaluating { attempt: self }
@@ -281,13 +282,13 @@ impl<'a> Attempt<'a> {
         &self.workspace
     }
 
-    /// What the thread holds of the protocol's.
+    /// The thread's locks and notes under the protocol.
     #[inline]
     pub(crate) fn held(&self) -> &RefCell<&'a mut Held> {
         &self.held
     }
 
-    /// What was read.
+    /// The read set.
     #[inline]
     pub(crate) fn reads(&self) -> &RefCell<&'a mut ReadSet> {
         &self.reads
@@ -300,7 +301,7 @@ impl<'a> Attempt<'a> {
         self.claims.set(if self.store.trace().is_some() { Some(claim_traced) } else { access.claim });
     }
 
-    /// Whether what it reads is noted for a validation.
+    /// Returns true if reads are noted for validation.
     #[inline]
     pub(crate) fn is_tracked(&self) -> bool {
         std::ptr::eq(self.access.get(), &TRACKED)
@@ -312,14 +313,14 @@ impl<'a> Attempt<'a> {
         self.seen.get()
     }
 
-    /// As [`seen`](Self::seen), for a validation that meets more.
+    /// The cell of [`seen`](Self::seen), for a validation that meets higher stamps.
     #[inline]
     pub(crate) fn highest_seen(&self) -> &Cell<Stamp> {
         &self.seen
     }
 
-    /// Whether a record that the attempt writes has left its table: what it has read since may not have shown its own
-    /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
+    /// Returns true if a record that the attempt writes was removed from its table: later reads may not have shown its
+    /// own write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
     pub(crate) fn has_lost_a_record(&self) -> bool {
         let workspace = self.workspace.borrow();
         // SAFETY: the call is pinned, so every record that it touched is alive.
@@ -356,7 +357,7 @@ impl<'a> Attempt<'a> {
         self.enter_scopes(std::slice::from_ref(declared))
     }
 
-    /// As [`enter_scope`](Self::enter_scope), for a body that may reach what any of these declares.
+    /// Same as [`enter_scope`](Self::enter_scope), for a body that may reach what any of these declares.
     #[inline]
     pub(crate) fn enter_scopes<'s>(&'s self, declared: &'s [Reference]) -> InScope<'s, 'a> {
         // SAFETY: they are looked at through `scope` only, which is emptied when `InScope` goes, by a panic too; and that
@@ -365,7 +366,7 @@ impl<'a> Attempt<'a> {
         InScope { attempt: self }
     }
 
-    /// Whether the protocol locks keys when they are used.
+    /// Returns true if the protocol locks keys when they are used.
     pub(crate) fn claims_keys(&self) -> bool {
         self.access.get().claim.is_some()
     }
@@ -414,7 +415,7 @@ impl<'a> Attempt<'a> {
         self.fault.set(Some(kept));
     }
 
-    /// What is wrong with the attempt whatever its body ends in.
+    /// Takes the error because of which the attempt must not commit.
     #[inline]
     pub(crate) fn take_fault(&self) -> Option<Box<Error>> {
         self.fault.take()
@@ -463,7 +464,7 @@ impl<'a> Attempt<'a> {
         self.private.get()
     }
 
-    /// Whether no schema change has taken effect since the attempt began.
+    /// Returns true if no schema change has taken effect since the attempt began.
     #[inline]
     pub(crate) fn is_of_current_schema(&self) -> bool {
         self.store.epochs().generation() == self.generation()
@@ -516,7 +517,7 @@ impl<'a> Attempt<'a> {
         if scope.iter().any(covers) { Ok(()) } else { Err(self.outside(table, scope, wanted)) }
     }
 
-    /// What the running action declares of a table; none: nothing, or everything.
+    /// The running action's reference to a table; `None` if it declares nothing of the table, or everything is allowed.
     fn scope_of(&self, table: &TableCore) -> Option<&'a Reference> {
         let mut scope = self.scope.get()?.iter().filter(|one| one.table == table.id());
         let first = scope.next()?;
@@ -591,8 +592,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether this call has closed the gate, so that nothing it has read can have changed. An index node may look as if
-    /// it had: where the call's own inserts have split a hash index's segment that it had read.
+    /// Returns true if this call has closed the gate, so that nothing it has read can have changed. An index node may
+    /// look as if it had: where the call's own inserts have split a hash index's segment that it had read.
     #[cold]
     pub(crate) fn is_alone(&self) -> bool {
         self.held.borrow().alone
@@ -646,7 +647,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// As [`locate`](Self::locate), wherever the record was found beforehand.
+    /// Same as [`locate`](Self::locate), but ignores a record that was found beforehand.
     #[inline(always)]
     fn look_up(&self, table: &'a TableCore, key: &[u8], hash: u64) -> Lookup<'a> {
         let found = table.find(hash, key, self.guard);
@@ -689,7 +690,7 @@ fn claim_traced<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], wha
     Ok(())
 }
 
-/// Whether all that is done to a record is operations for which its columns can be split.
+/// Returns true if a record's writes are all operations for which its columns can be split.
 fn only_commutes(writes: &WriteSet, position: usize) -> bool {
     let table = writes.touched()[position].table();
     let mut only = true;

@@ -49,7 +49,7 @@ impl<'a> Attempt<'a> {
         Some(row)
     }
 
-    /// What the call sees of a record that it has not written, if one look tells; that it is absent, too.
+    /// The record as the call sees it, if the call has not written it and one look tells; absence included.
     #[inline]
     pub(super) fn unwritten_at_once(&self, table: &TableCore, record: Record<'a>) -> Option<Seen<'a>> {
         let access = self.access.get();
@@ -74,7 +74,7 @@ impl<'a> Attempt<'a> {
         self.note_seen(word);
     }
 
-    /// As [`change_int`](Self::change_int), of the record that a target names, where nothing is declared.
+    /// Same as [`change_int`](Self::change_int), for the record that a target names, where nothing is declared.
     #[inline(always)]
     pub(crate) fn change_int_of(&self, target: &Target<'_, 'a>, column: usize, change: IntChange) -> bool {
         self.scope.get().is_none()
@@ -97,8 +97,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Buffers new values of several columns, if all of them are integers and each is the usual write. Whether they were; if
-    /// not, none of them is buffered.
+    /// Buffers new values of several columns, if all of them are integers and each is the usual write. Returns true if they
+    /// were; if not, none of them is buffered.
     pub(crate) fn set_ints(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> bool {
         let table = target.table;
         let is_plain = |change: &(usize, ValueRef<'_>)| match *change {
@@ -126,7 +126,7 @@ impl<'a> Attempt<'a> {
         all
     }
 
-    /// Buffers the change, if it is the usual write. Whether it was.
+    /// Buffers the change, if it is the usual write. Returns true if it was.
     ///
     /// `table` and `found` are those of the running action, or, where nothing is declared, any.
     pub(crate) fn change_int(
@@ -139,7 +139,7 @@ impl<'a> Attempt<'a> {
         self.change_int_of_record(table, found, column, change)
     }
 
-    /// As [`change_int`](Self::change_int), compiled into its caller.
+    /// Same as [`change_int`](Self::change_int), compiled into its caller.
     #[inline(always)]
     fn change_int_of_record(
         &self,

@@ -1,4 +1,5 @@
-//! Whether a session's snapshot may be replaced by a later one, because of a row that it is predicted to write.
+//! The check that allows a session's snapshot to be replaced by a later one, because of a row that the session is
+//! predicted to write.
 
 use super::Attempt;
 use crate::error::Result;
@@ -7,7 +8,7 @@ use crate::storage::session_buffer::SessionBuffer;
 use crate::storage::versions::Found;
 
 impl Attempt<'_> {
-    /// Whether every row that a session has read from an earlier snapshot is in this one as it was there.
+    /// Returns true if every row that a session has read from an earlier snapshot is unchanged in this one.
     pub(crate) fn is_unchanged_as_of(&self, buffer: &SessionBuffer, epoch: u64) -> Result<bool> {
         for (table, key, before) in buffer.reads(false) {
             let table = self.hold(table)?;

@@ -26,7 +26,7 @@ impl<'a> Attempt<'a> {
         self.row_found(target.table, target.key, target.hash, found)
     }
 
-    /// As `get`, without a look at what the action declares.
+    /// Same as `get`, but does not check what the action declares.
     pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
         self.claim(target.table, target.key, Claim::Read)?;
         self.row_found(target.table, target.key, target.hash, self.locate(target))
@@ -58,19 +58,19 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether the target is there.
+    /// Returns true if the target exists.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Read)?;
         self.is_present(target)
     }
 
-    /// As `exists`, whatever the action declares.
+    /// Same as `exists`, but does not check what the action declares.
     pub(super) fn is_present(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.claim(target.table, target.key, Claim::Presence)?;
         Ok(self.find_present(target)?.is_some())
     }
 
-    /// Whether the record is there for this call; `None`: it is dead.
+    /// Returns true if the record is present for this call; `None` if it is dead.
     #[inline(always)]
     pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
         let access = self.access.get();
@@ -94,7 +94,7 @@ impl<'a> Attempt<'a> {
         }))
     }
 
-    /// What the call sees of a record.
+    /// The record as the call sees it.
     #[inline]
     pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         match self.unwritten_row_at_once(table, record) {
@@ -103,7 +103,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// As [`row_of`](Self::row_of), of a record that the call has not written.
+    /// Same as [`row_of`](Self::row_of), for a record that the call has not written.
     #[inline]
     pub(super) fn unwritten_row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         match self.unwritten_at_once(table, record) {
@@ -143,7 +143,7 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    /// Whether the attempt has written to a key since a mark.
+    /// Returns true if the attempt has written to a key since a mark.
     pub(crate) fn has_written_since(&self, target: &Target<'_, 'a>, mark: Mark) -> bool {
         let Lookup::Found(record) = self.locate(target) else { return false };
         let writes = &self.workspace.borrow().writes;
@@ -153,7 +153,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What a call sees of a record.
+/// A record as a call sees it.
 pub(crate) enum Seen<'a> {
     /// Its row.
     Row(&'a [u64]),

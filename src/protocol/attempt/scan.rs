@@ -17,7 +17,7 @@ use crate::storage::write_set::Mark;
 use crate::types::ValueRef;
 use crate::types::key::EncodedKey;
 
-/// How many records ahead of its reading a record is fetched.
+/// The number of records ahead of the reader that are fetched.
 const AHEAD: usize = 4;
 
 /// A range that is being read, in one direction.
@@ -121,7 +121,7 @@ impl<'a> KeyRange<'a> {
         self.moment = Some(moment);
     }
 
-    /// Whether it is read from its end to its beginning.
+    /// Returns true if it is read from its end to its beginning.
     pub(super) fn is_backward(&self) -> bool {
         self.backward
     }
@@ -332,7 +332,7 @@ pub(super) fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
     }
 }
 
-/// Whether nothing below `to` can be in a range that begins at `lower`.
+/// Returns true if nothing below `to` can be in a range that begins at `lower`.
 fn below(to: &[u8], lower: &Bound<EncodedKey>) -> bool {
     match lower {
         Bound::Included(lower) | Bound::Excluded(lower) => to <= lower.as_slice(),

@@ -6,7 +6,7 @@
 //! attempt's own. The keys and ranges claimed are noted; once the body has returned, [`Attempt::observe`] looks at each again, which
 //! the protocol covers as any read: by a validation, by locks, or by the partition held.
 //!
-//! Invariant: a key's earlier writes stand first among the attempt's writes to its record, `carried` of them.
+//! Invariant: a key's earlier writes are the first of the attempt's writes to its record, `carried` of them.
 
 mod carry;
 mod notes;
@@ -34,60 +34,60 @@ use crate::storage::write_set::Mark;
 
 use notes::{NotedRange, Notes};
 
-/// What an attempt asks of the session that it runs for.
+/// The services that an attempt asks of the session that it runs for.
 pub(crate) trait SessionControl: Send + Sync {
-    /// Whether the session was ended from elsewhere, so that the attempt is futile.
+    /// Returns true if the session was ended from elsewhere, so that the attempt is futile.
     fn is_stopped(&self) -> bool;
 
-    /// Reserves a key of a table, unless another session has it. Whether it is reserved.
+    /// Reserves a key of a table, unless another session has it. Returns true if it is reserved.
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
 
-    /// Whether no other session has reserved a key.
+    /// Returns true if no other session has reserved a key.
     fn is_free(&self, table: u64, key: &[u8]) -> bool;
 
     /// Reserves a row that is about to be read if it is predicted that it will be written.
     fn try_reserve_predicted(&self, table: u64, key: &[u8]) -> Prediction;
 
-    /// Whether a row shares its queue with others, because sessions have waited for them in a cycle.
+    /// Returns true if a row shares its queue with others, because sessions have waited for them in a cycle.
     fn is_joined(&self, table: u64, key: &[u8]) -> bool;
 
-    /// As [`try_reserve`](Self::try_reserve) for one of very many keys, of which only the first ones are reserved. Whether
-    /// no other session has it.
+    /// Same as [`try_reserve`](Self::try_reserve) for one of very many keys, of which only the first ones are reserved.
+    /// Returns true if no other session has it.
     fn try_reserve_of_many(&self, table: u64, key: &[u8]) -> bool;
 }
 
-/// From where an access reads.
+/// The state that an access reads from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionMode {
-    /// What is there now, to find out whether it writes: if not, it is to read from a snapshot instead.
+    /// The current state, to find out whether the access writes: if not, it is to read from a snapshot instead.
     Probe,
     /// A snapshot of this epoch.
     Snapshot(u64),
-    /// What is there now.
+    /// The current state.
     Current,
 }
 
-/// What an attempt lacks: it must be made again with it.
+/// The state that an attempt lacks: it must be retried with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// A snapshot: it only reads.
     Snapshot,
-    /// What is there now: it writes.
+    /// The current state: it writes.
     Current,
 }
 
-/// What a session brings into an attempt, and what is noted there for it.
+/// A session's state during an attempt, and what the attempt notes for it.
 pub(crate) struct SessionAccess {
     pub(crate) buffer: SessionBuffer,
     pub(crate) mode: SessionMode,
     pub(crate) control: Arc<dyn SessionControl>,
-    /// Whether rows that are read may have to be reserved, because it is predicted that they will be written.
+    /// True if rows that are read may have to be reserved, because they are predicted to be written.
     pub(crate) predicts: bool,
-    /// Whether the snapshot is a later one than what was read before is of.
+    /// True if the snapshot is later than the one that earlier accesses read from.
     pub(crate) is_refreshed: bool,
-    /// What the transaction has changed of the schema.
+    /// The transaction's own schema changes.
     pub(crate) schema: PrivateSchema,
-    /// What the meaning of its statements depended on, each once.
+    /// The definitions that the meaning of its statements depended on, each once.
     pub(crate) dependencies: Vec<Arc<dyn Dependency>>,
     /// It loads rows; in a box, because hardly any does.
     pub(crate) loading: Option<Box<Loading>>,
@@ -112,7 +112,7 @@ impl SessionAccess {
         }
     }
 
-    /// Whether the tables that the transaction has used are those that there are.
+    /// Returns true if the tables that the transaction has used are the current ones.
     pub(crate) fn is_of_current_schema(&self, store: &Store) -> bool {
         // While it holds the lock of schema changes nothing can have changed.
         !self.schema.is_empty()
@@ -130,7 +130,7 @@ impl SessionAccess {
         }
     }
 
-    /// Whether everything that the meaning of its statements depended on is as it was.
+    /// Returns true if everything that the meaning of its statements depended on is unchanged.
     pub(crate) fn is_of_current_definitions(&self) -> bool {
         self.dependencies.iter().all(|dependency| dependency.holds())
     }
@@ -140,7 +140,7 @@ impl SessionAccess {
         self.notes.wanted.take()
     }
 
-    /// Whether the attempt has written, or tried to.
+    /// Returns true if the attempt has written, or tried to.
     pub(crate) fn is_writer(&self) -> bool {
         self.notes.is_writer
     }
@@ -150,12 +150,13 @@ impl SessionAccess {
         self.notes.predicted.take()
     }
 
-    /// Whether the attempt has accessed any key or range.
+    /// Returns true if the attempt has accessed any key or range.
     pub(crate) fn has_accessed(&self) -> bool {
         self.notes.has_accessed
     }
 
-    /// What the attempt lacks. One that has only read from what is there now, to find that out, lacks a snapshot.
+    /// The state that the attempt lacks. One that has read from the current state, only to find that out, lacks a
+    /// snapshot.
     pub(crate) fn need(&self) -> Option<Need> {
         let is_reader = self.mode == SessionMode::Probe && self.has_accessed() && !self.notes.is_writer;
         self.notes.need.or(is_reader.then_some(Need::Snapshot))
@@ -174,17 +175,17 @@ impl SessionAccess {
         Ok(())
     }
 
-    /// As [`predict`](Self::predict), for a row that is about to be reserved: only if it was part of a deadlock, which an order among the rivals
-    /// for all of its rows prevents.
+    /// Same as [`predict`](Self::predict), for a row that is about to be reserved, but only if the row was part of a deadlock, which an order
+    /// among the rivals for all of its rows prevents.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`predict`](Self::predict).
     fn predict_deadlock(&mut self, table: &TableCore, key: &[u8]) -> Result<()> {
         let is_joined = self.predicts && self.control.is_joined(table.records_identity(), key);
         if is_joined { self.predict(table, key) } else { Ok(()) }
     }
 
-    /// Reserves a key, or notes that another session has it. Whether it is reserved.
+    /// Reserves a key, or notes that another session has it. Returns true if it is reserved.
     fn reserve(&mut self, table: u64, key: &[u8]) -> bool {
         let is_reserved = self.write().is_ok() && self.control.try_reserve(table, key);
         if !is_reserved && self.notes.need.is_none() {
@@ -193,7 +194,7 @@ impl SessionAccess {
         is_reserved
     }
 
-    /// Notes that another session has a key, if so. Whether it is free, or reserved for this one.
+    /// Notes that another session has a key, if so. Returns true if it is free, or reserved for this one.
     fn await_free(&mut self, table: u64, key: &[u8]) -> bool {
         let is_free = self.write().is_ok() && self.control.is_free(table, key);
         if !is_free && self.notes.need.is_none() {
@@ -228,7 +229,7 @@ impl SessionAccess {
         if let Some(number) = self.buffer.table_number(table) {
             return Ok(number);
         }
-        // What is not there any more was changed since the attempt began.
+        // A table that is not there any more was changed since the attempt began.
         let found = private.or_else(|| store.shared_table(table));
         let (core, has_contended_keys) = found.ok_or(Error::Conflict)?;
         if let SessionMode::Snapshot(epoch) = self.mode
@@ -314,14 +315,15 @@ impl<'a> Attempt<'a> {
         self.held.borrow_mut().session.take()
     }
 
-    /// Notes something that the meaning of a session's statements depends on. An attempt of its own is of one generation.
+    /// Notes something that the meaning of a session's statements depends on. An attempt without a session sees one
+    /// generation only.
     pub(crate) fn depend_on(&self, dependency: &Arc<dyn Dependency>) {
         if let Some(session) = &mut self.held.borrow_mut().session {
             session.depend_on(dependency);
         }
     }
 
-    /// Whether the attempt is a session's.
+    /// Returns true if the attempt is a session's.
     #[inline]
     pub(super) fn is_in_session(&self) -> bool {
         self.claims.get().is_some() && self.held.borrow().session.is_some()
@@ -435,7 +437,7 @@ impl<'a> Attempt<'a> {
     /// wait.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Same errors as [`reserve`](Self::reserve).
     pub(crate) fn await_free(&self, target: &Target<'_, 'a>) -> Result<()> {
         let mut held = self.held.borrow_mut();
         let is_free = held
@@ -445,7 +447,7 @@ impl<'a> Attempt<'a> {
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 
-    /// As [`reserve`](Self::reserve), without waiting: whether no other session has the key.
+    /// Same as [`reserve`](Self::reserve), but does not wait; returns true if no other session has the key.
     ///
     /// # Errors
     /// [`Error::Conflict`]: it reads from a snapshot, and must be retried without it.

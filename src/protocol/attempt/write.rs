@@ -23,7 +23,7 @@ use crate::types::memory::Refused;
 use crate::types::{DataType, Value, ValueRef};
 
 impl<'a> Attempt<'a> {
-    /// Buffers: this row comes in. `values`: one for each column, in order.
+    /// Buffers the insert of a row. `values`: one for each column, in order.
     pub(crate) fn insert(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
@@ -46,7 +46,7 @@ impl<'a> Attempt<'a> {
         let bytes = if layout.has_blocks() { values.iter().copied().map(byte_length).sum() } else { 0 };
         self.workspace.borrow_mut().writes.reserve(2 * layout.words(), bytes)?;
         let composed = self.workspace.borrow_mut().writes.compose(layout, values);
-        // What is composed are the values as they are.
+        // A composed row has the values unchanged.
         let checked = if composed.is_some() { values } else { layout.checked_row(values, &mut coerced)? };
         if let Some(checks) = table.checks()
             && !(composed.is_some() && checks.are_bounds())
@@ -106,7 +106,7 @@ impl<'a> Attempt<'a> {
         self.update_row(target, changes)
     }
 
-    /// As `update`, whatever the action declares.
+    /// Same as `update`, but does not check what the action declares.
     pub(super) fn update_row(
         &self,
         target: &Target<'_, 'a>,
@@ -148,14 +148,14 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Buffers: the row goes. Whether there was one.
+    /// Buffers the delete of a row; returns true if there was one.
     pub(crate) fn delete(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
         self.delete_row(target)
     }
 
-    /// As `delete`, whatever the action declares.
+    /// Same as `delete`, but does not check what the action declares.
     pub(super) fn delete_row(&self, target: &Target<'_, 'a>) -> Result<bool> {
         let concerns = |links: &TableLinks| !links.incoming.is_empty();
         self.with_foreign_keys(target, Claim::Delete, concerns, || self.delete_present(target))
@@ -259,7 +259,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// As `operate`, on a column that is in a key or an index.
+    /// Same as `operate`, for a column that is in a key or an index.
     #[cold]
     fn operate_on_indexed(
         &self,
@@ -399,7 +399,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// As `find_present`, for an access that will read the row too.
+    /// Same as `find_present`, for an access that will read the row too.
     fn find_row(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         match self.row_of_target(target)? {
             None => Ok(None),

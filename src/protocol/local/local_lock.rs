@@ -11,7 +11,7 @@ use crate::protocol::footprint::{Mode, Reference, Routed, partition_hash};
 use crate::storage::table::{TableCore, TableId};
 use crate::types::key::{EncodedKey, KeyKind};
 
-/// What is locked. The order puts every identifier behind its prefixes.
+/// The identifier of a lock. In their order every identifier follows its prefixes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identifier {
     /// `None`: everything that the executor owns.
@@ -21,12 +21,12 @@ pub(crate) struct Identifier {
 }
 
 impl Identifier {
-    /// Whether this is a prefix of the other, or equal.
+    /// Returns true if this is a prefix of the other, or equal.
     pub(crate) fn covers(&self, other: &Identifier) -> bool {
         self.table.is_none() || self.table == other.table && other.key.starts_with(&self.key)
     }
 
-    /// Whether a row can belong to both.
+    /// Returns true if a row can belong to both.
     pub(crate) fn overlaps(&self, other: &Identifier) -> bool {
         self.covers(other) || other.covers(self)
     }
@@ -36,7 +36,7 @@ impl Identifier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalLock {
     pub(crate) identifier: Identifier,
-    /// Whether the identifier is a whole key.
+    /// True if the identifier is a whole key.
     pub(crate) whole: bool,
     pub(crate) exclusive: bool,
     /// The partition hash; `None`: rows of every executor.
@@ -67,7 +67,7 @@ impl LocalLock {
         LocalLock { identifier, whole: false, exclusive: true, partition_hash: None }
     }
 
-    /// Whether two transactions cannot hold these at the same time.
+    /// Returns true if two transactions cannot hold these at the same time.
     pub(crate) fn conflicts(&self, other: &LocalLock) -> bool {
         (self.exclusive || other.exclusive) && self.identifier.overlaps(&other.identifier)
     }
@@ -83,14 +83,15 @@ pub(crate) fn partition_hash_of(reference: &Reference) -> Option<u64> {
     }
 }
 
-/// Whether an action reads through a secondary index, whose records no executor owns: its reads are validated, not locked.
+/// Returns true if an action reads through a secondary index, whose records no executor owns: its reads are validated,
+/// not locked.
 #[inline]
 pub(crate) fn is_index_read(reference: &Reference) -> bool {
     reference.has_secondary_indexes && reference.mode == Mode::Read && reference.routing == Routed::Unknown
 }
 
-/// Whether the executor that runs the whole transaction locks this reference. The present partition map does not matter:
-/// it may have changed since the transaction was routed.
+/// Returns true if the executor that runs the whole transaction locks this reference. The present partition map does
+/// not matter: it may have changed since the transaction was routed.
 #[inline]
 pub(crate) fn is_locked(reference: &Reference) -> bool {
     !reference.validated && !is_index_read(reference)

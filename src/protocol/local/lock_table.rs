@@ -34,12 +34,12 @@ use crate::storage::table::TableId;
 /// A request for several locks.
 pub(crate) struct LockRequest<T> {
     pub(crate) owner: OwnerId,
-    /// When its transaction was first attempted.
+    /// The timestamp of its transaction's first attempt.
     pub(crate) start_timestamp: u64,
     pub(crate) locks: Vec<LocalLock>,
-    /// Whether its locks have instant duration: nothing is held, because the task runs at once.
+    /// True if its locks have instant duration: nothing is held, because the task runs at once.
     pub(crate) instant: bool,
-    /// What the executor does when the request is granted.
+    /// The task that the executor runs when the request is granted.
     pub(crate) task: T,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Waiting {
     pub(crate) blockers: Vec<OwnerId>,
 }
 
-/// What a release makes possible.
+/// The grants and the new waits that a release causes.
 pub(crate) struct Released<T> {
     /// The tasks that are granted now, with their owners, in the order of arrival.
     pub(crate) granted: Vec<(OwnerId, T)>,
@@ -120,7 +120,7 @@ impl<T> Default for LocalLockTable<T> {
 }
 
 impl<T> LocalLockTable<T> {
-    /// Whether no lock is held or waited for: then every request would be granted.
+    /// Returns true if no lock is held or waited for: then every request would be granted.
     pub(crate) fn is_idle(&self) -> bool {
         self.entries.is_empty()
     }
@@ -282,7 +282,7 @@ impl<T> LocalLockTable<T> {
         entry.claims.iter().filter(|claim| claim.arrival.is_none()).for_each(|claim| _ = add(claim));
     }
 
-    /// Whether the parked request of this arrival conflicts with one of these held locks.
+    /// Returns true if the parked request of this arrival conflicts with one of these held locks.
     fn waits_for(&self, arrival: u64, held: &[LocalLock]) -> bool {
         let locks = self.parked.get(&arrival).map_or(&[][..], |parked| &parked.request.locks);
         locks.iter().any(|lock| held.iter().any(|held| held.conflicts(lock)))

@@ -54,11 +54,11 @@ pub(crate) struct Grant {
     pub(crate) owner: OwnerId,
     /// In the lock tables of these executors.
     pub(crate) executors: SmallVec<[usize; 4]>,
-    /// Whether log space was reserved again when all locks were granted.
+    /// True if log space was reserved again when all locks were granted.
     pub(crate) reserved_log_space: bool,
 }
 
-/// Why nothing was locked.
+/// The reason why nothing was locked.
 #[derive(Debug)]
 pub(crate) enum Denied {
     /// The request was the victim of a deadlock.

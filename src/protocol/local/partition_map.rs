@@ -25,7 +25,8 @@ pub(crate) type Route = SmallVec<[usize; 4]>;
 /// The map; see the module's description.
 #[derive(Debug)]
 pub(crate) struct PartitionMap {
-    /// Where the range of each executor but the first begins; it ends where the next one begins. A range may be empty.
+    /// The beginnings of the ranges of all executors but the first; a range ends where the next one begins. It may be
+    /// empty.
     starts: Box<[AtomicU64]>,
     version: AtomicU64,
 }
@@ -87,7 +88,7 @@ impl PartitionMap {
         Owners { route: self.route_of(of.iter().copied()), of }
     }
 
-    /// Where the ranges of all executors but the first begin.
+    /// The beginnings of the ranges of all executors but the first.
     pub(crate) fn starts(&self) -> Vec<u64> {
         // Relaxed: repartitioning is serialized by its caller, and all other readers only report.
         self.starts.iter().map(|start| start.load(Ordering::Relaxed)).collect()
@@ -105,7 +106,7 @@ impl PartitionMap {
     }
 }
 
-/// Where equal ranges begin, without the first one's.
+/// The beginnings of equal ranges, without the first one's.
 pub(crate) fn equal_starts(executors: usize) -> Vec<u64> {
     (1..executors).map(|executor| (((executor as u128) << 64) / executors as u128) as u64).collect()
 }
@@ -217,8 +218,8 @@ mod tests {
         assert!(executors_that_change(&[], &[]).is_empty());
     }
 
-    /// What the module's description argues: any mixture of two maps names the owner of a hash, or an executor whose range
-    /// changes.
+    /// The argument in the module's description: any mixture of two maps names the owner of a hash, or an executor
+    /// whose range changes.
     #[test]
     fn a_mixture_of_two_maps_misroutes_only_to_executors_that_change() {
         let tables = [[10, 20, 30], [10, 12, 30], [20, 30, 30], [5, 20, 40], [30, 30, 30], [0, 20, 21]];

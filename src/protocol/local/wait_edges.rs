@@ -36,7 +36,7 @@ pub(crate) struct LocalWaits {
     shared: Arc<Shared>,
 }
 
-/// How a request entered the queue of the executor that parks it.
+/// The entry by which a request reached the queue of the executor that parks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// It is the owner's only entry, to this executor alone: no transaction waits for the owner yet.

@@ -1,4 +1,4 @@
-//! What a thread holds under `locking`: the locks of the running attempt, and what it has to know to claim more.
+//! A thread's locks under `locking`: those of the running attempt, and the state that claims of more need.
 //!
 //! Invariants: all locks are of the one lock manager that the attempt began with; nothing is held between two
 //! attempts; and once a claim was denied, every later one of the attempt is.
@@ -75,7 +75,7 @@ impl Holding {
         })
     }
 
-    /// Whether a claim is one of a writer: also of one that reads first what it is going to write.
+    /// Returns true if a claim locks as a writer: also one that reads first what it is going to write.
     pub(super) fn is_writers(&self, table: &TableCore, key: &[u8], what: Claim) -> bool {
         self.mode(table, hash_key(key), what).covers(CHANGE)
     }
@@ -97,7 +97,7 @@ impl Holding {
     /// Claims a range of keys.
     ///
     /// # Errors
-    /// As [`claim_key`](Self::claim_key).
+    /// Same errors as [`claim_key`](Self::claim_key).
     pub(super) fn claim_range(
         &mut self,
         table: &TableCore,
@@ -108,12 +108,12 @@ impl Holding {
         })
     }
 
-    /// Whether a claim was denied.
+    /// Returns true if a claim was denied.
     pub(super) fn is_marked_for_abort(&self) -> bool {
         self.marked_for_abort
     }
 
-    /// Gives everything up; how many locks were taken.
+    /// Releases all locks; returns the counts of those that were acquired.
     pub(super) fn end(&mut self) -> Taken {
         if let Some(manager) = &self.manager {
             manager.release(&mut self.locks);
@@ -121,7 +121,7 @@ impl Holding {
         self.locks.taken()
     }
 
-    /// When the call was born.
+    /// The call's start timestamp.
     #[cfg(test)]
     pub(super) fn start_timestamp(&self) -> u64 {
         self.locks.start_timestamp()

@@ -2,7 +2,7 @@
 //! the SP paper (VLDB 2002).
 //!
 //! A call claims every key before it looks it up, and every range before it reads it ([`Access::claim`],
-//! [`Access::range`]); it gets its locks one by one as it goes, and gives all of them up when it has committed or failed,
+//! [`Access::range`]); it acquires its locks one by one, and releases all of them when it has committed or failed,
 //! the youngest first. What is claimed becomes these locks ([`crate::lock`]):
 //!
 //! | claim | on the record | on the key ranges of its table or index | on table and database |
@@ -11,7 +11,7 @@
 //! | a key is read | S (likewise) | | IS (IX) |
 //! | a key is changed | SIX | | IX |
 //! | a key is deleted | X | | IX |
-//! | a key comes in | X | its point, first | IX |
+//! | a key is inserted | X | its point, first | IX |
 //! | a range is read | S, as its keys are met | the range | IS |
 //!
 //! Nothing is below a record, so the matrix says there only what goes together: IS with all but X, SIX with IS. So whether a

@@ -88,7 +88,7 @@ fn a_denied_claim_dooms_the_attempt_and_only_that() {
     assert!(!holding.is_marked_for_abort());
     assert_eq!(holding.claim_key(&rig.table, b"a", Claim::Read), Err(Error::Conflict));
     assert!(holding.is_marked_for_abort());
-    // What is free, and what it has itself.
+    // Free keys, and those that it has itself.
     assert_eq!(holding.claim_key(&rig.table, b"c", Claim::Read), Err(Error::Conflict));
     assert_eq!(holding.claim_key(&rig.table, b"b", Claim::Read), Err(Error::Conflict));
     assert_eq!(holding.claim_range(&rig.table, EVERYTHING), Err(Error::Conflict));

@@ -2,8 +2,8 @@
 //! and figure 2).
 //!
 //! Calls run side by side and hold nothing; they note every record that they read, with its word, and every index node
-//! in which they found a key missing or read a range. At commit they take what they write in one order, make the stamp
-//! directly, and validate: what was read is as it was, and in no other thread's hands.
+//! in which they found a key missing or read a range. At commit they lock their write sets in one order, make the stamp
+//! directly, and validate: what was read is unchanged, and locked by no other thread.
 //!
 //! - Operations that return nothing read only that their record is there: so two additions to one record wait for each
 //!   other for some instructions, and neither is retried.
@@ -11,8 +11,8 @@
 //! - A call that has failed [`MAX_OPTIMISTIC_ATTEMPTS`] times runs alone: it closes the gate of the commit sections before
 //!   its body begins, so that nothing it reads can change. So no call starves.
 //!
-//! Why it is serializable: at the moment between the last taking and the first look of the validation, all that was
-//! written is held, and all that was read is as it was read; the call takes effect as if all of it happened then.
+//! Why it is serializable: at the moment between the last lock and the first look of the validation, the whole write
+//! set is locked, and the whole read set is as it was read; the call takes effect as if all of it happened then.
 
 use super::attempt::{Attempt, TRACKED};
 use super::footprint::Footprint;
@@ -31,7 +31,7 @@ fn commit_writes(attempt: &Attempt<'_>) -> Result<Stamp, CommitFailure> {
     attempt.commit(&InOrder, validate)
 }
 
-/// The optimistic protocol. It has no state of its own.
+/// The optimistic protocol, which is stateless.
 pub(super) struct Optimistic;
 
 impl Protocol for Optimistic {

@@ -56,9 +56,9 @@ pub(super) struct Partitioned {
 /// The local locks of a thread that runs a closure.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Holding {
-    /// Whether the running attempt declares nothing.
+    /// True if the running attempt declares nothing.
     is_closure: bool,
-    /// When the closure was first attempted.
+    /// The timestamp of the closure's first attempt.
     start_timestamp: u64,
     grant: Option<Grant>,
 }

@@ -1,4 +1,5 @@
-//! Which local locks an attempt acquires from outside of the executors, when it releases them, and what it reserves.
+//! Local locks that an attempt acquires from outside of the executors, their release, and the log space that is
+//! reserved.
 
 use std::sync::{Arc, OnceLock};
 

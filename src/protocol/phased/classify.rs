@@ -39,7 +39,7 @@ const EARLY_END_STASHED_MIN: u64 = 64;
 /// The most joined intervals that pass between two tries whether labelled columns are used again.
 const LABEL_PAUSE_MAX: u32 = 16;
 
-/// What happened in a joined phase, or in a part of one.
+/// The events of a joined phase, or of a part of one.
 #[derive(Debug, Default)]
 pub(crate) struct JoinedReport {
     pub(crate) length: Duration,
@@ -48,7 +48,7 @@ pub(crate) struct JoinedReport {
     pub(crate) samples: Samples,
 }
 
-/// What happened in a split phase.
+/// The events of a split phase.
 #[derive(Debug, Default)]
 pub(crate) struct SplitReport {
     pub(crate) length: Duration,
@@ -61,7 +61,7 @@ pub(crate) struct SplitReport {
     pub(crate) writes: Vec<(Candidate, u64)>,
 }
 
-/// Why a column is split from now on, or isn't any more.
+/// The reason why a column is split from now on, or isn't any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Split: calls conflicted about it.
@@ -89,18 +89,19 @@ pub(crate) struct Change {
     pub(crate) reason: Reason,
 }
 
-/// What to do next.
+/// The next phase, and the columns that it splits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decision {
-    /// What a split phase splits, by record and column; those that are in no change stay as they are, or are suspended by a
-    /// trial.
+    /// The columns that a split phase splits, by record; those that are in no change stay as they are, or are suspended
+    /// by a trial.
     pub(crate) split: Vec<Candidate>,
-    /// What is different from the last decision.
+    /// The differences from the last decision.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests ask why"))]
     pub(crate) changes: Vec<Change>,
-    /// Whether there should be a split phase next.
+    /// True if there should be a split phase next.
     pub(crate) worth_splitting: bool,
-    /// Whether the next split phase may follow the last one without a joined phase between them: no thread waits for one.
+    /// True if the next split phase may follow the last one without a joined phase between them: no thread waits for
+    /// one.
     pub(crate) may_skip_joined: bool,
 }
 
@@ -113,7 +114,7 @@ pub(crate) struct Classifier {
     trial: Trial,
     /// Joined intervals that pass before labelled columns alone are worth a split phase again.
     label_pause: u32,
-    /// How many they were the last time.
+    /// The value of `label_pause` the last time.
     label_pause_before: u32,
     /// Changes that the next decision tells.
     changes: Vec<Change>,
@@ -171,8 +172,8 @@ impl Classifier {
         self.decide(report.committed > 0, report.stashed == 0)
     }
 
-    /// Whether a split phase should end before its time: more transactions are stashed than have committed, or every
-    /// active caller waits for a stashed one (`all_stashed`), so that the rest of the phase would pass idle.
+    /// Returns true if a split phase should end before its time: more transactions are stashed than have committed, or
+    /// every active caller waits for a stashed one (`all_stashed`), so that the rest of the phase would pass idle.
     pub(crate) fn should_end_split_early(stashed_now: u64, committed_now: u64, all_stashed: bool) -> bool {
         let idle = all_stashed && stashed_now > 0;
         idle || stashed_now >= EARLY_END_STASHED_MIN && stashed_now > committed_now
@@ -191,7 +192,7 @@ impl Classifier {
             .observe(length, committed, conflicts, is_settled, |record| backoff_factors.factor(record));
     }
 
-    /// Gives up what was split recently, if it has made the engine slower.
+    /// Ends the split of recently added columns, if it has made the engine slower.
     fn end_trial(&mut self, length: Duration, committed: u64, is_whole: bool) {
         let records = match self.trial.observe(length, committed, is_whole) {
             None => return self.try_again(),
@@ -222,7 +223,7 @@ impl Classifier {
         }
     }
 
-    /// Splits what has become contended, as far as there is room: what is split already has priority.
+    /// Splits columns that have become contended, as far as there is room: those that are split already have priority.
     fn add_contended(&mut self) {
         let mut records = Vec::new();
         let backoff_factors = &self.backoff_factors;

@@ -18,7 +18,7 @@ use crate::storage::word::{ABSENT, DEAD, SPLIT};
 /// and is read as under `optimistic`, without a call.
 pub(super) static SPLIT_AWARE: attempt::Access = attempt::Access { read: read_around, ..TRACKED };
 
-/// The same, for an attempt that may have to reserve what it reads.
+/// Same as [`SPLIT_AWARE`], for an attempt that may have to reserve what it reads.
 pub(super) static SPLIT_AWARE_AND_RESERVED: attempt::Access =
     attempt::Access { claim: Some(reserve_hot), ..SPLIT_AWARE };
 

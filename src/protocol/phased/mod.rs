@@ -84,7 +84,7 @@ fn phase_now(attempt: &Attempt<'_>) -> Option<u64> {
     attempt.store().splits().current(attempt.guard()).map(|set| set.phase())
 }
 
-/// What a commit does to the record at this position.
+/// The accesses that a commit makes to the record at this position.
 fn accesses(writes: &WriteSet, position: usize) -> SmallVec<[Access; 4]> {
     let table = writes.touched()[position].table();
     let mut accesses = SmallVec::new();

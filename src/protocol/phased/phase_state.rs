@@ -1,4 +1,5 @@
-//! What the phased protocol knows: what is split, what was sampled, what was chosen for the next phase.
+//! The state of the phased protocol: the columns that are split, the samples, and the columns chosen for the next
+//! phase.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,15 +38,15 @@ pub(super) struct State {
 
 #[derive(Default)]
 struct Inner {
-    /// What is split now.
+    /// The columns that are split now.
     set: Option<Arc<SplitSet>>,
     classifier: Classifier,
-    /// What will be split in the next split phase.
+    /// The columns that will be split in the next split phase.
     chosen: Vec<Wanted>,
     labels: Vec<Wanted>,
-    /// What split columns had taken in this phase when their slices were last merged within it.
+    /// The writes to split columns in this phase when their slices were last merged within it.
     merged_writes: Vec<(Candidate, u64)>,
-    /// How many calls had committed when the present phase, or this turn of it, began.
+    /// The number of committed calls when the present phase, or this turn of it, began.
     committed: u64,
     /// The number of the last split phase.
     phase: u64,
@@ -181,13 +182,13 @@ fn candidate(wanted: &Wanted) -> Candidate {
 }
 
 impl Inner {
-    /// How many calls have committed since this was asked the last time.
+    /// The number of calls that have committed since the last such request.
     fn committed_since(&mut self, store: &Store) -> u64 {
         let now = store.committed();
         now - std::mem::replace(&mut self.committed, now)
     }
 
-    /// How many operations each split column has taken in this phase so far.
+    /// The number of operations on each split column in this phase so far.
     fn writes_so_far(&self, store: &Store) -> Vec<(Candidate, u64)> {
         let Some(set) = &self.set else { return Vec::new() };
         let all = || store.worker_contexts().all().map(WorkerContext::slices);
@@ -223,7 +224,7 @@ impl Inner {
         self.counts.columns.iter_mut().for_each(|(_, _, now)| *now = false);
     }
 
-    /// Splits what was chosen. Whether anything is split now.
+    /// Splits the chosen columns; returns true if anything is split now.
     fn split(
         &mut self,
         store: &Store,

@@ -1,4 +1,5 @@
-//! What worker contexts tell the coordinator: which records they conflict about, and because of which they stash calls.
+//! Samples that worker contexts give the coordinator: the records that they conflict about, and those that make them
+//! stash calls.
 //!
 //! Each worker context has one [`Sampler`], which only its own thread writes and the coordinator drains at the end of a
 //! phase; so its lock is free nearly always. It is asked only where a call is delayed anyway, never on the hot path.
@@ -26,7 +27,7 @@ const EXACT_REPORTS: u64 = 256;
 /// a lock without rivals and a decrement.
 const SAMPLED_ONE_IN: u64 = 8;
 
-/// How a record is found again, without an address that could die.
+/// The identity of a record, which finds it again without an address that could die.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RecordKey {
     pub(crate) table: TableId,
@@ -41,7 +42,7 @@ pub(crate) struct Candidate {
     pub(crate) operation: Operation,
 }
 
-/// What a call did with a record, or was about to do.
+/// The access of a call to a record, made or about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// An operation on a column for which that column can be split.
@@ -77,7 +78,7 @@ impl PartialOrd for Access {
     }
 }
 
-/// How often what was done with which record.
+/// The number of accesses of each kind, by record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<RecordKey, BTreeMap<Access, u64>>);
 
@@ -98,7 +99,7 @@ impl Counts {
     }
 }
 
-/// What all worker contexts sampled in one phase.
+/// The samples of all worker contexts in one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples {
     /// Attempts that met a rival at a record.
@@ -154,16 +155,16 @@ impl Sampler {
 /// The most frequent of what was reported since the last drain.
 #[derive(Default)]
 struct Tally {
-    /// What entries are compared by, apart from the entries, so that a search reads eight cache lines at most. Two
-    /// things that share 64 bits of hash are counted as one: then a record is split that need not be, which is undone
-    /// by its lack of writes.
+    /// The hashes by which entries are compared, apart from the entries, so that a search reads eight cache lines at
+    /// most. Two things that share 64 bits of hash are counted as one: then a record is split that need not be, which
+    /// is undone by its lack of writes.
     fingerprints: Vec<u64>,
     /// The count of each entry, with what it inherited.
     counts: Vec<u64>,
     entries: Vec<Entry>,
-    /// How many reports were counted, each for itself or for others too.
+    /// The number of reports that were counted, each for itself or for others too.
     counted: u64,
-    /// How many reports pass before the next one is counted.
+    /// The number of reports that pass before the next one is counted.
     skip: u64,
     /// The state of the pseudo-random numbers that vary the gaps: a fixed gap would meet the same call of a regular
     /// sequence every time. It goes on over drains.

@@ -92,7 +92,7 @@ pub(super) struct Serial {
     partitions: Box<[Partition]>,
     variant: SerialVariant,
     write_predictor: WritePredictor,
-    /// How many threads may look for a partition to become free instead of sleeping.
+    /// The maximum number of threads that spin for a partition instead of parking.
     max_spinners: u32,
 }
 
@@ -112,8 +112,8 @@ impl Serial {
         }
     }
 
-    /// Takes every partition, and gives up what is held: what is kept from an earlier call of the group would hide that
-    /// a closure that begins shared may have to upgrade.
+    /// Locks every partition, after a release of all that are held: one kept from an earlier call of the group would
+    /// hide that a closure that begins shared may have to upgrade.
     fn take_all(&self, held: &mut Held, alone: bool) {
         release(&self.partitions, held);
         acquire(

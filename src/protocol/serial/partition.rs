@@ -1,8 +1,8 @@
 //! A serial partition: one shared/exclusive lock, under which calls run one after another.
 //!
-//! The lock is task-fair: once an updater waits, new readers queue behind it, and it lets the readers that wait go
-//! when it leaves; so neither side starves. A thread that holds a partition never waits for disk or for a waiter slot,
-//! so a partition is held only as long as bodies run.
+//! The lock is task-fair: once an updater waits, new readers queue behind it, and it lets the waiting readers run when
+//! it leaves; so neither side starves. A thread that holds a partition never waits for disk or for a waiter slot, so a
+//! partition is held only as long as bodies run.
 
 use crossbeam_utils::CachePadded;
 use parking_lot::RawRwLock;
@@ -13,14 +13,13 @@ use crate::diagnostics::activity::{Activity, at};
 use crate::diagnostics::work_time::waiting;
 use crate::protocol::Held;
 
-/// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of
-/// calls takes.
+/// The number of looks at a partition that is held before the thread parks: longer than a small group of calls takes.
 const SPINS: u32 = 4_000;
 
 /// One partition.
 pub(super) struct Partition {
     lock: CachePadded<RawRwLock>,
-    /// How many threads look again and again for the partition to become free.
+    /// The number of threads that spin for the partition.
     spinning: CachePadded<AtomicU32>,
     /// The epoch of the last commit of the partition.
     last_epoch: AtomicU64,
@@ -86,7 +85,7 @@ pub(super) fn acquire(
     }
 }
 
-/// Gives up everything that is held.
+/// Releases everything that is held.
 pub(super) fn release(partitions: &[Partition], held: &mut Held) {
     if held.partitions.is_empty() {
         return;
@@ -100,7 +99,7 @@ pub(super) fn release(partitions: &[Partition], held: &mut Held) {
     held.partitions.clear();
 }
 
-/// Whether what is held is enough for what is wanted.
+/// Returns true if the partitions held include those that are wanted.
 pub(super) fn covers(held: &Held, wanted: &[(usize, bool)]) -> bool {
     wanted.iter().all(|&(number, alone)| {
         held.partitions.iter().any(|&(other, has_alone)| other == number && (has_alone || !alone))

@@ -16,12 +16,12 @@ pub(crate) struct Decoder {
     types: Vec<ColumnType>,
 }
 
-/// Decoding of one column's values.
+/// How the values of a column are read.
 #[derive(Clone, Copy, Debug)]
 struct ColumnType {
     ty: Type,
     modifier: Modifier,
-    /// Meaning of its words, if a value is one word.
+    /// What its words mean, if a value is one word.
     words: Option<Words>,
 }
 
@@ -61,7 +61,7 @@ impl Decoder {
         &self.columns
     }
 
-    /// Returns the number of columns it reads.
+    /// How many columns it reads.
     pub(crate) fn len(&self) -> usize {
         self.columns.len()
     }

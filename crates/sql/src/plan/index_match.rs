@@ -12,8 +12,7 @@ use crate::plan::planner::Planner;
 use crate::rewrite::implies;
 
 impl Planner<'_> {
-    /// Collects the restrictions that numbered conditions put on the columns of a relation. The first `own` ones name
-    /// no other relation.
+    /// How numbered conditions restrict the columns of a relation. The first `own` ones name no other relation.
     pub(crate) fn restrictions<'c>(
         &mut self,
         relation: &BoundRelation,
@@ -71,7 +70,7 @@ pub(super) fn column_of(expr: &BoundExpr, relation: &BoundRelation) -> Option<(R
     keys.find(|indexed| indexed.expr == *expr).map(|indexed| (relation.id, indexed.column))
 }
 
-/// Returns true if an expression has a parameter in it.
+/// Whether an expression has a parameter in it.
 pub(super) fn has_parameter(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| found |= matches!(part, BoundExpr::Parameter { .. }));

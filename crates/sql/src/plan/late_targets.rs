@@ -14,14 +14,14 @@ use crate::plan::node::{Node, Plan};
 use crate::plan::planner::Planner;
 use crate::plan::walk::is_volatile_call;
 
-/// Targets that are computed after the sort.
+/// What is computed behind the sort.
 pub(crate) struct Late {
-    /// Layout of the sorted rows as the targets see them.
+    /// What the targets see of the sorted rows.
     layout: Layout,
-    /// Number of slots that they see.
+    /// How many slots they see.
     width: usize,
     targets: Vec<BoundExpr>,
-    /// Flags the targets that are computed late.
+    /// Which of the targets are computed late.
     is_late: Vec<bool>,
     returns_sets: bool,
 }
@@ -33,7 +33,7 @@ impl Late {
     }
 }
 
-/// Flags the targets of a query that are computed late; `None` if no target is.
+/// Which targets of a query are computed late; none: none of them is.
 pub(crate) fn late_of(query: &BoundQuery, select: &BoundSelect, targets: &[BoundExpr]) -> Option<Vec<bool>> {
     let distinct: &[usize] = match &select.distinct {
         Distinct::No => &[],
@@ -59,7 +59,7 @@ pub(crate) fn late_of(query: &BoundQuery, select: &BoundSelect, targets: &[Bound
     late.contains(&true).then_some(late)
 }
 
-/// Returns true if an expression has such a part; the bodies of queries in it do not count.
+/// Whether an expression has such a part; what a query in it calls does not count.
 fn has(expr: &BoundExpr, is_such: &dyn Fn(&BoundExpr) -> bool) -> bool {
     let mut found = is_such(expr);
     children(expr, &mut |part| found = found || has(part, is_such));

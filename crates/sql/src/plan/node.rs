@@ -26,11 +26,11 @@ pub(crate) use scan::{Bound, IndexRanges, KeyRange, Path, Pattern, RangesKind, S
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) node: Node,
-    /// Number of values in a row.
+    /// How many values a row has.
     pub(crate) width: usize,
-    /// Expected number of rows.
+    /// How many rows are expected.
     pub(crate) rows: f64,
-    /// Expected cost, in rows examined.
+    /// What it is expected to cost, in rows looked at.
     pub(crate) cost: f64,
     /// Its number in the statement: where what it does is counted.
     pub(crate) id: usize,
@@ -52,13 +52,13 @@ impl Plan {
         }
     }
 
-    /// A placeholder for a plan while it is moved.
+    /// What stands in for a plan while it is moved.
     pub(crate) fn nothing() -> Plan {
         Plan { node: Node::Values(Vec::new()), width: 0, rows: 0.0, cost: 0.0, id: 0 }
     }
 }
 
-/// The operation of a node.
+/// What a node does.
 #[derive(Debug)]
 pub(crate) enum Node {
     /// Rows of expressions without input.
@@ -168,7 +168,7 @@ impl Node {
 pub(crate) struct LockNode {
     pub(crate) input: Plan,
     pub(crate) items: Vec<LockItem>,
-    /// Number of rows wanted: no more are reserved.
+    /// How many rows are wanted: more are not reserved.
     pub(crate) limit: Option<Limit>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct LockNode {
 #[derive(Debug)]
 pub(crate) struct LockItem {
     pub(crate) table: Arc<Table>,
-    /// Slots of the rows' keys; NULL if there is no row of this table.
+    /// Where the rows' keys are; NULL: there is no row of this table.
     pub(crate) key: Vec<usize>,
     pub(crate) wait: LockWait,
 }
@@ -189,7 +189,7 @@ pub(crate) struct SortKey {
     pub(crate) nulls_first: bool,
 }
 
-/// The number of rows wanted. The expressions see no row.
+/// How many rows are wanted. The expressions see no row.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) count: Option<Expr>,

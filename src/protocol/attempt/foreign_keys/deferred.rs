@@ -13,13 +13,13 @@ use crate::types::ValueRef;
 
 /// The end of a transaction.
 impl<'a> Attempt<'a> {
-    /// Whether something was written whose foreign keys are checked at the end.
+    /// Returns true if something was written whose foreign keys are checked at the end.
     #[inline]
     pub(crate) fn has_deferred(&self) -> bool {
         self.has_deferred.get()
     }
 
-    /// Has the end look for deferred checks, or not.
+    /// Sets whether the end of the transaction looks for deferred checks.
     pub(crate) fn set_deferred(&self, has_deferred: bool) {
         self.has_deferred.set(has_deferred);
     }
@@ -75,7 +75,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Whether one of these columns was written, or the row came in.
+    /// Returns true if one of these columns was written, or the row was inserted.
     fn has_written(&self, record: Record<'a>, columns: &[usize]) -> bool {
         let writes = &self.workspace.borrow().writes;
         let Some(position) = writes.position(record.pointer()) else { return false };
@@ -87,7 +87,7 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Whether a row of these columns' values has its referenced row: for rows that were there before the foreign key.
+    /// Checks that a row of these columns' values has its referenced row: for rows that are older than the foreign key.
     ///
     /// # Errors
     /// [`Error::NoReferencedRow`]; what the protocol answers a reader.

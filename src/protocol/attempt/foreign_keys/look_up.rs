@@ -1,4 +1,5 @@
-//! Which row a foreign key refers to, and which rows refer to one: look-ups by index where there is one, by a scan where not.
+//! Look-ups of the row that a foreign key refers to, and of the rows that refer to one: by index where there is one,
+//! else by a scan.
 
 use std::ops::Bound;
 
@@ -11,7 +12,7 @@ use crate::types::ValueRef;
 use crate::types::key::prefix_end;
 
 impl<'a> Attempt<'a> {
-    /// Whether there is a row that has these values in the referenced columns.
+    /// Returns true if a row has these values in the referenced columns.
     pub(super) fn is_there(&self, link: &Link, values: &KeyValues<'_>) -> Result<bool> {
         let parent = self.hold(&link.parent)?;
         let Some((index, key)) = link.parent_key(values)? else {
@@ -43,7 +44,7 @@ impl<'a> Attempt<'a> {
         Ok(None)
     }
 
-    /// What a canary answers instead of looking.
+    /// The answer of a canary that does not look.
     #[cfg(test)]
     fn is_believed(&self, target: &Target<'_, 'a>) -> Option<bool> {
         use crate::storage::foreign_keys::Break;

@@ -1,5 +1,5 @@
-//! The usual accesses do what the general ones do: the same random body, both ways, sees the same, and its commit comes to
-//! the same, beside the same rivals.
+//! The usual accesses do what the general ones do: the same random body, both ways, sees the same, and its commit has
+//! the same outcome, beside the same rivals.
 
 use std::cell::Cell;
 
@@ -62,13 +62,13 @@ fn rig() -> Rig {
 enum Step {
     /// An action on a key, and whether its row was found before the body ran.
     Act(i64, Mode, bool, Vec<Do>),
-    /// What a closure does, which has declared nothing, to the row of a key.
+    /// A closure's changes to the row of a key; it has declared nothing.
     Close(i64, Vec<Do>),
     /// A rival changes a row, or deletes it.
     Rival(i64, Option<i64>),
 }
 
-/// What an action's body does to its row.
+/// One access of an action's body to its row.
 #[derive(Clone, Debug)]
 enum Do {
     Look,
@@ -98,7 +98,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whether a body goes the usual way, where it can.
+/// The way of a body's accesses: the usual one where it applies, or the general one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Usual,

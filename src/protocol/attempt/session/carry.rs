@@ -48,13 +48,13 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Whether the session had written this record before the attempt began.
+    /// Returns true if the session had written this record before the attempt began.
     pub(in super::super) fn is_carried(&self, record: Record<'a>) -> bool {
         let held = self.held.borrow();
         held.session.as_ref().is_some_and(|session| session.notes.carried.contains_key(&record.pointer()))
     }
 
-    /// Up to where the attempt's writes to a record count at a moment.
+    /// The position up to which the attempt's writes to a record count at a moment.
     pub(in super::super) fn until(&self, record: Record<'a>, mark: Mark) -> Until {
         let held = self.held.borrow();
         let carried = held.session.as_ref().and_then(|session| session.notes.carried.get(&record.pointer()));
@@ -81,12 +81,12 @@ impl<'a> Attempt<'a> {
         match tried {
             Ok(Effect::Gone) => Ok(()),
             Ok(_) => self.check_tried(target, row),
-            // As a read, which is noted: it fails in the same way, or the row has changed meanwhile.
+            // Counts as a read, which is noted: it fails in the same way, or the row has changed meanwhile.
             Err(_) => self.row_of_target(target).map(drop),
         }
     }
 
-    /// What the attempt has written besides what the session had.
+    /// The attempt's writes without those that the session had made before.
     pub(crate) fn written(&self, session: &SessionAccess) -> AccessWrites {
         let mut written = AccessWrites::default();
         self.find_record(session, |writes, table, key, position, carried| {
@@ -144,8 +144,8 @@ impl<'a> Attempt<'a> {
         unsafe { record.as_record() }.key()
     }
 
-    /// Brings in everything that the session has written, to be committed, but for what is written to tables that are
-    /// none any more. Whether the keys are free whose inserts imply it.
+    /// Buffers everything that the session has written, to be committed, except writes to tables that exist no more.
+    /// Returns true if the keys whose inserts imply it are free.
     ///
     /// # Errors
     /// Updates are refused; what the protocol answers a writer.
@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
                 }
                 placed.record
             } else {
-                // What has gone since it was written: what is read of the key tells.
+                // Deleted since it was written: the read of the key will tell.
                 let Lookup::Found(record) = table.find(hash, key, self.guard) else { continue };
                 record
             };

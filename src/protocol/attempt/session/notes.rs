@@ -1,4 +1,4 @@
-//! What an attempt notes for its session: the keys and ranges that it accesses, and why it is to be made again.
+//! An attempt's notes for its session: the keys and ranges that it accesses, and the reason to retry it.
 
 use std::ops::Bound;
 
@@ -11,24 +11,24 @@ use crate::storage::read_set::Part;
 use crate::storage::record::RecordPointer;
 use crate::storage::session_buffer::{Key, RangeRead};
 
-/// What one attempt notes.
+/// One attempt's notes.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) keys: Vec<NotedKey>,
     bytes: Vec<u8>,
     pub(super) ranges: Vec<NotedRange>,
-    /// How many writes of the session's were carried in to a record.
+    /// The number of the session's earlier writes that were carried in, by record.
     pub(super) carried: HashMap<RecordPointer, u32, FixedState>,
     /// A key that another session has reserved.
     pub(super) wanted: Option<(u64, Key)>,
     /// A key that is predicted to be written, and for which the session must wait or refresh its snapshot.
     pub(super) predicted: Option<(u64, Key)>,
     pub(super) need: Option<Need>,
-    /// Whether it has accessed a key or a range, also one that is left out of the notes.
+    /// True if it has accessed a key or a range, even one that is left out of the notes.
     pub(super) has_accessed: bool,
-    /// Whether it has accessed a key to write or to reserve it.
+    /// True if it has accessed a key to write or to reserve it.
     pub(super) is_writer: bool,
-    /// Whether what is read is left out.
+    /// True if reads are left out.
     pub(super) is_paused: bool,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct NotedRange {
     pub(super) table: u32,
     pub(super) range: RangeRead,
     pub(super) is_backward: bool,
-    /// Whether it has no order, so that what was seen of it is no part of it.
+    /// True if it has no order, so that the keys seen determine no part of it.
     pub(super) is_unordered: bool,
     /// The last key that was met in it, if one was.
     pub(super) last: Option<Vec<u8>>,
-    /// Whether it was read to its end.
+    /// True if it was read to its end.
     pub(super) is_whole: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Noted<'n> {
     pub(crate) table: u32,
     pub(crate) key: &'n [u8],
     pub(crate) part: Part,
-    /// Whether it was to be inserted.
+    /// True if the access was an insert.
     pub(crate) is_insert: bool,
 }
 

@@ -26,7 +26,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What a key had in a snapshot of this epoch.
+    /// The state of a key in a snapshot of this epoch.
     pub(crate) fn observe_as_of(
         &self,
         table: &TableCore,
@@ -89,8 +89,8 @@ impl<'a> Attempt<'a> {
         phase.unwrap_or(0)
     }
 
-    /// Whether a range has no row but those that are known; one that was read from a snapshot: whether nothing in it
-    /// is newer.
+    /// Returns true if a range has no rows but known ones; for one that was read from a snapshot: if nothing in it is
+    /// newer.
     ///
     /// # Errors
     /// What the protocol answers a reader.
@@ -110,7 +110,7 @@ impl<'a> Attempt<'a> {
         while self.next_page(&mut pages)? {
             for &record in pages.page() {
                 if range.as_of.is_some() {
-                    // The range stands for the rows in it, too: until the commit they must not change.
+                    // The range includes the rows in it: until the commit they must not change.
                     self.claim_below_session(table, record.key(), Claim::Read)?;
                 }
                 let word = record.stable_word();

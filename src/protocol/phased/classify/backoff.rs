@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::super::sample::RecordKey;
 use crate::storage::table::TableId;
 
-/// How many times more conflicts are needed after the first time that calls had to wait unnecessarily; doubled each time.
+/// The factor of conflicts that are needed after the first time that calls had to wait unnecessarily; doubled each
+/// time.
 const AFTER_STASHES: f64 = 4.0;
 /// The most.
 const MAX: f64 = 256.0;
@@ -26,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(16);
 /// earlier is known to.
 const FORGOTTEN: f64 = 0.125;
 
-/// How cautious the classifier is about which records.
+/// The classifier's caution about each record.
 #[derive(Default)]
 pub(super) struct BackoffFactors {
     records: BTreeMap<RecordKey, Past>,
@@ -36,7 +37,7 @@ pub(super) struct BackoffFactors {
 
 struct Past {
     factor: f64,
-    /// How often it was split unnecessarily.
+    /// The number of times that it was split unnecessarily.
     failures: i32,
     /// Until then it is not split at all.
     pause: Duration,
@@ -53,7 +54,7 @@ impl Past {
         if self.pause.is_zero() { self.factor.max(1.0) } else { f64::INFINITY }
     }
 
-    /// Whether it is still worth remembering.
+    /// Fades with time; returns true if it is still worth remembering.
     fn fade(&mut self, length: Duration, remaining: f64) -> bool {
         if self.pause.is_zero() {
             self.factor *= remaining;
@@ -70,7 +71,7 @@ impl Past {
 }
 
 impl BackoffFactors {
-    /// How many times more conflicts than others this record needs; infinitely many: it is not to be split.
+    /// The factor by which this record needs more conflicts than others; infinite if it is not to be split.
     pub(super) fn factor(&self, record: &RecordKey) -> f64 {
         let own = self.records.get(record).map_or(1.0, Past::factor);
         own.max(self.tables.get(&record.table).map_or(1.0, Past::factor))

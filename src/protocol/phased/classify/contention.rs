@@ -1,4 +1,4 @@
-//! Which records are contended, and by what: the conflicts of the last few intervals, older ones fading.
+//! The contended records, and the accesses that contend: the conflicts of the last few intervals, older ones fading.
 //!
 //! Invariants: how fast a record is found does not depend on the phase length, because what fades and how much
 //! counts goes by time; and one burst of conflicts never makes a record contended. A thread that loses its processor
@@ -22,12 +22,12 @@ const CONFLICTS_MIN: f64 = 16.0;
 const HALF_LIFE: Duration = Duration::from_millis(40);
 /// The most half-lives that one interval is worth: with long phases two of them must still overlap.
 const HALF_LIVES_MAX: f64 = 0.5;
-/// How much of what is needed one interval of [`FULL_INTERVAL`] may contribute: less than all of it, and more than
-/// half, so that two suffice.
+/// The largest part of the needed conflicts that one interval of [`FULL_INTERVAL`] may contribute: less than all of it,
+/// and more than half, so that two suffice.
 const CONTRIBUTION_MAX: f64 = 0.75;
 /// From this length on an interval may contribute that much; a shorter one, a part of it.
 const FULL_INTERVAL: Duration = Duration::from_millis(20);
-/// What has faded below this is forgotten.
+/// Counts that have faded below this are forgotten.
 const FORGOTTEN: f64 = 0.5;
 /// Other conflicts about the column for each one by the operation, up to which splitting it is worth while. A conflict
 /// that is one of three has to wait: Doppel splits `like` at 30 % writes, and not at 20 %.
@@ -43,7 +43,7 @@ pub(super) struct Contended {
     pub(super) columns: Vec<Candidate>,
 }
 
-/// What is known of conflicts.
+/// The recent conflicts, by record and access.
 #[derive(Default)]
 pub(super) struct Contention {
     records: BTreeMap<RecordKey, BTreeMap<Access, f64>>,
@@ -98,7 +98,7 @@ impl Contention {
         self.records.remove(record);
     }
 
-    /// How many conflicts make a record contended.
+    /// The number of conflicts that make a record contended.
     fn needed(&self) -> f64 {
         (self.committed * CONFLICTS_PER_CALL).max(CONFLICTS_MIN)
     }
@@ -187,7 +187,7 @@ mod tests {
         contention.observe(length, committed, &counts(all), |_, _| false, |_| 1.0);
     }
 
-    /// What is found after this many equal intervals.
+    /// The records that are found after this many equal intervals.
     fn after(intervals: u32, length: Duration, committed: u64, all: &[(u8, Access, u64)]) -> Vec<Contended> {
         let mut contention = Contention::default();
         (0..intervals).for_each(|_| observe(&mut contention, length, committed, all));

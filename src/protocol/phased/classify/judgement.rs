@@ -1,5 +1,5 @@
-//! Whether a column that is split stays so: by what its slices took in a split phase, and by the calls that had to
-//! wait because of it.
+//! Judgements of columns that are split: whether each stays so, by its slices' operations in a split phase, and by the
+//! calls that had to wait because of it.
 //!
 //! Split columns cause no conflicts, so writes have to tell whether they still would: a column whose writes are a
 //! fair share of all calls is kept, whatever became of the contention (Doppel's write sampling).
@@ -14,8 +14,8 @@ use crate::protocol::phased::sample::Access;
 /// A column with this share of the calls is written enough to be split. Two worker contexts conflict enough for being
 /// split from twice to five times this share on: between the two, things stay as they are.
 const WRITES_PER_CALL: f64 = 0.01;
-/// Where more worker contexts meet, less popular columns are worth splitting: what was split at a smaller share is kept
-/// down to this part of it.
+/// The part of its first share down to which a column is kept: where more worker contexts meet, less popular columns
+/// are worth splitting.
 const PART_OF_FIRST_SHARE: f64 = 1.0 / 3.0;
 /// Below this share nothing is kept.
 const WRITES_PER_CALL_MIN: f64 = 0.001;
@@ -24,8 +24,8 @@ const WRITES_MIN: u64 = 32;
 /// This many phases in a row must agree that there are few writes: splitting unnecessarily costs little, and a phase
 /// may have been ended early, or its worker contexts kept from their processors.
 const PHASES_OF_FEW_WRITES: u32 = 3;
-/// How many stashes of another operation for each write are a reason to split for that one: more than equal numbers,
-/// so that an even mixture doesn't change to and fro.
+/// The number of stashes of another operation for each write that is a reason to split for that one: more than equal
+/// numbers, so that an even mixture doesn't change to and fro.
 const STASHES_PER_WRITE_TO_CHANGE: f64 = 1.5;
 /// This many stashes in one phase are clear evidence...
 const STASHES_CLEAR: u64 = 8;
@@ -33,7 +33,7 @@ const STASHES_CLEAR: u64 = 8;
 /// its answer, there are never more stashes than callers.)
 const STASHES_MIN: u64 = 2;
 
-/// What is known of a column that is split.
+/// The history of a column that is split.
 pub(super) struct SplitColumn {
     pub(super) operation: Operation,
     /// By hand: never judged.
@@ -42,11 +42,11 @@ pub(super) struct SplitColumn {
     first_share: Option<f64>,
     /// Phases in a row with few writes.
     phases_of_few_writes: u32,
-    /// Whether the last phase had some stashes too many.
+    /// True if the last phase had some stashes too many.
     is_doubtful: bool,
 }
 
-/// What is to be done with a split column.
+/// The decision about a split column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Keep,
@@ -132,7 +132,7 @@ impl Waiting {
         waiting
     }
 
-    /// What the stashes say: `own` are the column's writes, `busiest` those of the record's most written column, which
+    /// Judges by the stashes: `own` are the column's writes, `busiest` those of the record's most written column, which
     /// must be worth the waiting that the record causes as a whole.
     fn judge(&self, own: u64, busiest: u64) -> Judgement {
         let outweigh = |waiting: u64, writes: u64| waiting as f64 > OTHERS_PER_OPERATION_MAX * writes as f64;
@@ -222,7 +222,8 @@ mod tests {
         assert_eq!(split.judge(1, &many, &one, CALLS), Judgement::Keep);
     }
 
-    /// How many phases with these writes pass until a column is released given the number of writes in its first one.
+    /// The number of phases with these writes that pass until a column is released, given the number of writes in its
+    /// first one.
     fn phases_until_given_up(first: u64, then: u64) -> Option<u32> {
         let nothing = BTreeMap::new();
         let mut split = SplitColumn::new(Operation::Add, false);

@@ -56,7 +56,7 @@ pub(super) fn zipf(alpha: f64, first: usize) -> Vec<f64> {
     (1..=first).map(|rank| (rank as f64).powf(-alpha) / total).collect()
 }
 
-/// What was seen so far.
+/// The counts and changes so far.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) joined_phases: u64,
@@ -77,7 +77,7 @@ pub(super) struct Simulation {
     pub(super) conflict_class: f64,
     /// Conflicts per call about records of which each is met once.
     pub(super) stray: f64,
-    /// How many calls could have committed in the time that it costs to stash one.
+    /// The number of calls that could have committed in the time that it costs to stash one.
     pub(super) stash_cost: f64,
     pub(super) now: Duration,
     pub(super) decision: Decision,
@@ -167,7 +167,7 @@ impl Simulation {
         self.samplers.iter().for_each(|sampler| sampler.drain_into(&mut report.samples));
         let decision = self.classifier.end_of_split(&report);
         if !decision.may_skip_joined && decision.worth_splitting {
-            // What was stashed runs now.
+            // The stashed calls run now.
             self.decision = decision;
             let changes = self.decision.changes.iter().map(|change| (self.now, change.clone()));
             self.seen.changes.extend(changes);
@@ -213,7 +213,7 @@ impl Simulation {
         report.committed += committed as u64;
     }
 
-    /// What a call of this kind must not do in this split phase.
+    /// The accesses that a call of this kind must not make in this split phase.
     fn refused(&self, kind: &Kind) -> Vec<Access> {
         let split = self.decision.split.iter().filter(|split| split.record == record(kind.record));
         let split: Vec<_> = split.map(|split| (split.column, split.operation)).collect();
@@ -260,7 +260,7 @@ impl Simulation {
         &self.samplers[self.seen.joined_phases as usize % self.samplers.len()]
     }
 
-    /// How many whole events that makes; the rest is for the next time.
+    /// The number of whole events in the sum; the rest is for the next time.
     fn whole(&mut self, of: (u8, usize), events: f64) -> u64 {
         let sum = self.carried.entry(of).or_insert(0.0);
         *sum += events;

@@ -1,4 +1,4 @@
-//! Whether splitting pays: what was just split is on trial, and is released if the engine commits more without it.
+//! Trials of splits: a column that was just split is released if the engine commits more without the split.
 //!
 //! Conflicts say what costs, but not how much: a cache line that two processors of one chip share is transferred in the
 //! time of a hundred instructions, and a call that waits for the joined phase is run twice. So the samples only propose;
@@ -16,17 +16,17 @@ use std::time::Duration;
 
 use super::super::sample::RecordKey;
 
-/// How long the part of a round with the records split is.
+/// The length of the part of a round with the records split.
 const SPLIT_PART: Duration = Duration::from_millis(60);
-/// How long the part without is: hardly noticed where splitting doubles the rate.
+/// The length of the part without: hardly noticed where splitting doubles the rate.
 const CONTROL_PART: Duration = Duration::from_millis(30);
 /// This many rounds that say the same decide.
 const ROUNDS: u32 = 3;
-/// What was split is released where the engine commits less than this share of what it does without.
+/// The share of the rate without the split below which the split is released.
 const SHARE_MIN: f64 = 0.95;
 /// With fewer calls in a part chance decides: such a round speaks for what is split.
 const CALLS_MIN: u64 = 300;
-/// What has stood its trial is put on trial again after this long: rivals come and go.
+/// Time after which a record that has passed its trial is put on trial again: rivals change.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The trial that is on, if one is.
@@ -50,7 +50,7 @@ struct OnTrial {
     worth: u32,
 }
 
-/// How a trial has ended.
+/// The outcome of a trial.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Worth(Vec<RecordKey>),
@@ -68,12 +68,12 @@ impl Trial {
         self.quiet = Duration::ZERO;
     }
 
-    /// Whether everything that is split should be on trial again.
+    /// Returns true if everything that is split should be on trial again.
     pub(super) fn is_due(&self) -> bool {
         self.on.is_none() && self.quiet >= AGAIN_AFTER
     }
 
-    /// Whether this record is not split for the moment, to see how the engine does without.
+    /// Returns true if this record is not split for the moment, to see how the engine does without.
     pub(super) fn suspends(&self, record: &RecordKey) -> bool {
         self.on.as_ref().is_some_and(|on| on.split.is_some() && on.records.contains(record))
     }

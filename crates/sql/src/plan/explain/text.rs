@@ -4,7 +4,7 @@ use crate::plan::expression::{Call, Comparison, Expr, SubPlanKind};
 use crate::types::text::to_text;
 use crate::types::{Environment, Type, Value};
 
-/// Context in which expressions are shown.
+/// What expressions are shown with.
 pub(super) struct Names<'n> {
     /// The names of the slots of a row.
     pub(super) slots: &'n [String],

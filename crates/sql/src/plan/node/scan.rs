@@ -11,14 +11,14 @@ use crate::plan::expression::Expr;
 #[derive(Debug)]
 pub(crate) struct ScanNode {
     pub(crate) table: Arc<Table>,
-    /// The table's alias in the statement.
+    /// What the statement calls the table.
     pub(crate) alias: String,
     pub(crate) path: Path,
     /// The columns that the slots hold, as the table numbers them.
     pub(crate) columns: Vec<usize>,
     /// Reads them.
     pub(crate) decoder: Decoder,
-    /// Condition on the slots.
+    /// What must hold of the slots.
     pub(crate) filter: Option<Expr>,
     /// The slots that the filter sees, and the others, which are read of rows that pass it.
     pub(crate) filtered: Vec<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct ScanNode {
     /// The slots that its rows consist of: what only the filter reads may be missing.
     pub(crate) output: Vec<usize>,
     pub(crate) backward: bool,
-    /// Estimated number of rows examined.
+    /// How many rows it looks at.
     pub(crate) estimated_rows: f64,
 }
 
@@ -64,8 +64,8 @@ impl ScanNode {
     }
 }
 
-/// The way in which the rows of a table are found. The expressions see no row, except in a [`LookupNode`], where they
-/// see the left side's.
+/// How the rows of a table are found. The expressions see no row, except in a [`LookupNode`], where they see the left
+/// side's.
 #[derive(Clone, Debug)]
 pub(crate) enum Path {
     /// All rows.
@@ -76,7 +76,7 @@ pub(crate) enum Path {
     Ranges { parts: Vec<IndexRanges>, kind: RangesKind },
 }
 
-/// Combination of the parts of [`Path::Ranges`].
+/// What becomes of the parts of [`Path::Ranges`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangesKind {
     /// Whole primary keys.
