@@ -1,12 +1,21 @@
-//! How a SQL type lies in a column of the engine.
+//! The stored form of SQL values: the engine's column type for each SQL type, and the conversions between the two.
+//!
+//! A SQL type is stored as an engine type that holds its values wherever there is one, so that keys, indexes and
+//! operations of the engine work on it directly. All other types are stored as bytes, which only SQL reads.
 //!
 //! ```text
-//! boolean            bool            smallint, integer, date, enums   int32      bigint, time, timestamp, timestamptz
-//! int64 real, double       float64         numeric(p, s), p up to 38        decimal    oid and reg… types
-//! int64 text and its kin   text            uuid                             uuid       bytea
-//! bytes json               text            inet, cidr, macaddr              bytes, by `types::network`
-//! bit strings        text, of zeros and ones
-//! everything else          bytes, by `bytes`
+//! boolean                                       bool
+//! smallint, integer, date, enums                int32
+//! bigint, time, timestamp, timestamptz          int64
+//! oid and reg… types                            int64
+//! real, double                                  float64
+//! numeric(p, s), p up to 38                     decimal
+//! text and its kin, json                        text
+//! bit strings                                   text, of zeros and ones
+//! uuid                                          uuid
+//! bytea                                         bytes
+//! inet, cidr, macaddr                           bytes, by `types::network`
+//! everything else                               bytes, by `bytes`
 //! ```
 //!
 //! Dates are days and timestamps microseconds since 2000-01-01, as in [`Value`], because the engine's own types end
@@ -63,7 +72,7 @@ pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
     }
 }
 
-/// Whether stored values compare as the values do, so that keys find them.
+/// Returns true if stored values compare in the same order as the SQL values, so that index keys find them.
 pub(crate) fn keeps_order(ty: Type, modifier: Modifier) -> bool {
     match ty {
         Type::Numeric => decimal_of(modifier).is_some(),
@@ -189,7 +198,7 @@ pub(crate) fn encode_ref<'v>(
     })
 }
 
-/// A date or a timestamp as one of the engine's, which end with the year 9999.
+/// The engine's form of a date or a timestamp; the engine's end with the year 9999.
 fn engine_time(value: &Value) -> Result<ValueRef<'static>> {
     let time = match *value {
         Value::Date(days) => {
@@ -213,7 +222,7 @@ fn in_bytes<'v>(value: &Value, scratch: &'v mut Vec<u8>) -> ValueRef<'v> {
     ValueRef::Bytes(scratch)
 }
 
-/// The same, owned.
+/// Encodes a value of SQL as an owned stored value.
 ///
 /// # Errors
 /// As [`encode_ref`].

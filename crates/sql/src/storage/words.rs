@@ -10,7 +10,7 @@ use crate::types::datetime::UNIX_EPOCH_DAYS;
 use crate::types::numeric::Numeric;
 use crate::types::{Modifier, Type, Value};
 
-/// What the words of a column mean.
+/// The meaning of the 64-bit words in which the engine stores a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
     Bool,
@@ -21,15 +21,16 @@ pub(crate) enum Words {
     Time,
     Timestamp,
     Timestamptz,
-    /// A date or a timestamp of the engine's own, counted from 1970.
+    /// A date or a timestamp of the engine's type, counted from 1970.
     EngineDate,
     EngineTimestamptz,
-    /// A `numeric` of up to 18 digits, of which so many are behind the point.
+    /// A `numeric` of up to 18 digits, with this number of digits behind the point.
     Numeric(u16),
 }
 
 impl Words {
-    /// What the words of a column of the engine mean for a column of SQL; none: it is read by [`decode`](super::decode).
+    /// Returns the meaning of the words of an engine column for a SQL column; `None` if the column is read by
+    /// [`decode`](super::decode).
     pub(crate) fn of(ty: Type, modifier: Modifier, stored: &DataType) -> Option<Words> {
         Some(match (ty, stored) {
             (Type::Bool, DataType::Bool) => Words::Bool,
