@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::Result;
 use crate::types::environment::AdvisoryLock;
 
-/// How long a waiter blocks before it looks whether its statement was canceled.
+/// The interval at which a blocked waiter checks if its statement was canceled.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The sessions that hold a key.
@@ -40,7 +40,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Whether no other connection holds the key in a way that excludes this one.
+    /// Returns true if no other connection holds the key in a mode that conflicts with this lock.
     fn is_free(&self, connection: i32, lock: AdvisoryLock) -> bool {
         self.blockers(connection, lock).next().is_none()
     }
@@ -93,7 +93,7 @@ impl AdvisoryLocks {
         Ok(true)
     }
 
-    /// What is held: connections, keys, and whether exclusively.
+    /// The locks held: connections, keys, and true for an exclusive lock.
     pub fn held(&self) -> Vec<(i32, (bool, i64), bool)> {
         let keys = self.keys.lock();
         let of_key = |(key, held): (&(bool, i64), &Vec<Holder>)| -> Vec<_> {
@@ -111,7 +111,7 @@ impl AdvisoryLocks {
             .collect()
     }
 
-    /// Unlocks a key once. Whether the connection held it so.
+    /// Unlocks a key once; returns true if the connection held it in this mode.
     pub fn release(&self, connection: i32, lock: AdvisoryLock) -> bool {
         let holders = &mut self.keys.lock().holders;
         let Some(of_key) = holders.get_mut(&lock.key) else { return false };

@@ -2,10 +2,11 @@
 //! runs outside of a block, and in DO.
 //!
 //! Such a body runs beside the engine's transactions, not inside of one: each of its statements is an access of the
-//! session's open transaction, a schema change is a statement of the session, and COMMIT and ROLLBACK end the transaction
-//! and begin the next. A body is first run as any other, inside of one attempt; when it reaches its first such statement,
-//! the attempt is given up and the body is retried from its beginning, as a chain. From then on the connection runs a
-//! procedure so at once. DO in a block of the client's runs so in the block's transaction, which it cannot end.
+//! session's open transaction, a schema change is a statement of the session, and COMMIT and ROLLBACK end the
+//! transaction and begin the next. A body is first run as any other, inside of one attempt; when it reaches its first
+//! such statement, the attempt is abandoned and the body is retried from its beginning, as a chain. From then on the
+//! connection runs such a procedure as a chain at once. DO in a block of the client's runs so in the block's
+//! transaction, which it cannot end.
 //!
 //! # Invariants
 //! - A transaction is open whenever a statement of the body runs.
@@ -28,7 +29,7 @@ use crate::session::sequences::SHORTAGE;
 use crate::session::transaction::Transaction;
 use crate::types::{Environment, Value};
 
-/// How often a chain that has committed nothing is retried after conflicts.
+/// The limit of attempts for a chain that conflicts before it has committed anything.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 impl Transaction {

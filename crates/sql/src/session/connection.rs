@@ -34,8 +34,8 @@ use crate::types::{Modifier, Type, Value};
 pub struct ConnectOptions {
     /// The role.
     pub user: String,
-    /// Whether a user that is no role of the database connects as its bootstrap superuser, under its own name. If not,
-    /// it cannot connect.
+    /// True if a user that is no role of the database connects as its bootstrap superuser, under its own name. If
+    /// false, such a user cannot connect.
     pub is_superuser: bool,
     /// The name by which the database is known.
     pub database: String,
@@ -56,7 +56,7 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// What ends the statements of a session of the engine's with this number.
+    /// Creates the canceller of the engine session with this number.
     pub(super) fn new(interrupt: Arc<Interrupt>, (session, engine): (u64, heddledb::Canceler)) -> Canceller {
         Canceller { interrupt, engine, session }
     }
@@ -80,7 +80,7 @@ impl Canceller {
     }
 }
 
-/// A connection to a database: statements go in one after the other, results come out.
+/// A connection to a database: it executes statements one after the other and returns their results.
 pub struct Connection {
     pub(super) shared: Arc<Shared>,
     /// Registered with the engine as long as there is a connection.
@@ -88,7 +88,8 @@ pub struct Connection {
     pub(super) environment: SessionEnvironment,
     pub(crate) transaction: Transaction,
     pub(super) pipeline: Pipeline,
-    /// When the client's first message came since an Execute or a pipeline has ended: `statement_timeout` counts from there.
+    /// The time of the client's first message since the end of the last Execute or pipeline: `statement_timeout` counts
+    /// from there.
     pub(super) unit_started: Option<Instant>,
     pub(super) portals: Portals,
     pub(super) plans: PlanCache,
@@ -100,7 +101,7 @@ pub struct Connection {
     /// The whole text that the client has sent, if it has sent a PREPARE or DECLARE in it.
     pub(super) source: Option<Box<str>>,
     pub(super) counters: KnownCounters,
-    /// How many rows the statement in progress has returned or written.
+    /// The number of rows that the statement in progress has returned or written.
     pub(super) rows_of_statement: u64,
 }
 
@@ -194,8 +195,8 @@ impl Connection {
         self.close_implicit_block().map_err(|error| self.failed(error))
     }
 
-    /// As [`begin_statement`](Self::begin_statement), for what a client asks of the connection: while the guard lives, this thread
-    /// runs the connection's statements.
+    /// Begins a statement for a request of the client to the connection, like
+    /// [`begin_statement`](Self::begin_statement): while the guard lives, this thread runs the connection's statements.
     pub(super) fn enter_statement(&mut self) -> (Entered, Noting) {
         self.source = None;
         let noting = uses::enter(self.transaction.uses());
@@ -262,12 +263,12 @@ impl Connection {
         }
     }
 
-    /// Where the connection stands between statements.
+    /// The transaction status between statements.
     pub fn status(&self) -> TransactionStatus {
         self.transaction.status()
     }
 
-    /// What the client is to receive beside its results, since the last call.
+    /// Removes and returns the notices for the client since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.environment.notices.take()
     }
@@ -328,12 +329,12 @@ impl Connection {
         self.environment.process_id = process_id;
     }
 
-    /// What encrypts the connection to the client: `pg_stat_ssl` shows it.
+    /// Sets the encryption of the client's connection, which `pg_stat_ssl` shows.
     pub fn set_encryption(&mut self, encryption: Option<Encryption>) {
         self.activity.set_encryption(encryption);
     }
 
-    /// What ends this connection's statements from other threads.
+    /// Returns a handle that cancels this connection's statements from other threads.
     pub fn canceller(&self) -> Canceller {
         let session = self.transaction.session.number();
         Canceller {
@@ -432,7 +433,8 @@ fn shifted(error: SqlError, text: &str, statement: &ParsedStatement) -> SqlError
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // What a rollback or a drop cannot do now is done when the database is opened again: so it waits for no one long.
+        // What a rollback or a drop cannot do now is done when the database is opened again: so this waits for no other
+        // transaction long.
         let _ = self.environment.settings.set("lock_timeout", Some("1s"), false, false);
         let _ = self.rollback(false);
         let _ = self.drop_temporary();

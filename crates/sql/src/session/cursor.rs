@@ -25,7 +25,7 @@ pub(crate) struct Cursor {
     position: usize,
     pub hold: bool,
     pub scroll: bool,
-    /// Whether the transaction that declared it has committed.
+    /// True once the transaction that declared the cursor has committed.
     held: bool,
 }
 
@@ -49,7 +49,7 @@ impl Cursor {
         self.fields.clone()
     }
 
-    /// Whether the cursor outlives the end of a transaction.
+    /// Returns true if the cursor survives the end of a transaction, which has committed or not.
     pub fn survives(&mut self, committed: bool) -> bool {
         if self.hold && committed {
             self.held = true;

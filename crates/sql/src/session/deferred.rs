@@ -24,18 +24,18 @@ use crate::session::transaction::Transaction;
 use crate::types::text::to_text;
 use crate::types::{DeferrableKey, KeySide, Value};
 
-/// How many values of a constraint are noted. Beyond that, all rows of the table are checked.
+/// The limit of noted values for each constraint. Beyond it, all rows of the table are checked.
 const VALUES_MAX: usize = 100_000;
 
 /// A constraint: the oid of its table and the name of its constraint.
 type Constraint = (u32, String);
-/// The values to look at, with their places in the order in which they were noted; none: all rows.
+/// The values to look at, with their places in the order in which they were noted; `None` for all rows.
 type Noted = Option<HashMap<(Vec<Value>, KeySide), u64>>;
 
-/// Whether constraints are deferred, as SET CONSTRAINTS said. A rollback to a savepoint restores it.
+/// The modes set by SET CONSTRAINTS: which constraints are deferred. A rollback to a savepoint restores them.
 #[derive(Clone, Default)]
 pub(crate) struct Modes {
-    /// What it said of ALL, and of single constraints after that.
+    /// The mode set for ALL; `single` has those set for single constraints after that.
     all: Option<bool>,
     single: HashMap<Constraint, bool>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Modes {
 pub(crate) struct Deferred {
     pub modes: Modes,
     noted: HashMap<Constraint, (u64, Noted)>,
-    /// How many values were noted so far.
+    /// The number of values noted so far.
     count: u64,
 }
 
@@ -76,7 +76,7 @@ impl Deferred {
         true
     }
 
-    /// What SET CONSTRAINTS says of these constraints; none: of all.
+    /// Sets the mode of these constraints, as SET CONSTRAINTS does; an empty list means ALL.
     fn set(&mut self, named: &[Constraint], deferred: bool) {
         if named.is_empty() {
             self.modes.single.clear();
@@ -104,7 +104,7 @@ impl SessionEnvironment {
         Ok(())
     }
 
-    /// Checks these constraints, if they were deferred; none: all.
+    /// Checks these constraints, if they were deferred; an empty list means all.
     fn check_deferred(
         &mut self,
         catalog: &Catalog,

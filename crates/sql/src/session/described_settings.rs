@@ -12,7 +12,7 @@ pub(crate) struct DescribedSetting {
     pub value: String,
     /// The unit of its value.
     pub unit: Option<&'static str>,
-    /// The type of its value; none: a setting of a client's own.
+    /// The type of its value; `None` for a custom setting.
     pub vartype: Option<&'static str>,
     /// The least value.
     pub least: Option<String>,
@@ -22,9 +22,9 @@ pub(crate) struct DescribedSetting {
     pub words: Option<&'static [&'static str]>,
     /// The value that it has unless something sets it.
     pub boot_value: Option<String>,
-    /// What RESET restores.
+    /// The value that RESET restores.
     pub reset_value: Option<String>,
-    /// Whether SET is an error.
+    /// True if SET of this setting is an error.
     pub is_fixed: bool,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct SessionEnvironment {
     pub acquired: Vec<AdvisoryLock>,
     /// The user that connected.
     pub user: String,
-    /// Whether that user is no role of the database, and stands for its bootstrap superuser.
+    /// True if that user is no role of the database, and acts as its bootstrap superuser.
     pub is_bootstrap: bool,
     /// The current role, and the versions of the catalog and of the settings in which it was found.
     pub known_role: Cell<((u64, u64), u32)>,
@@ -68,31 +68,31 @@ pub(crate) struct SessionEnvironment {
     pub acting_as: Option<Acting>,
     /// The transition tables of the trigger whose function runs.
     pub transitions: Vec<Transition>,
-    /// How many functions of triggers run inside of each other.
+    /// The nesting depth of trigger functions.
     pub trigger_depth: i32,
     pub database: String,
     pub process_id: i32,
     pub sessions: Arc<Sessions>,
-    /// What `pg_stat_activity` shows of the session.
+    /// The session's entry in `pg_stat_activity`.
     pub activity: Arc<Activity>,
-    /// What takes effect when the transaction commits.
+    /// The effects that take place when the transaction commits.
     pub pending: Pending,
     /// The schema of the session's temporary tables.
     pub temporary: String,
     /// The path of the catalog's definition whose literals are being read.
     pub stored_path: Option<Vec<String>>,
-    /// Whether one of them was made that a commit empties or drops.
+    /// True once a temporary table was created that a commit empties or drops.
     pub has_brief_tables: bool,
     pub transaction_start: i64,
     pub statement_start: i64,
     pub notices: Arc<Notices>,
     /// The place of the statement's notifications, while it commits.
     pub ticket: Option<Ticket>,
-    /// What the session gathers until its transaction ends: notifications, and settings of names of its own.
+    /// The memory of data that the session gathers until its transaction ends: notifications, and custom settings.
     pub gathered: Memory,
     /// The level of the settings outside of the statement: an attempt begins there.
     pub settings_level: u32,
-    /// Whether the statement in progress is to end.
+    /// The interrupt of the statement in progress.
     pub interrupt: Arc<Interrupt>,
     /// The values that `nextval` has given in this statement, and how many of them its present attempt was given again.
     pub given: Vec<(u32, i64)>,
@@ -103,7 +103,7 @@ pub(crate) struct SessionEnvironment {
     pub set_values: Vec<(u32, i64, bool)>,
     /// The snapshots that the transaction exports.
     pub exports: Exports,
-    /// Where the sequences stand that the transaction has restarted: only it sees them before its commit.
+    /// The state of the sequences that the transaction has restarted: only it sees them before its commit.
     pub restarted: HashMap<u32, Standing>,
     /// The values that `currval` answers.
     pub current_values: HashMap<u32, i64>,
@@ -111,9 +111,9 @@ pub(crate) struct SessionEnvironment {
     /// The foreign keys that are still to be checked.
     pub deferred: Deferred,
     pub random: Random,
-    /// Whether it evaluates the rules of rows that transactions of the engine's write.
+    /// True if the session evaluates the rules of rows that engine transactions write.
     pub evaluates_rules: bool,
-    /// What printing needs, by the version of the settings that it was made of.
+    /// The state that printing needs, with the version of the settings from which it was made.
     pub printing: Option<(u64, Arc<Printing>)>,
     pub memory: Arc<SessionMemory>,
     /// Statements that were prepared, and cursors, by name.
@@ -121,7 +121,7 @@ pub(crate) struct SessionEnvironment {
     pub cursors: HashMap<String, Cursor>,
     /// Cursors that functions of this attempt of the statement have left open.
     pub left_cursors: Vec<(String, Cursor)>,
-    /// How many portals of functions have got a name of the session's.
+    /// The number of portals to which functions have given a generated name.
     unnamed_portals: u64,
     /// Large values that the session holds.
     pub large_values: LargeValues,
@@ -208,7 +208,7 @@ impl SessionEnvironment {
         })
     }
 
-    /// Refuses what a transaction of the engine's does not take back, or give.
+    /// Refuses effects that an engine transaction cannot undo or provide.
     fn refuse_in_rules(&self, what: &str) -> Result<()> {
         if !self.evaluates_rules {
             return Ok(());
@@ -217,18 +217,18 @@ impl SessionEnvironment {
         Err(SqlError::unsupported(message).with_hint("Write the row by a statement of SQL."))
     }
 
-    /// What all connections share.
+    /// The state that all connections share.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Whether the user may see keys of rows and other users' statements: superusers may.
+    /// Returns true if the user may see keys of rows and other users' statements, as superusers may.
     pub fn sees_all(&self) -> bool {
         self.catalog.has_privileges_of(self.role_oid(), READ_ALL_STATS)
     }
 
-    /// Whether the user may see what this user's sessions do: superusers, members of `pg_read_all_stats`, and roles that have
-    /// the user's privileges may.
+    /// Returns true if the user may see the activity of this user's sessions: superusers, members of
+    /// `pg_read_all_stats`, and roles that have the user's privileges may.
     pub fn sees_activity_of(&self, user: u32) -> bool {
         self.sees_all() || self.catalog.has_privileges_of(self.role_oid(), user)
     }
@@ -311,7 +311,7 @@ impl SessionEnvironment {
         self.shared.sequences.refill(&self.shared.database, &sequence)
     }
 
-    /// What a `setval` of the statement has set a sequence to, which the statement's end stores.
+    /// The value that `setval` in this statement has set a sequence to; the end of the statement stores it.
     fn value_set(&self, sequence: u32) -> Option<(i64, bool)> {
         let set = self.set_values.iter().rfind(|(oid, ..)| *oid == sequence)?;
         Some((set.1, set.2))
@@ -344,7 +344,7 @@ impl SessionEnvironment {
         self.cursors.extend(self.left_cursors.drain(..));
     }
 
-    /// What printing a value needs.
+    /// The state that printing a value needs.
     pub fn printing(&mut self) -> Arc<Printing> {
         let version = self.settings.derived.version;
         if let Some((of, printing)) = &self.printing

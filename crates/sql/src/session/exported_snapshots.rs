@@ -23,12 +23,12 @@ pub(crate) struct KnownSnapshot {
     read_only: bool,
 }
 
-/// What a session exports.
+/// The snapshots that a session exports.
 #[derive(Default)]
 pub(crate) struct Exports {
-    /// The identifiers that the statement in progress has answered: they are valid when it has ended.
+    /// The identifiers that the statement in progress has returned: they are valid when it has ended.
     pub wanted: Vec<String>,
-    /// How many there were.
+    /// The number of identifiers given so far.
     count: u32,
     /// Those of the open transaction.
     exported: Vec<Exported>,
@@ -97,7 +97,8 @@ impl Connection {
     /// SET TRANSACTION SNAPSHOT.
     ///
     /// # Errors
-    /// 25001 after a query or a savepoint, 22023 for an unknown identifier, 0A000 where the modes of the two transactions do not go together.
+    /// 25001 after a query or a savepoint, 22023 for an unknown identifier, 0A000 if the modes of the two transactions
+    /// are incompatible.
     pub(super) fn set_snapshot(&mut self, id: &str) -> Result<&'static str> {
         if self.transaction.has_savepoints() {
             let message = "SET TRANSACTION SNAPSHOT must not be called in a subtransaction";

@@ -30,17 +30,17 @@ use crate::types::environment::Acting;
 /// No role's oid.
 const NO_OID: u32 = u32::MAX;
 
-/// What a server needs to know of a role that wants to connect.
+/// The attributes of a role that a server needs when the role wants to connect.
 #[derive(Clone)]
 pub struct LoginRole {
-    /// Whether it may connect at all.
+    /// True if the role may connect.
     pub can_login: bool,
     /// The verifier of its password, if it has one that has not expired.
     pub verifier: Option<crate::password::Verifier>,
 }
 
 impl Sql {
-    /// The role of this name, for its authentication. None: there is none.
+    /// The role of this name, for its authentication; `None` if there is none.
     pub fn login_role(&self, name: &str) -> Option<LoginRole> {
         let catalog = self.shared.catalog();
         let role = catalog.role(name)?;
@@ -50,12 +50,12 @@ impl Sql {
         Some(LoginRole { can_login: role.login, verifier })
     }
 
-    /// Whether any role has a password. As long as none has, a server may trust its own machine.
+    /// Returns true if any role has a password. If none has, a server may trust its own machine.
     pub fn has_passwords(&self) -> bool {
         self.shared.catalog().roles().iter().any(|role| role.verifier.is_some())
     }
 
-    /// Whether this is the bootstrap superuser, which has no password yet.
+    /// Returns true if this is the bootstrap superuser, and it has no password yet.
     pub fn is_bootstrap_without_password(&self, name: &str) -> bool {
         let catalog = self.shared.catalog();
         catalog.role(name).is_some_and(|role| role.oid == BOOTSTRAP && role.verifier.is_none())
@@ -122,7 +122,7 @@ pub(super) fn enter(shared: &Shared, activity: &Arc<Activity>, limit: Option<usi
 }
 
 impl SessionEnvironment {
-    /// Whether this is a name of the database.
+    /// Returns true if this is a name of the database.
     pub fn is_database(&self, name: &str) -> bool {
         name == self.database || self.shared.database_names().iter().any(|served| served == name)
     }
@@ -187,7 +187,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// Whether no privilege is checked for the current role.
+    /// Returns true if no privilege is checked for the current role.
     pub fn is_superuser(&self) -> bool {
         self.catalog.is_superuser(self.role_oid())
     }
@@ -237,8 +237,8 @@ impl SessionEnvironment {
         }
     }
 
-    /// Whether the current role has one of these privileges on a sequence. A role that inserts into a table
-    /// takes values of its identity columns' sequences, too.
+    /// Checks that the current role has one of these privileges on a sequence. A role that inserts into a table takes
+    /// values of its identity columns' sequences, too.
     pub fn check_sequence(&self, sequence: &Sequence, any_of: Privileges) -> Result<()> {
         let (catalog, role) = (&self.catalog, self.role_oid());
         if catalog.granted(role, &sequence.rights, RightsKind::Sequence, any_of) != 0 {
@@ -255,7 +255,7 @@ impl SessionEnvironment {
         Err(denied("sequence", &sequence.name))
     }
 
-    /// Whether the current role may give a column values by INSERT.
+    /// Returns true if the current role may give a column values by INSERT.
     fn may_insert(&self, relation: &Relation, column: usize) -> bool {
         let objects = [Securable::Relation(relation.oid()), Securable::Column(relation.oid(), column)];
         objects
@@ -264,7 +264,7 @@ impl SessionEnvironment {
             .any(|(kind, rights)| self.catalog.may(self.role_oid(), &rights, kind, INSERT))
     }
 
-    /// Whether the current role may cancel or terminate a session of this user.
+    /// Checks that the current role may cancel or terminate a session of this user.
     pub fn check_signal(&self, user: &str, terminate: bool) -> Result<()> {
         let own = self.role_oid();
         let other = self.oid_of(user).unwrap_or(BOOTSTRAP);
@@ -296,7 +296,7 @@ impl SessionEnvironment {
         self.settings.begin_scope(settings)
     }
 
-    /// Whether a security-restricted operation is in progress.
+    /// Returns true if a security-restricted operation is in progress.
     pub fn is_restricted(&self) -> bool {
         self.acting_as.as_ref().is_some_and(|acting| acting.is_restricted)
     }
@@ -343,7 +343,7 @@ impl SessionEnvironment {
         self.settings.set_roles((&session_user, name), is_superuser, local, in_block)
     }
 
-    /// SET SESSION AUTHORIZATION; none: that of the user who connected.
+    /// SET SESSION AUTHORIZATION; `None` restores that of the user that connected.
     fn set_session_authorization(&mut self, name: Option<&str>, local: bool, in_block: bool) -> Result<()> {
         let login = self.user.clone();
         let name = name.unwrap_or(&login);
@@ -383,7 +383,7 @@ impl Connection {
         self.environment().role_oid()
     }
 
-    /// Whether no privilege is checked for the current role.
+    /// Returns true if no privilege is checked for the current role.
     pub(crate) fn is_superuser(&self) -> bool {
         self.environment().is_superuser()
     }

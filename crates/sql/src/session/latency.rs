@@ -1,4 +1,4 @@
-//! How long statements take: a histogram that one session writes and others read.
+//! Latency histograms of statements, each written by one session and read by others.
 //!
 //! # Invariants
 //! A duration counts in exactly one bucket; each bucket's bounds are at most a quarter apart, from 4 µs on. Bounds that
@@ -35,7 +35,7 @@ fn bucket(microseconds: u64) -> usize {
     ((octave - 1) * 4 + quarter).min(BUCKETS - 1)
 }
 
-/// Where a bucket ends, in microseconds.
+/// The upper end of a bucket, in microseconds.
 fn bound(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64 + 1;
@@ -62,7 +62,7 @@ impl Latency {
     }
 }
 
-/// How long statements took that have ended, failed ones too.
+/// The times of statements that have ended, failed ones too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyReport {
     buckets: [u64; BUCKETS],
@@ -76,7 +76,7 @@ impl Default for LatencyReport {
 }
 
 impl LatencyReport {
-    /// How many statements.
+    /// The number of statements.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -86,7 +86,7 @@ impl LatencyReport {
         self.total
     }
 
-    /// How many took less than a power of two in microseconds.
+    /// The number of statements that took less than a power of two in microseconds.
     pub fn below(&self, octave: u32) -> u64 {
         let limit = 1_u64 << octave.min(32);
         self.buckets.iter().enumerate().filter(|(at, _)| bound(*at) <= limit).map(|(_, count)| count).sum()
@@ -104,7 +104,7 @@ impl LatencyReport {
         (count > 0).then(|| Duration::from_micros(bound(found)))
     }
 
-    /// What came since an earlier report.
+    /// The statements that ended since an earlier report.
     #[must_use]
     pub fn since(&self, before: &LatencyReport) -> LatencyReport {
         let mut since = self.clone();

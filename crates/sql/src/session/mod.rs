@@ -1,23 +1,40 @@
 //! A connection: settings, transaction state, prepared statements, portals, cursors, COPY.
 //!
+//! Each connection owns a session of the engine and an environment, which is the session as functions see it. A
+//! statement is parsed, bound and planned against the catalog that is current when the statement begins. It then runs
+//! as a transaction of its own, or inside the open transaction of the session; a schema change gives the transaction a
+//! private catalog, which its commit makes the shared one.
+//!
 //! ```text
-//! connection   the public face                      statement     what is done with each kind of statement
-//! transaction  BEGIN, COMMIT, savepoints            run           bound statements: planned once, run, retried
-//! prepared     prepared statements, portals         cursor        DECLARE, FETCH, MOVE, CLOSE
-//! copy         COPY in text, CSV and binary         explain       EXPLAIN
-//! reorganize   REINDEX, CLUSTER
-//! row_rules    rules of rows that closures and procedures write
-//! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
-//! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
-//! notifications LISTEN, NOTIFY                      identity      the session's user and role
-//! notices      notices on their way to the client
-//! environment  the session as functions see it      result        rows, tags, notices
-//! plan_cache   plans by texts without literals       statements    statistics by such texts
-//! latency      histograms of statements' times                  report, slow  statistics, sessions, slow statements
+//! connection          the public face
+//! statement           execution by kind of statement
+//! run                 bound statements: planned once, run, retried
+//! transaction         BEGIN, COMMIT, savepoints
+//! pipeline            messages up to a Sync as one transaction
+//! chain               bodies that end transactions
+//! prepared            prepared statements, portals
+//! cursor              DECLARE, FETCH, MOVE, CLOSE
+//! parsed, plan_cache  texts and plans kept; plan_choice: custom or generic plans
+//! copy, explain       COPY in text, CSV and binary; EXPLAIN
+//! analyze, reorganize ANALYZE; REINDEX, CLUSTER
+//! deferred            deferred constraints, SET CONSTRAINTS
+//! row_rules           rules of rows that closures and procedures write
+//! environment         the session as functions see it
+//! identity            the session's user and role
+//! settings            SET, SHOW, RESET; planner_settings, described_settings
+//! sequences           values given ahead of the stored ones
+//! table_lock          LOCK TABLE; advisory: advisory locks
+//! exported_snapshots  pg_export_snapshot
+//! sessions            all sessions: activity, notifications
+//! notifications       LISTEN, NOTIFY
+//! result, notices     rows, tags; notices on their way to the client
+//! statements          statistics by texts without literals
+//! report, slow        statistics and sessions; slow statements
+//! latency             histograms of statements' times
 //! ```
 //!
-//! Concurrency: a [`Connection`] belongs to one thread at a time; connections share the catalog, which each takes as it
-//! is when a statement begins.
+//! Concurrency: a [`Connection`] belongs to one thread at a time. Connections share the catalog; each statement uses
+//! the version that is current when it begins.
 
 mod advisory;
 mod analyze;
@@ -95,14 +112,14 @@ pub(crate) use settings::{
 pub use slow::SlowStatement;
 pub(crate) use transaction::{BodyPoint, SequenceChange};
 
-/// What all connections to a database share.
+/// The state that all connections to a database share.
 pub(crate) struct Shared {
     pub database: Database,
-    /// As of the last transaction that has changed the schema.
+    /// The catalog of the last transaction that has changed the schema.
     catalog: RwLock<Arc<Catalog>>,
     /// The catalog's version, for a look without the lock.
     catalog_version: AtomicU64,
-    /// What schema changes have changed, up to the catalog.
+    /// The history of schema changes, up to the catalog.
     pub history: Arc<History>,
     /// The last version that was given to a catalog.
     last_version: AtomicU64,
@@ -240,8 +257,8 @@ impl Sql {
     /// SQL on a database: definitions are read, and what a crash interrupted of a schema change is finished. Make one
     /// for each database, and clone it.
     ///
-    /// As long as it or a connection of it is there, closures, procedures and sessions of the engine's can write SQL's tables
-    /// with checks, generated columns, domains, foreign keys and triggers, which are evaluated for them.
+    /// As long as it or a connection of it exists, the engine's closures, procedures and sessions can write SQL's
+    /// tables with checks, generated columns, domains, foreign keys and triggers, which are evaluated for them.
     ///
     /// # Errors
     /// The engine's; XX001 for damaged definitions.
@@ -280,13 +297,14 @@ impl Sql {
         Connection::new(self.rules.clone(), options, number)
     }
 
-    /// How much memory the sorts, hash tables and stored rows of all statements may take together, in bytes; no limit
-    /// at first. Statements beyond it spill to disk or fail with 53200.
+    /// Limits the memory that the sorts, hash tables and stored rows of all statements may use together, in bytes;
+    /// there is no limit at first. Statements beyond it spill to disk or fail with 53200.
     pub fn set_work_memory_limit(&self, bytes: usize) {
         self.shared.memory.set_limit(bytes);
     }
 
-    /// How much of it they take now, in bytes: in steps of a megabyte, without the first 256 KiB of each.
+    /// The part of that memory in use now, in bytes: in steps of a megabyte, without the first 256 KiB of each
+    /// statement.
     pub fn work_memory_used(&self) -> usize {
         self.shared.memory.used()
     }
@@ -306,9 +324,9 @@ impl Sql {
 pub(crate) struct KnownNow<'s> {
     pub shared: &'s Shared,
     pub catalog: &'s Catalog,
-    /// Where unqualified names are looked up.
+    /// The schemas in which unqualified names are looked up.
     pub path: &'s [String],
-    /// Whether triggers fire, and rows that refer to written ones are looked for. False for statements of our own, which
+    /// True if triggers fire, and rows that refer to written ones are looked for. False for internal statements, which
     /// fill, empty and check tables.
     pub has_consequences: bool,
 }

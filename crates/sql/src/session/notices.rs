@@ -24,13 +24,13 @@ use crate::run::memory::{Memory, SessionMemory};
 use crate::session::environment::now;
 use crate::session::result::Notice;
 
-/// How much is held for a client to which notices can be passed at once.
+/// The limit of held bytes for a client to which notices can be passed at once.
 const HELD_BYTES_MAX: usize = 32 << 10;
 
-/// How long a statement has run when its notices are passed on at once, in microseconds.
+/// The running time after which a statement's notices are passed on at once, in microseconds.
 const LONG_STATEMENT_US: i64 = 100_000;
 
-/// What passes notices to the client.
+/// A callback that passes notices to the client.
 type Outlet = Box<dyn Fn(Vec<Notice>) + Send + Sync>;
 
 /// The notices of a session that its client has not received.
@@ -42,7 +42,7 @@ pub struct Notices {
 
 struct Held {
     notices: Vec<Notice>,
-    /// How many of them are older than the statement: an attempt begins with those.
+    /// The number of notices that are older than the statement: an attempt begins with those.
     before: usize,
     session: Arc<SessionMemory>,
     memory: Memory,
@@ -135,7 +135,7 @@ impl Held {
 }
 
 impl Notice {
-    /// What it takes in memory.
+    /// The memory that the notice uses.
     fn bytes(&self) -> usize {
         let texts = [self.detail.as_ref(), self.hint.as_ref()].into_iter().flatten().map(String::len);
         size_of::<Notice>() + self.message.len() + texts.sum::<usize>()

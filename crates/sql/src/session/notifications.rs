@@ -22,7 +22,7 @@ const PAYLOAD_BYTES_MAX: usize = 7999;
 /// The longest name of a channel, in bytes.
 const CHANNEL_BYTES_MAX: usize = 63;
 
-/// What a notification takes beside its texts: about this much.
+/// The approximate memory of a notification beside its texts.
 const NOTIFICATION_BYTES: usize = 128;
 
 enum Effect {
@@ -31,15 +31,15 @@ enum Effect {
     Notify(Arc<str>, Arc<str>),
 }
 
-/// What the open transaction will have done once it commits.
+/// The effects that the open transaction will have once it commits.
 #[derive(Default)]
 pub(crate) struct Pending {
     effects: Vec<Effect>,
-    /// What of them are notifications: channels and payloads.
+    /// The notifications among the effects: channels and payloads.
     notified: HashSet<(Arc<str>, Arc<str>)>,
-    /// How many effects there were when the statement began.
+    /// The number of effects when the statement began.
     of_statement: usize,
-    /// The same for each savepoint.
+    /// The number of effects when each savepoint was set.
     of_savepoints: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Pending {
         self.truncate(self.of_statement);
     }
 
-    /// Forgets the effects behind so many.
+    /// Forgets all effects but the first `length`.
     fn truncate(&mut self, length: usize) {
         for effect in self.effects.drain(length.min(self.effects.len())..) {
             if let Effect::Notify(channel, payload) = effect {
@@ -80,7 +80,7 @@ impl Pending {
         self.of_savepoints.truncate(place);
     }
 
-    /// Adds a notification. How much memory it takes: nothing if there is an equal one.
+    /// Adds a notification and returns the memory that it uses, which is 0 if there is an equal one.
     ///
     /// # Errors
     /// 22023 for a channel without a name, or a text that is too long.
@@ -179,8 +179,8 @@ impl Connection {
         if self.is_idle() { self.activity.take_mail() } else { Vec::new() }
     }
 
-    /// How other sessions reach the thread that owns this connection: for notifications, and for
-    /// `pg_terminate_backend`. Set once.
+    /// Sets the callbacks by which other sessions reach the thread that owns this connection: for notifications, and
+    /// for `pg_terminate_backend`. Set once.
     pub fn set_signals(&mut self, signals: Signals) {
         self.activity.set_signals(signals);
     }

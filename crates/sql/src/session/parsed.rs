@@ -13,7 +13,7 @@ use crate::session::prepared::Prepared;
 use crate::session::run::is_lasting;
 use crate::types::Type;
 
-/// How many statements a connection keeps.
+/// The limit of statements that a connection keeps.
 const STATEMENTS_MAX: usize = 256;
 /// The longest text that is kept.
 const TEXT_BYTES_MAX: usize = 16_384;

@@ -43,7 +43,7 @@ impl PreparedStatements {
         self.named.iter()
     }
 
-    /// Removes one; whether there was one of this name.
+    /// Removes one; returns true if there was one of this name.
     pub fn remove(&mut self, name: &str) -> bool {
         match name.is_empty() {
             true => self.unnamed.take().is_some(),
@@ -59,38 +59,38 @@ impl PreparedStatements {
 /// The pipeline that a connection is in.
 #[derive(Default)]
 pub(crate) struct Pipeline {
-    /// Whether what is executed shares a transaction with what follows up to the Sync.
+    /// True if the next Execute shares a transaction with those that follow up to the Sync.
     is_shared: bool,
     /// The session's state when the implicit block was opened, as long as the pipeline can be replayed from there.
     start: Option<Start>,
 }
 
-/// What messages of a pipeline change beside the transaction.
+/// The state beside the transaction that messages of a pipeline change.
 struct Start {
     prepared: PreparedStatements,
     portals: Portals,
 }
 
 impl Pipeline {
-    /// What was executed cannot be undone any more.
+    /// Makes the messages executed so far permanent: they cannot be undone any more.
     pub(super) fn keep(&mut self) {
         self.start = None;
     }
 }
 
 impl Connection {
-    /// What is executed from here on up to [`sync`](Self::sync) is one transaction. Without this, each
+    /// Begins a pipeline: the messages executed up to [`sync`](Self::sync) are one transaction. Without this, each
     /// [`execute`](Self::execute) outside of a block is a transaction of its own.
     pub fn begin_pipeline(&mut self) {
         self.pipeline.is_shared = true;
     }
 
-    /// Whether neither a block of the client's nor a pipeline's transaction is open.
+    /// Returns true if neither a block of the client's nor a pipeline's transaction is open.
     pub fn is_idle(&self) -> bool {
         self.transaction.is_idle()
     }
 
-    /// Whether [`rewind_pipeline`](Self::rewind_pipeline) can undo what was executed.
+    /// Returns true if [`rewind_pipeline`](Self::rewind_pipeline) can undo the messages executed so far.
     pub fn can_rewind_pipeline(&self) -> bool {
         self.pipeline.start.is_some()
     }
@@ -161,7 +161,7 @@ impl Connection {
 }
 
 impl Statement {
-    /// Whether a rollback undoes all that the statement does, and its input can be read again.
+    /// Returns true if a rollback undoes all that the statement does, and its input can be read again.
     fn can_be_replayed(&self) -> bool {
         self.runs_in_transactions() && !self.changes_schema() && !matches!(self, Statement::Copy(_))
     }

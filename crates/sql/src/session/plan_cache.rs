@@ -35,7 +35,7 @@ use crate::types::text::from_text;
 use crate::types::{Modifier, Type, Value};
 
 const SHARDS: usize = 16;
-/// How many templates a shard, or a connection, keeps.
+/// The limit of templates that a shard, or a connection, keeps.
 const TEMPLATES_MAX: usize = 512;
 
 /// A template with its plan.
@@ -47,7 +47,7 @@ pub(crate) struct Template {
     settings: Arc<str>,
     /// None: its statements are planned as they are written.
     plan: Option<Arc<Plan>>,
-    /// Whether its statements are planned for their literals.
+    /// The choice between custom and generic plans for its statements.
     choice: PlanChoice,
 }
 
@@ -93,7 +93,7 @@ impl SharedTemplates {
 }
 
 impl Connection {
-    /// Runs a text by the plan of its template. None: it has none, and nothing was done.
+    /// Runs a text by the plan of its template; `None` if it has none, and nothing was done.
     pub(super) fn run_by_template(&mut self, text: &str, sink: &mut dyn ResultSink) -> Option<Result<()>> {
         if self.check_not_failed().is_err() {
             return None;
@@ -125,7 +125,8 @@ impl Connection {
         Some(done)
     }
 
-    /// The plan of a template for these literals. None: they cannot be planned for, and the statement as it is written says why.
+    /// The plan of a template for these literals; `None` if they cannot be planned for, and the statement as it is
+    /// written says why.
     fn plan_of_template(
         &mut self,
         template: &Template,
@@ -191,7 +192,7 @@ impl Connection {
         Some(own)
     }
 
-    /// Whether a template is the one of this key, and its plan is current.
+    /// Returns true if a template has this key, and its plan is current.
     fn is_same(&self, template: &Template, key: &str) -> bool {
         let settings = &self.environment.settings.derived.binding;
         *template.key == *key
@@ -216,8 +217,8 @@ impl Connection {
         (fits && !has_interval && !plan.planned.is_report && !plan.planned.depends_on_values).then_some(plan)
     }
 
-    /// The literals as values of the plan's parameters. None: one is no value of its type, and the statement as it is
-    /// written says so.
+    /// The literals as values of the plan's parameters; `None` if one is no value of its type, and the statement as it
+    /// is written says so.
     fn values(&self, plan: &Plan, text: &str, literals: &Literals) -> Option<SmallVec<[Value; 8]>> {
         let value = |(literal, ty): (&Literal, &Type)| match literal {
             Literal::Integer(value) if *ty == Type::Int4 => Some(Value::Int4(*value as i32)),
@@ -240,7 +241,7 @@ impl Connection {
     }
 }
 
-/// The type of a literal; none: that is decided by where it stands.
+/// The type of a literal; `None` if its context decides.
 fn type_of(literal: &Literal) -> Option<Type> {
     match literal.letter() {
         'i' => Some(Type::Int4),

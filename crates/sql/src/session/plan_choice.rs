@@ -21,12 +21,12 @@ use crate::session::run::Plan;
 use crate::session::settings::PlanCacheMode;
 use crate::types::{Type, Value};
 
-/// How many executions are planned for their values before the costs are compared.
+/// The number of executions that are planned for their values before costs are compared.
 const CUSTOM_PLANS_MIN: u64 = 5;
-/// What planning costs for each table, and once more, in rows looked at.
+/// The cost of planning for each table, and once more for the statement, in rows looked at.
 const PLANNING_COST: f64 = 250.0;
 
-/// What the custom plans of a statement have cost.
+/// The costs of a statement's custom plans so far.
 #[derive(Debug, Default)]
 pub(crate) struct PlanChoice {
     costs: Mutex<Costs>,
@@ -39,7 +39,7 @@ struct Costs {
 }
 
 impl PlanChoice {
-    /// Whether the next execution is planned for its values. `generic`: the plan for any values.
+    /// Returns true if the next execution is planned for its values. `generic`: the plan for any values.
     pub(crate) fn is_custom(&self, mode: PlanCacheMode, generic: &Plan) -> bool {
         let planned = &generic.planned;
         if generic.parameters.is_empty() || planned.procedure.is_some() || mode == PlanCacheMode::ForceGeneric
@@ -62,7 +62,7 @@ impl PlanChoice {
         costs.total += plan.planned.cost() + PLANNING_COST * (plan.planned.age.tables() + 1) as f64;
     }
 
-    /// How many custom plans were made.
+    /// The number of custom plans made.
     pub(crate) fn custom_plans(&self) -> u64 {
         self.costs.lock().plans
     }

@@ -10,7 +10,8 @@ const COST: Kind = Kind::Real(0.0, f64::MAX);
 const FRACTION: Kind = Kind::Real(0.0, 1.0);
 const NEVER: Kind = Kind::Real(-1.0, f64::MAX);
 
-/// As in [`super::settings`]: name, default, what it may be, and whether changes are reported.
+/// The planner's settings, in the form of [`super::settings`]: name, default, permitted values, and true if changes are
+/// reported to the client.
 pub(super) const PLANNER: &[(&str, &str, Kind, bool)] = &[
     ("array_nulls", "on", Kind::Bool, false),
     ("backslash_quote", "safe_encoding", Kind::Words(&["safe_encoding", "on", "off"]), false),

@@ -28,7 +28,7 @@ pub(crate) struct Prepared {
     /// None: the text was empty.
     pub statement: Option<Statement>,
     pub text: String,
-    /// When it was prepared, and by which text, if PREPARE has done it.
+    /// The time at which it was prepared, and the text of the PREPARE that prepared it, if one has.
     pub prepared_at: i64,
     pub declared_by: Option<String>,
     pub types: Vec<Option<Type>>,
@@ -38,9 +38,9 @@ pub(crate) struct Prepared {
     pub inner_types: Arc<[Type]>,
     /// The plan; none for statements that are not planned.
     pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
-    /// Whether executions are planned for their parameters.
+    /// The choice between custom and generic plans for executions.
     pub choice: PlanChoice,
-    /// Where its executions by portals are counted.
+    /// The counters of its executions by portals.
     pub counters: PreparedCounters,
 }
 
@@ -145,8 +145,8 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// A statement, and its text, in which dates, times and intervals are written so that they mean what they mean now, whatever
-    /// is set later; none: they are.
+    /// A statement, and its text, in which dates, times and intervals are written so that they mean what they mean now,
+    /// whatever is set later; `None` if they are written so.
     fn settled_literals(
         &mut self,
         statement: &Statement,
@@ -199,8 +199,8 @@ impl Connection {
         Ok(PreparedStatement(Arc::new(prepared)))
     }
 
-    /// Runs a prepared statement with its parameters, in order. Each row is given to `row` when nothing can take it back.
-    /// How many rows were returned or written.
+    /// Runs a prepared statement with its parameters, in order. Each row is given to `row` when nothing can take it
+    /// back. Returns the number of rows returned or written.
     ///
     /// # Errors
     /// The statement's; `row`'s; 08P01 for a wrong number of parameters.
@@ -219,8 +219,8 @@ impl Connection {
         done.map_err(|error| self.failed(error))
     }
 
-    /// For tests and benchmarks, not part of the public interface: the procedure and the arguments by which a call of a function
-    /// declares its keys; none: it declares none.
+    /// For tests and benchmarks, not part of the public interface: the procedure and the arguments by which a call of a
+    /// function declares its keys; `None` if it declares none.
     #[doc(hidden)]
     pub fn declared(
         &mut self,
@@ -284,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// As [`current_plan`](Self::current_plan), to describe the statement.
+    /// The plan of a prepared statement that only describes it, by the catalog as it is now; `None` if it needs none.
     fn described_plan(&mut self, prepared: &Prepared) -> Result<Option<Arc<Plan>>> {
         self.plan_of(prepared, true)
     }
@@ -367,7 +367,7 @@ fn same_result(left: &[Field], right: &[Field]) -> bool {
 }
 
 impl Statement {
-    /// Whether it is bound and planned.
+    /// Returns true if the statement is bound and planned.
     pub fn is_planned(&self) -> bool {
         matches!(
             self,
@@ -393,12 +393,12 @@ impl Statement {
         }
     }
 
-    /// Whether it is SELECT … INTO, which makes a table.
+    /// Returns true if the statement is SELECT … INTO, which makes a table.
     pub fn is_select_into(&self) -> bool {
         matches!(self, Statement::Query(query) if crate::ddl::select_into(query).is_some())
     }
 
-    /// Whether it is accepted in a failed block.
+    /// Returns true if the statement is accepted in a failed block.
     pub fn ends_block(&self) -> bool {
         matches!(self, Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_))
     }

@@ -56,7 +56,7 @@ impl Connection {
         self.check_owner(&schema.rights, "schema", name)
     }
 
-    /// What belongs to the system belongs to superusers.
+    /// Returns an error for an object of the system unless the current role is a superuser.
     fn check_superuser(&self, kind: &str, name: &str) -> Result<()> {
         if self.is_superuser() {
             return Ok(());

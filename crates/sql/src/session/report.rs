@@ -1,4 +1,4 @@
-//! What a database reports to operators: statistics by name, sessions, statements.
+//! Reports for operators: statistics by name, sessions, statements.
 //!
 //! # Invariants
 //! A statistic is exactly what its description says. Those that only rise count from when the database was opened.
@@ -10,7 +10,7 @@ use heddledb::Statistics;
 use crate::session::latency::LatencyReport;
 use crate::session::{Shared, Sql};
 
-/// Whether a statistic only rises.
+/// The kind of a statistic: one that only rises, or a present value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatisticKind {
     /// It only rises.
@@ -28,9 +28,9 @@ pub struct Statistic {
     pub value: u64,
     /// `count`, `bytes` or `microseconds`.
     pub unit: &'static str,
-    /// What it says.
+    /// The statistic's description.
     pub description: &'static str,
-    /// Whether it only rises.
+    /// The statistic's kind: one that only rises, or a present value.
     pub kind: StatisticKind,
 }
 
@@ -43,7 +43,7 @@ pub struct SessionReport {
     pub user: String,
     /// Its `application_name`.
     pub application: String,
-    /// What it does: `active`, `idle`, `idle in transaction`, `idle in transaction (aborted)`.
+    /// The session's state: `active`, `idle`, `idle in transaction`, `idle in transaction (aborted)`.
     pub state: &'static str,
     /// The statement that it executes, or has executed last, without its constants.
     pub statement: String,
@@ -74,12 +74,12 @@ impl Sql {
         self.shared.sessions.list().iter().map(|activity| report(activity)).collect()
     }
 
-    /// How long statements took, from the protocol or as texts, failed ones too.
+    /// The histogram of statements' times, from the protocol or as texts, failed ones too.
     pub fn latency(&self) -> LatencyReport {
         self.shared.sessions.latency()
     }
 
-    /// How many statements have failed, by SQLSTATE. Those of a pipeline that the server repeats count each time.
+    /// The number of failed statements by SQLSTATE. Those of a pipeline that the server repeats count each time.
     pub fn errors(&self) -> Vec<(String, u64)> {
         let errors = self.shared.sessions.errors();
         errors.into_iter().map(|(state, count)| (state.as_str().to_owned(), count)).collect()

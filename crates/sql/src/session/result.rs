@@ -1,4 +1,4 @@
-//! What a statement gives back: rows and their description, command tags, notices, the data of COPY.
+//! The results of a statement: rows and their description, command tags, notices, the data of COPY.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl std::ops::Deref for Tag {
     }
 }
 
-/// Where a connection stands between statements.
+/// The transaction status of a connection between statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
     /// Outside of a transaction block.
@@ -83,14 +83,14 @@ pub enum TransactionStatus {
     Failed,
 }
 
-/// How grave a notice is.
+/// The severity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// For who looks for a fault.
+    /// For the search for a fault.
     Debug,
     /// For the server's log.
     Log,
-    /// What the client has asked for.
+    /// Information that the client has asked for.
     Info,
     /// For information.
     Notice,
@@ -99,7 +99,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// As the protocol has it.
+    /// The severity's name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Debug => "DEBUG",
@@ -110,7 +110,7 @@ impl Severity {
         }
     }
 
-    /// Whether a client whose `client_min_messages` is `least` receives messages of this severity.
+    /// Returns true if a client whose `client_min_messages` is `least` receives messages of this severity.
     pub(crate) fn reaches(self, least: &str) -> bool {
         let least = match least {
             "debug5" | "debug4" | "debug3" | "debug2" | "debug1" | "debug" => 0,
@@ -132,11 +132,11 @@ impl Severity {
 /// A notice that a client receives beside its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// How grave it is.
+    /// The severity.
     pub severity: Severity,
     /// Its SQLSTATE.
     pub state: SqlState,
-    /// What it says.
+    /// The text of the message.
     pub message: String,
     /// More about it.
     pub detail: Option<String>,
@@ -155,19 +155,19 @@ pub enum CopyFormat {
     Binary,
 }
 
-/// Where the data of a COPY … FROM STDIN comes from.
+/// The source of the data of a COPY … FROM STDIN.
 pub trait CopySource {
     /// Appends the next piece of data; `false`: there is no more.
     ///
     /// # Errors
-    /// What the client ended the COPY with.
+    /// The message with which the client ended the COPY.
     fn next(&mut self, into: &mut Vec<u8>) -> Result<bool, SqlError>;
 }
 
-/// Where results go. A row is pushed only when nothing can take it back: after its transaction's statement was validated,
-/// or from a snapshot.
+/// The receiver of results. A row is pushed only when nothing can take it back: after its transaction's statement was
+/// validated, or from a snapshot.
 ///
-/// What an implementation leaves out is ignored; COPY is refused with 0A000.
+/// Results for which an implementation has no method are ignored; COPY is refused with 0A000.
 pub trait ResultSink {
     /// The columns of the rows that follow.
     ///
@@ -229,7 +229,7 @@ fn no_copy() -> SqlError {
     )
 }
 
-/// What one statement of a text gave back, collected in memory.
+/// The result of one statement of a text, collected in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatementResult {
     /// The columns; none if the statement returns no rows.
@@ -238,11 +238,11 @@ pub struct StatementResult {
     pub rows: Vec<Vec<Value>>,
     /// The command tag, such as `INSERT 0 1`; empty for an empty text.
     pub tag: String,
-    /// What COPY … TO STDOUT wrote.
+    /// The data that COPY … TO STDOUT wrote.
     pub data: Vec<u8>,
 }
 
-/// How much a COPY … FROM STDIN reads at a time of data in memory.
+/// The size of the pieces in which COPY … FROM STDIN reads data in memory.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Collects results in memory. COPY … FROM STDIN reads `input`.

@@ -1,8 +1,8 @@
-//! The rules of SQL's tables, for rows that closures, procedures and sessions of the engine's write: each such write is made as a
-//! statement of SQL, inside of the same attempt, so that all rules are evaluated as they are for statements.
+//! The rules of SQL's tables, for rows that the engine's closures, procedures and sessions write: each such write is
+//! made as a statement of SQL, inside of the same attempt, so that all rules are evaluated as they are for statements.
 //!
 //! # Invariants
-//! - What a transaction of the engine's cannot take back is refused: sequences, notifications, advisory locks, settings.
+//! - Effects that an engine transaction cannot undo are refused: sequences, notifications, advisory locks, settings.
 //! - Statements run with the rights of the bootstrap superuser: a program that has the database open may do everything.
 //! - What was planned for one version of the catalog is forgotten with the next.
 //!
@@ -35,11 +35,11 @@ use crate::types::{Type, Value};
 /// Registered with the engine as what evaluates the rules of SQL's tables.
 pub(crate) struct RowRules {
     shared: Arc<Shared>,
-    /// What statements are canceled by, of a session that is not used.
+    /// The canceler of an engine session that is not used: statements need one.
     canceler: Canceler,
     /// Writers that no thread uses now.
     idle: Mutex<Vec<Writer>>,
-    /// How many writes in a row have met a table that is another one than the catalog's.
+    /// The number of consecutive writes that have met a table different from the catalog's.
     stale: AtomicU32,
 }
 
@@ -61,7 +61,7 @@ impl RowRules {
         &self.shared
     }
 
-    /// An error of a statement as one of the engine's.
+    /// The engine's form of a statement's error.
     fn in_engine(&self, error: SqlError, table: &heddledb::Table, write: &RowWrite<'_>) -> Error {
         if error.is_of_stale_plan() {
             return self.stale(error);
@@ -167,7 +167,7 @@ struct Writer {
 /// A table and the statements that write it.
 struct RuledTable {
     table: Arc<Table>,
-    /// What its statements depend on.
+    /// The definitions that its statements depend on.
     uses: Arc<Uses>,
     /// By the columns that they set; an insert and a delete by none.
     updates: HashMap<Vec<usize>, Query>,
@@ -186,7 +186,7 @@ impl Writer {
         Ok(Writer { environment, tables: HashMap::new(), version: catalog.version })
     }
 
-    /// Makes a write. Whether it can be made: of a table that SQL does not know, and of one without a primary key, it cannot.
+    /// Makes a write. Returns false if it cannot be made: the table is unknown to SQL, or has no primary key.
     fn write(&mut self, tx: &Tx<'_, '_>, table: &heddledb::Table, write: &RowWrite<'_>) -> Result<bool> {
         self.begin();
         if !self.find(table.name())? {
@@ -235,7 +235,7 @@ impl Writer {
         environment.transaction_start = environment.statement_start;
     }
 
-    /// Sees to it that a table is among those that it can write. Whether it is.
+    /// Adds a table to those that it can write; returns false if that fails.
     fn find(&mut self, name: &str) -> Result<bool> {
         if self.tables.contains_key(name) {
             return Ok(true);

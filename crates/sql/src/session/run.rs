@@ -28,10 +28,11 @@ use crate::session::result::{Field, ResultSink, Tag};
 use crate::session::sequences::SHORTAGE;
 use crate::types::{Environment, Type, Value};
 
-/// How many plans a connection keeps.
+/// The limit of plans that a connection keeps.
 const PLANS_MAX: usize = 512;
 
-/// How often a statement outside of a block is planned again because of schema changes that commit meanwhile.
+/// The limit of times that a statement outside of a block is planned again because of schema changes that commit
+/// meanwhile.
 pub(super) const PLANNED_AGAIN_MAX: u32 = 10_000;
 
 /// A statement that is ready to run.
@@ -39,7 +40,7 @@ pub(crate) struct Plan {
     pub planned: Planned,
     pub fields: Arc<[Field]>,
     pub parameters: Arc<[Type]>,
-    /// Whether it returns rows.
+    /// True if it returns rows.
     pub returns: bool,
     /// A constant of the statement cannot be computed: the plan only describes it, and executing it is the error.
     pub is_provisional: bool,
@@ -82,7 +83,7 @@ impl Connection {
         self.plan_with(statement, text, (parameters, &[]), Checks::Privileges, Planning::ToRun)
     }
 
-    /// As [`plan`](Self::plan), for one execution with these values of the parameters.
+    /// Plans a statement as [`plan`](Self::plan) does, for one execution with these values of the parameters.
     pub(super) fn plan_for(
         &mut self,
         statement: &Statement,
@@ -93,7 +94,8 @@ impl Connection {
         self.plan_with(statement, text, (parameters, values), Checks::Privileges, Planning::ToRun)
     }
 
-    /// As [`plan`](Self::plan), for a statement that is only described yet: an error in its constants (`1/0`) waits for its execution.
+    /// Plans a statement as [`plan`](Self::plan) does, to describe it only: an error in its constants (`1/0`) waits for
+    /// its execution.
     pub(super) fn plan_to_describe(
         &mut self,
         statement: &Statement,
@@ -147,7 +149,7 @@ impl Connection {
         }))
     }
 
-    /// Whether a plan still means what its statement says.
+    /// Returns true if a plan still has its statement's meaning.
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
         let binding = &self.environment.settings.derived.binding;
         let is_same = Arc::ptr_eq(&plan.settings, binding) || plan.settings == *binding;
@@ -160,7 +162,7 @@ impl Connection {
         is_current
     }
 
-    /// Whether a plan was made for tables that have changed too much since.
+    /// Returns true if a plan was made for tables that have changed too much since.
     pub(super) fn is_over(&self, plan: &Plan) -> bool {
         let shared = &self.shared;
         plan.planned.age.is_over(self.environment.statement_start, &shared.database, &shared.statistics)
@@ -253,7 +255,8 @@ impl Connection {
         sink.complete(&plan.tag(count))
     }
 
-    /// Runs a plan: within the open block, or as a transaction of its own. How many rows it has returned or written.
+    /// Runs a plan: within the open block, or as a transaction of its own. Returns the number of rows that it has
+    /// returned or written.
     pub(crate) fn run_plan(
         &mut self,
         plan: &Plan,
@@ -421,7 +424,7 @@ impl Connection {
         }
     }
 
-    /// Runs a statement of our own, and collects its rows.
+    /// Runs an internal statement, and collects its rows.
     pub(crate) fn collect_rows(
         &mut self,
         statement: &Statement,
@@ -491,7 +494,7 @@ impl Connection {
         Ok(count)
     }
 
-    /// Runs a compiled statement. None: the operators are to run.
+    /// Runs a compiled statement; `None` if the operators are to run instead.
     fn run_compiled(
         &mut self,
         plan: &Plan,
@@ -514,14 +517,15 @@ impl Connection {
         done
     }
 
-    /// Whether a statement runs in the engine's session: in a block, and where it reserves rows or may meet reserved ones.
+    /// Returns true if a statement runs in the engine's session: in a block, and if it reserves rows or may meet
+    /// reserved ones.
     fn runs_in_session(&self, planned: &Planned) -> bool {
         !self.transaction.is_idle()
             || planned.locks
             || (planned.writes || planned.calls) && self.shared.database.has_reservations()
     }
 
-    /// How a statement reaches the engine.
+    /// The way by which a statement reaches the engine.
     fn way(&mut self, planned: &Planned, parameters: &[Value]) -> Way {
         if self.runs_in_session(planned) {
             return Way::Session;
@@ -567,26 +571,26 @@ impl Connection {
     }
 }
 
-/// What a plan is made for.
+/// The purpose for which a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planning {
     ToRun,
     ToDescribe,
-    /// To run a statement of our own, without what a client's has beside its rows.
+    /// To run an internal statement, without the checks and effects that a client's has beside its rows.
     OfOwn,
 }
 
-/// How a statement reaches the engine.
+/// The way by which a statement reaches the engine.
 enum Way {
     /// In the engine's session.
     Session,
-    /// As a call that declares its keys.
+    /// A call that declares its keys.
     Declared(Box<DeclaredCall>),
-    /// As a closure.
+    /// A closure.
     Closure,
 }
 
-/// Whether a statement means the same whenever it is bound: `'now'` and its kin do not.
+/// Returns true if a statement has the same meaning whenever it is bound, unlike one with `'now'` and its kin.
 pub(super) fn is_lasting(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     !["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))

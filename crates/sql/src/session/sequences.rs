@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError, SqlState};
 /// The engine's table of the sequences' bounds.
 const BOUNDS: &str = "sql.sequence";
 
-/// How many values are stored ahead at first; each refill of a statement doubles it.
+/// The number of values stored ahead at first; each refill of a statement doubles it.
 const AHEAD_MIN: i64 = 32;
 
 /// The values of all sequences.
@@ -29,7 +29,7 @@ pub(crate) struct Sequences {
     refilling: Mutex<()>,
 }
 
-/// Where a sequence stands.
+/// The state of a sequence.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// The last value given, or the first to be given if none was.
@@ -37,14 +37,14 @@ struct State {
     is_called: bool,
     /// Values up to this one may be given.
     bound: Option<i64>,
-    /// How many values the next refill stores ahead.
+    /// The number of values that the next refill stores ahead.
     ahead: i64,
 }
 
-/// Where a sequence stands: its last value, or the first to be given, and whether it was given.
+/// The state of a sequence: its last value, or the first to be given, and true if that value was given.
 pub(crate) type Standing = (i64, bool);
 
-/// How long a commit waits for a refill in progress.
+/// The limit of time that a commit waits for a refill in progress.
 const ORDER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The error by which a statement says that stored values have run out.
@@ -163,8 +163,8 @@ impl Sequences {
         tx.insert(&self.table, row)
     }
 
-    /// Commits a transaction that changes sequences: stores where they stand then, in the transaction; `None`: a
-    /// sequence was dropped.
+    /// Commits a transaction that changes sequences: stores their new state in the transaction; `None` for a sequence
+    /// that was dropped.
     ///
     /// # Errors
     /// The engine's; 40001 while bounds are being stored for longer than the transaction may wait. The transaction is

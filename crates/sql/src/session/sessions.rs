@@ -23,10 +23,10 @@ use crate::session::TransactionStatus;
 use crate::session::connection::Canceller;
 use crate::session::latency::{Latency, LatencyReport};
 
-/// How much of a statement's text `pg_stat_activity` shows, in bytes.
+/// The limit of a statement's text in `pg_stat_activity`, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// How much may be pending for one listener, in bytes of channel names and payloads.
+/// The limit of notifications pending for one listener, in bytes of channel names and payloads.
 const INBOX_BYTES_MAX: usize = 64 << 20;
 
 /// A notification, as a listener receives it.
@@ -48,7 +48,7 @@ pub struct Signals {
     pub terminate: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What a session is doing.
+/// The activity of a session: it runs a statement, or rests between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Running,
@@ -74,7 +74,7 @@ impl Doing {
     ];
 }
 
-/// What encrypts the connection of a session to its client.
+/// The encryption of a session's connection to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encryption {
     /// The version of TLS, as OpenSSL names it: `TLSv1.3`.
@@ -85,7 +85,7 @@ pub struct Encryption {
     pub bits: i32,
 }
 
-/// What other sessions can see of a session.
+/// The part of a session that other sessions can see.
 pub(crate) struct Activity {
     pub number: i32,
     pub user: String,
@@ -101,7 +101,7 @@ pub(crate) struct Activity {
     texts: Mutex<Texts>,
     has_notifications: AtomicBool,
     inbox: Mutex<Inbox>,
-    /// How long its statements took.
+    /// The times of its statements.
     pub latency: Latency,
     /// The engine's session, by its number.
     pub engine_session: u64,
@@ -323,11 +323,11 @@ pub(crate) struct Sessions {
     committing: Mutex<BTreeMap<u64, Option<Vec<Notification>>>>,
     /// Notified when transactions have left `committing`.
     delivered: Condvar,
-    /// How many tickets there were.
+    /// The number of tickets given so far.
     tickets: AtomicU64,
     /// The statements of sessions that have ended.
     ended: Mutex<LatencyReport>,
-    /// How many statements have failed, by SQLSTATE.
+    /// The number of failed statements by SQLSTATE.
     errors: Mutex<BTreeMap<SqlState, u64>>,
 }
 
@@ -343,7 +343,7 @@ impl Sessions {
         }
     }
 
-    /// How long all statements took, those of sessions that have ended, too.
+    /// The times of all statements, those of sessions that have ended, too.
     pub fn latency(&self) -> LatencyReport {
         let all = self.all.lock();
         let mut sum = self.ended.lock().clone();
@@ -356,7 +356,7 @@ impl Sessions {
         *self.errors.lock().entry(state).or_insert(0) += 1;
     }
 
-    /// How many statements have failed, by SQLSTATE.
+    /// The number of failed statements by SQLSTATE.
     pub fn errors(&self) -> BTreeMap<SqlState, u64> {
         self.errors.lock().clone()
     }
@@ -366,7 +366,7 @@ impl Sessions {
         self.all.lock().values().cloned().collect()
     }
 
-    /// How many sessions a user has.
+    /// The number of sessions of a user.
     pub fn count_of(&self, user: &str) -> usize {
         self.all.lock().values().filter(|activity| activity.user == user).count()
     }

@@ -38,22 +38,22 @@ pub(super) use values::{parse_bytes, parse_duration, parse_size};
 pub(crate) struct Settings {
     /// By name in lower case; settings with a point in their names may be anything.
     values: BTreeMap<String, String>,
-    /// What RESET restores.
+    /// The values that RESET restores.
     defaults: BTreeMap<String, String>,
     pub formats: FormatSettings,
-    /// What every statement asks, as it follows from the values.
+    /// The settings that every statement reads, derived from the values.
     pub derived: Derived,
-    /// What to restore when the transaction or one of its subtransactions ends.
+    /// The values to restore when the transaction or one of its subtransactions ends.
     nesting: Nesting,
     /// Names of those that are reported to clients, and that have changed.
     changed: Vec<String>,
 }
 
-/// What every statement asks of the settings, kept so that it costs nothing.
+/// The settings that every statement reads, derived once so that reading them costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Derived {
-    /// What binding depends on: names are looked up along the path, literals read by the formats, privileges those of
-    /// the current role.
+    /// The settings that binding depends on: names are looked up along the path, literals read by the formats,
+    /// privileges are those of the current role.
     pub binding: Arc<str>,
     /// The session's user: the one who connected, or that of SET SESSION AUTHORIZATION.
     pub session_user: Arc<str>,
@@ -64,11 +64,11 @@ pub(crate) struct Derived {
     /// In bytes.
     pub work_mem: usize,
     pub read_only: bool,
-    /// Whether a statement ends when its client has left.
+    /// True if a statement ends when its client has left.
     pub ends_without_client: bool,
-    /// Whether calls of routines declare the keys that follow from their arguments.
+    /// True if calls of routines declare the keys that follow from their arguments.
     pub derive_footprints: bool,
-    /// Whether prepared statements are planned for the values of their parameters.
+    /// The rule by which prepared statements are planned for the values of their parameters.
     pub plan_cache_mode: PlanCacheMode,
     /// Rises with every change.
     pub version: u64,
@@ -173,7 +173,7 @@ impl Settings {
         self.get(name).and_then(parse_duration).filter(|&duration| duration > 0)
     }
 
-    /// Whether it is on.
+    /// Returns true if the setting is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("on")
     }
@@ -197,13 +197,13 @@ impl Settings {
         TRANSACTION_MODES.map(|(name, _)| (name, self.get(name).unwrap_or_default().to_string()))
     }
 
-    /// What the texts of settings take whose names are the client's own.
+    /// The memory that the texts of custom settings use.
     pub fn own_bytes(&self) -> usize {
         let own = self.values.iter().filter(|(name, _)| name.contains('.'));
         own.map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// What RESET restores.
+    /// The value that RESET restores.
     pub fn default_of(&self, name: &str) -> Option<&str> {
         self.defaults.get(&name.to_lowercase()).map(String::as_str)
     }
@@ -295,7 +295,7 @@ impl Settings {
         self.reset_modes();
     }
 
-    /// Whether the transaction has changed settings.
+    /// Returns true if the transaction has changed settings.
     pub fn has_changes(&self) -> bool {
         self.nesting.has_changes()
     }
@@ -318,7 +318,8 @@ impl Settings {
         }
     }
 
-    /// What is reported to clients: name and value of settings that have changed since the last call.
+    /// Removes and returns the reports for clients: name and value of reported settings that have changed since the
+    /// last call.
     pub fn take_changed(&mut self) -> Vec<(String, String)> {
         let mut names = std::mem::take(&mut self.changed);
         names.dedup();

@@ -14,7 +14,7 @@ use crate::session::sessions::Activity;
 /// A statement that took long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowStatement {
-    /// How long it took, waits included.
+    /// The time of the statement, waits included.
     pub time: Duration,
     /// The session's process ID.
     pub process_id: i32,
@@ -26,7 +26,7 @@ pub struct SlowStatement {
 
 type Report = Box<dyn Fn(SlowStatement) + Send + Sync>;
 
-/// The limit, and who is to learn of statements beyond it.
+/// The limit, and the receiver of reports about statements beyond it.
 pub(crate) struct SlowStatements {
     limit: AtomicU64,
     report: OnceLock<Report>,
@@ -61,8 +61,8 @@ impl SlowStatements {
 }
 
 impl Sql {
-    /// Reports statements that take at least this long, failed ones too, to what the first call of
-    /// [`on_slow_statement`](Self::on_slow_statement) gave; none: no statement.
+    /// Reports statements that take at least this long, failed ones too, to the callback of the first call of
+    /// [`on_slow_statement`](Self::on_slow_statement); `None` reports no statement.
     pub fn set_slow_statement_limit(&self, limit: Option<Duration>) {
         let limit = limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
         self.shared.slow_statements.limit.store(limit, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What is done with each kind of statement.
+//! Execution of a statement, by its kind.
 
 use crate::bind::plain_query;
 use crate::bind::tree::{
@@ -27,7 +27,7 @@ impl Connection {
         self.statement_with(statement, text, Given::default(), sink)
     }
 
-    /// As [`statement`](Self::statement), with parameters for a query inside of the statement.
+    /// Runs a statement as [`statement`](Self::statement) does, with parameters for a query inside of it.
     pub(super) fn statement_with(
         &mut self,
         statement: &Statement,

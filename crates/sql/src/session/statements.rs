@@ -21,14 +21,14 @@ use crate::parse::normalize::normalize;
 use crate::run::order::{Hashing, hashing};
 use crate::session::connection::Connection;
 
-/// How many texts are kept: PostgreSQL's `pg_stat_statements.max`.
+/// The limit of texts kept: PostgreSQL's `pg_stat_statements.max`.
 const ENTRIES_MAX: usize = 5_000;
-/// How many of them make room at once.
+/// The number of texts evicted together when the limit is reached.
 const EVICTED: usize = ENTRIES_MAX / 20;
-/// How many texts a connection remembers the counters of.
+/// The limit of texts whose counters a connection remembers.
 const KNOWN_MAX: usize = 512;
 
-/// What was counted of a statement's calls.
+/// The sums over a statement's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub calls: u64,
@@ -51,14 +51,14 @@ impl Totals {
     }
 }
 
-/// What one connection has counted of one text.
+/// The counts of one text by one connection.
 pub(crate) struct Counters {
     calls: AtomicU64,
     rows: AtomicU64,
     nanoseconds: AtomicU64,
     least: AtomicU64,
     most: AtomicU64,
-    /// As of which reset of the entry these counters count.
+    /// The number of resets of the entry when these counters began to count.
     resets: AtomicU64,
     entry: Arc<Entry>,
 }
@@ -69,7 +69,7 @@ impl Counters {
         let nanoseconds = time.as_nanos() as u64;
         self.clear_if_reset();
         // Relaxed, and no read-modify-write: one thread writes, readers want recent values. The count of calls comes
-        // last, so that who has seen a first call finds a least time.
+        // last, so that a reader that has seen a first call finds a least time.
         let change = |of: &AtomicU64, to: &dyn Fn(u64) -> u64| {
             of.store(to(of.load(Ordering::Relaxed)), Ordering::Relaxed)
         };
@@ -122,7 +122,7 @@ impl Drop for Counters {
 pub(crate) struct Entry {
     user: String,
     text: String,
-    /// How often its statistics were reset.
+    /// The number of resets of its statistics.
     resets: AtomicU64,
     counts: Mutex<Counts>,
 }

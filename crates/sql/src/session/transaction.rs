@@ -29,7 +29,7 @@ use crate::session::result::TransactionStatus;
 use crate::session::sequences::Standing;
 use crate::session::{Publication, SessionEnvironment, Shared};
 
-/// What kind of transaction block a session is in.
+/// The kind of transaction block that a session is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     /// Each statement is a transaction of its own.
@@ -47,17 +47,17 @@ pub(crate) struct Transaction {
     failed: bool,
     savepoints: Vec<Savepoint>,
     changes: Changes,
-    /// Whether a query has run in the block: its modes are fixed from then on.
+    /// True once a query has run in the block: its modes are fixed from then on.
     pub(super) has_queried: bool,
-    /// Whether a body that ends transactions has committed one.
+    /// True once a body that ends transactions has committed one.
     pub(super) has_committed: bool,
-    /// What the open transaction's statements depended on.
+    /// The definitions that the open transaction's statements depended on.
     uses: Arc<Uses>,
     /// The version of the settings whose timeouts the engine's session has; 0: none's.
     settings_version: u64,
 }
 
-/// What a transaction has changed besides rows.
+/// The changes of a transaction besides rows.
 #[derive(Clone, Default)]
 struct Changes {
     /// The transaction's private catalog, if it has changed the schema.
@@ -70,9 +70,9 @@ struct Savepoint {
     name: String,
     engine: SessionSavepoint,
     changes: Changes,
-    /// Where the sequences stood that the transaction had restarted.
+    /// The state of the sequences that the transaction had restarted.
     restarted: HashMap<u32, Standing>,
-    /// Which constraints were deferred.
+    /// The constraint modes set by SET CONSTRAINTS.
     deferral: Modes,
     /// The level of the settings that it began.
     settings_level: u32,
@@ -85,7 +85,7 @@ pub(crate) struct BodyPoint {
     restarted: HashMap<u32, Standing>,
 }
 
-/// What a commit does to a sequence.
+/// The change of a sequence by a commit.
 #[derive(Clone, Copy)]
 pub(crate) enum SequenceChange {
     /// The sequence was restarted: this value comes next.
@@ -113,17 +113,17 @@ impl Transaction {
         self.session.canceler()
     }
 
-    /// Whether the transaction has changed the schema.
+    /// Returns true if the transaction has changed the schema.
     pub fn has_catalog(&self) -> bool {
         self.changes.catalog.is_some()
     }
 
-    /// Whether no block is open.
+    /// Returns true if no block is open.
     pub fn is_idle(&self) -> bool {
         self.block == Block::None
     }
 
-    /// Whether a block opened by BEGIN is open.
+    /// Returns true if a block opened by BEGIN is open.
     pub fn is_explicit(&self) -> bool {
         self.block == Block::Explicit
     }
@@ -150,13 +150,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// What the open transaction's statements depended on; none: no transaction is open.
+    /// The definitions that the open transaction's statements depended on; `None` if no transaction is open.
     pub(super) fn uses(&self) -> Option<Arc<Uses>> {
         (self.session.state() != SessionState::Idle).then(|| self.uses.clone())
     }
 
-    /// Runs a body in the engine's session, so that what the statements meant is of the moment as of which the transaction
-    /// reads: where a snapshot is of another one, the transaction goes on with what is there now.
+    /// Runs a body in the engine's session, so that the definitions used are of the moment as of which the transaction
+    /// reads: if the snapshot is of another moment, the transaction continues with the present definitions.
     ///
     /// # Errors
     /// The body's; 40001: what it has read, or what that meant, has changed.
@@ -198,7 +198,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits, and publishes the catalog before the schema lock is released. `restarted`: where the sequences stand
+    /// Commits, and publishes the catalog before the schema lock is released. `restarted`: the state of the sequences
     /// that the transaction has restarted.
     pub(super) fn commit(&mut self, shared: &Arc<Shared>, restarted: &HashMap<u32, Standing>) -> Result<()> {
         let committed = self.commit_now(shared, restarted);
@@ -269,7 +269,7 @@ impl Transaction {
         Ok(self.session.release(&point.engine)?)
     }
 
-    /// Whether a savepoint is open.
+    /// Returns true if a savepoint is open.
     pub(super) fn has_savepoints(&self) -> bool {
         !self.savepoints.is_empty()
     }
@@ -297,7 +297,7 @@ impl Connection {
         self.check_no_block(what)
     }
 
-    /// Whether a transaction block is open, explicit or implicit.
+    /// Returns true if a transaction block is open, explicit or implicit.
     pub(crate) fn has_transaction(&self) -> bool {
         !self.transaction.is_idle()
     }
@@ -393,7 +393,7 @@ impl Connection {
         self.end_temporary()
     }
 
-    /// What ON COMMIT says of temporary tables, once no transaction is open.
+    /// Empties or drops temporary tables as ON COMMIT says, once no transaction is open.
     fn end_temporary(&mut self) -> Result<()> {
         if self.environment.has_brief_tables && self.transaction.is_idle() {
             return self.end_temporary_rows();

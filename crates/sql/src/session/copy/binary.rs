@@ -49,7 +49,7 @@ impl Rows {
         self.bytes(at, N)?.first_chunk().copied()
     }
 
-    /// Whether the header was read, or is there now.
+    /// Reads the header; returns false if more data is needed.
     fn header(&mut self) -> Result<bool> {
         if self.has_header {
             return Ok(true);
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     /// Sends a plan's rows in the binary format, each as a piece of data of its own, the header with the first: drivers
-    /// rely on it. How many there were.
+    /// rely on it. Returns the number of rows.
     pub(super) fn copy_binary_to(
         &mut self,
         plan: &Plan,

@@ -77,7 +77,7 @@ impl Connection {
         sink.complete(&format!("COPY {count}"))
     }
 
-    /// What COPY … TO of a table reads: the columns named, or all that are not generated.
+    /// The query that COPY … TO of a table reads: the columns named, or all that are not generated.
     fn copied_table(&self, name: &ObjectName, columns: &[Name]) -> Result<Query> {
         let table = match self.find_relation(name)? {
             Relation::Table(table) if table.stored_query.is_none() => table,
@@ -394,7 +394,7 @@ impl Unread {
     }
 }
 
-/// What is wrong with a line, and with which of its columns, with the text that stands there.
+/// The error in a line, and the column that has it, with its text.
 struct Wrong {
     error: SqlError,
     column: Option<(String, String)>,
@@ -417,7 +417,7 @@ impl Wrong {
     }
 }
 
-/// How many bytes of a line or a field are shown.
+/// The number of bytes of a line or a field that are shown.
 const SHOWN_BYTES: usize = 100;
 
 /// A text, cut as PostgreSQL cuts it.

@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Copy, CopyDirection, CopyOption, CopyValue};
 use crate::session::result::CopyFormat;
 
-/// What COPY was asked for.
+/// The options of a COPY.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyOptions {
     pub format: CopyFormat,
@@ -18,7 +18,7 @@ pub(crate) struct CopyOptions {
     force_null: Columns,
 }
 
-/// Whether the first line names the columns.
+/// The treatment of the first line: data, or names of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     No,
@@ -158,7 +158,7 @@ impl CopyOptions {
         Ok(())
     }
 
-    /// Whether a column's values are always quoted.
+    /// Returns true if a column's values are always quoted.
     pub fn quotes_always(&self, column: &str) -> bool {
         self.force_quote.contains(column)
     }

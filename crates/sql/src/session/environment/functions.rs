@@ -1,4 +1,4 @@
-//! What functions, casts and rules ask of a session while they are evaluated.
+//! The session as functions, casts and rules see it during their evaluation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::types::environment::{Acting, AdvisoryLock, EnumLabels, FormatSettings
 use crate::types::record::Shape;
 use crate::types::{DeferrableKey, Environment, KeySide, Modifier, Type, Value};
 
-/// What a setting takes beside its texts: about this much.
+/// The approximate memory of a setting beside its texts.
 const SETTING_BYTES: usize = 128;
 
 impl Environment for SessionEnvironment {

@@ -1,4 +1,5 @@
-//! What printing a value asks of a session, kept apart from it: formats, labels, names.
+//! The part of a session that prints values: formats, labels, names. It is kept apart so that values can be printed
+//! while the session runs.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::parse::quote_identifier;
 use crate::types::Environment;
 use crate::types::environment::{EnumLabels, FormatSettings, ObjectKind};
 
-/// What of a session printing a value needs, apart from the session, which runs meanwhile.
+/// The part of a session that printing a value needs, apart from the session, which runs meanwhile.
 pub(crate) struct Printing {
     pub(super) formats: FormatSettings,
     pub(super) catalog: Arc<Catalog>,

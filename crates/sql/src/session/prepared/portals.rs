@@ -70,7 +70,7 @@ impl Portals {
 #[derive(Clone)]
 enum PortalState {
     New,
-    /// What a limit left over, and how many rows were given.
+    /// The rows that a limit left over, and the number of rows given.
     Suspended {
         /// All rows: a copy of the portal reads the same ones.
         rows: Arc<parking_lot::Mutex<KeptRows>>,
@@ -139,12 +139,12 @@ impl Connection {
         Ok(self.fields_of(&prepared, plan.as_deref()))
     }
 
-    /// Whether there is a portal of this name.
+    /// Returns true if there is a portal of this name.
     pub fn has_portal(&self, name: &str) -> bool {
         self.portals.get(name).is_some()
     }
 
-    /// Runs a portal, or goes on with it: at most `max_rows` rows, zero for all.
+    /// Runs a portal, or continues it: at most `max_rows` rows, zero for all.
     ///
     /// # Errors
     /// The statement's.

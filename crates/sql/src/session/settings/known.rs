@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::planner_settings::{KEPT, PLANNER};
 
-/// What may be set to what.
+/// The kind of a setting: the values that it may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::session) enum Kind {
     Text,
@@ -123,12 +123,12 @@ pub(super) const TRANSACTION_MODES: [(&str, &str); 3] = [
 /// The settings that only a superuser may change.
 const OF_SUPERUSERS: [&str; 2] = ["lc_messages", "session_replication_role"];
 
-/// Whether a setting is a list of names.
+/// Returns true if a setting is a list of names.
 pub(crate) fn is_list(name: &str) -> bool {
     matches!(name, "search_path" | "temp_tablespaces")
 }
 
-/// Whether a setting is one that a routine cannot run with: a role, or a mode of the transaction.
+/// Returns true if a setting is one that a routine cannot run with: a role, or a mode of the transaction.
 pub(crate) fn is_of_transaction(name: &str) -> bool {
     is_role(name) || TRANSACTION_MODES.iter().any(|(mode, _)| mode.eq_ignore_ascii_case(name))
 }
@@ -148,7 +148,7 @@ pub(crate) fn check_changeable(name: &str, is_superuser: bool) -> Result<()> {
 /// The value of `role` without SET ROLE.
 pub(crate) const NO_ROLE: &str = "none";
 
-/// Whether a setting is a role, which is set by `Connection::set_role` and its kin only.
+/// Returns true if a setting is a role, which is set by `Connection::set_role` and its kin only.
 pub(crate) fn is_role(name: &str) -> bool {
     name.eq_ignore_ascii_case("role") || name.eq_ignore_ascii_case("session_authorization")
 }
@@ -162,7 +162,7 @@ pub(crate) fn own_name(name: &str) -> &str {
     known(name).map_or(name, |(own, ..)| own)
 }
 
-/// Whether the system knows a setting of this name.
+/// Returns true if the system knows a setting of this name.
 pub(crate) fn is_known(name: &str) -> bool {
     known(name).is_some()
 }

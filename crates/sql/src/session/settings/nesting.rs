@@ -1,4 +1,4 @@
-//! What SET changes, by the transaction or subtransaction in which it did: the values to restore when that one ends.
+//! The values of settings to restore when a transaction or subtransaction ends that has changed them by SET.
 //!
 //! A transaction is at level 1; each savepoint, each block with exception handlers, and each call
 //! of a routine whose definition sets settings is one level deeper. Each
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 /// The level of a transaction without savepoints.
 pub(super) const TOP_LEVEL: u32 = 1;
 
-/// A value of a setting; none: the setting does not exist.
+/// A value of a setting; `None` if the setting does not exist.
 type Stored = Option<String>;
 
-/// How a level has changed a setting.
+/// The way in which a level has changed a setting.
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
     /// By SET: the value outlives the level.
@@ -30,7 +30,7 @@ enum Change {
     SetThenLocal(Stored),
 }
 
-/// What one level has done to a setting.
+/// The change of a setting by one level.
 #[derive(Clone, Debug)]
 struct Saved {
     level: u32,

@@ -1,10 +1,10 @@
-//! Which statements run inside of transactions, and which change the schema.
+//! The kinds of statements: those that run inside of transactions, and those that change the schema.
 
 use crate::parse::syntax::Statement;
 
 impl Statement {
-    /// Whether the statement runs inside the implicit block of a query string. Statements that open or end blocks, or
-    /// that only read or set session state, do not.
+    /// Returns true if the statement runs inside the implicit block of a query string. Statements that open or end
+    /// blocks, or that only read or set session state, do not.
     pub(in crate::session) fn runs_in_transactions(&self) -> bool {
         matches!(
             self,
@@ -20,7 +20,7 @@ impl Statement {
         ) || self.changes_schema()
     }
 
-    /// Whether the statement changes the schema.
+    /// Returns true if the statement changes the schema.
     pub(crate) fn changes_schema(&self) -> bool {
         match self {
             Statement::CreateIndex(create) => !create.concurrently,
