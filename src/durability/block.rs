@@ -14,7 +14,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"HBLK");
 const LAST: u32 = 1;
 /// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 48;
-/// What of the header its checksum does not cover: magic and checksum.
+/// Header bytes that its checksum does not cover: magic and checksum.
 const UNCOVERED_BYTES: usize = 8;
 
 // The header is written whole or not at all only if it fits into a sector.
@@ -33,10 +33,10 @@ pub(crate) struct BlockHeader {
     pub(crate) segment: u32,
     /// The block's place in its group, from 0.
     pub(crate) index: u32,
-    /// Whether it is the group's last block.
+    /// True for the group's last block.
     pub(crate) last: bool,
-    /// How many blocks right before the group's first one were in flight when the group was written: all blocks before
-    /// those were durable by then.
+    /// Number of blocks right before the group's first one that were in flight when the group was written: all blocks
+    /// before those were durable by then.
     pub(crate) in_flight: u32,
 }
 
@@ -92,7 +92,7 @@ impl BlockHeader {
         block_bytes(u64::from(self.payload_bytes))
     }
 
-    /// Whether this is the payload that the header was made for.
+    /// Returns true if this is the payload that the header was made for.
     pub(crate) fn vouches_for(&self, payload: &[u8], uuid: Uuid) -> bool {
         payload.len() == self.payload_bytes as usize && checksum(uuid, payload) == self.payload_checksum
     }
@@ -103,7 +103,7 @@ pub(crate) fn checksum(uuid: Uuid, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(uuid.checksum_seed(), bytes)
 }
 
-/// How many bytes a block with this payload takes in the file.
+/// Bytes that a block with this payload takes in the file.
 pub(crate) fn block_bytes(payload_bytes: u64) -> u64 {
     (HEADER_BYTES as u64 + payload_bytes).next_multiple_of(PAGE_BYTES)
 }

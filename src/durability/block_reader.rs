@@ -12,7 +12,7 @@ use super::starts::GroupStart;
 use crate::Result;
 use crate::base::disk::File;
 
-/// Where a follower's log is read.
+/// A follower's position in the log, and the files it reads.
 pub(crate) struct BlockReader {
     files: LogFiles,
     /// The number of the present segment, and where in it the next block is.

@@ -1,7 +1,7 @@
 //! The database's directory: its lock, its contents, and how it is created.
 //!
 //! The manifest is made last, when all else is durable: a directory with a manifest is a whole database, one
-//! without is none. Every step of opening and creating may be the last one before the power goes; then the next
+//! without is none. Every step of opening and creating may be the last one before a power failure; then the next
 //! opening starts over. A log elsewhere (`log_place`) is whole before the manifest that names it is made.
 
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ pub(super) const MANIFEST: &str = "MANIFEST";
 pub(super) const NEW_MANIFEST: &str = "MANIFEST.tmp";
 const LOG: &str = "log";
 const CHECKPOINT: &str = "checkpoint";
-/// What an interrupted creation may leave in the log's directory.
+/// The file that an interrupted creation may leave in the log's directory.
 pub(super) const FIRST_SEGMENT: &str = "00000001.log";
 pub(super) const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
 
@@ -91,7 +91,7 @@ impl DatabaseDirectory {
         Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid: identity.uuid, log, _lock: lock })
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -106,7 +106,7 @@ impl DatabaseDirectory {
         self.uuid
     }
 
-    /// Where the log's segments are.
+    /// The directory of the log's segments.
     pub(crate) fn log_path(&self) -> &Path {
         self.log.path()
     }
@@ -134,7 +134,7 @@ pub(super) fn lock_to_read(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn 
     }
 }
 
-/// What the manifest says of the database in a directory, which another process may have open.
+/// The identity of the database in a directory, by its manifest; another process may have the database open.
 pub(crate) fn identity(disk: &dyn Disk, path: &Path) -> Result<Identity> {
     if !exists_below(disk, path)? {
         return Err(not_a_database(path, "there is nothing there"));
@@ -145,7 +145,7 @@ pub(crate) fn identity(disk: &dyn Disk, path: &Path) -> Result<Identity> {
     }
 }
 
-/// Where the segments are of the log of the database in this directory, if it is not elsewhere.
+/// The directory of the segments of the database in this directory, if its log is not elsewhere.
 pub(super) fn log_of(path: &Path) -> PathBuf {
     path.join(LOG)
 }
@@ -155,7 +155,7 @@ pub(crate) fn checkpoints_of(disk: Arc<dyn Disk>, path: &Path, uuid: Uuid) -> Ch
     Checkpoints::new(disk, path.join(CHECKPOINT), uuid)
 }
 
-/// Whether there is a file, in what may turn out to be no directory.
+/// Returns true if there is a file; false, too, if its parent is not a directory.
 fn exists_below(disk: &dyn Disk, path: &Path) -> Result<bool> {
     match disk.exists(path) {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
@@ -203,7 +203,8 @@ pub(super) fn read_small(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a log's directory is what an interrupted creation leaves: at most a first segment without any block.
+/// Returns true if a log's directory is as an interrupted creation leaves it: at most a first segment without any
+/// block.
 pub(super) fn is_unused_log(disk: &dyn Disk, path: &Path) -> Result<bool> {
     let names: Vec<OsString> = disk.list(path).map_err(reading(path))?;
     let is_of_log = |name: &OsString| name.to_str().is_none_or(|name| !LOG_MARKS.contains(&name));

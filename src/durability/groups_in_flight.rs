@@ -20,7 +20,7 @@ use super::starts::GroupStart;
 use crate::base::disk::has_bug;
 use crate::{Error, Result};
 
-/// How many groups may be written and not durable.
+/// Largest number of groups that are written and not durable.
 pub(crate) const GROUPS_IN_FLIGHT_MAX: usize = 2;
 
 /// See the [module](self).
@@ -74,7 +74,7 @@ impl GroupsInFlight {
         }
     }
 
-    /// Whether another group may be written now.
+    /// Returns true if another group may be written now.
     pub(crate) fn has_room(&self) -> bool {
         self.state.lock().flights.len() < GROUPS_IN_FLIGHT_MAX
     }
@@ -139,14 +139,14 @@ impl GroupsInFlight {
         failure
     }
 
-    /// Why nothing becomes durable any more, if so.
+    /// The reason why no further group becomes durable; `None` if there is none.
     pub(super) fn failure(&self) -> Option<Error> {
         self.state.lock().failure.clone()
     }
 }
 
 impl Unsynced {
-    /// How many files are synced.
+    /// Number of files that are synced.
     pub(crate) fn flushes(&self) -> u64 {
         self.files.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Which part of the log stays for change feeds, although no recovery needs it.
+//! The part of the log that is kept for change feeds, although no recovery needs it.
 //!
 //! Invariants: a feed's hold moves forward only when its new position is durable, so that a crash never asks for what was
 //! removed; a feed that needs more than its limit holds nothing any more, until it has moved on.
@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use crate::Result;
 
-/// What one feed needs.
+/// The part of the log that one feed needs, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     /// Everything after this epoch.
     pub(crate) epoch: u64,
-    /// As long as that keeps no more than this many bytes of the log that recovery does not need.
+    /// Bytes of the log, not needed by recovery, beyond which the hold ends.
     pub(crate) limit: u64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct LogHolds {
 }
 
 impl LogHolds {
-    /// Whether no feed holds anything.
+    /// Returns true if no feed holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.holds.is_empty()
     }

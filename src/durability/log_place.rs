@@ -1,4 +1,5 @@
-//! Where a database's log is: in its own directory, or in one that its manifest names, on another disk perhaps.
+//! The directory of a database's log: in the database's own directory, or one that its manifest names, perhaps on
+//! another disk.
 //!
 //! ```text
 //! /fast/bank-log/LOCK          held by the one process that has the database open
@@ -28,10 +29,10 @@ use crate::{Error, Result};
 const OWNER: &str = "DATABASE";
 const NEW_OWNER: &str = "DATABASE.tmp";
 const MAGIC: &[u8; 8] = b"HEDDLOWN";
-/// What a log elsewhere holds beside segments.
+/// Files other than segments in the directory of a log elsewhere.
 pub(super) const LOG_MARKS: [&str; 3] = [LOCK, OWNER, NEW_OWNER];
 
-/// Where the log is; locked, if it is elsewhere, for as long as this lives.
+/// The log's directory; if it is elsewhere, it is locked for as long as this lives.
 pub(super) struct LogPlace {
     path: PathBuf,
     /// The path, if it is elsewhere.
@@ -45,7 +46,7 @@ struct Owner {
     home: PathBuf,
 }
 
-/// What the marks of a log elsewhere say about the database that names it.
+/// The relation between a log elsewhere and the database that names it, according to the log's marks.
 #[derive(PartialEq, Eq)]
 enum Claim {
     /// Log and database name each other.
@@ -54,7 +55,7 @@ enum Claim {
     Moved,
 }
 
-/// Where the log of the database in `home` is, if it is its own.
+/// Returns the directory of the log of the database in `home`, if the log is its own.
 ///
 /// # Errors
 /// It is not there, or belongs to another database.
@@ -86,7 +87,7 @@ impl LogPlace {
         Ok(place)
     }
 
-    /// The same to be read only, together with other readers.
+    /// Opens the log's directory to be read only, together with other readers.
     pub(super) fn open_to_read(
         disk: &dyn Disk,
         home: &Path,
@@ -141,19 +142,19 @@ impl LogPlace {
         let Some(text) = own.to_str() else {
             return Err(not_a_database(home, "its log is elsewhere, and its path is not valid UTF-8"));
         };
-        // What an interrupted creation has left was removed before: no segment of another UUID comes back.
+        // Files of an interrupted creation were removed before: no segment of another UUID reappears.
         disk.sync_dir(&self.path).map_err(writing(&self.path))?;
         let bytes = manifest::seal(MAGIC, LOG_ELSEWHERE, uuid, text);
         replace(disk, &self.path.join(OWNER), &self.path.join(NEW_OWNER), &bytes)?;
         disk.sync_dir(&self.path).map_err(writing(&self.path))
     }
 
-    /// Where the segments are.
+    /// The directory of the segments.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the manifest has to say, if they are elsewhere.
+    /// The log's path for the manifest; `None` if the log is in the database's directory.
     pub(super) fn elsewhere(&self) -> Option<&str> {
         self.elsewhere.as_deref()
     }
@@ -187,7 +188,7 @@ fn foreign(log: &Path, owner: &Owner) -> Error {
     Error::ForeignLog { path: log.display().to_string(), owner: owner.home.display().to_string() }
 }
 
-/// Whether the log is that of the database in `home`.
+/// Checks that the log is that of the database in `home`.
 fn check_claim(disk: &dyn Disk, home: &Path, uuid: Uuid, log: &Path) -> Result<Claim> {
     if !disk.exists(log).map_err(reading(log))? {
         let detail = format!("the log of the database {} is there", home.display());

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 pub(crate) struct Group {
     /// The group's epoch: larger than those of the groups before.
     pub(crate) epoch: u64,
-    /// What the writer was given.
+    /// The payload as the writer was given it.
     pub(crate) payload: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct LogReader {
     files: LogFiles,
     segments: Vec<Segment>,
     window: Window,
-    /// Where the next block is expected.
+    /// The position at which the next block is expected.
     position: Position,
     next_sequence: u64,
     assembly: Assembly,
@@ -68,7 +68,7 @@ pub(crate) struct LogReader {
     starts: GroupStarts,
     /// Set once the last whole group has been read.
     tail: Option<Tail>,
-    /// Whether another process may be writing to the log meanwhile.
+    /// True if another process may be writing to the log meanwhile.
     is_live: bool,
 }
 
@@ -135,13 +135,13 @@ impl LogReader {
         Ok(None)
     }
 
-    /// How many bytes lie before the place where it reads, and how many there are.
+    /// Bytes of the log before the read position, and bytes in all.
     pub(super) fn progress(&self) -> (u64, u64) {
         let bytes = |segments: &[Segment]| segments.iter().map(|segment| segment.bytes).sum::<u64>();
         (bytes(&self.segments[..self.position.index]) + self.position.offset, bytes(&self.segments))
     }
 
-    /// Where the last whole group begins.
+    /// The position at which the last whole group begins.
     pub(super) fn last_place(&self) -> Position {
         self.last_groups
             .back()
@@ -158,7 +158,7 @@ impl LogReader {
         }
     }
 
-    /// As `blame`, of the last group.
+    /// Same as `blame`, for the last group.
     pub(super) fn blame_last(&self, error: Error) -> Error {
         self.blame(self.last_place(), error)
     }
@@ -188,7 +188,7 @@ impl LogReader {
         })
     }
 
-    /// Where the group begins that is being put together.
+    /// The position at which the group begins that is being assembled.
     fn group_position(&self) -> Position {
         self.assembly.extents.first().map_or(self.position, |extent| extent.start)
     }
@@ -198,7 +198,8 @@ impl LogReader {
         self.next_sequence - self.assembly.extents.len() as u64
     }
 
-    /// Behind a full segment goes on in the next one; no if that one was made after the log was opened.
+    /// Moves from the end of a full segment to the next one; returns false if that one was made after the log was
+    /// opened.
     fn enter_segment_with_room(&mut self) -> Result<bool> {
         let full = &self.segments[self.position.index];
         if self.position.offset < full.bytes {

@@ -31,8 +31,7 @@ pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 10;
 pub(crate) struct Uuid(pub(crate) [u8; 16]);
 
 impl Uuid {
-    /// Where the checksums of this database's blocks start from: another database's blocks never have the right
-    /// one.
+    /// The seed of this database's block checksums: blocks of another database never have the right checksum.
     pub(super) fn checksum_seed(self) -> u32 {
         crc32c::crc32c(&self.0)
     }
@@ -50,13 +49,13 @@ impl fmt::Debug for Uuid {
     }
 }
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) uuid: Uuid,
     /// The format version of the manifest.
     pub(super) version: u32,
-    /// Where the log is, if it is not in the database's own directory.
+    /// The log's directory, if it is not in the database's own directory.
     pub(super) log: Option<PathBuf>,
 }
 
@@ -77,7 +76,7 @@ pub(super) fn seal(magic: &[u8; 8], version: u32, uuid: Uuid, text: &str) -> Vec
     bytes
 }
 
-/// What a manifest says. `path` is for messages.
+/// Decodes a manifest. `path` is for messages.
 pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Identity> {
     let (version, uuid, text) = unseal(bytes, MAGIC, path)?;
     let Some(text) = text else { return Ok(Identity { uuid, version, log: None }) };

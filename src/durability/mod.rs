@@ -1,4 +1,4 @@
-//! What makes committed transactions outlive the process: the database's directory and its log.
+//! Durability: the database's directory and its log, from which committed transactions are recovered.
 //!
 //! ```text
 //! bank/LOCK                held by the one process that has the database open
@@ -9,7 +9,7 @@
 //! bank/checkpoint/         copies of all records, which make the beginning of the log useless: see `checkpoint`
 //! ```
 //!
-//! How a database is opened, in the order in which data flows:
+//! The steps of opening a database, in the order in which data flows:
 //! 1. [`DatabaseDirectory::open`] creates or finds the directory, and locks it.
 //! 2. [`recovery`] loads the newest whole checkpoint, if there is one. From where it says, [`LogReader`] yields every whole
 //!    group of the log, and then reports the log's end: clean, a torn tail, or damage (an error).

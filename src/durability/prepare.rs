@@ -25,13 +25,13 @@ pub(crate) struct Segments {
     /// Held while a file is made: the number of the next one. Taken before `ready`, never after it.
     next_number: Mutex<u32>,
     starts: Mutex<GroupStarts>,
-    /// Which feeds hold the log back. Locked before `starts`, never after it.
+    /// The feeds that hold the log back. Locked before `starts`, never after it.
     holds: Mutex<LogHolds>,
 }
 
 struct Ready {
     queue: VecDeque<OpenSegment>,
-    /// What the writer's present segment has left.
+    /// Bytes left in the writer's present segment.
     current_bytes: u64,
 }
 
@@ -109,7 +109,7 @@ impl Segments {
         self.holds.lock().remove(feed);
     }
 
-    /// How many bytes of whole segments lie between the place that a feed holds and the present segment.
+    /// Bytes of whole segments between the position that a feed holds and the present segment.
     ///
     /// # Errors
     /// A segment cannot be read.
@@ -121,7 +121,7 @@ impl Segments {
         self.files.bytes_of(first..last)
     }
 
-    /// Once, before anything is written: from here on these feeds hold the log back. What neither they nor recovery need is
+    /// Registers the holds of feeds, once, before anything is written. Segments that neither they nor recovery need are
     /// removed: a removal may have been interrupted.
     ///
     /// # Errors
@@ -147,8 +147,8 @@ impl Segments {
         BlockReader::new(self.files.clone(), start)
     }
 
-    /// Removes the segments before this one, which a checkpoint has made useless, but for those that feeds hold. How many
-    /// there were.
+    /// Removes the segments before this one, which a checkpoint has made useless, except those that feeds hold; returns
+    /// their number.
     pub(crate) fn remove_before(&self, segment: u32) -> Result<u64> {
         let mut holds = self.holds.lock();
         let start = |epoch: u64| {
@@ -162,8 +162,8 @@ impl Segments {
         self.files.remove_before(first)
     }
 
-    /// Makes one more segment. When it fails, above all because the disk is full, the log goes on as long as it
-    /// has room, and a later attempt may succeed.
+    /// Makes one more segment. If it fails, above all because the disk is full, the log continues as long as it has
+    /// room, and a later attempt may succeed.
     pub(crate) fn prepare_next(&self) -> Result<()> {
         let mut next_number = self.next_number.lock();
         let segment = self.files.create_segment(*next_number, self.options.segment_bytes())?;
@@ -180,7 +180,7 @@ impl Segments {
         (ready.current_bytes + prepared).saturating_sub(PAGE_BYTES)
     }
 
-    /// How many segments are ready behind the present one.
+    /// Number of segments that are ready behind the present one.
     pub(crate) fn prepared(&self) -> usize {
         self.ready.lock().queue.len()
     }

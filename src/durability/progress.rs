@@ -1,9 +1,9 @@
-//! How far the log is durable, and the waiter slots of those that wait for it.
+//! The epoch through which the log is durable, and the waiter slots of threads that wait for it.
 //!
 //! SP keeps an array of mutexes, one per update transaction, used again modulo its length (section 4.3.2). Here it is
 //! one waiter slot per epoch, in a ring. Invariants: a slot only says that something has happened;
 //! whether an epoch is durable is asked of the one counter that only rises. So a place that serves a later epoch
-//! by now can wake a waiter too early, who then looks at the counter and waits on; it never lets one go early.
+//! by now can wake a waiter too early, which then looks at the counter and waits on; it never lets one go early.
 
 use std::task::{Context, Poll, Waker};
 
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// Published where results do not wait for durability: every epoch counts as released.
 const ALL: u64 = u64::MAX;
 
-/// Which results may be released.
+/// The results that may be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
     /// Those of durable epochs.
@@ -79,7 +79,7 @@ impl Progress {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Whether a result that met nothing newer than `epoch` may be released.
+    /// Returns true if a result that met nothing newer than `epoch` may be released.
     #[inline]
     pub(crate) fn is_released(&self, epoch: u64) -> bool {
         // SeqCst, as in `publish`: a waiter registers, then looks here; the log raises this, then looks for waiters.
@@ -91,7 +91,7 @@ impl Progress {
         self.released.load(Ordering::SeqCst)
     }
 
-    /// Waits until a result that met nothing newer than `epoch` may be released. Whether it had to wait.
+    /// Waits until a result that met nothing newer than `epoch` may be released; returns true if it had to wait.
     ///
     /// # Errors
     /// The log has failed: whether the epoch is durable is unknown.
@@ -121,15 +121,15 @@ impl Progress {
         }
     }
 
-    /// As [`wait`](Self::wait), for a task.
+    /// Same as [`wait`](Self::wait), for a task.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`wait`](Self::wait).
     pub(crate) fn poll(&self, epoch: u64, context: &Context<'_>) -> Poll<Result<()>> {
         self.poll_for(epoch, false, context)
     }
 
-    /// Whether an epoch is durable, also where results do not wait for that.
+    /// Polls for the durability of an epoch, also where results do not wait for that.
     ///
     /// # Errors
     /// The log has failed, or nothing is logged any more, and it is not.
@@ -213,7 +213,7 @@ impl Progress {
         self.wake_tasks();
     }
 
-    /// Why the log takes nothing more, if so.
+    /// The reason why the log accepts no more redo; `None` if it does.
     #[inline]
     pub(crate) fn failure(&self) -> Option<Error> {
         // SeqCst pairs with `fail`: a thread that registered at a place and sees no failure here is woken by it.

@@ -4,7 +4,7 @@
 //! Groups come in the order of their epochs, to each record: several threads replay, each its share of the records
 //! (`replay`). Within a group the worker contexts' transactions are put in the order of
 //! their stamps, which is an order in which they can have happened: of two that touched the same record, the later
-//! has the higher stamp. What they have done to split columns comes first (see `storage::restore`). Secondary indexes
+//! has the higher stamp. Their merged operations on split columns are first (see `storage::restore`). Secondary indexes
 //! are derived at the end.
 //!
 //! Invariants: it changes nothing on disk, so that it can be interrupted and begun again any number of times. A
@@ -33,7 +33,7 @@ use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 
-/// What was found when a database was opened.
+/// The result of opening a database: what was recovered, and how long it took.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
@@ -43,8 +43,8 @@ pub struct Recovery {
     pub checkpoint_records: u64,
     /// Bytes of it.
     pub checkpoint_bytes: u64,
-    /// Why a newer checkpoint was passed over, if one was: it was damaged, and an older one, or the whole log, was
-    /// still there.
+    /// The reason why a newer checkpoint was passed over, if one was: it was damaged, and an older one, or the whole
+    /// log, was still there.
     pub passed_over: Option<String>,
     /// Log groups replayed.
     pub groups: u64,
@@ -54,15 +54,16 @@ pub struct Recovery {
     pub bytes: u64,
     /// The highest epoch that was durable; 0: the database was empty.
     pub durable_epoch: u64,
-    /// What was cut off at the log's end: a group that was being written when the power went. `None`: nothing.
+    /// The data cut off at the log's end: a group that was being written when the power failed. `None` if nothing was
+    /// cut off.
     pub cut: Option<String>,
-    /// How long loading the checkpoint took.
+    /// Time to load the checkpoint.
     pub load_time: Duration,
-    /// How long replaying the log took.
+    /// Time to replay the log.
     pub replay_time: Duration,
-    /// How long deriving the secondary indexes took.
+    /// Time to derive the secondary indexes.
     pub index_time: Duration,
-    /// How long everything took.
+    /// Time of the whole recovery.
     pub time: Duration,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Recovered {
     /// All tables; the first commits' epoch is set.
     pub(crate) store: Store,
     pub(crate) recovery: Recovery,
-    /// Where the log is to be written on.
+    /// The log's end, behind which it is written on.
     pub(crate) end: LogEnd,
 }
 
@@ -188,8 +189,8 @@ fn read_log(
     Ok(end)
 }
 
-/// What is missing where the log does not begin with its first segment, and no checkpoint has a manifest: that of the
-/// checkpoint which has replaced those segments, or they themselves.
+/// Names the missing files if the log does not begin with its first segment and no checkpoint has a manifest: the
+/// manifest of the checkpoint that has replaced those segments, or the segments themselves.
 fn missing_beginning(disk: &Arc<dyn Disk>, directory: &DatabaseDirectory, error: Error) -> Error {
     let (disk_of_log, path) = (disk.clone(), directory.log_path().to_path_buf());
     let log = LogFiles { disk: disk_of_log, directory: path, uuid: directory.uuid() };

@@ -24,7 +24,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 /// A log that ends cleanly and durably behind its last whole group.
 pub(crate) struct RepairedLog {
-    /// What was thrown away: tests compare it with what was torn.
+    /// The part that was cut off: tests compare it with what was torn.
     #[cfg(test)]
     pub(crate) cut: Option<Cut>,
     /// New groups get higher epochs than this.

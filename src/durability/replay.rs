@@ -23,12 +23,12 @@ use crate::error::{Error, Result};
 use crate::storage::restore::{Overlap, Scattered, Tools, apply_share, scatter};
 use crate::storage::store::Store;
 
-/// How many shares there are. More than threads, so that a thread rarely finds all queues empty or taken.
+/// Number of shares: more than threads, so that a thread rarely finds all queues empty or taken.
 const SHARES: usize = if cfg!(test) { 3 } else { 8 };
 /// A batch ends with the group with which it has this much redo, or this many groups.
 const BATCH_BYTES: usize = if cfg!(test) { 1 << 9 } else { 1 << 20 };
 const BATCH_GROUPS: usize = 256;
-/// How many batches may wait, or be under way.
+/// Limit on batches that wait or are being replayed.
 const BATCHES_AHEAD: usize = 8;
 
 /// Groups that follow each other, cut into shares, each with its place in the log.
@@ -71,7 +71,7 @@ pub(crate) fn replay(
     all.into_iter().try_for_each(|mut tools| tools.begin_epoch(None)).map_err(|error| log.blame_last(error))
 }
 
-/// What the threads share.
+/// State shared by the replaying threads.
 struct Replay<'r> {
     store: &'r Store,
     source: Mutex<Source<'r>>,
@@ -82,7 +82,7 @@ struct Replay<'r> {
     changed: Condvar,
 }
 
-/// Where groups come from.
+/// The source of groups: the log, and the state of its reading.
 struct Source<'r> {
     log: &'r mut LogReader,
     watch: &'r Watch,
@@ -93,30 +93,30 @@ struct Source<'r> {
     recovery: &'r mut Recovery,
 }
 
-/// What is to be done, and which thread is doing it.
+/// Work that waits, and work that a thread has begun.
 #[derive(Default)]
 struct Board {
     /// For each share, the batches that wait for it, each with the number of its first group.
     batches: Vec<VecDeque<(u64, Arc<Batch>)>>,
-    /// Which shares are being replayed; the lowest bit is the first share's.
+    /// Bit set of the shares that are being replayed; the lowest bit is the first share's.
     busy: u64,
-    /// Whether a thread reads.
+    /// True while a thread reads.
     reading: bool,
-    /// Whether everything has been read.
+    /// True when everything has been read.
     ended: bool,
     failure: Option<Failure>,
 }
 
 const _: () = assert!(SHARES <= 64);
 
-/// What went wrong, in which group, and where that lies, if that is not said yet.
+/// An error, the number of its group, and the group's position if the error does not name it yet.
 struct Failure {
     group: u64,
     error: Error,
     place: Option<Position>,
 }
 
-/// What a thread does next.
+/// The next work of a thread.
 enum Job {
     Replay(usize, u64, Arc<Batch>),
     Read,
@@ -154,7 +154,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Reads a batch, and hands it to all shares. Whether it was a full one.
+    /// Reads a batch and distributes it to all shares; returns true if the batch was full.
     fn read(&self) -> bool {
         let read = self.source.lock().read(self.store);
         let mut board = self.board.lock();

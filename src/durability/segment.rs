@@ -26,7 +26,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Such a piece. It is made when the first database opens, so that a system without memory refuses no segment later.
 static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE_BYTES as usize]);
 
-/// Where the log's files are, and whose they are.
+/// The directory of the log's files, and the database that they belong to.
 #[derive(Clone)]
 pub(super) struct LogFiles {
     pub(super) disk: Arc<dyn Disk>,
@@ -113,7 +113,7 @@ impl LogFiles {
         Error::MissingFile { path: self.path_of(number).display().to_string(), detail: detail.to_string() }
     }
 
-    /// Whether there is a segment of this number now.
+    /// Returns true if there is a segment of this number now.
     pub(super) fn is_there(&self, number: u32) -> Result<bool> {
         let path = self.path_of(number);
         self.disk.exists(&path).map_err(reading(&path))
@@ -144,7 +144,7 @@ impl LogFiles {
         numbers.into_iter().map(|number| self.check_segment(number)).collect()
     }
 
-    /// Removes all segments before this one, the first one first. How many there were.
+    /// Removes all segments before this one, the first one first; returns their number.
     pub(super) fn remove_before(&self, number: u32) -> Result<u64> {
         let mut removed = 0;
         for number in self.numbers()?.into_iter().filter(|&other| other < number) {
@@ -182,7 +182,7 @@ impl LogFiles {
         Ok((segment, file))
     }
 
-    /// Where the first group begins that begins in the segment of this number; none, if none does.
+    /// The position of the first group that begins in the segment of this number; `None` if none does.
     ///
     /// # Errors
     /// The segment cannot be read, or is not full of blocks up to there.
@@ -208,7 +208,7 @@ impl LogFiles {
         Ok(None)
     }
 
-    /// How many bytes the segments of these numbers have together.
+    /// Total bytes of the segments of these numbers.
     pub(super) fn bytes_of(&self, numbers: std::ops::Range<u32>) -> Result<u64> {
         numbers.map(|number| self.check_segment(number).map(|segment| segment.bytes)).sum()
     }

@@ -1,4 +1,4 @@
-//! How large the log's parts are.
+//! Sizes of the log's parts: segments and blocks.
 
 use super::PAGE_BYTES;
 

@@ -18,7 +18,7 @@ use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::{Segments, group_bytes_max};
 use crate::error::{Error, Result};
 
-/// How often a waiter for log space checks whether the log has failed.
+/// Interval at which a waiter for log space checks for a failure of the log.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The log space that can still be reserved.
@@ -26,9 +26,9 @@ pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
-    /// Whether reservations are refused: read by each transaction without the lock.
+    /// True while reservations are refused: read by each transaction without the lock.
     refuses: AtomicBool,
-    /// Where the log is written; none: nothing is logged.
+    /// The segments of the log; `None` if nothing is logged.
     segments: Option<Arc<Segments>>,
 }
 
@@ -51,7 +51,7 @@ impl LogSpace {
         }
     }
 
-    /// How many bytes a worker context reserves at a time.
+    /// Bytes that a worker context reserves at a time.
     fn portion(&self) -> i64 {
         (self.capacity / 256).clamp(1 << 10, 1 << 18)
     }
@@ -128,7 +128,7 @@ impl LogSpace {
         Ok(())
     }
 
-    /// Whether more than half of the capacity is reserved.
+    /// Returns true if more than half of the capacity is reserved.
     pub(crate) fn is_low(&self) -> bool {
         self.state.lock().available < self.capacity / 2
     }
@@ -161,14 +161,15 @@ impl LogSpace {
     }
 }
 
-/// Whether the error says that the disk is full, which may change later.
+/// Returns true if the error says that the disk is full, which may change later.
 pub(crate) fn is_full(error: &Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let is_kind = matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. });
     is_kind || matches!(error, Error::StorageFull { .. })
 }
 
-/// Whether a write that has failed so has written nothing, and may succeed later: the disk is full, or read-only for now.
+/// Returns true if a write that failed with this error has written nothing and may succeed later: the disk is full, or
+/// read-only for now.
 pub(crate) fn may_pass(error: &Error) -> bool {
     is_full(error) || matches!(error, Error::NotWritable { .. })
 }

@@ -1,5 +1,5 @@
-//! Where in the log the groups from an epoch on begin: so that a checkpoint can say from where the log is to be read, and
-//! which segments are obsolete.
+//! Index from epochs to positions in the log, so that a checkpoint can say from where the log is to be read, and which
+//! segments are obsolete.
 //!
 //! One place for each segment is enough: the first group that begins in it. Invariants: behind a place there
 //! are only groups of its epoch and later ones, and before it only earlier ones.
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::PAGE_BYTES;
 
-/// Where a group begins.
+/// The position at which a group begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupStart {
     /// All groups before this place are of earlier epochs.
@@ -22,7 +22,7 @@ pub(crate) struct GroupStart {
 }
 
 impl GroupStart {
-    /// Where a log begins of which nothing was removed.
+    /// The beginning of a log from which nothing was removed.
     pub(crate) const FIRST: GroupStart = GroupStart { epoch: 0, segment: 1, offset: PAGE_BYTES, sequence: 1 };
 }
 

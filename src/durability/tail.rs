@@ -1,4 +1,4 @@
-//! Where whole groups end: is it the log's end, or is the log damaged?
+//! The end of the log's whole groups: decides whether the log ends there, or is damaged.
 //!
 //! Each block says which blocks were durable when its group was written: all but those of the groups that were in flight
 //! then. So if a block of a *later* group lies anywhere behind the first block that is missing, and says that this one
@@ -19,14 +19,14 @@ use crate::Result;
 
 static ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
-/// What a power loss left of groups that were never acknowledged.
+/// The rest that a power failure left of groups that were never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// The segment in which the unfinished group begins.
     pub(crate) path: PathBuf,
-    /// Where it begins there.
+    /// The offset in that segment at which the group begins.
     pub(crate) offset: u64,
-    /// How many bytes other than zero are thrown away.
+    /// Number of nonzero bytes that are thrown away.
     pub(crate) dropped_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Cut {
 
 /// The end of a log that is not damaged.
 pub(crate) struct LogEnd {
-    /// What has to be thrown away; `None` if nothing lies behind the last whole group.
+    /// The part that has to be thrown away; `None` if nothing lies behind the last whole group.
     pub(crate) cut: Option<Cut>,
     /// The last whole group's epoch; 0 if there is none.
     pub(crate) last_epoch: u64,
@@ -53,11 +53,11 @@ pub(crate) struct LogEnd {
     pub(super) next_sequence: u64,
     /// Right behind the last whole group.
     pub(super) position: Position,
-    /// Where the last whole group lies, and those that were in flight when it was written.
+    /// Extents of the last whole group, and of those that were in flight when it was written.
     pub(super) last_groups: Vec<Extent>,
-    /// Where groups begin.
+    /// Positions at which groups begin.
     pub(super) starts: GroupStarts,
-    /// What behind it is not zeros.
+    /// Extents behind the last whole group that are not zeros.
     pub(super) dirty: Vec<Extent>,
     pub(super) files: LogFiles,
     pub(super) segments: Vec<Segment>,
@@ -84,14 +84,14 @@ impl LogEnd {
 /// The group whose blocks are not all there.
 pub(super) struct UnfinishedGroup {
     pub(super) start: Position,
-    /// Where the first block was expected that is not there, and its sequence number.
+    /// The position of the first missing block, and its sequence number.
     pub(super) first_missing: Position,
     pub(super) missing_sequence: u64,
     /// The sequence number of its first block.
     pub(super) first_sequence: u64,
 }
 
-/// What lies behind the last whole group.
+/// Summary of the bytes behind the last whole group.
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) highest_epoch: u64,
@@ -118,7 +118,7 @@ fn examine_segment(
 ) -> Result<()> {
     let segment = &segments[start.index];
     let mut window = Window::open(files, segment)?;
-    // Up to here lies the payload of a block that is cut: a user's bytes, which prove nothing.
+    // The payload of a block that is cut ends here: a user's bytes, which prove nothing.
     let mut payload_end = start.offset;
     let mut place = start;
     while place.offset < segment.bytes {

@@ -1,9 +1,9 @@
-//! How far recovery has got, for a caller that waits for it.
+//! Progress of recovery, for a caller that waits for it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What recovery is at.
+/// The present step of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecoveryStep {
@@ -15,15 +15,15 @@ pub enum RecoveryStep {
     Indexes,
 }
 
-/// How far recovery has got.
+/// Progress of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryProgress {
-    /// What it is at.
+    /// The present step.
     pub step: RecoveryStep,
-    /// How much of the step is done: bytes, or tables where indexes are derived.
+    /// Work of the step that is done: bytes, or tables where indexes are derived.
     pub done: u64,
-    /// How much the step has. A log's last segment is mostly empty: its replay may end earlier.
+    /// Work of the step in all. A log's last segment is mostly empty: its replay may end earlier.
     pub total: u64,
 }
 

@@ -30,12 +30,12 @@ pub(crate) struct LogWriter {
     uuid: Uuid,
     block_bytes_max: u64,
     current: Arc<OpenSegment>,
-    /// Where in the present segment the next block goes.
+    /// The offset of the next block in the present segment.
     offset: u64,
     next_sequence: u64,
     /// The next group's epoch is higher.
     last_epoch: u64,
-    /// Which of a segment's files the next group is written through: not the one of the group before it.
+    /// The file handle of the segment through which the next group is written: not that of the group before it.
     lane: usize,
     in_flight: Arc<GroupsInFlight>,
     /// The block that is being put together; kept for its memory.
@@ -45,7 +45,7 @@ pub(crate) struct LogWriter {
 /// The parts of a group's payload, of which blocks take as much as they hold.
 struct Source<'a> {
     parts: &'a [RedoPart<'a>],
-    /// How much of the first part is taken already.
+    /// Bytes of the first part that are taken already.
     taken: u64,
     left: u64,
 }
@@ -161,13 +161,13 @@ impl LogWriter {
         Ok(Unsynced { start, files, lane, segments, in_flight })
     }
 
-    /// Why nothing is written any more, if so.
+    /// The reason why nothing more is written; `None` if writing continues.
     #[cfg(test)]
     pub(crate) fn failure(&self) -> Option<Error> {
         self.in_flight.failure()
     }
 
-    /// Where the group begins, and the segments that it is in.
+    /// Writes the group's blocks; returns the position at which it begins, and the segments that it is in.
     fn write_blocks(
         &mut self,
         epoch: u64,
@@ -218,8 +218,8 @@ impl LogWriter {
         Ok((start, files))
     }
 
-    /// How large the next block may be: no larger than the segment has `room`, and the buffer, which the system may refuse to
-    /// enlarge; at least a page.
+    /// The size of the next block: at most `room`, which the segment has left, and at most the buffer, which the system
+    /// may refuse to enlarge; at least a page.
     fn affordable(&mut self, room: u64, payload_bytes: u64) -> u64 {
         self.buffer.clear();
         let wanted = self.block_bytes_max.min(room).min(block_bytes(payload_bytes));

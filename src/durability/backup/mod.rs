@@ -26,10 +26,10 @@ use self::target::Target;
 use crate::Result;
 use crate::base::disk::Disk;
 
-/// How far something long is: bytes done, and bytes in all.
+/// Callback for the progress of something long: bytes done, and bytes in all.
 pub(crate) type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
-/// What a backup or a restored database consists of, or what of a database's files was looked at.
+/// Contents of a backup or of a restored database, or the files of a database that were checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilesReport {
@@ -37,7 +37,7 @@ pub struct FilesReport {
     pub checkpoint: u32,
     /// The last epoch in it: everything up to it is there, and nothing of a later one.
     pub epoch: u64,
-    /// How many files.
+    /// Number of files.
     pub files: u64,
     /// Bytes of them.
     pub bytes: u64,

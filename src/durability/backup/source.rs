@@ -1,4 +1,4 @@
-//! What a backup copies: the newest checkpoint, and the log behind it to the last group that is there whole.
+//! The files that a backup copies: the newest checkpoint, and the log behind it to the last group that is there whole.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::durability::tail::LogEnd;
 use crate::durability::{GroupStart, LogReader, PAGE_BYTES, Uuid};
 use crate::{Error, Result};
 
-/// How many times it starts over because a newer checkpoint has removed what was about to be opened. Between two of these
-/// lies the making of a checkpoint; between looking for a file and opening it, next to nothing.
+/// Limit on restarts because a newer checkpoint has removed a file before it was opened. Two restarts are a whole
+/// checkpoint apart, while a file is opened right after it was found.
 const ATTEMPTS: u32 = 100;
-/// How many times the same damage must be found: what looks like it may be the start of the process that has the database,
-/// which overwrites a torn tail.
+/// Number of times that the same damage must be found: apparent damage may be the start of the process that has the
+/// database, which overwrites a torn tail.
 const LOOKS: u32 = 3;
 
 /// A database's files, all of them open.

@@ -1,4 +1,4 @@
-//! Where a backup goes: a new or empty directory, which becomes a database with its last file.
+//! The target of a backup: a new or empty directory, which becomes a database with its last file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::{Error, Result};
 
 /// The size of the pieces in which files are copied.
 const PIECE_BYTES: u64 = 1 << 20;
-/// How much is written between two syncs: with much more, the log's own would wait on the same disk.
+/// Bytes written between two syncs: with many more, the log's own syncs would wait on the same disk.
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// A directory that is being filled.
 pub(super) struct Target {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// What was made: to be removed if nothing comes of it.
+    /// Files and directories that were made: removed if the backup fails.
     made: Vec<PathBuf>,
     report: FilesReport,
     total: u64,

@@ -25,8 +25,8 @@ impl NewCheckpoint {
         Ok(Written { parts, tables })
     }
 
-    /// Takes parts that another process has written. `goes_on` is asked now and then. How many records of each table they
-    /// have, as that one says.
+    /// Adopts parts that another process has written; asks `goes_on` from time to time. Returns the number of records
+    /// of each table, as that process reports it.
     ///
     /// # Errors
     /// A part is not there as it should be; it cannot be made durable; this is to end.

@@ -17,7 +17,7 @@ use crate::storage::store::Store;
 /// Runs a job on several threads at once, of which the caller's is one, and returns when all have come back from it.
 pub(crate) type Crew<'c> = &'c dyn Fn(&(dyn Fn() + Sync));
 
-/// How many bytes of a checkpoint are loaded.
+/// Bytes of a checkpoint that are loaded, and that there are.
 struct Progress<'w> {
     watch: &'w Watch,
     done: AtomicU64,
@@ -34,7 +34,7 @@ impl Progress<'_> {
     }
 }
 
-/// Loads a checkpoint into an empty store. What the replay of the log has to keep in mind about it.
+/// Loads a checkpoint into an empty store; returns what the replay of the log has to know about it.
 ///
 /// # Errors
 /// A part cannot be read, or is damaged: with file and offset.

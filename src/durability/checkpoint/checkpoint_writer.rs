@@ -21,7 +21,7 @@ impl Checkpoints {
         self.write_manifest_with(manifest, || ())
     }
 
-    /// The same; `before_naming` is called when nothing is left to do but to give it its name.
+    /// Writes the manifest; `before_naming` is called when only its renaming is left to do.
     fn write_manifest_with(&self, manifest: &Manifest, before_naming: impl FnOnce()) -> Result<()> {
         let Checkpoints { disk, home, uuid } = self;
         let (path, new) = (self.manifest_path(manifest.number), self.new_manifest_path(manifest.number));
@@ -43,7 +43,7 @@ impl Checkpoints {
 pub(crate) struct NewCheckpoint {
     pub(super) checkpoints: Checkpoints,
     pub(super) number: u32,
-    /// Where parts go, one after the other in turn; nowhere else than home, if there are none.
+    /// Directories for the parts, used in turn; if there are none, all parts are written to `home`.
     pub(super) directories: Vec<PathBuf>,
     pub(super) parts: Mutex<Parts>,
 }
@@ -52,11 +52,11 @@ pub(crate) struct NewCheckpoint {
 pub(super) struct Parts {
     begun: u32,
     pub(super) finished: Vec<Part>,
-    /// What is there: to be removed if nothing comes of the checkpoint.
+    /// Files that exist: removed if the checkpoint fails.
     paths: Vec<PathBuf>,
 }
 
-/// What a checkpoint says about its content.
+/// The content of a checkpoint, for its manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     /// The log is needed from this epoch on.
@@ -67,7 +67,7 @@ pub(crate) struct Content {
     pub(crate) log_epoch: u64,
     /// A place in the log behind which are all groups from the first epoch on.
     pub(crate) log_start: GroupStart,
-    /// How many records of each table were copied.
+    /// Number of records of each table that were copied.
     pub(crate) tables: BTreeMap<u32, u64>,
 }
 
@@ -98,7 +98,7 @@ impl NewCheckpoint {
         NewCheckpoint { checkpoints, number, directories, parts: Mutex::default() }
     }
 
-    /// Where its parts go, as another process finds it.
+    /// The absolute paths of the directories for parts, for another process.
     pub(crate) fn resolved_directories(&self) -> Result<Vec<String>> {
         let resolved = |path: &PathBuf| self.checkpoints.disk.resolve(path).map_err(reading(path));
         self.directories.iter().map(|path| Ok(resolved(path)?.display().to_string())).collect()
@@ -155,7 +155,7 @@ impl NewCheckpoint {
         }
         self.sync_directories()?;
         self.checkpoints.write_manifest_with(&manifest, || {
-            // From here on the files are not ours alone to remove, whatever happens.
+            // From here on another process may rely on the files: they are not removed, whatever happens.
             self.parts.lock().paths.clear();
         })?;
         Ok(manifest)

@@ -1,4 +1,4 @@
-//! Whose parts lie in a directory that is not a database's own.
+//! The owner of the parts in a directory that is not a database's own.
 //!
 //! ```text
 //! elsewhere/00…7f-DATABASE             whose: the path of the database's directory
@@ -15,8 +15,8 @@
 //!   before each checkpoint, and before anything is removed: what was so at the opening may not be any more.
 //! - The mark is durable before the first part is begun. Parts of earlier versions have none, and go to the database
 //!   that claims them first.
-//! - The mark goes when the directory is used no more: when no part is left in it, by whatever path the directory is
-//!   called.
+//! - The mark is removed when the directory is used no more: when no part is left in it, by whatever path the directory
+//!   is called.
 //! - A database is refused because of another one only. Where a mark cannot be written or read, nothing is removed.
 
 use std::collections::BTreeSet;
@@ -110,7 +110,7 @@ impl Checkpoints {
         }
     }
 
-    /// Whether the directory is this database's already; not if it has no mark.
+    /// Returns true if the directory is marked as this database's; false if it has no mark.
     fn has_claimed(&self, directory: &Path) -> Result<bool> {
         let path = self.mark_path(directory, OWNER);
         if !self.disk.exists(&path).map_err(reading(&path))? {
@@ -134,11 +134,11 @@ impl Checkpoints {
         }
     }
 
-    /// What a mark calls this database.
+    /// This database's name in its marks: the path of its directory.
     fn own_path(&self) -> Result<String> {
         let directory = self.home.parent().unwrap_or(&self.home);
         let resolved = self.disk.resolve(directory).map_err(reading(directory))?;
-        // A text that stands for it would stand for others, too, and there would be no database at it.
+        // A lossy text would be the name of other paths, too, and there would be no database at it.
         let text = resolved.to_str().map(str::to_string);
         let detail = "its checkpoints are elsewhere, and its path is not valid UTF-8: rename its directory";
         text.ok_or_else(|| not_a_database(directory, detail))

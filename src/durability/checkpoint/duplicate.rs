@@ -8,7 +8,7 @@ use super::part::{PartName, PartReader};
 use crate::Result;
 use crate::durability::failure::writing;
 
-/// How much is written between two syncs.
+/// Bytes written between two syncs.
 const SYNC_BYTES: u64 = 4 << 20;
 
 impl Checkpoints {

@@ -1,4 +1,4 @@
-//! Where checkpoints are, what their files are called, and which of them are obsolete.
+//! The files of checkpoints: their directories and names, and which of them are obsolete.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ pub(crate) struct Checkpoints {
     pub(super) uuid: Uuid,
 }
 
-/// The number of the checkpoint that a file is of, by its name without what stands in front of the number.
+/// The number of the checkpoint that a file belongs to, by its name without the prefix before the number.
 pub(super) fn number_of(name: &str) -> Option<u32> {
     let digits = name.get(..8)?;
     let number = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -52,7 +52,7 @@ impl Checkpoints {
         self.uuid
     }
 
-    /// How the directory of their database is called, by whichever thread and wherever.
+    /// The absolute path of the database's directory, the same for every thread and working directory.
     pub(crate) fn database(&self) -> Result<String> {
         let directory = self.home.parent().unwrap_or(&self.home);
         let resolved = self.disk.resolve(directory).map_err(reading(directory))?;
@@ -101,8 +101,8 @@ impl Checkpoints {
         Ok(numbers)
     }
 
-    /// Where the manifest of the newest checkpoint was that has parts in the checkpoints' own directory, whether it has
-    /// one or not; none: there are no parts.
+    /// The path of the manifest of the newest checkpoint that has parts in the checkpoints' own directory, if that
+    /// manifest exists or not; `None` if there are no parts.
     pub(crate) fn manifest_of_parts(&self) -> Result<Option<PathBuf>> {
         let last = self.names(&self.home)?.iter().filter_map(|name| number_of(name)).max();
         Ok(last.map(|number| self.manifest_path(number)))
@@ -142,7 +142,7 @@ impl Checkpoints {
         Ok(last + 1)
     }
 
-    /// What parts' names begin with that are not in the checkpoints' own directory.
+    /// The prefix of the names of parts that are not in the checkpoints' own directory.
     pub(super) fn prefix_elsewhere(&self) -> String {
         format!("{}-", self.uuid)
     }

@@ -16,7 +16,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// A longer one is not read: it would be of more than a hundred thousand parts.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
-/// What a checkpoint consists of, and which log it needs.
+/// The contents of a checkpoint, and the log that it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// The checkpoint's number.
@@ -29,11 +29,11 @@ pub(crate) struct Manifest {
     pub(crate) log_epoch: u64,
     /// A place in the log behind which are all groups from the first epoch on.
     pub(crate) log_start: GroupStart,
-    /// Where parts are, besides the checkpoints' own directory.
+    /// Directories with parts, besides the checkpoints' own one.
     pub(crate) directories: Vec<String>,
     /// The parts; the first one's number is 1.
     pub(crate) parts: Vec<Part>,
-    /// How many records of each table there are.
+    /// Number of records of each table.
     pub(crate) tables: BTreeMap<u32, u64>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Part {
     pub(super) records: u64,
 }
 
-/// What was written of a checkpoint: its parts, and how many records of each table are in them.
+/// The part of a checkpoint that was written: its parts, and the number of records of each table in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(super) parts: Vec<Part>,
@@ -108,13 +108,13 @@ impl Manifest {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// What of it another process may have written.
+    /// The part of the manifest that another process may have written.
     #[cfg(test)]
     pub(crate) fn written(&self) -> Written {
         Written { parts: self.parts.clone(), tables: self.tables.clone() }
     }
 
-    /// How many files it consists of, itself included.
+    /// Number of files of the checkpoint, its manifest included.
     pub(crate) fn files(&self) -> u64 {
         1 + self.parts.len() as u64
     }
@@ -178,7 +178,7 @@ impl Manifest {
         Some(Manifest { number, first_epoch, last_epoch, log_epoch, log_start, directories, parts, tables })
     }
 
-    /// What no manifest says that we wrote.
+    /// The first contradiction in the manifest, which HeddleDB itself never writes; `None` if there is none.
     pub(super) fn inconsistency(&self) -> Option<&'static str> {
         let parts = self.parts.iter().enumerate();
         let directories = self.directories.len();

@@ -22,12 +22,12 @@ const HEADER_BYTES: usize = 8 + 4 + 16 + 4 + 4 + 4;
 const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"HCPB");
 /// Magic, checksum of the rest, checksum of the payload, payload bytes, checkpoint, part, place in the part, records.
 const BLOCK_HEADER_BYTES: usize = 32;
-/// What of a block's header its checksum does not cover: magic and checksum.
+/// Bytes of a block's header that its checksum does not cover: magic and checksum.
 const UNCOVERED_BYTES: usize = 8;
-/// How much is written between two syncs: with much more, the log's own would wait on the same disk.
+/// Bytes written between two syncs: with many more, the log's own syncs would wait on the same disk.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// Which part of which checkpoint of which database.
+/// The identity of a part: its database, checkpoint and number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartName {
     pub(super) uuid: Uuid,
@@ -86,7 +86,7 @@ pub(crate) struct PartWriter {
     name: PartName,
     file: Box<dyn File>,
     path: PathBuf,
-    /// What the manifest will say.
+    /// The part's entry for the manifest.
     part: Part,
     synced: u64,
     buffer: Vec<u8>,
@@ -111,7 +111,7 @@ impl PartWriter {
         self.part.bytes
     }
 
-    /// Appends a block with copies of this many records. How many bytes were written.
+    /// Appends a block with copies of this many records; returns the number of bytes written.
     pub(crate) fn append(&mut self, records: u32, payload: &[u8]) -> Result<u64> {
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.name.block_header(self.part.blocks, records, payload));
@@ -179,12 +179,13 @@ impl PartReader {
         Ok(PartReader { name, file, path, part, offset, blocks: 0, records: 0, payload: Vec::new() })
     }
 
-    /// Where it is.
+    /// The part's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Hands the next block's payload to `load`, which says how many records it had. Whether there was one.
+    /// Passes the next block's payload to `load`, which returns its number of records. Returns false if there was no
+    /// block.
     ///
     /// # Errors
     /// The block is not as it was written; what `load` says, as damage of this block.

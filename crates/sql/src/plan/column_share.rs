@@ -36,14 +36,14 @@ impl ColumnStatistics {
         (self.other_share() / others).min(least_common)
     }
 
-    /// Whether some values are much more frequent than others.
+    /// Returns true if some values are much more frequent than others.
     pub(crate) fn is_skewed(&self) -> bool {
         let least = self.common.last().map_or(0.0, |(_, share)| *share);
         let least = if self.distinct > self.common.len() as f64 { self.other_value_share() } else { least };
         self.common.first().is_some_and(|(_, most)| *most > least * SKEWED_FACTOR)
     }
 
-    /// Whether a value can be compared with the column's.
+    /// Returns true if a value can be compared with the column's values.
     fn is_comparable(&self, value: &Value) -> bool {
         let known = self.common.first().map(|(value, _)| value).or(self.bounds.first());
         known.is_some_and(|known| {
@@ -182,7 +182,7 @@ impl ColumnStatistics {
     }
 }
 
-/// Where a value lies between two others, from 0 to 1.
+/// The position of a value between two others, from 0 to 1.
 fn position_between(low: &Value, high: &Value, value: &Value) -> f64 {
     let numbers = (number(low), number(high), number(value));
     let position = match (numbers, (bytes(low), bytes(high), bytes(value))) {

@@ -16,13 +16,13 @@ use crate::types::{Type, Value};
 
 /// Values of more bytes are counted, but neither compared nor kept.
 const WIDTH_MAX: usize = 1_024;
-/// How many different values are assumed of a column that was never looked at.
+/// Number of different values assumed of a column that was never sampled.
 const DISTINCT_DEFAULT: f64 = 200.0;
 
 /// The distribution of a column's values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnStatistics {
-    /// How many different values there are.
+    /// Number of different values.
     pub(crate) distinct: f64,
     /// The share of rows whose value is NULL.
     pub(crate) nulls: f64,
@@ -32,21 +32,22 @@ pub(crate) struct ColumnStatistics {
     pub(crate) common: Vec<(Value, f64)>,
     /// Bounds of buckets that hold equally many of the other values.
     pub(crate) bounds: Vec<Value>,
-    /// How much the order of the values is that of the rows: 1 if it is the same, -1 if it is the reverse.
+    /// Correlation of the values' order with the rows' order: 1 if they are the same, -1 if one is the reverse of the
+    /// other.
     pub(crate) correlation: Option<f64>,
 }
 
-/// What the sampled values are of.
+/// The column that sampled values belong to, and its table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampled {
     pub(crate) ty: Type,
-    /// How many rows the table has.
+    /// Number of rows of the table.
     pub(crate) rows: f64,
-    /// Whether the sample is all of them.
+    /// True if the sample holds all of them.
     pub(crate) is_whole: bool,
-    /// How many common values and how many buckets are kept.
+    /// Number of common values and number of buckets that are kept.
     pub(crate) target: usize,
-    /// How many different values its definition says that it has.
+    /// Number of different values that the column's definition declares.
     pub(crate) distinct: Option<f64>,
 }
 
@@ -60,7 +61,7 @@ impl Sampled {
 }
 
 impl ColumnStatistics {
-    /// What is assumed of a column that was never looked at.
+    /// The statistics assumed of a column that was never sampled.
     pub(crate) fn unknown() -> ColumnStatistics {
         ColumnStatistics {
             distinct: DISTINCT_DEFAULT,
@@ -145,7 +146,7 @@ fn most_frequent<'v>(groups: &[Group<'v>], target: usize) -> Vec<Group<'v>> {
     frequent
 }
 
-/// What decides whether a value's frequency in a sample says more than the average.
+/// The numbers that decide whether a value's frequency in a sample says more than the average.
 struct Frequencies {
     rows: f64,
     sampled: f64,
@@ -154,7 +155,7 @@ struct Frequencies {
 }
 
 impl Frequencies {
-    /// How many of these values are more frequent than the others are on average, by more than chance explains.
+    /// Returns how many of these values are more frequent than the others are on average, by more than chance explains.
     fn significant(&self, frequent: &[Group<'_>]) -> usize {
         let (rows, sampled) = (self.rows.max(2.0), self.sampled);
         let mut kept = frequent.len();
@@ -221,12 +222,12 @@ fn correlation_of(sorted: &[(usize, &Value)]) -> Option<f64> {
     Some((count * products - sum * sum) / (count * squares - sum * sum))
 }
 
-/// Whether values of this kind have an order.
+/// Returns true if values of this kind have an order.
 fn is_ordered(value: &Value) -> bool {
     !matches!(value, Value::Json(_) | Value::Void)
 }
 
-/// How many bytes PostgreSQL takes for a value.
+/// Number of bytes that PostgreSQL stores for a value.
 fn stored_width(ty: Type, value: &Value) -> f64 {
     let length = ty.length();
     if length > 0 {
@@ -241,7 +242,8 @@ fn stored_width(ty: Type, value: &Value) -> f64 {
     (bytes + if bytes < 127 { 1 } else { 4 }) as f64
 }
 
-/// What `ALTER COLUMN … SET (n_distinct = …)` has said: a number of values, or minus their share of the rows.
+/// The number of different values declared by `ALTER COLUMN … SET (n_distinct = …)`: a count, or minus their share of
+/// the rows.
 fn declared_distinct(options: &[String], rows: f64) -> Option<f64> {
     let option = options.iter().find_map(|option| option.strip_prefix("n_distinct="))?;
     let declared: f64 = option.trim_matches('\'').parse().ok()?;

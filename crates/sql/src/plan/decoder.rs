@@ -16,12 +16,12 @@ pub(crate) struct Decoder {
     types: Vec<ColumnType>,
 }
 
-/// How the values of a column are read.
+/// Decoding of one column's values.
 #[derive(Clone, Copy, Debug)]
 struct ColumnType {
     ty: Type,
     modifier: Modifier,
-    /// What its words mean, if a value is one word.
+    /// Meaning of its words, if a value is one word.
     words: Option<Words>,
 }
 
@@ -61,7 +61,7 @@ impl Decoder {
         &self.columns
     }
 
-    /// How many columns it reads.
+    /// Returns the number of columns it reads.
     pub(crate) fn len(&self) -> usize {
         self.columns.len()
     }

@@ -41,7 +41,7 @@ pub(crate) enum Expr {
     InList(Box<InList>),
     Quantified(Box<QuantifiedArray>),
     Array(Vec<Expr>, Type),
-    /// Whether a row of NULLs only is NULL itself: it may come from an outer join.
+    /// A row's values; true if a row of NULLs only is NULL itself, since it may come from an outer join.
     Row(Vec<Expr>, Arc<[RecordField]>, bool),
     /// An array, and a subscript for each dimension.
     Subscript(Box<(Expr, Vec<Expr>)>),
@@ -57,9 +57,9 @@ pub(crate) struct Call {
     pub(crate) function: &'static Function,
     pub(crate) code: ScalarFunction,
     pub(crate) arguments: Vec<Expr>,
-    /// Whether it is a comparison of two values of one type by their own order.
+    /// True if it compares two values of one type by their own order.
     pub(crate) is_comparison: bool,
-    /// Whether it calls a routine, whose oid is the first argument.
+    /// True if it calls a routine, whose oid is the first argument.
     pub(crate) is_routine: bool,
     /// The sum, difference or product of two integers that it is.
     pub(crate) integers: Option<IntegerOperation>,
@@ -124,7 +124,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// Whether it holds of values in this order.
+    /// Returns true if it holds of two values in this order.
     #[inline]
     pub(crate) fn holds(self, ordering: std::cmp::Ordering) -> bool {
         match self {
@@ -199,13 +199,13 @@ pub(crate) struct QuantifiedArray {
 pub(crate) struct SubPlan {
     pub(crate) plan: Plan,
     pub(crate) kind: SubPlanKind,
-    /// What it sees of the row around it; empty: it is run once.
+    /// The values it sees of the row around it; if empty, it is run once.
     pub(crate) bindings: Vec<Binding>,
-    /// Where its results are kept.
+    /// The slot of the cache that keeps its results.
     pub(crate) cache: usize,
-    /// Whether the same bindings give the same rows: nothing in it is volatile.
+    /// True if the same bindings give the same rows: nothing in it is volatile.
     pub(crate) is_stable: bool,
-    /// How all of its answers are computed at once, if they can be.
+    /// The plan that computes all of its answers at once, if there is one.
     pub(crate) keyed: Option<Keyed>,
 }
 
@@ -235,13 +235,13 @@ pub(crate) struct Keyed {
     pub(crate) plan: Plan,
     /// The values of the row around it that keys are equal to.
     pub(crate) keys: Vec<Expr>,
-    /// How many rows of each key count.
+    /// The maximum number of rows of each key that count.
     pub(crate) limit: Option<usize>,
-    /// How often the subquery is run for single rows before all of its answers are computed: they cost as much by then.
+    /// Number of runs for single rows after which all of its answers are computed: by then the runs have cost as much.
     pub(crate) runs_before: usize,
 }
 
-/// What is made of a subquery's rows.
+/// The value made of a subquery's rows.
 #[derive(Debug)]
 pub(crate) enum SubPlanKind {
     Exists,

@@ -27,7 +27,7 @@ pub(crate) struct JoinTree {
     pub(crate) conditions: Vec<BoundExpr>,
 }
 
-/// What is joined.
+/// An item of a join.
 #[derive(Debug)]
 pub(crate) enum Item {
     Relation(Arc<BoundRelation>),
@@ -62,19 +62,19 @@ impl JoinTree {
     }
 }
 
-/// What flattening knows of the query whose FROM it is.
+/// Context of flattening: the query whose FROM is flattened.
 struct Flatten<'q, 'p, 's> {
     planner: &'p mut Planner<'s>,
     relations: &'q [BoundRelation],
-    /// Whether queries may be merged into this one.
+    /// True if queries may be merged into this one.
     merges: bool,
-    /// Whether conditions that are evaluated with those of a merged query could tell what they look at: no view with
-    /// `security_barrier` is merged then.
+    /// True if conditions that are evaluated with those of a merged query could reveal the values they see: no view
+    /// with `security_barrier` is merged then.
     leaks: bool,
 }
 
 impl Planner<'_> {
-    /// What a query joins.
+    /// Builds the join tree of a query.
     pub(crate) fn join_tree(&mut self, select: &BoundSelect, from: &[BoundFrom], merges: bool) -> JoinTree {
         let mut tree = JoinTree::default();
         let leaks = leaks(select, from);
@@ -159,7 +159,7 @@ impl Flatten<'_, '_, '_> {
     }
 }
 
-/// Whether one of a query's conditions could tell what it looks at.
+/// Returns true if one of a query's conditions could reveal the values it sees.
 fn leaks(select: &BoundSelect, from: &[BoundFrom]) -> bool {
     fn on_leaks(from: &BoundFrom) -> bool {
         match from {
@@ -263,8 +263,8 @@ fn push_down(mut tree: JoinTree) -> JoinTree {
     JoinTree { items, conditions }
 }
 
-/// What an outer join's left side says of its right side: with `l.a = 5` and `ON l.a = r.b`, only rows with `r.b = 5` have a
-/// partner. `right`: the right side's relations.
+/// Derives conditions on an outer join's right side from its left side: with `l.a = 5` and `ON l.a = r.b`, only rows
+/// with `r.b = 5` have a partner. `right`: the right side's relations.
 ///
 /// Source: PostgreSQL's `reconsider_outer_join_clauses` (equivclass.c).
 fn implied_of_right(join: &OuterJoin, right: &[RelationId]) -> Vec<BoundExpr> {
@@ -296,7 +296,7 @@ fn implied_of_right(join: &OuterJoin, right: &[RelationId]) -> Vec<BoundExpr> {
     implied
 }
 
-/// Whether a condition is never true where all columns of these relations are NULL.
+/// Returns true if a condition is never true where all columns of these relations are NULL.
 fn rejects_missing(condition: &BoundExpr, relations: &[RelationId]) -> bool {
     match condition {
         BoundExpr::Operator { operator, args, .. } if operator.is_strict => {
@@ -312,7 +312,7 @@ fn rejects_missing(condition: &BoundExpr, relations: &[RelationId]) -> bool {
     }
 }
 
-/// Whether an expression is NULL where all columns of these relations are.
+/// Returns true if an expression is NULL where all columns of these relations are.
 fn is_null_of_missing(expr: &BoundExpr, relations: &[RelationId]) -> bool {
     match expr {
         BoundExpr::Column { relation, .. } => relations.contains(relation),

@@ -61,7 +61,7 @@ impl Planner<'_> {
         Ok(Stage { plan, layout, order: Vec::new() })
     }
 
-    /// How many groups there are expected to be.
+    /// Estimates the number of groups.
     fn groups(&self, keys: &[BoundExpr], rows: f64) -> f64 {
         if keys.is_empty() {
             return 1.0;
@@ -168,7 +168,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether an aggregate takes its rows in the order of WITHIN GROUP.
+/// Returns true if an aggregate reads its rows in the order of WITHIN GROUP.
 fn is_ordered_set(aggregate: &BoundAggregate) -> bool {
     matches!(
         aggregate.function.kind,

@@ -12,7 +12,8 @@ use crate::plan::planner::Planner;
 use crate::rewrite::implies;
 
 impl Planner<'_> {
-    /// How numbered conditions restrict the columns of a relation. The first `own` ones name no other relation.
+    /// Collects the restrictions that numbered conditions put on the columns of a relation. The first `own` ones name
+    /// no other relation.
     pub(crate) fn restrictions<'c>(
         &mut self,
         relation: &BoundRelation,
@@ -70,7 +71,7 @@ pub(super) fn column_of(expr: &BoundExpr, relation: &BoundRelation) -> Option<(R
     keys.find(|indexed| indexed.expr == *expr).map(|indexed| (relation.id, indexed.column))
 }
 
-/// Whether an expression has a parameter in it.
+/// Returns true if an expression has a parameter in it.
 pub(super) fn has_parameter(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| found |= matches!(part, BoundExpr::Parameter { .. }));

@@ -23,19 +23,20 @@ use crate::plan::statistics::TableStatistics;
 use crate::plan::translate::orders_by_value;
 use crate::plan::walk::{is_volatile, relations_of};
 
-/// What a row costs that is put into a hash table, and one that looks for partners there.
+/// Cost of a row that is put into a hash table, and of one that looks for partners there.
 const BUILD_COST: f64 = 1.8;
 const PROBE_COST: f64 = 1.0;
-/// How many rows of the left side are looked up as cheaply as rows are scanned: a statement that looks up few rows keeps a
-/// small footprint.
+/// Number of the left side's rows that are looked up as cheaply as rows are scanned: a statement that looks up few rows
+/// keeps a small footprint.
 const CHEAP_LOOKUPS: f64 = 1_000.0;
-/// What each further lookup costs besides, and each row that it finds: it is read where it lies, not with its neighbors.
+/// Extra cost of each further lookup, and of each row that it finds: that row is read at its own address, not with its
+/// neighbors.
 const LOOKUP_COST: f64 = 7.0;
-/// What it costs at most to find the first row of a lookup.
+/// Maximum cost of finding the first row of a lookup.
 const FIRST_ROW_COST: f64 = 6.0;
-/// Which share of the left side's rows has a partner at most where the scan beneath looks for one itself.
+/// Maximum share of the left side's rows with a partner at which the scan beneath looks for the partner itself.
 const DROPPED_SHARE_MAX: f64 = 0.5;
-/// What a pair of rows costs in a nested loop.
+/// Cost of a pair of rows in a nested loop.
 const PAIR_COST: f64 = 0.4;
 /// From which cost on a right side that sees the left side's row is worth keeping for rows with the same values.
 const KEPT_COST_MIN: f64 = 20.0;
@@ -97,7 +98,7 @@ pub(crate) struct Join {
     pub(crate) kind: JoinKind,
     pub(crate) conditions: Vec<BoundExpr>,
     pub(crate) null_aware: bool,
-    /// How many rows are expected.
+    /// Expected number of rows.
     pub(crate) rows: f64,
 }
 
@@ -312,14 +313,15 @@ impl Planner<'_> {
     }
 }
 
-/// Whether an expression sees only slots of a projection that are the same slots of its input.
+/// Returns true if an expression sees only slots of a projection that are the same slots of its input.
 fn sees_handed_on(expr: &Expr, projected: &[Expr]) -> bool {
     let mut seen = BTreeSet::new();
     let is_same = |slot: &usize| matches!(projected.get(*slot), Some(Expr::Slot(of)) if of == slot);
     expr.slots(&mut seen) && seen.iter().all(is_same)
 }
 
-/// Whether a plan gives the same rows each time that it runs, as far as the functions in FROM and row locks are concerned.
+/// Returns true if a plan gives the same rows each time that it runs, as far as the functions in FROM and row locks are
+/// concerned.
 fn gives_same_rows(plan: &Plan) -> bool {
     let is_same = |item: &FunctionItem| match item {
         FunctionItem::Set { call, .. } => call.function.volatility != Volatility::Volatile,
@@ -333,13 +335,13 @@ fn gives_same_rows(plan: &Plan) -> bool {
     is_same && inputs(plan).into_iter().all(gives_same_rows)
 }
 
-/// What it costs to look up the partners of this many rows, where the path to those of one has this cost.
+/// Cost of looking up the partners of this many rows, where the path to those of one row has this cost.
 fn lookup_cost(left_rows: f64, path_cost: f64) -> f64 {
     left_rows * (path_cost + 1.0) + (left_rows - CHEAP_LOOKUPS).max(0.0) * (LOOKUP_COST + path_cost)
 }
 
-/// What it costs to read one side of a join and to bring it together with the other one's rows, by hash if they share keys.
-/// `swaps`: the smaller side can be the one that is hashed.
+/// Cost of reading one side of a join and joining it with the other side's rows, by hash if they share keys. `swaps`:
+/// the smaller side can be the one that is hashed.
 fn join_cost(left_rows: f64, side: &Side, has_keys: bool, swaps: bool) -> f64 {
     if !has_keys {
         return side.cost + side.rows * left_rows * PAIR_COST;
@@ -349,7 +351,8 @@ fn join_cost(left_rows: f64, side: &Side, has_keys: bool, swaps: bool) -> f64 {
     side.cost + build * BUILD_COST + probe * PROBE_COST
 }
 
-/// What a join would cost, without planning it: the left side's rows, the right side, and whether they share keys.
+/// Estimates the cost of a join without planning it, from the left side's rows, the right side, and whether they share
+/// keys.
 pub(crate) fn estimated_cost(left_rows: f64, side: &Side, lookup: Option<f64>, has_keys: bool) -> f64 {
     let other = join_cost(left_rows, side, has_keys, true);
     lookup.map_or(other, |cost| other.min(lookup_cost(left_rows, cost)))

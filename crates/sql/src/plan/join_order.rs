@@ -37,7 +37,7 @@ impl ItemSet {
         self.0.iter().zip(&other.0).all(|(mine, theirs)| mine & !theirs == 0)
     }
 
-    /// Whether all of its items but one are in the other set.
+    /// Returns true if all of its items but this one are in the other set.
     fn is_subset_but(&self, item: usize, other: &ItemSet) -> bool {
         let left_out = |word: usize| if word == item / 64 { 1 << (item % 64) } else { 0 };
         self.0
@@ -60,7 +60,7 @@ impl ItemSet {
 pub(crate) struct Condition {
     pub(crate) expr: BoundExpr,
     pub(crate) items: ItemSet,
-    /// Which share of the pairs it lets through.
+    /// The share of pairs that it lets through.
     share: f64,
     /// The items of the two sides of an equality.
     sides: Option<(ItemSet, ItemSet)>,
@@ -174,7 +174,7 @@ fn from(start: usize, units: &[Unit], conditions: &[Condition]) -> (Vec<(usize, 
     (order, total)
 }
 
-/// What it would mean to join an item next.
+/// The effect of joining an item next.
 struct Step {
     unit: usize,
     rows: f64,

@@ -26,18 +26,18 @@ use crate::types::Value;
 
 /// Within how many subqueries others get a second plan: each doubles the plans of those in it.
 const ALTERNATIVES_MAX: usize = 3;
-/// What it costs to begin and end a run of a subquery's plan, in rows looked at.
+/// Cost of starting and ending a run of a subquery's plan, in rows examined.
 const RUN_COST: f64 = 20.0;
-/// What it costs to put a row among the answers.
+/// Cost of storing a row among the answers.
 const ANSWER_COST: f64 = 2.0;
 
 /// A subquery without the equalities by which it is correlated.
 struct Uncorrelated {
     /// Its result's columns, then the keys.
     query: BoundQuery,
-    /// What the keys are equal to in the row around it.
+    /// The expressions over the row around it that the keys are equal to.
     outer: Vec<BoundExpr>,
-    /// How many rows of each key count.
+    /// The maximum number of rows of each key that count.
     limit: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Planner<'_> {
     }
 }
 
-/// What a subquery is without the equalities that correlate it, if it is of a kind whose rows can be told apart by keys.
+/// Removes from a subquery the equalities that correlate it, if its rows can be told apart by keys.
 fn uncorrelated(subquery: &Subquery) -> Option<Uncorrelated> {
     let QueryBody::Select(select) = &subquery.query.body else { return None };
     let limit = limit_of(&subquery.query)?;
@@ -115,7 +115,7 @@ fn limit_of(query: &BoundQuery) -> Option<Option<usize>> {
     }
 }
 
-/// Whether each row of a query comes from rows of one key only, if the key is grouped by.
+/// Returns true if each row of a query is derived from rows of one key only, if the key is grouped by.
 fn has_rows_by_key(query: &BoundQuery, select: &BoundSelect) -> bool {
     let is_plain = query.ctes.is_empty()
         && query.locks.is_empty()
@@ -153,7 +153,7 @@ fn correlation<'c>(condition: &'c BoundExpr, own: &[RelationId]) -> Option<(&'c 
     }
 }
 
-/// Whether an expression names groups or aggregates: in WHERE, those of a query around.
+/// Returns true if an expression names groups or aggregates: in WHERE, those of a query around.
 fn names_groups(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| {

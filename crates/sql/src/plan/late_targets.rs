@@ -14,14 +14,14 @@ use crate::plan::node::{Node, Plan};
 use crate::plan::planner::Planner;
 use crate::plan::walk::is_volatile_call;
 
-/// What is computed behind the sort.
+/// Targets that are computed after the sort.
 pub(crate) struct Late {
-    /// What the targets see of the sorted rows.
+    /// Layout of the sorted rows as the targets see them.
     layout: Layout,
-    /// How many slots they see.
+    /// Number of slots that they see.
     width: usize,
     targets: Vec<BoundExpr>,
-    /// Which of the targets are computed late.
+    /// Flags the targets that are computed late.
     is_late: Vec<bool>,
     returns_sets: bool,
 }
@@ -33,7 +33,7 @@ impl Late {
     }
 }
 
-/// Which targets of a query are computed late; none: none of them is.
+/// Flags the targets of a query that are computed late; `None` if no target is.
 pub(crate) fn late_of(query: &BoundQuery, select: &BoundSelect, targets: &[BoundExpr]) -> Option<Vec<bool>> {
     let distinct: &[usize] = match &select.distinct {
         Distinct::No => &[],
@@ -59,7 +59,7 @@ pub(crate) fn late_of(query: &BoundQuery, select: &BoundSelect, targets: &[Bound
     late.contains(&true).then_some(late)
 }
 
-/// Whether an expression has such a part; what a query in it calls does not count.
+/// Returns true if an expression has such a part; the bodies of queries in it do not count.
 fn has(expr: &BoundExpr, is_such: &dyn Fn(&BoundExpr) -> bool) -> bool {
     let mut found = is_such(expr);
     children(expr, &mut |part| found = found || has(part, is_such));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::bind::tree::RelationId;
 use crate::plan::node::Plan;
 
-/// What a slot can hold.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// A relation's column.
@@ -20,7 +20,7 @@ pub(crate) enum Key {
     GroupingSet,
 }
 
-/// Which slot holds what.
+/// Map from columns and computed values to the slots that hold them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     slots: HashMap<Key, usize>,
@@ -41,7 +41,7 @@ impl Layout {
         self.slots.insert(key, slot);
     }
 
-    /// Whether it holds columns of this relation.
+    /// Returns true if it holds columns of this relation.
     pub(crate) fn has_relation(&self, relation: RelationId) -> bool {
         self.slots.keys().any(|key| matches!(key, Key::Column(other, _) if *other == relation))
     }
@@ -74,6 +74,6 @@ pub(crate) struct Sorted {
     pub(crate) descending: bool,
     /// All rows have the same value, so that it orders nothing.
     pub(crate) is_fixed: bool,
-    /// Where its NULLs are; none: there are none, or they may be anywhere.
+    /// True if NULLs are first, false if last; `None` if there are none, or if they may be anywhere.
     pub(crate) nulls_first: Option<bool>,
 }

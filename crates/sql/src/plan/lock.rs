@@ -74,7 +74,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a query or one in its FROM has one of these relations.
+/// Returns true if a query or one in its FROM has one of these relations.
 fn names_one_of(query: &BoundQuery, ids: &[RelationId]) -> bool {
     let QueryBody::Select(select) = &query.body else { return false };
     select.relations.iter().any(|relation| match &relation.kind {

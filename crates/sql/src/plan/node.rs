@@ -26,11 +26,11 @@ pub(crate) use scan::{Bound, IndexRanges, KeyRange, Path, Pattern, RangesKind, S
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) node: Node,
-    /// How many values a row has.
+    /// Number of values in a row.
     pub(crate) width: usize,
-    /// How many rows are expected.
+    /// Expected number of rows.
     pub(crate) rows: f64,
-    /// What it is expected to cost, in rows looked at.
+    /// Expected cost, in rows examined.
     pub(crate) cost: f64,
     /// Its number in the statement: where what it does is counted.
     pub(crate) id: usize,
@@ -52,13 +52,13 @@ impl Plan {
         }
     }
 
-    /// What stands in for a plan while it is moved.
+    /// A placeholder for a plan while it is moved.
     pub(crate) fn nothing() -> Plan {
         Plan { node: Node::Values(Vec::new()), width: 0, rows: 0.0, cost: 0.0, id: 0 }
     }
 }
 
-/// What a node does.
+/// The operation of a node.
 #[derive(Debug)]
 pub(crate) enum Node {
     /// Rows of expressions without input.
@@ -168,7 +168,7 @@ impl Node {
 pub(crate) struct LockNode {
     pub(crate) input: Plan,
     pub(crate) items: Vec<LockItem>,
-    /// How many rows are wanted: more are not reserved.
+    /// Number of rows wanted: no more are reserved.
     pub(crate) limit: Option<Limit>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct LockNode {
 #[derive(Debug)]
 pub(crate) struct LockItem {
     pub(crate) table: Arc<Table>,
-    /// Where the rows' keys are; NULL: there is no row of this table.
+    /// Slots of the rows' keys; NULL if there is no row of this table.
     pub(crate) key: Vec<usize>,
     pub(crate) wait: LockWait,
 }
@@ -189,7 +189,7 @@ pub(crate) struct SortKey {
     pub(crate) nulls_first: bool,
 }
 
-/// How many rows are wanted. The expressions see no row.
+/// The number of rows wanted. The expressions see no row.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) count: Option<Expr>,

@@ -18,7 +18,7 @@ use crate::plan::node::{Binding, Node, Plan};
 use crate::plan::selectivity::Selectivity;
 use crate::plan::statement::{Action, Known};
 
-/// What a query sees of the queries around it.
+/// The values that a query sees of the queries around it.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) outers: Vec<(Key, usize)>,
@@ -44,7 +44,7 @@ pub(crate) struct Planner<'p> {
     pub(crate) grouping_sets: Option<Vec<Vec<usize>>>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) ctes: HashMap<CteId, Cte>,
-    /// Which columns of each relation are named anywhere.
+    /// The columns of each relation that are named anywhere.
     pub(crate) used: HashMap<RelationId, BTreeSet<usize>>,
     /// Relations that were merged into the query around, with what their columns stand for.
     pub(crate) merged: HashMap<RelationId, Vec<BoundExpr>>,
@@ -57,21 +57,21 @@ pub(crate) struct Planner<'p> {
     pub(crate) caches: usize,
     pub(crate) nodes: usize,
     pub(crate) kept: usize,
-    /// Whether any query reserves rows.
+    /// True if any query reserves rows.
     pub(crate) locks: bool,
-    /// Whether the choice of a partial index or of an index on an expression depends on the values of parameters.
+    /// True if the choice of a partial index or of an index on an expression depends on the values of parameters.
     pub(crate) depends_on_values: bool,
-    /// Whether all rows that are read are named by whole keys.
+    /// True if all rows that are read are named by whole keys.
     pub(crate) names_whole_keys: bool,
-    /// How many rows each node gives.
+    /// Estimated number of rows of each node.
     pub(crate) estimates: Vec<f64>,
-    /// Whether routines are called that may write.
+    /// True if it calls routines that may write.
     pub(crate) calls: bool,
-    /// Whether any routine is called.
+    /// True if it calls any routine.
     pub(crate) has_routines: bool,
-    /// How many rows are wanted of the scan that is planned next, if only the first are.
+    /// Number of rows wanted of the scan that is planned next, if only the first are.
     pub(crate) wanted_rows: Option<f64>,
-    /// How deep queries lie inside each other.
+    /// Current nesting depth of queries.
     pub(crate) depth: usize,
     /// In how many terms of recursions, which are evaluated once in each round, the planner is.
     pub(crate) rounds: usize,
@@ -79,7 +79,7 @@ pub(crate) struct Planner<'p> {
     pub(crate) alternatives: usize,
 }
 
-/// How many queries may lie inside each other: planning and running recurse once for each.
+/// Maximum nesting depth of queries: planning and execution recurse once for each level.
 const DEPTH_MAX: usize = 200;
 
 impl<'p> Planner<'p> {
@@ -163,13 +163,13 @@ impl<'p> Planner<'p> {
         self.frames.iter_mut().skip(depth + 1).for_each(|frame| frame.changes = true);
     }
 
-    /// How a query's owner gives it what it sees of the owner's rows.
+    /// Binds the values that a query sees of its owner's rows.
     pub(crate) fn bindings(&mut self, frame: &Frame, layout: &Layout) -> Vec<Binding> {
         let bind = |(key, outer): &(Key, usize)| Binding { outer: *outer, value: self.key(*key, layout) };
         frame.outers.iter().map(bind).collect()
     }
 
-    /// What a key is, where rows have this layout.
+    /// Returns the expression for a key, where rows have this layout.
     pub(crate) fn key(&mut self, key: Key, layout: &Layout) -> Expr {
         match layout.slot(key) {
             Some(slot) => Expr::Slot(slot),

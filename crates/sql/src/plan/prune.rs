@@ -35,7 +35,7 @@ fn read_by<'e>(exprs: impl IntoIterator<Item = &'e Expr>, width: usize) -> Slots
     }
 }
 
-/// Where a slot is in rows that hold these slots only.
+/// Position of a slot in rows that hold these slots only.
 fn place(kept: &[usize], slot: usize) -> usize {
     kept.binary_search(&slot).unwrap_or(slot)
 }

@@ -40,7 +40,7 @@ fn names(condition: &BoundExpr, relation: RelationId) -> bool {
     found && !is_volatile(condition) && !has_subquery(condition)
 }
 
-/// Whether a query's rows can be told apart by a condition on its columns before it has computed them.
+/// Returns true if a condition on a query's columns can select among its rows before it has computed them.
 fn takes(query: &BoundQuery, relation: RelationId, condition: &BoundExpr) -> bool {
     let is_whole = query.limit.is_none() && query.offset.is_none() && query.locks.is_empty();
     is_whole
@@ -69,7 +69,7 @@ fn select_takes(select: &BoundSelect, relation: RelationId, condition: &BoundExp
     all
 }
 
-/// Whether a target's value is known of each row that is read, and is one for all rows of a group.
+/// Returns true if a target's value is known of each row that is read, and is one for all rows of a group.
 fn is_fixed(select: &BoundSelect, target: &BoundExpr) -> bool {
     let mut all = !is_volatile(target) && !has_subquery(target);
     walk(target, &mut |part| match part {

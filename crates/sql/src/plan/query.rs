@@ -20,7 +20,7 @@ use crate::plan::scan::satisfies;
 use crate::plan::walk::{is_volatile_call, walk_query};
 use crate::rewrite::substitute::substituted;
 
-/// How many rows a LIMIT is assumed to leave whose number is not known yet.
+/// Number of rows that a LIMIT is assumed to leave if its value is not yet known.
 const LIMIT_DEFAULT: f64 = 100.0;
 
 impl Planner<'_> {
@@ -350,7 +350,7 @@ impl Planner<'_> {
     }
 }
 
-/// How many rows of a query are wanted, if these are few; a number that is not known yet is assumed to be small.
+/// Number of rows of a query that are wanted, if these are few; a number that is not known yet is assumed to be small.
 fn few_rows(query: &BoundQuery) -> Option<f64> {
     let number = |expr: &BoundExpr| match expr {
         BoundExpr::Constant { value, .. } if value.is_null() => None,
@@ -361,7 +361,7 @@ fn few_rows(query: &BoundQuery) -> Option<f64> {
     query.limit.as_ref().and_then(number).map(|count| count + offset)
 }
 
-/// Whether a plan gives its first rows before it has read all of its input.
+/// Returns true if a plan gives its first rows before it has read all of its input.
 fn streams(plan: &Plan) -> bool {
     match &plan.node {
         Node::Scan(_) => true,
@@ -376,13 +376,14 @@ fn sort_key(sort: &BoundSort, first: usize) -> SortKey {
     SortKey { slot: first + sort.target, descending: sort.descending, nulls_first: sort.nulls_first }
 }
 
-/// Whether subqueries stand where groups are seen: they name columns of the relations as they were written.
+/// Returns true if there are subqueries where groups are visible: they name columns of the relations as they were
+/// written.
 fn has_outer_subquery(select: &BoundSelect) -> bool {
     let targets = select.targets.iter().map(|target| &target.expr);
     targets.chain(&select.having).any(crate::plan::walk::has_subquery)
 }
 
-/// Whether a common table expression is planned where it is named.
+/// Returns true if a common table expression is planned where it is named.
 fn inlines(cte: &BoundCte, query: &BoundQuery) -> bool {
     let mut volatile = false;
     walk_query(query, &mut |expr| {
@@ -454,7 +455,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether an argument is the value of this slot, or is computed of slots that set-returning functions fill.
+/// Returns true if an argument is the value of this slot, or is computed from slots that set-returning functions fill.
 fn names_slot(argument: &Expr, slot: usize) -> bool {
     let mut seen = std::collections::BTreeSet::new();
     match argument.slots(&mut seen) {
@@ -464,7 +465,7 @@ fn names_slot(argument: &Expr, slot: usize) -> bool {
     }
 }
 
-/// Why a query is refused.
+/// An internal error for a construct that earlier passes should have removed.
 pub(crate) fn unexpected(what: &str) -> SqlError {
     SqlError::internal(format!("{what} was not expected here"))
 }

@@ -19,7 +19,7 @@ use crate::plan::walk::walk;
 use crate::run::memory::row_bytes;
 use crate::types::Value;
 
-/// How many of the rows that were looked at are kept.
+/// Maximum number of examined rows that are kept.
 const ROWS_MAX: usize = 300;
 /// About how much memory they may take.
 const BYTES_MAX: usize = 256 << 10;
@@ -32,11 +32,11 @@ const MATCHES_MIN: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     rows: Vec<Vec<Value>>,
-    /// Whether these are all of the table's rows.
+    /// True if these are all of the table's rows.
     is_whole: bool,
 }
 
-/// What a sample says of conditions.
+/// An estimate by a sample: the share of rows that meet conditions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Share {
     /// This share of the rows passes.
@@ -81,7 +81,7 @@ impl Sample {
         })
     }
 
-    /// How many different values an expression over one relation of this many rows has.
+    /// Estimates the number of different values of an expression over one relation of this many rows.
     pub(crate) fn distinct(&self, expr: &BoundExpr, rows: f64) -> Option<f64> {
         let (relation, count) = (self.one_relation(&[expr])?, self.len()?);
         let mut values: hashbrown::HashMap<Value, usize> = hashbrown::HashMap::new();
@@ -153,7 +153,8 @@ pub(crate) fn scattered(number: usize) -> usize {
     (mixed ^ (mixed >> 31)) as usize
 }
 
-/// How many different values a table has, where a sample has `distinct` ones, `once` of them in one row only.
+/// Estimates the number of different values in a table, where a sample has `distinct` ones, `once` of them in one row
+/// only.
 ///
 /// Source: Haas and Stokes, "Estimating the number of classes in a finite population", 1998: the estimator Duj1, as ANALYZE
 /// of PostgreSQL uses it.

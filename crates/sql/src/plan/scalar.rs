@@ -62,7 +62,7 @@ fn aggregation(subquery: &Subquery) -> Option<(&BoundQuery, &BoundSelect)> {
     (is_bare && is_whole && aggregates).then_some((query, &**select))
 }
 
-/// Whether an expression has a subquery in it that could be joined.
+/// Returns true if an expression has a subquery in it that could be joined.
 fn has_aggregation(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| {
@@ -74,7 +74,7 @@ fn has_aggregation(expr: &BoundExpr) -> bool {
 }
 
 impl Planner<'_> {
-    /// Whether an expression has a subquery in it that sees items and could be joined.
+    /// Returns true if an expression has a subquery in it that sees items and could be joined.
     pub(crate) fn has_correlated_aggregation(
         &self,
         expr: &BoundExpr,
@@ -196,7 +196,8 @@ impl Planner<'_> {
         children_mut(expr, &mut |child| self.name_aggregates(child, query, relation, keys, select));
     }
 
-    /// How a subquery sees a stage's rows, if that is by equalities in its WHERE only.
+    /// Finds the equalities by which a subquery sees a stage's rows; `None` if it sees them outside its WHERE or in
+    /// other ways.
     fn correlation(&self, stage: &Stage, select: &BoundSelect, tree: &JoinTree) -> Option<Correlation> {
         let sees = |relations: Vec<RelationId>| {
             self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
@@ -242,7 +243,7 @@ impl Planner<'_> {
 
 /// The equalities by which a subquery is correlated.
 struct Correlation {
-    /// Which of its conditions they are.
+    /// Indexes of those conditions.
     used: Vec<usize>,
     inner: Vec<BoundExpr>,
     outer: Vec<(&'static crate::functions::Function, BoundExpr)>,

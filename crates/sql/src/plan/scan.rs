@@ -181,7 +181,7 @@ impl<'r> Order<'r, '_> {
     }
 }
 
-/// Whether rows that come in one order are in the other one, too.
+/// Returns true if rows in the one order are in the other one, too.
 pub(crate) fn satisfies(order: &[Sorted], wanted: &[Sorted]) -> bool {
     let is_fixed = |key: Key| order.iter().any(|sorted| sorted.key == key && sorted.is_fixed);
     let mut given = order.iter().filter(|sorted| !sorted.is_fixed);

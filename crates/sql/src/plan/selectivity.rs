@@ -17,13 +17,13 @@ use crate::plan::walk::relations_of;
 use crate::run::operator::prefixes::{self, Beginning};
 use crate::types::Value;
 
-/// What a condition lets through of which nothing is known.
+/// Share that a condition lets through if nothing is known of it.
 const UNKNOWN: f64 = 0.25;
-/// Which share of an outer join's rows is assumed to have a partner, or none.
+/// Share of an outer join's rows that is assumed to have a partner, or none.
 const PARTNERS: f64 = 0.5;
-/// What a comparison by order lets through.
+/// Share that a comparison by order lets through.
 const RANGE: f64 = 0.35;
-/// What a pattern lets through.
+/// Share that a pattern lets through.
 const PATTERN: f64 = 0.1;
 /// No condition is taken to let nothing through.
 const SHARE_MIN: f64 = 1e-9;
@@ -34,7 +34,7 @@ pub(crate) struct Selectivity {
     tables: HashMap<RelationId, (Arc<Table>, Arc<TableStatistics>)>,
     /// Relations whose rows may be missing where an outer join has been planned.
     missing: HashSet<RelationId>,
-    /// Whether a share would be another one for other values of parameters.
+    /// True if a share would change with other values of parameters.
     follows_values: Cell<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Selectivity {
         self.missing.extend(relations);
     }
 
-    /// Whether a condition says which rows of an outer join have a partner: the sample knows nothing of it.
+    /// Returns true if a condition says which rows of an outer join have a partner: the sample knows nothing of it.
     fn is_of_partners(&self, condition: &BoundExpr) -> bool {
         matches!(condition, BoundExpr::IsNull { operand, .. }
             if relations_of(operand).iter().any(|relation| self.missing.contains(relation)))
@@ -65,17 +65,17 @@ impl Selectivity {
         self.tables.values().map(|(table, _)| table)
     }
 
-    /// Whether a share that was estimated would be another one if the values of parameters were known.
+    /// Returns true if an estimated share would change if the values of parameters were known.
     pub(crate) fn follows_values(&self) -> bool {
         self.follows_values.get()
     }
 
-    /// What was learned of a relation.
+    /// Returns the statistics that were loaded for a relation.
     pub(crate) fn known(&self, relation: RelationId) -> Option<Arc<TableStatistics>> {
         self.tables.get(&relation).map(|(_, statistics)| statistics.clone())
     }
 
-    /// How many different values an expression over a table's columns has.
+    /// Estimates the number of different values of an expression over a table's columns.
     pub(crate) fn distinct_of(&self, expr: &BoundExpr) -> Option<f64> {
         match expr {
             BoundExpr::Column { relation, column, .. } => {
@@ -102,7 +102,7 @@ impl Selectivity {
         column.map_or(0.05, |column| column.nulls)
     }
 
-    /// Which share of rows meets all of these conditions.
+    /// Estimates the share of rows that meets all of these conditions.
     pub(crate) fn of_all(&self, conditions: &[BoundExpr]) -> f64 {
         if let [condition] = conditions {
             return self.of(condition);
@@ -114,7 +114,7 @@ impl Selectivity {
         self.by_sample(&all, || self.of_each(&all))
     }
 
-    /// Which share of rows meets all of these conditions, if those on different columns do not depend on each other.
+    /// Estimates the share of rows that meets all of these conditions, if those on different columns are independent.
     fn of_each(&self, conditions: &[&BoundExpr]) -> f64 {
         let mut ranges: Vec<((RelationId, usize), ColumnRange<'_>)> = Vec::new();
         let mut share = 1.0;
@@ -133,7 +133,7 @@ impl Selectivity {
         share.clamp(SHARE_MIN, 1.0)
     }
 
-    /// Which share of rows meets a condition.
+    /// Estimates the share of rows that meets a condition.
     pub(crate) fn of(&self, expr: &BoundExpr) -> f64 {
         if self.is_of_partners(expr) {
             return PARTNERS;
@@ -148,7 +148,7 @@ impl Selectivity {
         }
     }
 
-    /// What is known of a column's values.
+    /// Returns the statistics of a column's values.
     fn column(&self, (relation, column): (RelationId, usize)) -> Option<&ColumnStatistics> {
         self.tables.get(&relation)?.1.columns.get(column)
     }
@@ -157,7 +157,7 @@ impl Selectivity {
         self.column(path::named_column(expr)?)
     }
 
-    /// What the distribution of a column says of a condition on it alone, or on it and a column of another table.
+    /// Estimates a condition on a column alone, or on it and a column of another table, by the column's distribution.
     fn by_column(&self, expr: &BoundExpr) -> Option<f64> {
         match expr {
             BoundExpr::Operator { operator, args, .. } => {
@@ -201,7 +201,8 @@ impl Selectivity {
         }
     }
 
-    /// Whether a condition compares a column with parameters, and their values would tell how many rows it lets through.
+    /// Returns true if a condition compares a column with parameters, and their values would tell how many rows it lets
+    /// through.
     fn has_telling_parameter(&self, expr: &BoundExpr) -> bool {
         let (column, others, is_equality) = match expr {
             BoundExpr::Operator { operator, args, .. } => {
@@ -241,7 +242,7 @@ impl Selectivity {
         }
     }
 
-    /// What the table's sample says of conditions on it, or else what is `assumed`.
+    /// Estimates conditions on a table by its sample, or else by what is `assumed`.
     fn by_sample(&self, conditions: &[&BoundExpr], assumed: impl FnOnce() -> f64) -> f64 {
         let statistics = conditions.first().and_then(|condition| self.statistics_of(condition));
         match statistics.and_then(|statistics| statistics.sample.share(conditions)) {
@@ -251,7 +252,7 @@ impl Selectivity {
         }
     }
 
-    /// Which share of rows meets a condition of this form.
+    /// Estimates the share of rows that meets a condition by the condition's form.
     fn by_shape(&self, expr: &BoundExpr) -> f64 {
         let share: f64 = match expr {
             BoundExpr::And(parts) => self.of_each(&parts.iter().collect::<Vec<_>>()),

@@ -21,9 +21,9 @@ use crate::plan::tree::{references, side_of};
 use crate::plan::walk::{is_volatile, relations_of};
 use crate::rewrite::substitute::substituted;
 
-/// How many different values an expression is assumed to have of which nothing is known.
+/// Number of different values assumed of an expression about which nothing is known.
 const DISTINCT_DEFAULT: f64 = 200.0;
-/// Which share of the rows is assumed to be left at least.
+/// Minimum share of the rows that is assumed to be left.
 const ROWS_SHARE_MIN: f64 = 0.005;
 
 /// A condition that can be a join.
@@ -94,7 +94,8 @@ fn plain_select(query: &BoundQuery) -> Option<&BoundSelect> {
     is_plain.then_some(&**select)
 }
 
-/// Whether both sides of an equality depend on rows: a constant is no key of a hash join, and NULL must not be overlooked.
+/// Returns true if both sides of an equality depend on rows: a constant is no key of a hash join, and NULL must not be
+/// overlooked.
 fn has_keys(condition: &BoundExpr) -> bool {
     equality(condition)
         .is_some_and(|(left, right)| !relations_of(left).is_empty() && !relations_of(right).is_empty())
@@ -151,8 +152,8 @@ impl Planner<'_> {
         self.filter(stage, std::slice::from_ref(&semi.condition))
     }
 
-    /// How many rows of a stage are expected to have a partner among `others` rows, or to have none: as many different keys
-    /// as there are others have one.
+    /// Estimates the number of a stage's rows that have a partner among `others` rows, or that have none: as many
+    /// different keys as there are others have one.
     fn rows_with_partner(&self, stage: &Stage, others: f64, conditions: &[BoundExpr], kind: JoinKind) -> f64 {
         let (mut keys, mut share) = (1.0, 1.0);
         for condition in conditions {
@@ -182,7 +183,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a query names columns of a stage.
+    /// Returns true if a query names columns of a stage.
     fn sees(&self, stage: &Stage, query: &BoundQuery) -> bool {
         let mut relations = Vec::new();
         crate::plan::walk::walk_query(query, &mut |expr| {
@@ -193,13 +194,13 @@ impl Planner<'_> {
         self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
     }
 
-    /// Whether a value of a subquery names columns of a stage.
+    /// Returns true if a value of a subquery names columns of a stage.
     fn sees_in(&self, stage: &Stage, value: &BoundExpr) -> bool {
         self.all_relations(relations_of(value)).iter().any(|relation| stage.layout.has_relation(*relation))
     }
 
-    /// What a subquery joins on its own, and the conditions in which it sees the stage's rows; none if it sees them
-    /// elsewhere, too.
+    /// Splits a subquery into the side that it joins on its own and the conditions in which it sees the stage's rows;
+    /// `None` if it sees them elsewhere, too.
     fn decorrelated(&mut self, stage: &Stage, subquery: &Subquery) -> Result<Option<(Side, Vec<BoundExpr>)>> {
         let Some(select) = plain_select(&subquery.query) else { return Ok(None) };
         let mut tree = self.join_tree(select, &select.from, true);

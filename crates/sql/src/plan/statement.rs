@@ -28,19 +28,19 @@ pub(crate) use planned::{
     MergeActionPlan, MergeArmPlan, MergePlan, Planned, RowRules, UpdatePlan,
 };
 
-/// What a planner asks about the database.
+/// The facts about the database that a planner asks for.
 pub(crate) trait Known {
     /// The table with this oid.
     fn table(&self, oid: u32) -> Option<Arc<Table>>;
     /// The tables with a foreign key to this one.
     fn referencing(&self, oid: u32) -> Vec<Arc<Table>>;
-    /// What is computed and checked of rows of a table that another table's foreign key changes.
+    /// Values computed and checks made for rows of a table that another table's foreign key changes.
     fn row_rules(&self, table: &Arc<Table>) -> Result<BoundRowRules>;
     /// The table's triggers.
     fn triggers(&self, _oid: u32) -> Vec<Arc<Trigger>> {
         Vec::new()
     }
-    /// What is known of a table's rows.
+    /// Returns the statistics of a table's rows.
     fn statistics(&self, table: &Table) -> Arc<TableStatistics>;
     /// The size of a table now; `None` where plans do not age.
     fn age(&self, _table: &Table) -> Option<Age> {

@@ -24,22 +24,22 @@ use crate::plan::sample::{Sample, scattered};
 use crate::run::memory::row_bytes;
 use crate::types::{Type, Value};
 
-/// What is known of a table.
+/// Statistics of one table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TableStatistics {
     pub(crate) rows: f64,
-    /// How many of them were looked at.
+    /// Number of rows that were examined.
     pub(crate) sampled: usize,
     /// For each column, what is known of it.
     pub(crate) columns: Vec<ColumnStatistics>,
     pub(crate) sample: Sample,
 }
 
-/// What is assumed of a table that was never looked at.
+/// Number of rows assumed of a table that was never sampled.
 pub(crate) const ROWS_DEFAULT: f64 = 1_000.0;
 
 impl TableStatistics {
-    /// What is assumed of a table that was never looked at.
+    /// The statistics assumed of a table that was never sampled.
     pub(crate) fn unknown(columns: usize) -> TableStatistics {
         TableStatistics {
             rows: ROWS_DEFAULT,
@@ -50,24 +50,24 @@ impl TableStatistics {
     }
 }
 
-/// How much is read to learn of a table, and how much is kept of each column.
+/// Limits of one sampling: how much of a table is read, and how much is kept of each column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// How many rows are looked at.
+    /// Maximum number of rows that are examined.
     rows: usize,
-    /// How much memory they may take before no more are looked at: wide rows, a part of the table then.
+    /// Maximum memory of the examined rows: of a table with wide rows, a part is examined.
     bytes: usize,
-    /// How many common values and buckets are kept of a column that does not say it itself.
+    /// Number of common values and buckets kept of a column without a setting of its own.
     target: usize,
     /// Up to which estimate the rows of the table are counted.
     counted_max: u64,
 }
 
 impl Effort {
-    /// What a planner does that waits for it.
+    /// The effort of a planner that waits for the sample.
     pub(crate) const PLANNING: Effort = Effort { rows: 3_000, bytes: 8 << 20, target: 100, counted_max: 0 };
 
-    /// What ANALYZE does: 300 rows for each bucket, as PostgreSQL's.
+    /// The effort of ANALYZE: 300 rows for each bucket, as in PostgreSQL.
     ///
     /// # Source
     /// Chaudhuri, Motwani and Narasayya, "Random sampling for histogram construction: how much is enough?", 1998.
@@ -158,7 +158,7 @@ pub(crate) struct StatisticsCache {
     tables: Mutex<HashMap<u32, Counted>>,
 }
 
-/// When and how a table was counted.
+/// The statistics of a table, with its sizes and columns when it was sampled.
 #[derive(Debug)]
 struct Counted {
     statistics: Arc<TableStatistics>,
@@ -166,22 +166,22 @@ struct Counted {
     age: Age,
     /// The columns that the table had then.
     columns: Vec<(String, Type)>,
-    /// Whether a session is counting it again: others use meanwhile what is known.
+    /// True while a session is sampling the table again: others use the old statistics meanwhile.
     is_renewed: bool,
 }
 
-/// What tells how much a table has changed since some moment.
+/// A measure of how much a table has changed since some moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Age {
-    /// How many rows the engine estimated.
+    /// The engine's estimate of the number of rows.
     pub(crate) estimated: u64,
-    /// How many changes of its rows the engine had counted.
+    /// The engine's count of changes of the table's rows.
     pub(crate) changes: u64,
 }
 
-/// How many changes leave the statistics of a table of any size as they are.
+/// Number of changes that leave the statistics of a table of any size as they are.
 const CHANGES_MIN: u64 = 20;
-/// Which share of a table's rows has to change until they are counted again: that of PostgreSQL's autovacuum.
+/// Share of a table's rows that has to change until it is sampled again: that of PostgreSQL's autovacuum.
 const CHANGED_SHARE: f64 = 0.1;
 
 impl Age {
@@ -189,7 +189,7 @@ impl Age {
         Age { estimated: table.estimated_rows().unwrap_or_default(), changes: database.row_changes(table) }
     }
 
-    /// How many rows were changed since then.
+    /// Number of row changes since then.
     pub(crate) fn changes_until(self, now: Age) -> u64 {
         // A table that was made again counts elsewhere.
         self.changes.abs_diff(now.changes)
@@ -202,7 +202,7 @@ fn columns_of(table: &Table) -> Vec<(String, Type)> {
 }
 
 impl StatisticsCache {
-    /// What is known of a table; it is looked at if it never was, or has changed much.
+    /// Returns the statistics of a table, and samples it first if it never was, or has changed much.
     pub(crate) fn get(&self, database: &Database, table: &Table) -> Arc<TableStatistics> {
         let age = Age::now(database, &table.engine);
         if let Some(counted) = self.tables.lock().get_mut(&table.oid)
@@ -245,14 +245,14 @@ impl StatisticsCache {
         statistics
     }
 
-    /// What is known of a table without a look at it.
+    /// Returns the statistics of a table without sampling it.
     pub(crate) fn known(&self, table: &Table) -> Option<Arc<TableStatistics>> {
         let tables = self.tables.lock();
         let counted = tables.get(&table.oid).filter(|counted| counted.is_of(table))?;
         Some(counted.statistics.clone())
     }
 
-    /// Whether a table has changed much since it was looked at.
+    /// Returns true if a table has changed much since it was sampled.
     pub(crate) fn are_stale(&self, database: &Database, oid: u32, table: &heddledb::Table) -> bool {
         let now = Age::now(database, table);
         self.tables.lock().get(&oid).is_none_or(|counted| counted.is_stale(now))
@@ -269,14 +269,15 @@ impl StatisticsCache {
 }
 
 impl Counted {
-    /// Whether the table still has the columns that it had: an open transaction may see others than everybody else.
+    /// Returns true if the table still has the columns that it had: an open transaction may see other columns than the
+    /// rest.
     fn is_of(&self, table: &Table) -> bool {
         let same =
             |(column, (name, ty)): (&Column, &(String, Type))| column.ty == *ty && column.name == *name;
         self.columns.len() == table.columns.len() && table.columns.iter().zip(&self.columns).all(same)
     }
 
-    /// Whether the table has changed much since.
+    /// Returns true if the table has changed much since.
     fn is_stale(&self, now: Age) -> bool {
         let (before, rows) = (self.age.estimated, self.statistics.rows);
         !(before / 2..=before * 2).contains(&now.estimated)

@@ -33,7 +33,7 @@ pub(crate) fn comparison_of(operator: &Function) -> Option<Comparison> {
         .flatten()
 }
 
-/// Whether the order of values of this type is [`Value`]'s own.
+/// Returns true if the order of values of this type is [`Value`]'s own.
 pub(crate) fn orders_by_value(ty: Type) -> bool {
     !matches!(ty, Type::Record | Type::Json | Type::Unknown | Type::Any | Type::AnyElement | Type::AnyArray)
 }
@@ -275,7 +275,7 @@ pub(crate) fn cast(operand: Expr, from: Type, to: Type, modifier: Modifier, expl
     Ok(Expr::Cast(Box::new(Cast { operand, cast })))
 }
 
-/// Whether values of two types are represented alike.
+/// Returns true if values of two types have the same representation.
 fn is_same_value(from: Type, to: Type) -> bool {
     let is_text = |ty| matches!(ty, Type::Text | Type::Varchar);
     from == to || (is_text(from) && is_text(to)) || (from, to) == (Type::Cidr, Type::Inet)
@@ -331,7 +331,7 @@ pub(crate) fn value_for_all_rows(
     crate::run::value_alone(&expr, environment).map(Some)
 }
 
-/// What is known of tables where there are none.
+/// An implementation of [`Known`] without any table.
 struct NoTables;
 
 impl Known for NoTables {
@@ -352,7 +352,7 @@ impl Known for NoTables {
     }
 }
 
-/// Whether a cast between two types depends on nothing but the value.
+/// Returns true if a cast between two types depends on nothing but the value.
 pub(crate) fn is_fixed_cast(from: Type, to: Type) -> bool {
     let plain = |ty: Type| {
         matches!(

@@ -24,8 +24,8 @@ use crate::plan::walk::{
     implied_restriction, is_volatile, is_volatile_call, relations_of, walk, walk_relations,
 };
 
-/// Which share of its rows a condition that is implied by others must let through at most, to be worth its evaluation
-/// (PostgreSQL's `extract_restriction_or_clauses` has the same bound).
+/// Maximum share of rows that a condition implied by others may let through to be worth its evaluation (PostgreSQL's
+/// `extract_restriction_or_clauses` has the same bound).
 const IMPLIED_SHARE_MAX: f64 = 0.9;
 
 /// From how many rows on an item is joined with subqueries before others, and which share of its rows they leave at most: it
@@ -152,7 +152,7 @@ impl Planner<'_> {
         Ok(side)
     }
 
-    /// What is known of a table's rows, looked up once for each relation.
+    /// Loads the statistics of a table's rows, once for each relation.
     fn learn(&mut self, relation: &BoundRelation, table: &Arc<Table>) -> Arc<TableStatistics> {
         if let Some(known) = self.selectivity.known(relation.id) {
             return known;
@@ -453,7 +453,7 @@ pub(crate) fn side_of(stage: Stage, frame: Frame) -> Side {
     Side { base: Base::Stage(Box::new(stage), frame), own: Vec::new(), rows, cost }
 }
 
-/// Where the conditions of a tree go.
+/// The conditions of a tree, divided by where they are evaluated.
 struct Parts {
     own: Vec<Vec<BoundExpr>>,
     between: Vec<BoundExpr>,
@@ -480,7 +480,7 @@ impl Parts {
     }
 }
 
-/// Whether items or conditions may give other rows each time.
+/// Returns true if items or conditions may give other rows each time.
 fn may_change(items: &[Item], conditions: &[BoundExpr]) -> bool {
     let mut found = conditions.iter().any(is_volatile);
     items.iter().for_each(|item| visit_item(item, &mut |expr| found |= is_volatile_call(expr)));

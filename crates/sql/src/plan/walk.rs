@@ -8,14 +8,14 @@ pub(crate) use crate::bind::tree::walk::{
     relations_of, walk, walk_aggregate, walk_query, walk_relations, walk_statement,
 };
 
-/// Whether an expression may give another value each time: it is then evaluated where it was written.
+/// Returns true if an expression may give another value each time: it is then evaluated where it was written.
 pub(crate) fn is_volatile(expr: &BoundExpr) -> bool {
     let mut volatile = false;
     walk(expr, &mut |part| volatile |= is_volatile_call(part));
     volatile
 }
 
-/// Whether an expression, without its parts, may give another value each time.
+/// Returns true if an expression, without its parts, may give another value each time.
 pub(crate) fn is_volatile_call(expr: &BoundExpr) -> bool {
     match expr {
         BoundExpr::Call { function, .. } => function.volatility == Volatility::Volatile,
@@ -24,7 +24,7 @@ pub(crate) fn is_volatile_call(expr: &BoundExpr) -> bool {
     }
 }
 
-/// Whether an expression has a subquery in it.
+/// Returns true if an expression has a subquery in it.
 pub(crate) fn has_subquery(expr: &BoundExpr) -> bool {
     let mut found = false;
     walk(expr, &mut |part| found |= matches!(part, BoundExpr::Subquery(_)));
@@ -41,7 +41,7 @@ pub(crate) fn conjuncts(expr: &BoundExpr, into: &mut Vec<BoundExpr>) {
     }
 }
 
-/// Whether two conditions are the same, also `a = b` and `b = a`.
+/// Returns true if two conditions are the same, also `a = b` and `b = a`.
 fn is_same(one: &BoundExpr, other: &BoundExpr) -> bool {
     let swapped = || match (equality(one), equality(other)) {
         (Some((left, right)), Some((other_left, other_right))) => left == other_right && right == other_left,
@@ -79,7 +79,7 @@ fn conjuncts_of_or(expr: &BoundExpr, alternatives: &[BoundExpr], into: &mut Vec<
     }
 }
 
-/// What an OR says of one item alone, where each alternative says something of it: `a = 1 OR a = 2` of
+/// Derives from an OR the condition on one item alone, where each alternative says something of it: `a = 1 OR a = 2` of
 /// `a = 1 AND b = 1 OR a = 2 AND b = 2`. `concerns`: whether an expression names this item and no other.
 ///
 /// Source: PostgreSQL's `extract_restriction_or_clauses` (orclauses.c).

@@ -13,7 +13,7 @@ use crate::catalog::Table;
 use crate::plan::commute::columns_of;
 use crate::types::{Modifier, Type};
 
-/// What an assignment does.
+/// The effect of an assignment.
 pub(super) enum Assigned {
     /// The column gets this value.
     Plain(BoundExpr),
@@ -39,7 +39,7 @@ struct Step {
     skips_null: bool,
 }
 
-/// What an assignment does, or why it reads its own column.
+/// Classifies an assignment; an error says why it reads its own column.
 pub(super) fn assigned(
     table: &Table,
     target: RelationId,
@@ -69,7 +69,7 @@ impl<'t> Taker<'t> {
         Taker { table, target, column, is_coalesced: Cell::new(false) }
     }
 
-    /// Whether an expression is the column itself, in a type that has all its values.
+    /// Returns true if an expression is the column itself, in a type that has all its values.
     pub(super) fn is_own(&self, expr: &BoundExpr) -> bool {
         self.is_column(expr) && !self.is_coalesced.get()
     }
@@ -86,7 +86,7 @@ impl<'t> Taker<'t> {
         self.table.columns[self.column].not_null
     }
 
-    /// Whether an expression does not name the column.
+    /// Returns true if an expression does not name the column.
     fn is_apart(&self, expr: &BoundExpr) -> bool {
         !columns_of(expr, self.target).contains(&self.column)
     }
@@ -104,7 +104,7 @@ impl<'t> Taker<'t> {
         }
     }
 
-    /// Whether an expression is the column itself, or COALESCE of it.
+    /// Returns true if an expression is the column itself, or COALESCE of it.
     fn is_column(&self, expr: &BoundExpr) -> bool {
         match expr {
             BoundExpr::Column { relation, column, .. } => *relation == self.target && *column == self.column,
@@ -261,7 +261,7 @@ impl<'t> Taker<'t> {
         Ok(Assigned::Operations { operations, is_guarded: is_narrow || self.is_coalesced.get() })
     }
 
-    /// Whether the engine has this operation for the column's type, with the bounds of SQL.
+    /// Returns true if the engine has this operation for the column's type, with the bounds of SQL.
     fn takes(&self, kind: Commute) -> bool {
         let is_decimal = || self.modifier().numeric_parts().is_some_and(|(precision, _)| precision <= 18);
         match (self.ty(), kind) {
@@ -279,7 +279,7 @@ impl<'t> Taker<'t> {
     }
 }
 
-/// Whether two expressions have one value, whatever type it is cast to on the way.
+/// Returns true if two expressions have one value, whatever type it is cast to on the way.
 fn is_same(one: &BoundExpr, other: &BoundExpr) -> bool {
     fn bare(expr: &BoundExpr) -> &BoundExpr {
         match expr {
@@ -303,7 +303,7 @@ fn is_integer(ty: Type) -> bool {
     rank(ty).is_some()
 }
 
-/// Whether a cast from an integer to an integer keeps every value.
+/// Returns true if a cast from an integer to an integer keeps every value.
 fn widens(from: Type, to: Type) -> bool {
     matches!((rank(from), rank(to)), (Some(from), Some(to)) if from <= to)
 }

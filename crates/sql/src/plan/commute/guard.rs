@@ -19,7 +19,7 @@ use crate::plan::expression::Expr;
 use crate::plan::walk::{has_subquery, is_volatile};
 use crate::types::Type;
 
-/// What has to hold of a column after its operations.
+/// A condition on a column after its operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) column: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Limit<E> {
     /// The limit itself is outside.
     pub(crate) is_strict: bool,
     pub(crate) value: E,
-    /// What is added to the column before it is compared; `true`: subtracted.
+    /// The value added to the column before it is compared; with `true`, it is subtracted.
     pub(crate) addend: Option<(bool, E)>,
     /// Of the value before the operations; otherwise of the one after them.
     pub(crate) is_of_old: bool,

@@ -40,23 +40,23 @@ pub(crate) use guard::{Guard, Limit};
 pub(crate) struct Commutation {
     /// The key of the row; empty where an INSERT has it.
     pub(crate) key: Vec<Expr>,
-    /// What else the row has to meet, over the row as it was.
+    /// Further conditions on the row as it was.
     pub(crate) filter: Option<Expr>,
     /// In the order in which they are applied.
     pub(crate) operations: Vec<Commuting>,
     pub(crate) writes: Vec<PlainWrite>,
-    /// What has to hold of columns that operations change.
+    /// Conditions that columns must meet after operations have changed them.
     pub(crate) guards: Vec<Guard>,
     /// The checks of plain writes, over the row as it will be.
     pub(crate) checks: Vec<Expr>,
     /// The columns that are read and validated: no operation changes them.
     pub(crate) reads: Vec<usize>,
-    /// Whether anything looks at the row: at columns that are read, at the key, or at what is written.
+    /// True if anything looks at the row: at columns that are read, at the key, or at what is written.
     pub(crate) sees_row: bool,
 }
 
 impl Commutation {
-    /// Whether it does nothing but operations, so that any number of them may run at once.
+    /// Returns true if it does nothing but operations, so that any number of them may run at once.
     pub(crate) fn only_operates(&self) -> bool {
         self.writes.is_empty() && self.reads.is_empty()
     }
@@ -71,7 +71,7 @@ pub(crate) struct Commuting {
     pub(crate) operation: Commute,
     /// The parts of the operand; of several, the sum.
     pub(crate) terms: Vec<Term>,
-    /// Whether NULL as an operand changes nothing; otherwise it makes an ordinary update.
+    /// True if NULL as an operand changes nothing; otherwise it makes an ordinary update.
     pub(crate) skips_null: bool,
 }
 
@@ -91,10 +91,10 @@ pub(crate) struct PlainWrite {
     pub(crate) value: Expr,
 }
 
-/// What an update is: one that does not read its row, or why it reads it.
+/// An update that does not read its row, or the reason why it reads it.
 pub(crate) type Recognition = Result<Commutation, Reads>;
 
-/// Why an update reads its row. EXPLAIN shows the reason where an assignment names its own column.
+/// The reason why an update reads its row. EXPLAIN shows the reason where an assignment names its own column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads(pub(crate) Option<String>);
 
@@ -110,9 +110,9 @@ pub(crate) struct Candidate<'s> {
     pub(crate) generated: &'s [(usize, BoundExpr)],
     pub(crate) sets: &'s [(usize, BoundExpr)],
     pub(crate) target: RelationId,
-    /// What values see: the row as it was, and of an INSERT the new row behind it.
+    /// Layout of the rows that values see: the row as it was, and of an INSERT the new row behind it.
     pub(crate) layout: &'s Layout,
-    /// What the row has to meet, its key included.
+    /// The condition on the row, its key included.
     pub(crate) condition: Option<&'s BoundExpr>,
     /// Over the new row.
     pub(crate) returning: &'s [Expr],
@@ -136,8 +136,8 @@ impl Planner<'_> {
         }
     }
 
-    /// As [`commutation`](Self::commutation) of what an INSERT does with the row in the way. `is_by_key`: it is found by the
-    /// table's key alone.
+    /// Like [`commutation`](Self::commutation), for the update that an INSERT makes of the conflicting row.
+    /// `is_by_key`: it is found by the table's key alone.
     pub(crate) fn commutation_of_conflict(&mut self, update: &Candidate<'_>, is_by_key: bool) -> Recognition {
         if !is_by_key {
             return because("the row in the way is not found by the table's key alone");
@@ -276,8 +276,8 @@ impl Planner<'_> {
     }
 }
 
-/// What is left of a condition to be evaluated: without what names the row, and without guards of columns that operations
-/// change, which are added to what has to be proven.
+/// Returns the rest of a condition that has to be evaluated: without what names the row, and without guards of columns
+/// that operations change, which are added to what has to be proven.
 fn residual(
     update: &Candidate<'_>,
     condition: Option<&BoundExpr>,
@@ -310,7 +310,7 @@ fn residual(
     Ok(Some(BoundExpr::And(left)))
 }
 
-/// Whether a condition is that a column of the key equals something.
+/// Returns true if a condition is that a column of the key equals something.
 fn is_key_equality(part: &BoundExpr, table: &Table, target: RelationId) -> bool {
     let columns = columns_of(part, target);
     columns.len() == 1

@@ -25,13 +25,13 @@ pub(super) enum Property {
 pub(super) struct Described {
     /// Its line of text.
     pub(super) title: String,
-    /// What PostgreSQL calls such a node.
+    /// PostgreSQL's name for such a node.
     pub(super) kind: &'static str,
     pub(super) properties: Vec<(&'static str, Property)>,
     /// Startup cost, total cost, rows, width.
     pub(super) estimate: Option<(f64, f64, f64, usize)>,
     pub(super) counts: Option<NodeCounts>,
-    /// What it is to the node above.
+    /// Its relationship to the node above.
     pub(super) relationship: &'static str,
     /// In JSON, what a node that is a part of this one is shown as.
     pub(super) inner: Option<Box<Described>>,
@@ -72,7 +72,7 @@ fn count_scans(planned: &Planned) -> usize {
 
 struct Describer<'c> {
     shown: Shown<'c>,
-    /// Whether columns are shown with their table's name.
+    /// True if columns are shown with their table's name.
     is_qualified: bool,
 }
 
@@ -87,7 +87,8 @@ fn suffix(commutes: bool) -> &'static str {
     if commutes { " (commutes)" } else { "" }
 }
 
-/// What an update does without reading the columns that it changes, and which others it reads; or why it reads them.
+/// Describes the operations that an update does without reading its columns, and the columns it does read; or why it
+/// reads them.
 fn effects(table: &Table, recognition: &Recognition) -> Vec<(&'static str, Property)> {
     let name = |column: usize| table.columns[column].name.as_str();
     let what = match recognition {
@@ -166,7 +167,7 @@ impl Describer<'_> {
         (described, names)
     }
 
-    /// What a node is, without its inputs, whose slots have these names.
+    /// Describes a node without its inputs, whose slots have these names.
     fn of_node(&self, plan: &Plan, slots: &[Vec<String>]) -> Described {
         let below: &[String] = slots.first().map_or(&[], Vec::as_slice);
         let shown = |expr: &Expr| Property::Text(self.names(below).shown(expr));

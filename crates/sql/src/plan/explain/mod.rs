@@ -15,7 +15,7 @@ use crate::types::Environment;
 pub(crate) use describe::startup;
 pub(crate) use output::Explained;
 
-/// Whether a plan reads tables.
+/// Returns true if a plan reads tables.
 pub(crate) fn reads_tables(plan: &Plan) -> bool {
     matches!(plan.node, Node::Scan(_) | Node::Lookup(_) | Node::Cte(_) | Node::WorkTable(_))
         || inputs(plan).into_iter().any(reads_tables)
@@ -48,14 +48,14 @@ pub(crate) fn inputs(plan: &Plan) -> Vec<&Plan> {
     }
 }
 
-/// What is shown of each node.
+/// The details shown of each node.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'c> {
     /// The estimates.
     pub(crate) costs: bool,
     /// The actual times.
     pub(crate) timing: bool,
-    /// What each node has done.
+    /// Counts of each node's execution.
     pub(crate) counts: Option<&'c [NodeCounts]>,
     /// Prints values.
     pub(crate) environment: &'c dyn Environment,

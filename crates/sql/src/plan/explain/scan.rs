@@ -7,8 +7,9 @@ use crate::plan::node::{Bound, IndexRanges, KeyRange, Path, Pattern, ScanNode, S
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::types::Type;
 
-/// What a column is called; `prefix`: the table's alias and a point, or nothing. None: a column that only an index has,
-/// which says nothing but that a row is in it.
+/// The displayed name of a column; `prefix`: the table's alias and a point, or nothing. `None` for a column that only
+/// an index has, which says nothing but that a row is in it. None: a column that only an index has, which says nothing
+/// but that a row is in it.
 fn column_name(table: &Table, column: usize, prefix: &str) -> Option<String> {
     let Some(column) = table.columns.get(column) else { return Some("(hidden key)".to_string()) };
     match &column.origin {

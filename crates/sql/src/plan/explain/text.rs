@@ -4,7 +4,7 @@ use crate::plan::expression::{Call, Comparison, Expr, SubPlanKind};
 use crate::types::text::to_text;
 use crate::types::{Environment, Type, Value};
 
-/// What expressions are shown with.
+/// Context in which expressions are shown.
 pub(super) struct Names<'n> {
     /// The names of the slots of a row.
     pub(super) slots: &'n [String],

@@ -4,7 +4,7 @@ use super::Plan;
 use super::scan::ScanNode;
 use crate::plan::expression::Expr;
 
-/// How rows of two sides come together.
+/// The kind of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum JoinKind {
     Inner,
@@ -18,7 +18,7 @@ pub(crate) enum JoinKind {
 }
 
 impl JoinKind {
-    /// Whether the right side's columns are in the result.
+    /// Returns true if the right side's columns are in the result.
     pub(crate) fn shows_right(self) -> bool {
         !matches!(self, JoinKind::Semi | JoinKind::Anti)
     }
@@ -49,7 +49,7 @@ pub(crate) struct LookupNode {
     pub(crate) scan: ScanNode,
     /// `Inner`, `Left`, `Semi` or `Anti`.
     pub(crate) kind: JoinKind,
-    /// What must hold of a joined row besides.
+    /// Further conditions on a joined row.
     pub(crate) condition: Option<Expr>,
     /// The slots of a joined row that the condition sees; none: all.
     pub(crate) seen: Option<Picked>,
@@ -63,9 +63,9 @@ pub(crate) struct LoopNode {
     pub(crate) right: Plan,
     pub(crate) kind: JoinKind,
     pub(crate) condition: Option<Expr>,
-    /// What the right side sees of the left side's row; if it sees nothing, it runs once.
+    /// Values that the right side sees of the left side's row; if there are none, it runs once.
     pub(crate) bindings: Vec<Binding>,
-    /// Whether the right side gives the same rows for the same values, and is worth keeping.
+    /// True if the right side gives the same rows for the same values, and is worth keeping.
     pub(crate) keeps: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct HashNode {
     pub(crate) kind: JoinKind,
     pub(crate) left_keys: Vec<usize>,
     pub(crate) right_keys: Vec<usize>,
-    /// What must hold of a joined row besides.
+    /// Further conditions on a joined row.
     pub(crate) condition: Option<Expr>,
     /// The slots of a joined row that the condition sees; none: all.
     pub(crate) seen: Option<Picked>,
@@ -91,6 +91,7 @@ pub(crate) struct HashNode {
     pub(crate) output: Option<Picked>,
     /// `NOT IN`: a NULL on the right side empties the result, and a NULL on the left finds no answer.
     pub(crate) null_aware: bool,
-    /// Whether so many rows of the left side have no partner that a scan beneath had better not read them as a whole.
+    /// True if so many rows of the left side have no partner that a scan beneath should look for one before it reads
+    /// whole rows.
     pub(crate) drops_left: bool,
 }

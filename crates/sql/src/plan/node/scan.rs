@@ -11,14 +11,14 @@ use crate::plan::expression::Expr;
 #[derive(Debug)]
 pub(crate) struct ScanNode {
     pub(crate) table: Arc<Table>,
-    /// What the statement calls the table.
+    /// The table's alias in the statement.
     pub(crate) alias: String,
     pub(crate) path: Path,
     /// The columns that the slots hold, as the table numbers them.
     pub(crate) columns: Vec<usize>,
     /// Reads them.
     pub(crate) decoder: Decoder,
-    /// What must hold of the slots.
+    /// Condition on the slots.
     pub(crate) filter: Option<Expr>,
     /// The slots that the filter sees, and the others, which are read of rows that pass it.
     pub(crate) filtered: Vec<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct ScanNode {
     /// The slots that its rows consist of: what only the filter reads may be missing.
     pub(crate) output: Vec<usize>,
     pub(crate) backward: bool,
-    /// How many rows it looks at.
+    /// Estimated number of rows examined.
     pub(crate) estimated_rows: f64,
 }
 
@@ -64,8 +64,8 @@ impl ScanNode {
     }
 }
 
-/// How the rows of a table are found. The expressions see no row, except in a [`LookupNode`], where they see the left
-/// side's.
+/// The way in which the rows of a table are found. The expressions see no row, except in a [`LookupNode`], where they
+/// see the left side's.
 #[derive(Clone, Debug)]
 pub(crate) enum Path {
     /// All rows.
@@ -76,7 +76,7 @@ pub(crate) enum Path {
     Ranges { parts: Vec<IndexRanges>, kind: RangesKind },
 }
 
-/// What becomes of the parts of [`Path::Ranges`].
+/// Combination of the parts of [`Path::Ranges`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangesKind {
     /// Whole primary keys.

@@ -30,9 +30,9 @@ const SEARCH_COST: f64 = 3.0;
 const INDEX_ROW_COST: f64 = 1.6;
 /// The cost of looking whether a row of a union has been found already.
 const UNION_ROW_COST: f64 = 0.3;
-/// How many searches one alternative may lead to.
+/// Maximum number of searches that one alternative may lead to.
 const SEARCHES_MAX: f64 = 10_000.0;
-/// How many values a leading column may have that is skipped.
+/// Maximum number of values of a leading column that is skipped.
 const SKIPPED_VALUES_MAX: f64 = 100.0;
 
 /// One possible access path.
@@ -42,14 +42,14 @@ pub(crate) struct Candidate<'r> {
     pub(crate) parts: Vec<IndexPart<'r>>,
     /// The path looks up complete primary keys.
     pub(crate) is_point: bool,
-    /// How many rows the path is estimated to examine.
+    /// Estimated number of rows that the path examines.
     pub(crate) rows: f64,
     pub(crate) cost: f64,
     /// The columns by which the rows are sorted. `true`: an equality makes the column constant.
     order: Vec<(usize, bool)>,
     /// The conditions that every row satisfies, and that need no recheck.
     pub(crate) covered: Vec<usize>,
-    /// Whether several parts may find the same row.
+    /// True if several parts may find the same row.
     is_union: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct KeyAtoms<'r> {
     pub(crate) bounds: Vec<&'r AtomKind>,
 }
 
-/// What a column of a key is.
+/// One column's part of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyPart<'r> {
     Value(&'r BoundExpr),
@@ -146,8 +146,8 @@ pub(crate) fn in_order<'r>(
     Candidate { parts: vec![part], cost: all.cost * row_cost, order, ..all }
 }
 
-/// Whether ranges of the primary key can be read, and rows in its order: a table that a program has made may have a hash index
-/// alone.
+/// Returns true if ranges of the primary key can be read, and rows in its order: a table that a program has made may
+/// have a hash index alone.
 pub(crate) fn has_key_order(table: &Table) -> bool {
     table.engine.definition().kind_of_primary_index() != PrimaryIndex::Hash
 }
@@ -168,7 +168,7 @@ pub(crate) fn orders(table: &Table) -> impl Iterator<Item = (Option<usize>, Vec<
     std::iter::once(primary).chain(secondary).filter(|(_, columns): &(_, Vec<usize>)| !columns.is_empty())
 }
 
-/// Whether a key may be NULL in a column, as the engine has it.
+/// Returns true if the engine allows NULL in this column of a key.
 pub(crate) fn holds_nulls(table: &Table, column: usize) -> bool {
     let stored =
         table.columns.get(column).and_then(|column| table.engine.definition().columns().get(column.engine));
@@ -249,7 +249,7 @@ impl<'r> Search<'r, '_> {
         Some(Candidate { parts, is_point, rows, cost, order, covered, is_union: false })
     }
 
-    /// How many leading columns are the same in all rows of the ranges.
+    /// Number of leading columns that are the same in all rows of the ranges.
     fn fixed(&self, shape: &Shape<'r>) -> usize {
         match &shape.ranges[..] {
             [range] => range
@@ -387,7 +387,7 @@ impl<'r> Search<'r, '_> {
         Some(key)
     }
 
-    /// Whether the rows with this part of a key are exactly those that satisfy the restriction.
+    /// Returns true if the rows with this part of a key are exactly those that satisfy the restriction.
     fn is_exact(&self, column: usize, part: KeyPart<'_>) -> bool {
         let ty = self.table.columns[column].ty;
         let is_stored = matches!(
@@ -441,12 +441,12 @@ pub(crate) fn distinct(table: &Table, statistics: &TableStatistics, column: usiz
 }
 
 impl<'r> Candidate<'r> {
-    /// Whether it reads the whole table.
+    /// Returns true if it reads the whole table.
     pub(crate) fn is_full(&self) -> bool {
         self.parts.iter().all(|part| part.ranges.iter().all(KeyAtoms::is_all))
     }
 
-    /// Whether several parts may find the same row.
+    /// Returns true if several parts may find the same row.
     pub(crate) fn is_union(&self) -> bool {
         self.is_union
     }
@@ -473,7 +473,8 @@ impl<'r> Candidate<'r> {
         sorted.collect()
     }
 
-    /// The same rows with the NULLs of the first column that is not constant at the other end; none: they are not apart.
+    /// Returns the same rows with the NULLs of the first column that is not constant at the other end; `None` if the
+    /// NULLs are not apart.
     pub(crate) fn with_nulls_at_other_end(&self, backward: bool) -> Option<Candidate<'r>> {
         let [IndexPart { index, ranges }] = &self.parts[..] else { return None };
         let [range] = &ranges[..] else { return None };
@@ -491,7 +492,7 @@ impl<'r> Candidate<'r> {
 }
 
 impl KeyAtoms<'_> {
-    /// Whether all keys are in the range.
+    /// Returns true if all keys are in the range.
     fn is_all(&self) -> bool {
         self.parts.is_empty() && self.bounds.is_empty()
     }

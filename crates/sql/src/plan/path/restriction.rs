@@ -16,12 +16,12 @@ use crate::plan::translate::comparison_of;
 use crate::plan::walk::{is_volatile, relations_of};
 use crate::types::{Modifier, Type, Value};
 
-/// How many alternatives a condition may have before it restricts nothing.
+/// Maximum number of alternatives of a condition; one with more restricts nothing.
 const ALTERNATIVES_MAX: usize = 4_096;
-/// How many alternatives conditions that AND connects may have together.
+/// Maximum number of alternatives of conditions that AND connects.
 pub(super) const PRODUCT_MAX: usize = 256;
 
-/// What one condition says.
+/// The restriction of columns by one condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Restriction {
     pub(crate) alternatives: Vec<Vec<Atom>>,
@@ -59,7 +59,7 @@ impl Restriction {
         Restriction { alternatives: vec![vec![boolean(column, true)]], condition: None, settles }
     }
 
-    /// Whether it says that a column is not NULL.
+    /// Returns true if it implies that a column is not NULL.
     pub(super) fn rejects_null(&self, column: usize) -> bool {
         let rejects = |atom: &Atom| atom.column == column && atom.kind != AtomKind::Null;
         self.alternatives.iter().all(|atoms| atoms.iter().any(rejects))
@@ -70,7 +70,8 @@ fn boolean(column: usize, value: bool) -> Atom {
     Atom { column, kind: AtomKind::Equal(BoundExpr::constant(Value::Bool(value), Type::Bool)) }
 }
 
-/// How a condition restricts the columns of a relation, by values that depend on `known` relations only; none: it does not.
+/// Derives the restriction that a condition puts on the columns of a relation, by values that depend on `known`
+/// relations only; `None` if it puts none.
 pub(crate) fn restriction(
     expr: &BoundExpr,
     condition: usize,
@@ -127,7 +128,7 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    /// Whether an expression gives a value that does not depend on the row.
+    /// Returns true if an expression gives a value that does not depend on the row.
     fn gives(&self, value: &BoundExpr) -> bool {
         relations_of(value).into_iter().all(|of| of != self.relation && (self.known)(of))
             && !is_volatile(value)
@@ -225,7 +226,7 @@ pub(crate) fn pattern_of(operator: &Function) -> Option<Pattern> {
     operator.arguments.iter().all(is_text).then_some(kind)
 }
 
-/// What rows satisfy that satisfy an alternative of each side; where there are too many, one side says it alone.
+/// The alternatives whose rows satisfy an alternative of each side; if there are too many, those of one side alone.
 pub(super) fn product(left: Vec<Vec<Atom>>, right: Vec<Vec<Atom>>) -> Vec<Vec<Atom>> {
     if left.len() * right.len() > PRODUCT_MAX.max(left.len()).max(right.len()) {
         return if left.len() <= right.len() { left } else { right };

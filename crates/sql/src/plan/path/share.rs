@@ -9,7 +9,7 @@ use crate::plan::column_statistics::ColumnStatistics;
 use crate::run::operator::prefixes;
 use crate::types::Value;
 
-/// How many values the array of `= ANY` is assumed to have.
+/// Number of values that the array of `= ANY` is assumed to have.
 const ELEMENTS_DEFAULT: f64 = 10.0;
 
 impl Search<'_, '_> {
@@ -18,7 +18,7 @@ impl Search<'_, '_> {
         self.statistics.columns.get(column).map_or(0.0, |column| column.nulls)
     }
 
-    /// Which share of the rows has a part of a key, and how many searches that takes.
+    /// Estimates the share of the rows that has a part of a key, and the number of searches for it.
     pub(super) fn estimate(&self, column: usize, part: KeyPart<'_>) -> (f64, f64) {
         let known = 1.0 - self.nulls(column);
         let several = |count: f64| (count * known / self.distinct(column)).min(1.0);
@@ -45,7 +45,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Which share of the rows lies within bounds of a column.
+    /// Estimates the share of the rows within bounds of a column.
     pub(super) fn share_between(&self, column: usize, bounds: &[&AtomKind]) -> f64 {
         let known = self.statistics.columns.get(column).and_then(|column| column.share_of_bounds(bounds));
         if let Some(share) = known {

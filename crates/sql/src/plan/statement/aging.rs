@@ -18,24 +18,24 @@ use crate::run::NodeCounts;
 const FACTOR: u64 = 4;
 /// Tables below this many rows are read in no time, by whatever plan.
 const ROWS_MIN: u64 = 250;
-/// How often a plan asks, in microseconds.
+/// Interval between a plan's checks of its age, in microseconds.
 const INTERVAL_MICROS: i64 = 50_000;
 /// By which factor a node of a plan gives more rows than expected where the plan was far from right.
 const MISSED_FACTOR: f64 = 10.0;
 /// Fewer rows than these are never far from what was expected.
 const MISSED_ROWS_MIN: f64 = 1_000.0;
 
-/// What a plan was made for: the sizes of its tables, and how many rows its nodes give.
+/// The basis of a plan: the sizes of its tables, and the number of rows its nodes give.
 #[derive(Debug, Default)]
 pub(crate) struct PlanAge {
     tables: Vec<(u32, Table, Age)>,
     /// For each node, how many rows it is expected to give.
     estimates: Vec<f64>,
-    /// When the sizes were compared last, in microseconds.
+    /// Time of the last comparison of sizes, in microseconds.
     compared_at: AtomicI64,
-    /// Whether the next execution counts rows.
+    /// True if the next execution counts rows.
     counts_next: AtomicBool,
-    /// Whether an execution has given many more rows than expected.
+    /// True if an execution has given many more rows than expected.
     has_missed: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl PlanAge {
         self.tables.len()
     }
 
-    /// Whether tables have changed so much that another plan may be better. `now`: in microseconds.
+    /// Returns true if tables have changed so much that another plan may be better. `now`: in microseconds.
     pub(crate) fn is_over(&self, now: i64, database: &Database, statistics: &StatisticsCache) -> bool {
         // Relaxed, here and below: one comparison more or less, or one execution that is counted, does not matter.
         let since = now - self.compared_at.load(Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl PlanAge {
         false
     }
 
-    /// Whether this execution counts the rows of each node.
+    /// Returns true if this execution counts the rows of each node.
     pub(crate) fn counts_now(&self) -> bool {
         // The flag is looked at first, so that processors share it as long as it is not set.
         !self.tables.is_empty()
@@ -93,7 +93,7 @@ impl PlanAge {
     }
 }
 
-/// Whether two sizes of a table differ so much that its plans do.
+/// Returns true if two sizes of a table differ so much that its plans do.
 pub(crate) fn differ(one: u64, other: u64) -> bool {
     let (small, large) = (one.min(other).max(ROWS_MIN), one.max(other));
     large > small * FACTOR

@@ -43,33 +43,35 @@ pub(crate) struct Planned {
     pub(crate) first: Vec<(usize, Action)>,
     pub(crate) action: Action,
     pub(crate) sizes: Sizes,
-    /// Whether it writes.
+    /// True if it writes.
     pub(crate) writes: bool,
-    /// Whether it reads so much that a snapshot is worth taking: it waits for the log, but then meets no transaction.
+    /// True if it reads so much that a snapshot is worthwhile: it waits for the log, but then conflicts with no
+    /// transaction.
     pub(crate) is_report: bool,
-    /// Whether it reserves rows without writing them.
+    /// True if it reserves rows without writing them.
     pub(crate) locks: bool,
-    /// Whether another plan may be better for the values of its parameters.
+    /// True if another plan may be better for the values of its parameters.
     pub(crate) depends_on_values: bool,
-    /// Whether the estimates depend on the values of its parameters: some are more frequent than others, or bound a range.
+    /// True if the estimates depend on the values of its parameters: some are more frequent than others, or bound a
+    /// range.
     pub(crate) follows_values: bool,
-    /// Whether it calls routines that may write.
+    /// True if it calls routines that may write.
     pub(crate) calls: bool,
-    /// Whether it calls any routine: it may meet what the functions have written that it calls.
+    /// True if it calls any routine: it may see the writes of functions that it calls.
     pub(crate) has_routines: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
-    /// What it was made for; of no tables where it reads by whole keys.
+    /// Its age; of no tables where it reads by whole keys.
     pub(crate) age: PlanAge,
 }
 
 impl Planned {
-    /// Whether it writes nothing, reserves nothing, and calls nothing that may.
+    /// Returns true if it writes nothing, reserves nothing, and calls nothing that may.
     pub(crate) fn only_reads(&self) -> bool {
         !self.writes && !self.locks && !self.calls
     }
 
-    /// What running it costs, in rows looked at.
+    /// Its estimated cost, in rows examined.
     pub(crate) fn cost(&self) -> f64 {
         let of_action = |action: &Action| match action {
             Action::Query(plan) => plan.cost,
@@ -114,7 +116,7 @@ impl Planned {
     }
 }
 
-/// What a statement does.
+/// The action of a statement.
 #[derive(Debug)]
 pub(crate) enum Action {
     Query(Plan),
@@ -124,7 +126,7 @@ pub(crate) enum Action {
     Merge(Box<MergePlan>),
 }
 
-/// What is checked of every row that is stored, and computed for it; over the row itself.
+/// Checks of every row that is stored, and values computed for it; over the row itself.
 #[derive(Debug)]
 pub(crate) struct RowRules {
     pub(crate) table: Arc<Table>,
@@ -146,7 +148,7 @@ pub(crate) struct KeyGraph {
 /// A table's foreign keys, and those that refer to it.
 #[derive(Debug)]
 pub(crate) struct KeyedTable {
-    /// What other tables' changes of its rows meet; without the graph itself.
+    /// Rules for rows that other tables' changes reach; without the graph itself.
     pub(crate) rules: RowRules,
     /// Each with the table that it refers to.
     pub(crate) foreign_keys: Vec<(ForeignKey, Arc<Table>)>,
@@ -163,7 +165,7 @@ pub(crate) struct InsertPlan {
     pub(crate) conflict: Option<ConflictPlan>,
     /// Over the new row, and behind it, with ON CONFLICT DO UPDATE, `xmax`.
     pub(crate) returning: Vec<Expr>,
-    /// Whether the input reads tables, so that it has to end before the first row is stored.
+    /// True if the input reads tables, so that it has to end before the first row is stored.
     pub(crate) reads: bool,
 }
 
@@ -179,7 +181,7 @@ pub(crate) struct ConflictUpdate {
     pub(crate) sets: Vec<(usize, Expr)>,
     pub(crate) filter: Option<Expr>,
     pub(crate) generated: Vec<(usize, Expr)>,
-    /// The same without reading the row that is there, or why it reads it.
+    /// The update without reading the existing row, or the reason why it reads it.
     pub(crate) commuting: Recognition,
 }
 
@@ -187,15 +189,15 @@ pub(crate) struct ConflictUpdate {
 pub(crate) struct UpdatePlan {
     pub(crate) rules: RowRules,
     pub(crate) input: Plan,
-    /// Where in the input's rows the table's columns are, and its key.
+    /// Slots of the table's columns in the input's rows, and of its key.
     pub(crate) row: Vec<usize>,
     pub(crate) key: Vec<usize>,
-    /// Whether the input joins the table with others, so that a row may come several times.
+    /// True if the input joins the table with others, so that a row may occur several times.
     pub(crate) is_joined: bool,
     pub(crate) sets: Vec<(usize, Expr)>,
     /// Over the new row, and behind it the input's row.
     pub(crate) returning: Vec<Expr>,
-    /// The same without reading the row, or why it reads it.
+    /// The update without reading the row, or the reason why it reads it.
     pub(crate) commuting: Recognition,
 }
 
@@ -205,7 +207,7 @@ pub(crate) struct DeletePlan {
     pub(crate) input: Plan,
     pub(crate) row: Vec<usize>,
     pub(crate) key: Vec<usize>,
-    /// As for an UPDATE.
+    /// True if the input joins the table with others, as for an UPDATE.
     pub(crate) is_joined: bool,
     /// Over the deleted row, and behind it the input's row.
     pub(crate) returning: Vec<Expr>,

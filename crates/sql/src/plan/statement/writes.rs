@@ -75,7 +75,7 @@ impl Planner<'_> {
         Ok(InsertPlan { rules, input, values, conflict, returning, reads })
     }
 
-    /// What a statement that changes rows reads: all columns of its target, with whatever it is joined with.
+    /// Plans the rows that a changing statement reads: all columns of its target, with whatever it is joined with.
     fn target_rows(
         &mut self,
         table: &Arc<Table>,
@@ -105,7 +105,7 @@ impl Planner<'_> {
         self.join(tree, &[])
     }
 
-    /// Where in a stage's rows the target's columns are, and its key.
+    /// Slots of the target's columns in a stage's rows, and of its key.
     fn slots_of(table: &Table, target: RelationId, stage: &Stage) -> (Vec<usize>, Vec<usize>) {
         let slot = |column| stage.layout.slot(Key::Column(target, column)).unwrap_or_default();
         ((0..table.columns.len()).map(slot).collect(), key_columns(table).into_iter().map(slot).collect())
