@@ -22,7 +22,7 @@ use crate::parse::syntax::{At, ObjectName};
 use crate::parse::{TextEdit, character_position};
 use crate::types::{Environment, Type};
 
-/// What a binder needs to know of the session.
+/// The parts of a session that a binder needs.
 #[derive(Clone, Copy)]
 pub(crate) struct BindContext<'a> {
     /// The objects that names may mean.
@@ -42,31 +42,31 @@ pub(crate) struct Binder<'a> {
     pub environment: &'a mut dyn Environment,
     /// The types of the parameters, as far as they are known.
     pub parameters: Vec<Option<Type>>,
-    /// Whether a number above the known ones is a new parameter. (Not in a PREPARE's EXECUTE, defaults, checks.)
+    /// True if a number above the known ones is a new parameter. (Not in a PREPARE's EXECUTE, defaults, checks.)
     pub new_parameters: bool,
     pub scopes: Vec<Scope>,
     next_relation: u32,
     next_cte: u32,
-    /// How often each common table expression is named.
+    /// Number of times each common table expression is named.
     pub cte_references: HashMap<CteId, usize>,
-    /// Where common table expressions are named: in the query of which one, or none, and which.
+    /// The uses of common table expressions: the one whose query names it, or none, and the one that is named.
     pub cte_uses: Vec<(Option<CteId>, CteId)>,
     /// The query of WITH that is being bound.
     pub defining: Option<CteId>,
     /// The names of views that are being expanded, so that none contains itself.
     pub views: Vec<u32>,
-    /// Whether an object is being defined: the names in its texts mean what they mean to the session.
+    /// True if an object is being defined: the names in its texts mean what they mean to the session.
     pub defines: bool,
-    /// Whether the text was stored with the schemas of users' functions: a name without one means a built-in function that
-    /// takes the arguments, whatever was created later.
+    /// True if the text was stored with the schemas of users' functions: a name without one means a built-in function
+    /// that takes the arguments, whatever was created later.
     pub settled: bool,
-    /// Whether the statement is our own, whose names need no USAGE of schemas.
+    /// True if the statement is internal: its names need no USAGE of schemas.
     pub is_own: bool,
-    /// Where the text calls routines, and which, if that is asked.
+    /// The calls of routines and their positions in the text, if requested.
     pub called: Option<Vec<(At, Arc<Routine>)>>,
-    /// What to write around the arguments of these calls, so that they keep their routines whatever others are made.
+    /// Text edits around the arguments of these calls, so that they keep their routines whatever others are created.
     pub casts: Vec<TextEdit>,
-    /// What the literals of the text mean, if that is asked.
+    /// The literals of the text with their meanings, if requested.
     pub literals: Option<Vec<LiteralUse>>,
     /// While a text of the catalog's is bound, positions mean nothing to the client.
     pub foreign_text: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Binder<'a> {
     pub stars: Option<Stars>,
     /// The functions in FROM whose rows are those of a table: the table and the relation.
     pub rows_of: Vec<(u32, RelationId)>,
-    /// Where the text names what is renamed, if that is asked.
+    /// The positions at which the text names the renamed object, if requested.
     pub sites: Option<NameSites>,
 }
 
@@ -92,13 +92,13 @@ pub(crate) struct VisibleCte {
     pub id: CteId,
     pub name: String,
     pub columns: Vec<BoundColumn>,
-    /// Whether its rows may be read here: not in its own non-recursive term.
+    /// The part of WITH that is being bound, which decides whether its rows may be read here.
     pub state: CteState,
-    /// How many places that no recursion may reach into were around its definition.
+    /// Number of enclosing places, at its definition, that no recursion may reach into.
     pub places: usize,
 }
 
-/// Whether a common table expression may be named.
+/// The part of WITH that is being bound, which decides whether a common table expression may be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CteState {
     Whole,
@@ -120,21 +120,21 @@ pub(crate) enum CteState {
 pub(crate) struct Scope {
     /// The query's id.
     pub id: RelationId,
-    /// What columns may be named.
+    /// The relations and joins whose columns may be named.
     pub entries: Vec<Entry>,
-    /// Whether the entries may be seen: not from a subquery in FROM without LATERAL.
+    /// True if the entries are visible: not from a subquery in FROM without LATERAL.
     pub visible: bool,
     /// The relations that belong to this query.
     pub relations: Vec<BoundRelation>,
     /// The ids of those, and of the targets of INSERT and its kin.
     pub owned: Vec<RelationId>,
-    /// What is being bound.
+    /// The clause that is being bound.
     pub clause: Clause,
     /// Aggregates that were met.
     pub aggregates: Vec<BoundAggregate>,
-    /// Whether the arguments of one of them are being bound.
+    /// True while the arguments of one of them are being bound.
     pub in_aggregate: bool,
-    /// Whether these are direct arguments of WITHIN GROUP, whose subqueries may name grouped columns only.
+    /// True while direct arguments of WITHIN GROUP are being bound, whose subqueries may name grouped columns only.
     pub in_direct_arguments: bool,
     /// Window calls that were met.
     pub windows: Vec<BoundWindow>,
@@ -145,7 +145,7 @@ pub(crate) struct Scope {
     pub ctes: Vec<VisibleCte>,
     /// Columns of this query that its subqueries name in its targets and HAVING: they must be grouped.
     pub outer_columns: Vec<(RelationId, usize, At)>,
-    /// Where columns were named first, for messages about grouping.
+    /// The positions at which columns were first named, for messages about grouping.
     pub column_positions: HashMap<(RelationId, usize), At>,
     /// The arguments of GROUPING calls: until the grouping is known, a call is the number of its entry here.
     pub groupings: Vec<(Vec<BoundExpr>, At)>,
@@ -155,7 +155,7 @@ pub(crate) struct Scope {
     pub outer_direct_arguments: Vec<BoundExpr>,
     /// The counts by which hypothetical-set aggregates are computed.
     pub counts_before: Vec<CountBefore>,
-    /// Whether a set-returning function was met.
+    /// True if a set-returning function was found.
     pub set_returning: bool,
     /// The expression being bound that takes no set-returning functions: CASE or COALESCE.
     pub refuses_sets: Option<&'static str>,

@@ -133,7 +133,8 @@ impl Binder<'_> {
         Ok(BoundExpr::Array { elements: cast, ty })
     }
 
-    /// What a literal says as a value of a type. Names of objects in a definition of the catalog's mean what they mean there.
+    /// Reads a literal as a value of a type. Names of objects in a definition of the catalog's mean what they mean
+    /// there.
     pub fn literal_value(&mut self, ty: Type, modifier: Modifier, text: &str) -> Result<Value> {
         if !self.is_stored_text() || !ty.is_reg() {
             return from_text(self.environment, ty, modifier, text);
@@ -234,7 +235,7 @@ impl Binder<'_> {
         self.implicit(expr, Type::Bool, at)
     }
 
-    /// What is stored in a column.
+    /// Converts an expression to a column's type, as an assignment does.
     pub fn assigned(
         &mut self,
         expr: BoundExpr,

@@ -20,8 +20,8 @@ use crate::parse::syntax::{At, Expr, ExprKind};
 use crate::types::{Modifier, Type, Value};
 
 impl Binder<'_> {
-    /// What `pg_typeof` says of an argument that is a literal without a type, or a cast to a domain or a column of one, which have
-    /// the type beneath elsewhere. The argument is evaluated, because a cast may fail.
+    /// The name that `pg_typeof` returns for a literal without a type, a cast to a domain or a column of one, which
+    /// have the type beneath elsewhere. The argument is evaluated, because a cast may fail.
     pub(super) fn stated_type(&self, expr: &Expr, bound: &BoundExpr) -> Option<BoundExpr> {
         let column_of = |id: RelationId, column: usize| {
             let relations = self.scopes.iter().flat_map(|scope| &scope.relations);

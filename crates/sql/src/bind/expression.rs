@@ -361,7 +361,7 @@ impl Binder<'_> {
         Ok(operand)
     }
 
-    /// Whether a column of this type may be declared with the collation.
+    /// Checks that a column of this type may be declared with the collation.
     pub fn check_collation(&self, collation: &ObjectName, ty: Type) -> Result<()> {
         self.known_collation(collation)?;
         self.check_collatable(ty.element().unwrap_or(ty), collation.at())

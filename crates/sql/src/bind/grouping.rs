@@ -150,7 +150,7 @@ impl Binder<'_> {
         Ok(exprs.exprs.len() - 1)
     }
 
-    /// What an item of GROUP BY stands for, and the target that it names, if it names one.
+    /// Binds an item of GROUP BY; also returns the target that it names, if it names one.
     fn group_value(&mut self, expr: &Expr, targets: &[Target]) -> Result<(BoundExpr, Option<usize>)> {
         let position = match &expr.kind {
             ExprKind::Column(parts) if parts.len() == 1 => {
@@ -199,7 +199,7 @@ impl Binder<'_> {
         Ok((target.expr.clone(), position))
     }
 
-    /// Whether a window function takes what only groups have.
+    /// Returns true if a window function has an argument that only groups have.
     fn windows_aggregate(&mut self, number: usize, is_grouped: &dyn Fn(&BoundExpr) -> bool) -> bool {
         let Some(window) = self.scope().windows.get(number) else { return false };
         let keys = window.order_by.iter().map(|key| &key.expr);
@@ -367,7 +367,7 @@ impl Binder<'_> {
         Err(self.error(at, SqlState::GROUPING_ERROR, message))
     }
 
-    /// Whether a table's whole primary key is grouped, so that its other columns have one value in each group.
+    /// Returns true if a table's whole primary key is grouped, so that its other columns have one value in each group.
     fn depends_on_key(&mut self, relation: RelationId, grouping: &Grouping) -> bool {
         let found = self.scope().relations.iter().find(|it| it.id == relation);
         let Some(RelationKind::Table(table)) = found.map(|it| &it.kind) else { return false };
@@ -438,7 +438,7 @@ fn union(left: &[usize], right: &[usize]) -> Vec<usize> {
     set
 }
 
-/// Whether a part of an expression, not inside a subquery, is such.
+/// Returns true if a part of an expression, not inside a subquery, satisfies the predicate.
 pub(crate) fn contains(expr: &BoundExpr, is_such: &dyn Fn(&BoundExpr) -> bool) -> bool {
     let mut found = is_such(expr);
     crate::bind::tree::walk::children(expr, &mut |child| found = found || contains(child, is_such));

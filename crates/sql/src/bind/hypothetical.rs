@@ -20,7 +20,7 @@ use crate::functions::resolve::no_function;
 use crate::parse::syntax::{At, Call};
 use crate::types::{Type, Value};
 
-/// What a call says.
+/// A call of a hypothetical-set aggregate.
 #[derive(Clone, Debug)]
 pub(crate) struct Hypothetical {
     /// The row that is looked for, of the sort keys' types.
@@ -29,7 +29,7 @@ pub(crate) struct Hypothetical {
     filter: Option<BoundExpr>,
     /// The level of the query that the counts belong to, if the keys and the filter say so.
     owner: Option<usize>,
-    /// Whether the call stands in the arguments of another aggregate.
+    /// True if the call is in the arguments of another aggregate.
     nested: bool,
     at: At,
 }
@@ -49,11 +49,11 @@ pub(crate) struct CountsBySet {
     ty: Type,
     /// The grouped expressions that the direct arguments name.
     named: Vec<usize>,
-    /// What GROUPING says of them, and the aggregate that counts there.
+    /// The values of GROUPING for them, and the aggregate that counts there.
     counts: Vec<(i32, usize)>,
 }
 
-/// Whether a function is a hypothetical-set aggregate where WITHIN GROUP follows.
+/// Returns true if a function is a hypothetical-set aggregate where WITHIN GROUP follows.
 pub(super) fn is_hypothetical(name: &str) -> bool {
     matches!(name, "rank" | "dense_rank" | "percent_rank" | "cume_dist")
 }
@@ -138,7 +138,7 @@ impl Binder<'_> {
         Ok(Hypothetical { direct, keys, filter, owner, nested, at })
     }
 
-    /// How many rows sort before the hypothetical one, or equal it.
+    /// Builds the number of rows that sort before the hypothetical one, or equal it.
     fn rows_before(&mut self, set: &Hypothetical, or_equal: bool) -> Result<BoundExpr> {
         let condition = self.sorts_before(set, or_equal)?;
         let count = self.count(set, Vec::new(), Some(condition))?;
@@ -209,7 +209,8 @@ impl Binder<'_> {
         Ok(Some(BoundExpr::Case { operand: None, arms, otherwise, ty }))
     }
 
-    /// Whether a row sorts before the hypothetical one: the first sort key in which they differ decides.
+    /// Builds the condition that a row sorts before the hypothetical one: the first sort key in which they differ
+    /// decides.
     fn sorts_before(&mut self, set: &Hypothetical, or_equal: bool) -> Result<BoundExpr> {
         let (mut before, mut equal) = (Vec::new(), Vec::new());
         for (key, direct) in set.keys.iter().zip(&set.direct) {

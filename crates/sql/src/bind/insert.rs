@@ -20,7 +20,7 @@ use crate::error::{Result, SqlState};
 use crate::parse::syntax::{Expr, ExprKind, Insert, InsertColumn, Query, QueryBodySyntax};
 use crate::types::{Type, Value};
 
-/// What a value is given for.
+/// The target of an assigned value.
 #[derive(Clone, Copy)]
 struct Given<'s> {
     column: usize,
@@ -296,8 +296,8 @@ impl Binder<'_> {
     }
 }
 
-/// What RETURNING of an INSERT knows besides the table's columns: `xmax` is zero where the row was inserted, not where
-/// ON CONFLICT updated it.
+/// The system columns that RETURNING of an INSERT may name: `xmax` is zero where the row was inserted, not where ON
+/// CONFLICT updated it.
 fn system_columns(
     table: &Table,
     target: RelationId,

@@ -21,7 +21,7 @@ use crate::parse::syntax::{At, Call, ColumnOfFunction, Expr, ExprKind};
 use crate::types::record::{RecordField, RecordValue};
 use crate::types::{Type, Value};
 
-/// Whether a function makes rows of JSON objects.
+/// Returns true if a function makes rows of JSON objects.
 pub(super) fn makes_records(name: &str) -> bool {
     functions_named(name).next().is_some()
         && name.strip_prefix("json").is_some_and(|rest| {

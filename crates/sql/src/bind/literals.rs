@@ -12,10 +12,10 @@ use crate::types::{PlainEnvironment, Type, Value};
 /// A literal that was given a type.
 #[derive(Debug)]
 pub(crate) struct LiteralUse {
-    /// Where it stands, or what it is a part of.
+    /// Position of the literal, or of the expression that it is a part of.
     at: At,
     text: String,
-    /// How it is written whatever the settings are.
+    /// The text that has this meaning whatever the settings are.
     fixed: String,
 }
 
@@ -42,7 +42,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether what a text means as a value of a type depends on the session.
+/// Returns true if the meaning of a text as a value of a type depends on the session.
 fn is_read_by_settings(ty: Type) -> bool {
     matches!(
         ty,

@@ -91,10 +91,10 @@ pub(crate) fn bind_inside(
     Ok((bound, used))
 }
 
-/// What is checked when a statement is bound.
+/// The checks that binding a statement makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checks {
-    /// Whether the current role has the privileges that the statement needs.
+    /// The current role must have the privileges that the statement needs.
     Privileges,
     /// Nothing: the statement is our own, or it is not going to run.
     Nothing,
@@ -123,7 +123,7 @@ pub(crate) fn bind(
     Ok(bound)
 }
 
-/// What the literals of a statement mean that the session's settings decide about.
+/// Returns the literals of a statement whose meaning the session's settings decide.
 ///
 /// # Errors
 /// As [`bind`].

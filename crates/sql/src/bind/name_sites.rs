@@ -16,7 +16,7 @@ use crate::bind::tree::{BoundExpr, RelationId};
 use crate::parse::syntax::{Alias, At, Expr, ExprKind, Name, ObjectName};
 use crate::parse::{TextEdit, end_of_item, end_of_parentheses, end_of_token, quote_identifier};
 
-/// What is renamed, and where a text names it.
+/// The renamed object, and the positions at which a text names it.
 #[derive(Debug)]
 pub(crate) struct NameSites {
     oid: u32,
@@ -26,7 +26,7 @@ pub(crate) struct NameSites {
     columns: Vec<ColumnSite>,
     /// Names of columns with the relation's schema before them.
     qualifiers: Vec<Vec<Name>>,
-    /// Where items of target lists begin that are called as the column.
+    /// Positions of items in target lists that are named as the column.
     items: Vec<At>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct NameSites {
 struct RelationSite {
     id: RelationId,
     name: ObjectName,
-    /// Where the name of its alias stands.
+    /// Position of its alias, if it has one.
     alias: Option<At>,
-    /// How many of its columns the alias names.
+    /// Number of its columns that the alias names.
     named: usize,
     /// The names of its columns.
     columns: Vec<String>,
@@ -66,7 +66,7 @@ impl NameSites {
         }
     }
 
-    /// Whether the text names what is renamed.
+    /// Returns true if the text does not name the renamed object.
     pub fn is_empty(&self) -> bool {
         self.relations.is_empty()
     }
@@ -84,7 +84,7 @@ impl NameSites {
         }
     }
 
-    /// Whether a column of the relation is the one that is renamed.
+    /// Returns true if a column of the relation is the renamed one.
     fn is_of(&self, position: usize) -> bool {
         self.column.as_ref().is_some_and(|(column, _)| *column == position)
     }
@@ -233,7 +233,8 @@ fn owner_of(column: &VisibleColumn, entries: &[Entry]) -> Option<String> {
     entries.iter().find(|entry| entry.relation == Some(relation)).and_then(|entry| entry.name.clone())
 }
 
-/// Where an expression begins that is called as a column in it; none for others, and for subqueries, whose own items are noted.
+/// The start of an expression whose result is named as a column in it; `None` for others, and for subqueries, whose own
+/// items are noted.
 fn start_of(expr: &Expr) -> Option<At> {
     match &expr.kind {
         ExprKind::Column(parts) => parts.first().map(|name| name.at),

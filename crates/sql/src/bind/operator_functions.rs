@@ -23,7 +23,7 @@ fn operator_of(name: &str, count: usize) -> Option<(&'static str, Vec<Type>)> {
     (types.len() == count).then_some((operator, types))
 }
 
-/// Whether an operator has a function of this name.
+/// Returns true if an operator has a function of this name.
 pub(super) fn is_operator_function(name: &str, count: usize) -> bool {
     operator_of(name, count).is_some()
 }

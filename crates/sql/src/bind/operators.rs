@@ -417,7 +417,7 @@ impl Binder<'_> {
         self.operator(symbol, operand, pattern, at)
     }
 
-    /// Whether values of the type can be sorted and grouped; an error if not.
+    /// Checks that values of the type can be sorted and grouped.
     pub fn check_ordering(&self, ty: Type, at: At) -> Result<()> {
         if matches!(ty, Type::Json | Type::Jsonpath) {
             let message = format!("could not identify an ordering operator for type {}", self.type_text(ty));
@@ -427,7 +427,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// As [`check_ordering`](Self::check_ordering), for equality: DISTINCT, GROUP BY, UNION.
+    /// Like [`check_ordering`](Self::check_ordering), for equality: DISTINCT, GROUP BY, UNION.
     pub fn check_equality(&self, ty: Type, at: At) -> Result<()> {
         if matches!(ty, Type::Json | Type::Jsonpath) {
             let message = format!("could not identify an equality operator for type {}", self.type_text(ty));

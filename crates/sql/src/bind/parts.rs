@@ -23,12 +23,12 @@ const PATH: &str = "heddle_set_path";
 
 /// A step from a value to a part of it.
 enum Step<'e> {
-    /// What stands in one pair of brackets.
+    /// The content of one pair of brackets.
     Brackets(Bounds<'e>),
     Field(&'e Name),
 }
 
-/// What stands in one pair of brackets.
+/// The content of one pair of brackets.
 #[derive(Clone, Copy)]
 struct Bounds<'e> {
     lower: Option<&'e Expr>,
@@ -319,7 +319,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether an assigned value is an assignment to a part.
+/// Returns true if an assigned value is an assignment to a part.
 fn is_part(value: &BoundExpr) -> bool {
     if let BoundExpr::Cast { operand, ty: Type::Composite(_), .. } = value {
         return matches!(&**operand, BoundExpr::Row { fields, .. } if fields.iter().any(is_before));
@@ -327,7 +327,7 @@ fn is_part(value: &BoundExpr) -> bool {
     matches!(value, BoundExpr::Call { function, .. } if matches!(function.name, ELEMENT | SLICE | PATH))
 }
 
-/// Whether a field is one of the column as it was, or a part of it is assigned.
+/// Returns true if a field is one of the column as it was, or a part of it is assigned.
 fn is_before(field: &BoundExpr) -> bool {
     matches!(field, BoundExpr::Field { .. }) || is_part(field)
 }

@@ -22,7 +22,7 @@ use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::ObjectName;
 
-/// What a statement needs on one relation.
+/// The privileges that a statement needs on one relation.
 #[derive(Clone, Debug)]
 pub(crate) struct Required {
     /// The relation of the statement whose columns count.
@@ -31,17 +31,17 @@ pub(crate) struct Required {
     pub oid: u32,
     /// The role that needs it.
     pub role: u32,
-    /// What is needed in any case.
+    /// Privileges that are needed in any case.
     pub privileges: Privileges,
-    /// Whether SELECT is needed if a column is read, for what a statement writes.
+    /// True if SELECT is needed if a column is read, for what a statement writes.
     pub selects_if_read: bool,
     /// The columns that INSERT and UPDATE give values.
     pub written: Vec<(Privileges, Vec<usize>)>,
     /// Of a view through which is written, each of its columns that is one of `relation`'s, with that column.
     pub columns_of_view: Option<Vec<(usize, usize)>>,
-    /// Whether a system column is read, which needs the privilege on the whole relation.
+    /// True if a system column is read, which needs the privilege on the whole relation.
     pub reads_system_column: bool,
-    /// How many times the conditions of a written view name columns: these are read with the owner's rights.
+    /// Number of times the conditions of a written view name columns: these are read with the owner's rights.
     pub named_by_view: usize,
     /// The query of WITH that needs it: one that nothing reads needs nothing.
     pub cte: Option<CteId>,
@@ -66,7 +66,7 @@ impl Binder<'_> {
         self.checked_as.unwrap_or_else(|| self.environment.role())
     }
 
-    /// Whether the text is a definition of the catalog's: its names were looked up when it was made.
+    /// Returns true if the text is a definition in the catalog: its names were resolved when it was created.
     pub fn is_stored_text(&self) -> bool {
         !self.views.is_empty() || self.settled
     }
@@ -264,7 +264,7 @@ struct ColumnCheck<'c> {
 }
 
 impl ColumnCheck<'_> {
-    /// Whether a privilege is there on each of these columns; if there are none, on any column.
+    /// Returns true if the role has a privilege on each of these columns; if there are none, on any column.
     fn may(&self, privilege: Privileges, columns: &[usize]) -> bool {
         if columns.is_empty() {
             return (0..self.relation.column_names().len()).any(|column| self.may_on_own(privilege, column));
@@ -272,7 +272,8 @@ impl ColumnCheck<'_> {
         columns.iter().all(|column| self.may_on(privilege, *column))
     }
 
-    /// Whether a privilege is there on a column of the statement's relation; of a view, on a column that is that one.
+    /// Returns true if the role has a privilege on a column of the statement's relation; of a view, on a column that is
+    /// that one.
     fn may_on(&self, privilege: Privileges, column: usize) -> bool {
         match &self.required.columns_of_view {
             None => self.may_on_own(privilege, column),
@@ -311,7 +312,7 @@ pub(crate) fn columns_read(
     relations.filter_map(|relation| reads.remove(&relation)).flat_map(|(columns, _)| columns).collect()
 }
 
-/// How many times expressions name columns of a relation.
+/// Counts how often expressions name columns of a relation.
 pub(crate) fn times_named(exprs: &[BoundExpr], of: RelationId) -> usize {
     let mut times = 0;
     for expr in exprs {

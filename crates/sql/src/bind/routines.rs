@@ -37,20 +37,20 @@ pub(crate) const CALL_ROWS: &str = "heddle_call_rows";
 pub(crate) struct RoutineCall {
     pub routine: Arc<Routine>,
     pub args: Vec<BoundExpr>,
-    /// What each of the call's arguments is converted to.
+    /// The types to which the call's arguments are converted.
     types: Vec<Type>,
 }
 
-/// How the arguments of a call lie in a routine's.
+/// Assignment of a call's arguments to a routine's.
 struct Candidate {
     routine: Arc<Routine>,
     /// For each input argument, which one of the call's it is; none: its default.
     order: Vec<Option<usize>>,
-    /// What each of the call's arguments is to be converted to.
+    /// The types to which the call's arguments are to be converted.
     types: Vec<Type>,
     /// From which input argument on the call's are put into an array.
     packs_from: Option<usize>,
-    /// Whether another routine of its schema takes the same arguments: the call does not say which is meant.
+    /// True if another routine of its schema takes the same arguments: the call does not say which is meant.
     is_ambiguous: bool,
 }
 
@@ -136,7 +136,8 @@ pub(crate) fn routine_of<'c>(catalog: &'c Catalog, expr: &BoundExpr) -> Option<&
     }
 }
 
-/// Whether a cast depends on the session's time zone or formats, on names, or on labels of an enum, which may be renamed.
+/// Returns true if a cast depends on the session's time zone or formats, on names, or on labels of an enum, which may
+/// be renamed.
 fn depends_on_session(from: Type, to: Type) -> bool {
     let is_text = |ty: Type| matches!(ty, Type::Text | Type::Varchar | Type::Bpchar | Type::Name);
     let is_day = |ty: Type| matches!(ty, Type::Date | Type::Timestamp);
@@ -154,7 +155,7 @@ fn depends_on_session(from: Type, to: Type) -> bool {
     }
 }
 
-/// Whether a type's text depends on the session's formats, on names or labels, or on what types of elements do.
+/// Returns true if a type's text depends on the session's formats, on names or labels, or on what types of elements do.
 fn is_shown_by_session(ty: Type) -> bool {
     use Type::{
         Array, Composite, Date, Enum, Interval, Record, Regclass, Regcollation, Regnamespace, Regoper,
@@ -166,7 +167,8 @@ fn is_shown_by_session(ty: Type) -> bool {
     ) || matches!(ty, Regoper | Regoperator | Regproc | Regprocedure | Regrole | Regtype | Timestamp)
 }
 
-/// Whether an expression's result depends on its operands alone: a built-in function, a cast, a routine that is IMMUTABLE.
+/// Returns true if an expression's result depends on its operands alone: a built-in function, a cast, a routine that is
+/// IMMUTABLE.
 pub(crate) fn is_immutable(catalog: &Catalog, call: &BoundExpr) -> bool {
     match (routine_of(catalog, call), call) {
         (Some(routine), _) => routine.stability == Stability::Immutable,
@@ -191,12 +193,13 @@ pub(crate) fn is_immutable(catalog: &Catalog, call: &BoundExpr) -> bool {
     }
 }
 
-/// Whether an entry calls routines.
+/// Returns true if an entry calls routines.
 pub(crate) fn is_call(function: &Function) -> bool {
     matches!(function.name, CALL_STABLE | CALL_VOLATILE | CALL_ROWS)
 }
 
-/// Where a text calls routines, and which; the conversions of their arguments; and what its literals mean.
+/// The routines that a text calls, with their positions; the conversions of their arguments; and the meanings of its
+/// literals.
 pub(crate) type CallsAndLiterals = (Vec<(At, Arc<Routine>)>, Vec<TextEdit>, Vec<LiteralUse>);
 
 /// The calls of routines that an expression has: where they stand in its text, and the routines; and the conversions of their
@@ -220,7 +223,7 @@ pub(crate) fn calls_in_condition(
     Ok((binder.called.unwrap_or_default(), binder.casts, binder.literals.unwrap_or_default()))
 }
 
-/// What the names in a text of the catalog's may mean besides functions and types.
+/// The kind of a text in the catalog: the names that it may use besides functions and types.
 #[derive(Clone, Copy)]
 pub(crate) enum TextOf<'t> {
     /// The columns of a table's rows.

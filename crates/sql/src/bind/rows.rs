@@ -55,7 +55,7 @@ impl Binder<'_> {
         })
     }
 
-    /// What is stored where a statement gives no value: the column's default, cast to its type.
+    /// The value stored where a statement gives none: the column's default, cast to its type.
     pub fn default_value(&mut self, column: &Column) -> Result<BoundExpr> {
         let text = match &column.origin {
             ColumnOrigin::Default(text) => text.clone(),
@@ -180,8 +180,8 @@ impl Binder<'_> {
         Ok(generated)
     }
 
-    /// What the hidden columns of a table's indexes store, over its rows: the expressions, and the predicates as they were
-    /// written.
+    /// The values of the hidden columns of a table's indexes, over its rows: the expressions, and the predicates as
+    /// they were written.
     pub fn index_expressions(
         &mut self,
         table: &Arc<Table>,
@@ -295,12 +295,12 @@ pub(crate) fn definition_path(session: &[String]) -> Vec<String> {
     temporary.cloned().into_iter().chain([PUBLIC.to_string()]).chain(named.cloned()).collect()
 }
 
-/// What the hidden column of a predicate stores.
+/// The value of the hidden column of a predicate.
 pub(crate) fn predicate_value(predicate: &str) -> String {
     format!("case when ({predicate}) then true end")
 }
 
-/// Whether an expression names one of a relation's columns.
+/// Returns true if an expression names one of a relation's columns.
 fn depends_on(expr: &BoundExpr, target: RelationId, columns: &[usize]) -> bool {
     let mut depends = false;
     walk(expr, &mut |part| {

@@ -15,7 +15,7 @@ use crate::bind::tree::{
     QueryBody, RelationId, RelationKind,
 };
 
-/// Whether two expressions say the same.
+/// Returns true if two expressions mean the same.
 pub(super) fn are_same(left: &BoundExpr, right: &BoundExpr) -> bool {
     let has_subquery = |expr| contains(expr, &|part| matches!(part, BoundExpr::Subquery(_)));
     left == right || (has_subquery(left) && has_subquery(right) && numbered(left) == numbered(right))

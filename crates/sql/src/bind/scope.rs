@@ -11,7 +11,7 @@ use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Name, ObjectName};
 use crate::types::{Modifier, Type, Value};
 
-/// What is being bound, for messages and for what may stand there.
+/// The clause that is being bound, for messages and for the constructs that it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clause {
     Other,
@@ -42,7 +42,7 @@ pub(crate) enum Clause {
 }
 
 impl Clause {
-    /// What PostgreSQL's messages call it.
+    /// Its name in PostgreSQL's messages.
     pub fn name(self) -> &'static str {
         match self {
             Clause::Where => "WHERE",
@@ -71,7 +71,7 @@ impl Clause {
         }
     }
 
-    /// Whether aggregates may stand here.
+    /// Returns true if the clause allows aggregates.
     pub fn allows_aggregates(self) -> bool {
         matches!(
             self,
@@ -79,12 +79,12 @@ impl Clause {
         )
     }
 
-    /// Whether window calls may stand here.
+    /// Returns true if the clause allows window calls.
     pub fn allows_windows(self) -> bool {
         matches!(self, Clause::Targets | Clause::OrderBy | Clause::DistinctOn)
     }
 
-    /// Whether set-returning functions may stand here.
+    /// Returns true if the clause allows set-returning functions.
     pub fn allows_sets(self) -> bool {
         matches!(
             self,
@@ -105,11 +105,11 @@ pub(crate) struct Entry {
     pub schema: Option<String>,
     /// Its columns.
     pub columns: Vec<VisibleColumn>,
-    /// Whether columns may be named without a qualifier, and appear in `*`.
+    /// True if columns may be named without a qualifier, and appear in `*`.
     pub unqualified: bool,
-    /// Whether the name means the relation itself, for locks and whole rows.
+    /// The relation that the name means, for locks and whole rows.
     pub relation: Option<RelationId>,
-    /// Whether an outer join may put NULLs in place of its rows.
+    /// True if an outer join may put NULLs in place of its rows.
     pub is_nullable: bool,
 }
 
@@ -207,7 +207,7 @@ impl Binder<'_> {
         }
     }
 
-    /// What a column's name means, from the innermost level outward.
+    /// Finds the column that a name means, from the innermost level outward.
     pub fn find_column(&self, parts: &[Name], at: At) -> Result<Option<Found>> {
         let Some((name, qualifier)) = parts.split_last() else { return Ok(None) };
         if qualifier.is_empty() {

@@ -145,7 +145,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Whether a column has this name, of which the fields are known.
+    /// Returns true if a column has this name, of which the fields are known.
     fn names_row(&self, parts: &[Name]) -> bool {
         let found = self.find_column(parts, parts.first().map_or(0, |name| name.at));
         found.is_ok_and(|found| found.is_some_and(|it| self.record_columns(&it.column.expr).is_some()))

@@ -15,11 +15,11 @@ use crate::parse::{qualified_name, quote_identifier};
 /// The stars, names of columns and natural joins that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Stars {
-    /// Where each item begins, and the columns that it stands for.
+    /// The start of each item, and the columns that it expands to.
     pub found: Vec<(At, String)>,
-    /// Whether there is a star whose columns have no names of their own.
+    /// True if there is a star whose columns have no names of their own.
     pub is_incomplete: bool,
-    /// Where names without a relation's stand that a further column could make ambiguous, and both names.
+    /// Positions of unqualified names that a further column could make ambiguous, each with its qualified name.
     pub names: Vec<(At, String)>,
     pub joins: Vec<NaturalJoin>,
 }

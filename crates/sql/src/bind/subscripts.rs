@@ -12,13 +12,13 @@ use crate::parse::syntax::{At, Expr, ExprKind};
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type, Value};
 
-/// What stands in a pair of brackets.
+/// The content of a pair of brackets.
 enum Brackets<'e> {
     Index(&'e Expr),
     Slice(Option<&'e Expr>, Option<&'e Expr>),
 }
 
-/// What a chain of brackets is over, the brackets from the first one on, and whether one of them holds a slice.
+/// The operand of a chain of brackets, the brackets from the first one on, and whether one of them holds a slice.
 fn chain(expr: &Expr) -> (&Expr, Vec<Brackets<'_>>, bool) {
     let (mut bounds, mut part, mut is_slice) = (Vec::new(), expr, false);
     // The brackets of one chain have one position.

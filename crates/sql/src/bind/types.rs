@@ -93,7 +93,7 @@ impl Binder<'_> {
         if own == "unknown" || own == "serial" { None } else { Type::from_name(own) }
     }
 
-    /// What stands in parentheses behind a type's name.
+    /// Binds the modifier in parentheses after a type's name.
     fn modifier(&self, ty: Type, name: &TypeName) -> Result<Modifier> {
         let wrong = |message: String| self.error(name.at, SqlState::INVALID_PARAMETER_VALUE, message);
         let element = ty.element().unwrap_or(ty);

@@ -368,7 +368,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether an item of a row is `relation.*`.
+/// Returns true if an item of a row is `relation.*`.
 fn is_star(item: &Expr) -> bool {
     matches!(item.kind, ExprKind::AllFields(_))
 }

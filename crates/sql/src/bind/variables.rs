@@ -19,7 +19,7 @@ pub(crate) struct VariableRef {
     pub field: Option<usize>,
 }
 
-/// What a name that could mean a variable and a column means (`#variable_conflict`).
+/// The meaning of a name that could be a variable and a column (`#variable_conflict`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameConflict {
     Error,
@@ -38,7 +38,7 @@ pub(crate) trait Names {
     /// The fields of a row variable of this name.
     fn fields(&self, parts: &[&str]) -> Result<Option<Vec<(String, VariableRef, Type)>>>;
 
-    /// What wins where both a variable and a column are meant.
+    /// The rule for a name that could be a variable and a column.
     fn conflict(&self) -> NameConflict;
 }
 
@@ -77,7 +77,7 @@ impl Binder<'_> {
         Ok(Some(fields.into_iter().map(field).collect()))
     }
 
-    /// What a name means that may be a column's and a variable's.
+    /// Resolves a name that may be a column's and a variable's.
     pub fn column_or_variable(
         &mut self,
         parts: &[Name],

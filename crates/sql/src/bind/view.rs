@@ -29,14 +29,14 @@ use crate::parse::syntax::{Name, ObjectName};
 use crate::rewrite::substitute::substituted;
 use crate::types::{Type, Value};
 
-/// What a statement writes.
+/// The target of a statement that writes.
 pub(crate) struct Written {
     pub table: Arc<Table>,
     /// The table's relation in the statement; none: it has none yet.
     pub target: Option<RelationId>,
     /// The view, if it is one.
     pub view: Option<Rc<WrittenView>>,
-    /// What a row must meet to be one of the view's.
+    /// The conditions on a row to be one of the view's.
     pub filters: ViewFilters,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Written {
 #[derive(Default)]
 pub(crate) struct ViewFilters {
     pub conditions: Vec<BoundExpr>,
-    /// Whether one of the views has `security_barrier`.
+    /// True if one of the views has `security_barrier`.
     pub is_barrier: bool,
-    /// What the rows that are written must meet, innermost view first.
+    /// The checks on rows that are written, innermost view first.
     pub checks: Vec<BoundCheck>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct WrittenView {
     name: String,
     schema: String,
     columns: Vec<VisibleColumn>,
-    /// What the statement does with it, as messages call it.
+    /// The verb for the statement's action in messages.
     verb: &'static str,
 }
 
@@ -67,7 +67,7 @@ impl WrittenView {
     }
 }
 
-/// Which column of its table an expression is.
+/// Returns the column of its table that an expression is.
 fn table_column(expr: &BoundExpr) -> Option<usize> {
     match expr {
         BoundExpr::Column { column, .. } => Some(*column),
@@ -80,7 +80,7 @@ fn plain_columns(columns: &[BoundExpr]) -> Vec<(usize, usize)> {
     columns.iter().enumerate().filter_map(|(at, expr)| Some((at, table_column(expr)?))).collect()
 }
 
-/// Which columns of a view can be written; none: rows cannot be deleted from it either.
+/// Flags the columns of a view that can be written; `None` if rows cannot be deleted from it either.
 pub(crate) fn writable_columns(catalog: &Catalog, view: &Arc<View>) -> Option<Vec<bool>> {
     let context = BindContext { catalog, path: &view.search_path, text: &view.query };
     let mut environment = CatalogEnvironment::new(catalog);
@@ -263,7 +263,7 @@ impl Binder<'_> {
         (target, entry)
     }
 
-    /// What `excluded` names: the columns of what is written, of the row that was to be inserted.
+    /// The entry that `excluded` names: the columns of the written relation, of the row that was to be inserted.
     pub fn excluded_entry(&mut self, entry: &Entry, target: RelationId, excluded: RelationId) -> Entry {
         let mut columns = entry.columns.clone();
         columns.iter_mut().for_each(|column| rename(&mut column.expr, target, excluded));
@@ -303,7 +303,7 @@ impl Binder<'_> {
         self.error(name.at, SqlState::FEATURE_NOT_SUPPORTED, message).with_detail(detail)
     }
 
-    /// What is written: a table, or the table below a view.
+    /// Resolves the target of a statement that writes: a table, or the table below a view.
     pub fn written(&mut self, name: &ObjectName, verb: &'static str) -> Result<Written> {
         if let Ok(Relation::View(view)) = self.relation(name) {
             let view = view.clone();
@@ -317,7 +317,7 @@ impl Binder<'_> {
 const ONE_RELATION: &str =
     "Views that do not select from a single table or view are not automatically updatable.";
 
-/// Whether a SELECT gives one row for each of its relation's.
+/// Checks that a SELECT gives one row for each of its relation's.
 fn check_select(select: &BoundSelect) -> std::result::Result<(), &'static str> {
     if select.distinct != Distinct::No {
         return Err("Views containing DISTINCT are not automatically updatable.");

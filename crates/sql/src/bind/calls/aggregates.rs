@@ -120,12 +120,12 @@ impl Binder<'_> {
         Ok((aggregate, owner))
     }
 
-    /// How many columns of each level its subqueries have named that must be grouped.
+    /// Number of columns of each level that its subqueries have named and that must be grouped.
     pub(in crate::bind) fn columns_named_outside(&self) -> Vec<usize> {
         self.scopes.iter().map(|scope| scope.outer_columns.len()).collect()
     }
 
-    /// What the arguments of an aggregate that belongs to a level mean for its grouping: direct arguments must be grouped
+    /// Settles the grouping of the arguments of an aggregate that belongs to a level: direct arguments must be grouped
     /// there, and may name no column of a query inside it; the others, which were bound when the levels' subqueries had
     /// named so many columns, need not be.
     pub(in crate::bind) fn settle_arguments(

@@ -192,7 +192,8 @@ fn unnest_calls(calls: &[(Call, Vec<ColumnOfFunction>)]) -> Vec<(Call, Vec<Colum
     spread.collect()
 }
 
-/// What PostgreSQL names the column of a function's rows with an OUT parameter: an alias of the function does not change it.
+/// PostgreSQL's name for the column of a function's rows with an OUT parameter: an alias of the function does not
+/// change it.
 fn out_column(function: &str) -> Option<&'static str> {
     let elements = ["json_array_elements", "jsonb_array_elements"];
     elements.contains(&function.trim_end_matches("_text")).then_some("value")

@@ -120,16 +120,16 @@ pub(crate) enum Quantifier {
 /// A query inside an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subquery {
-    /// What is made of its rows.
+    /// The value made of its rows.
     pub kind: SubqueryKind,
     /// The query; it may name columns of the queries around it.
     pub query: BoundQuery,
 }
 
-/// What an expression makes of a query's rows.
+/// The value that an expression makes of a query's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SubqueryKind {
-    /// Whether there is a row.
+    /// True if there is a row.
     Exists,
     /// The one column of the one row, or NULL if there is none; an error (21000) if there are more.
     Scalar { ty: Type },

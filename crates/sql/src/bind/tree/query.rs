@@ -41,27 +41,27 @@ pub(crate) struct BoundQuery {
     pub id: RelationId,
     /// Common table expressions in the order of their definition; a later one may name an earlier one.
     pub ctes: Vec<BoundCte>,
-    /// Where the rows come from.
+    /// The source of the rows.
     pub body: QueryBody,
     /// By which targets rows are sorted.
     pub order_by: Vec<BoundSort>,
-    /// How many rows at most, a bigint; NULL: all.
+    /// Maximum number of rows, a bigint; NULL: all.
     pub limit: Option<BoundExpr>,
-    /// Whether rows equal to the last one in the order follow it beyond the limit.
+    /// True if rows equal to the last one in the order follow it beyond the limit.
     pub with_ties: bool,
-    /// How many rows are skipped, a bigint; NULL: none.
+    /// Number of rows that are skipped, a bigint; NULL: none.
     pub offset: Option<BoundExpr>,
-    /// Which tables' rows are locked, and how.
+    /// The tables whose rows are locked, and the modes.
     pub locks: Vec<RowLock>,
     /// The result's columns.
     pub columns: Vec<BoundColumn>,
-    /// Whether it is a view's with `security_barrier`.
+    /// True if it is the query of a view with `security_barrier`.
     pub is_barrier: bool,
     /// The view whose query it is.
     pub view: Option<ViewOfQuery>,
 }
 
-/// Where a query's rows come from.
+/// The source of a query's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum QueryBody {
     /// A SELECT.
@@ -91,8 +91,8 @@ pub(crate) struct BoundSelect {
     pub filter: Option<BoundExpr>,
     /// The grouping expressions.
     pub group_by: Vec<BoundExpr>,
-    /// Which of them group, one entry for each grouping set. `None`: the SELECT does not group. Without GROUP BY but
-    /// with aggregates or HAVING there is one empty set, which yields a row even where there is none to aggregate.
+    /// The grouped expressions, one entry for each grouping set. `None`: the SELECT does not group. Without GROUP BY
+    /// but with aggregates or HAVING there is one empty set, which yields a row even where there is none to aggregate.
     pub grouping_sets: Option<Vec<Vec<usize>>>,
     /// The aggregates of the targets, HAVING, and the window calls.
     pub aggregates: Vec<BoundAggregate>,
@@ -104,7 +104,7 @@ pub(crate) struct BoundSelect {
     pub targets: Vec<BoundTarget>,
     /// DISTINCT.
     pub distinct: Distinct,
-    /// Whether a target calls a set-returning function.
+    /// True if a target calls a set-returning function.
     pub set_returning: bool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct BoundTarget {
     pub name: String,
 }
 
-/// Which rows of a SELECT are left out as duplicates.
+/// The rows of a SELECT that are left out as duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Distinct {
     /// None.
@@ -133,20 +133,20 @@ pub(crate) enum Distinct {
 pub(crate) struct BoundSort {
     /// The position of the target.
     pub target: usize,
-    /// Whether the largest comes first.
+    /// True if the largest is first.
     pub descending: bool,
-    /// Whether NULLs come first.
+    /// True if NULLs are first.
     pub nulls_first: bool,
 }
 
 /// One item of the ORDER BY of an aggregate or of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {
-    /// What is compared.
+    /// The value that is compared.
     pub expr: BoundExpr,
-    /// Whether the largest comes first.
+    /// True if the largest is first.
     pub descending: bool,
-    /// Whether NULLs come first.
+    /// True if NULLs are first.
     pub nulls_first: bool,
 }
 
@@ -157,28 +157,28 @@ pub(crate) struct BoundRelation {
     pub id: RelationId,
     /// Its name in the statement, for EXPLAIN and messages.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: RelationKind,
     /// Its columns.
     pub columns: Vec<BoundColumn>,
-    /// Whether it may name columns of relations to its left (LATERAL, and every function).
+    /// True if it may name columns of relations to its left (LATERAL, and every function).
     pub lateral: bool,
-    /// What the hidden columns of a table store.
+    /// The values of a table's hidden columns.
     pub indexed: Vec<IndexExpression>,
 }
 
-/// What a hidden column of a table stores for an index.
+/// The value that a hidden column of a table stores for an index.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct IndexExpression {
     /// The hidden column.
     pub column: usize,
     /// The index's expression or predicate, over the relation's rows.
     pub expr: BoundExpr,
-    /// Whether the column is true where the predicate `expr` holds, and NULL elsewhere.
+    /// True if the column is true where the predicate `expr` holds, and NULL elsewhere.
     pub is_predicate: bool,
 }
 
-/// What a relation is.
+/// The kind of a relation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RelationKind {
     /// A table; its columns are the table's, in order.
@@ -229,15 +229,15 @@ pub(crate) struct BoundCte {
     pub name: String,
     /// Its columns.
     pub columns: Vec<BoundColumn>,
-    /// Where its rows come from.
+    /// The source of its rows.
     pub body: CteBody,
     /// `MATERIALIZED` (true), `NOT MATERIALIZED` (false), or nothing said.
     pub materialized: Option<bool>,
-    /// How many relations name it.
+    /// Number of relations that name it.
     pub references: usize,
 }
 
-/// Where a common table expression's rows come from.
+/// The source of a common table expression's rows.
 #[expect(clippy::large_enum_variant, reason = "a statement has few of them")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CteBody {
@@ -257,11 +257,11 @@ pub(crate) struct BoundAggregate {
     pub function: &'static Function,
     /// Its arguments; none for `count(*)`.
     pub args: Vec<BoundExpr>,
-    /// Whether equal arguments count once.
+    /// True if equal arguments count once.
     pub distinct: bool,
     /// In which order rows are fed; for ordered-set aggregates the WITHIN GROUP clause.
     pub order_by: Vec<SortKey>,
-    /// Which rows are fed.
+    /// The condition on rows that are fed.
     pub filter: Option<BoundExpr>,
     /// Its result's type.
     pub ty: Type,
@@ -274,7 +274,7 @@ pub(crate) struct BoundWindow {
     pub function: WindowFunction,
     /// Its arguments.
     pub args: Vec<BoundExpr>,
-    /// Which rows an aggregate is fed.
+    /// The condition on rows that an aggregate is fed.
     pub filter: Option<BoundExpr>,
     /// PARTITION BY.
     pub partition_by: Vec<BoundExpr>,
@@ -300,11 +300,11 @@ pub(crate) enum WindowFunction {
 pub(crate) struct Frame {
     /// In what offsets are counted.
     pub unit: FrameUnit,
-    /// Where it starts.
+    /// Its start.
     pub start: FrameBound,
-    /// Where it ends.
+    /// Its end.
     pub end: FrameBound,
-    /// Which rows around the current one are left out.
+    /// The rows around the current one that are left out.
     pub exclusion: FrameExclusion,
 }
 
@@ -327,7 +327,7 @@ pub(crate) enum FrameBound {
     UnboundedFollowing,
 }
 
-/// Which rows around the current one a frame leaves out.
+/// The rows around the current one that a frame leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameExclusion {
     NoOthers,
@@ -339,9 +339,9 @@ pub(crate) enum FrameExclusion {
 /// `FOR UPDATE` and its kin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowLock {
-    /// How strong.
+    /// The lock's strength.
     pub strength: LockStrength,
-    /// What is done about rows that others have locked.
+    /// The reaction to rows that others have locked.
     pub wait: LockWait,
     /// The tables' relations; those of this query and of its subqueries in FROM.
     pub relations: Vec<RelationId>,
@@ -356,7 +356,7 @@ pub(crate) enum LockStrength {
     Update,
 }
 
-/// What is done about rows that others have locked.
+/// The reaction to rows that others have locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockWait {
     Wait,
@@ -364,7 +364,7 @@ pub(crate) enum LockWait {
     SkipLocked,
 }
 
-/// What a written view's query tells of the view.
+/// The view whose query is bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ViewOfQuery {
     pub name: String,

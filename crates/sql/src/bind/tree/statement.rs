@@ -15,7 +15,7 @@ use crate::types::Type;
 /// A statement that reads or writes rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundStatement {
-    /// What it does.
+    /// Its action.
     pub kind: StatementKind,
     /// The types of its parameters.
     pub parameters: Vec<Type>,
@@ -23,7 +23,7 @@ pub(crate) struct BoundStatement {
     pub columns: Vec<BoundColumn>,
 }
 
-/// What a statement does.
+/// The action of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StatementKind {
     Query(Box<BoundQuery>),
@@ -51,9 +51,9 @@ pub(crate) struct BoundInsert {
     pub table: Arc<Table>,
     /// The row to be stored; in ON CONFLICT DO UPDATE the row that is there.
     pub target: RelationId,
-    /// Where rows come from: the query's columns are columns of the relation `source`. `None`: one row.
+    /// The source of the rows: the query's columns are columns of the relation `source`. `None`: one row.
     pub query: Option<BoundQuery>,
-    /// How `values` names the query's columns.
+    /// The relation by which `values` names the query's columns.
     pub source: RelationId,
     /// For each column of the table its value, over `source`: a column of the query, a default, a constant. A cell
     /// DEFAULT of a VALUES list is already the default's expression.
@@ -71,9 +71,9 @@ pub(crate) struct BoundInsert {
 /// ON CONFLICT.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OnConflict {
-    /// Which conflicts are meant.
+    /// The constraints whose conflicts are meant.
     pub target: ConflictTarget,
-    /// What is done instead.
+    /// The action taken instead.
     pub action: ConflictAction,
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum ConflictTarget {
     Index(usize),
 }
 
-/// What ON CONFLICT does.
+/// The action of ON CONFLICT.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConflictAction {
     /// The row is left out.
@@ -98,7 +98,7 @@ pub(crate) enum ConflictAction {
         excluded: RelationId,
         sets: Vec<(usize, BoundExpr)>,
         filter: Option<BoundExpr>,
-        /// As in [`BoundUpdate::generated`].
+        /// Generated columns that depend on what is set, as in [`BoundUpdate::generated`].
         generated: Vec<(usize, BoundExpr)>,
     },
 }
@@ -160,7 +160,7 @@ pub(crate) struct BoundMerge {
     pub relations: Vec<BoundRelation>,
     /// The source.
     pub source: BoundFrom,
-    /// Which rows match.
+    /// The join condition of the source's rows with the table's.
     pub on: BoundExpr,
     /// The WHEN clauses in order; the first whose condition is true acts.
     pub arms: Vec<MergeArm>,
@@ -173,15 +173,15 @@ pub(crate) struct BoundMerge {
 /// A WHEN clause of MERGE.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MergeArm {
-    /// Whether it is for source rows that match a row of the table.
+    /// True if it is for source rows that match a row of the table.
     pub matched: bool,
     /// Its further condition.
     pub condition: Option<BoundExpr>,
-    /// What it does.
+    /// Its action.
     pub action: MergeAction,
 }
 
-/// What a WHEN clause of MERGE does.
+/// The action of a WHEN clause of MERGE.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MergeAction {
     Nothing,

@@ -225,7 +225,7 @@ pub(crate) fn relations_of(expr: &BoundExpr) -> Vec<RelationId> {
     relations
 }
 
-/// Whether an expression names a column of any relation.
+/// Returns true if an expression names a column of any relation.
 pub(crate) fn names_columns(expr: &BoundExpr) -> bool {
     !relations_of(expr).is_empty()
 }
@@ -290,8 +290,9 @@ pub(crate) fn children_mut(expr: &mut BoundExpr, visit: &mut dyn FnMut(&mut Boun
     }
 }
 
-/// Whether evaluating an expression tells nothing of the values that it looks at: it calls nothing but comparisons, none of
-/// which can fail. A condition that could tell is not evaluated before those of a view with `security_barrier`.
+/// Returns true if evaluating an expression reveals nothing of the values that it sees: it calls nothing but
+/// comparisons, none of which can fail. A condition that could tell is not evaluated before those of a view with
+/// `security_barrier`.
 pub(crate) fn is_leakproof(expr: &BoundExpr) -> bool {
     let mut is_safe = true;
     walk(expr, &mut |part| {
