@@ -72,7 +72,8 @@ impl Parser<'_> {
         })
     }
 
-    /// What begins an operand. A prefix operator may follow any other operator, and takes what binds more tightly than itself.
+    /// Parses the start of an operand. A prefix operator may follow any other operator, and takes what binds more
+    /// tightly than itself.
     fn prefix(&mut self) -> Result<Expr> {
         let at = self.position();
         match self.peek(0) {

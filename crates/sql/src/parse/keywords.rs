@@ -210,17 +210,17 @@ fn among(words: &[&str], word: &str) -> bool {
     words.binary_search(&word).is_ok()
 }
 
-/// Whether a word may name a column or a table.
+/// Returns true if a word may name a column or a table.
 pub(super) fn may_name_column(word: &str) -> bool {
     !among(RESERVED, word) && !among(FUNCTIONS_ONLY, word)
 }
 
-/// Whether a word may name a function.
+/// Returns true if a word may name a function.
 pub(super) fn may_name_function(word: &str) -> bool {
     !among(RESERVED, word) && !among(COLUMNS_ONLY, word)
 }
 
-/// Whether a word may stand behind an expression as its alias, without AS.
+/// Returns true if a word may follow an expression as its alias, without AS.
 pub(super) fn may_be_bare_alias(word: &str) -> bool {
     !among(NEVER_BARE_ALIAS, word)
 }

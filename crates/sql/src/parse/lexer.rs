@@ -13,7 +13,7 @@ use crate::error::{Result, SqlError, SqlState};
 /// One token.
 #[derive(Clone, Debug)]
 pub(super) struct Token<'t> {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind<'t>,
     /// Its first byte.
     pub start: u32,
@@ -21,7 +21,7 @@ pub(super) struct Token<'t> {
     pub end: u32,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TokenKind<'t> {
     /// A word, folded to lower case: a keyword or a name.
@@ -48,9 +48,9 @@ pub(crate) enum TokenKind<'t> {
     End,
 }
 
-/// What a token and what the parser and the binder make of it take of memory, about; measured for lists of all kinds.
+/// Approximate memory of a token, with what the parser and the binder make of it; measured for lists of all kinds.
 const TOKEN_BYTES: usize = 160;
-/// What a statement takes beside its tokens.
+/// Memory of a statement besides its tokens.
 const STATEMENT_BYTES: usize = 768;
 /// After how many tokens their memory is counted; those of shorter texts are not.
 const COUNTED_TOKENS: usize = 4_096;

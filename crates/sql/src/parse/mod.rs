@@ -39,10 +39,10 @@ pub(crate) use lexer::TokenKind;
 pub(crate) use parser::{Parser, Reference, character_position};
 pub(crate) use tables::{is_storage_parameter, option_texts};
 
-/// How deeply expressions, queries and parentheses may nest.
+/// Maximum nesting depth of expressions, queries and parentheses.
 pub(crate) const NESTING_MAX: u32 = 160;
 
-/// How many levels of operators an expression may have: `1 + 1 + …` nests to the left without parentheses.
+/// Maximum number of levels of operators in an expression: `1 + 1 + …` nests to the left without parentheses.
 pub(crate) const HEIGHT_MAX: u32 = 700;
 
 /// The statements of a client's text or of a routine's body, which may be empty. Its memory counts among that of statements.
@@ -64,7 +64,7 @@ pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
     Ok(expr)
 }
 
-/// Whether a text is the call of one function, which needs no parentheses around it.
+/// Returns true if a text is the call of one function, which needs no parentheses around it.
 pub(crate) fn is_call(text: &str) -> bool {
     parse_expression(text).is_ok_and(|expr| matches!(expr.kind, syntax::ExprKind::Call(_)))
 }
@@ -116,22 +116,22 @@ pub(crate) fn with_renamed_table(text: &str, from: &str, to: &str) -> String {
         .map_or(text.to_string(), |parser| parser.with_renamed_table(from, &quote_identifier(to)))
 }
 
-/// Whether a trigger's condition names a row, `old` or `new`.
+/// Returns true if a trigger's condition names a row, `old` or `new`.
 pub(crate) fn names_row(text: &str, row: &str) -> bool {
     Parser::new(text).is_ok_and(|parser| parser.names_row(row))
 }
 
-/// Whether a text of the catalog's names a column.
+/// Returns true if a text in the catalog names a column.
 pub(crate) fn names_column(text: &str, name: &str) -> bool {
     with_renamed(text, name, "#") != text
 }
 
-/// Which of these columns a text of the catalog's names, in the order in which they come in it.
+/// The columns among these that a text in the catalog names, in the order of their first use.
 pub(crate) fn named_columns(text: &str, columns: &[&str]) -> Vec<usize> {
     Parser::new(text).map_or(Vec::new(), |parser| parser.named_columns(columns))
 }
 
-/// Whether a text of the catalog's names a schema before a point, or a name in it in a string.
+/// Returns true if a text in the catalog names a schema before a point, or a name in it in a string.
 pub(crate) fn names_schema(text: &str, schema: &str) -> bool {
     Parser::new(text).is_ok_and(|parser| parser.names_schema(schema))
 }
@@ -168,7 +168,7 @@ pub(crate) fn with_names(
     with_names_and_edits(text, &[], replacement)
 }
 
-/// As [`with_names`], with other changes, too.
+/// Like [`with_names`], with other changes, too.
 pub(crate) fn with_names_and_edits(
     text: &str,
     others: &[TextEdit],
@@ -205,17 +205,17 @@ pub(crate) fn with_edits(text: &str, mut edits: Vec<TextEdit>) -> String {
     replaced + &text[done..]
 }
 
-/// Where the token of a text ends that begins at a place.
+/// End of the token of a text that begins at a place.
 pub(crate) fn end_of_token(text: &str, at: syntax::At) -> usize {
     Parser::new(text).map_or(at as usize, |parser| parser.end_of_token(at as usize))
 }
 
-/// Where the parentheses behind the token that begins at a place end.
+/// End of the parentheses after the token that begins at a place.
 pub(crate) fn end_of_parentheses(text: &str, at: syntax::At) -> usize {
     Parser::new(text).map_or(at as usize, |parser| parser.end_of_parentheses(at as usize))
 }
 
-/// Where the item of a list of targets ends that begins at a place.
+/// End of the item of a target list that begins at a place.
 pub(crate) fn end_of_item(text: &str, at: syntax::At) -> usize {
     Parser::new(text).map_or(at as usize, |parser| parser.end_of_item(at as usize))
 }
@@ -240,7 +240,7 @@ pub(crate) fn with_literals(text: &str, replaced: &[(usize, syntax::At, String)]
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_literals(replaced))
 }
 
-/// What is written out in a query: stars and names, which begin at these positions, and natural joins.
+/// The parts to write out in a query: stars and names, which begin at these positions, and natural joins.
 pub(crate) type WrittenOut<'w> =
     (&'w [(syntax::At, String)], &'w [(syntax::At, String)], &'w [syntax::NaturalJoin]);
 

@@ -2,7 +2,7 @@
 
 use super::lexer::{Lexer, TokenKind};
 
-/// How much of a normalized statement is kept, in bytes.
+/// Maximum size of a normalized statement, in bytes.
 const TEXT_BYTES_MAX: usize = 4_096;
 
 /// The statement with `$n` in place of each constant, numbered from behind its own parameters on, and on one line. A
@@ -46,7 +46,7 @@ pub(crate) fn normalize(text: &str) -> String {
     normalized
 }
 
-/// The same for a text whose end may have been cut off, in the middle of a constant, say: that end is left out.
+/// Normalizes a text whose end may have been cut off, in the middle of a constant, say: that end is left out.
 pub(crate) fn normalize_cut(text: &str) -> String {
     let mut end = text.len();
     // What is cut off can only be a string, a quoted name or a comment: they begin with one of these.

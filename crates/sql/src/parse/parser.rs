@@ -23,7 +23,7 @@ pub(crate) struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
     nesting: u32,
-    /// Whether the expression that is being read is a restricted one.
+    /// True if the expression that is being read is a restricted one.
     pub is_restricted: bool,
     /// The highest number of a parameter in the statement so far.
     pub parameters: u32,
@@ -76,12 +76,12 @@ impl<'t> Parser<'t> {
         &self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].kind
     }
 
-    /// Where the current token stands.
+    /// Position of the current token.
     pub fn position(&self) -> At {
         self.tokens[self.at].start
     }
 
-    /// Where the token before the current one ended.
+    /// End of the token before the current one.
     pub fn last_end(&self) -> At {
         self.at.checked_sub(1).map_or(0, |last| self.tokens[last].end)
     }

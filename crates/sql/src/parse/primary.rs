@@ -232,7 +232,7 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Exists(Box::new(query)), at, height: 1 })
     }
 
-    /// Whether a type with a string behind it may stand here.
+    /// Returns true if a type with a string behind it may be here.
     fn may_be_typed_literal(&self) -> bool {
         matches!(self.peek(1), TokenKind::Text(_))
             || (self.is_mark(1, ".") && matches!(self.peek(3), TokenKind::Text(_)))
@@ -265,7 +265,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// Whether INTERVAL begins a literal: `interval '…'` or `interval(3) '…'`.
+    /// Returns true if INTERVAL begins a literal: `interval '…'` or `interval(3) '…'`.
     fn interval_follows(&self) -> bool {
         matches!(self.peek(1), TokenKind::Text(_))
             || (self.is_mark(1, "(") && matches!(self.peek(4), TokenKind::Text(_)))

@@ -8,7 +8,7 @@ use crate::parse::syntax::{
     Query, QueryBodySyntax, Select, SelectItem, SetOperator, Statement, TableRef, With,
 };
 
-/// What may follow a select list.
+/// Words that may follow a select list.
 pub(super) const AFTER_SELECT_LIST: [&str; 14] = [
     "from",
     "where",
@@ -27,14 +27,15 @@ pub(super) const AFTER_SELECT_LIST: [&str; 14] = [
 ];
 
 impl Parser<'_> {
-    /// Whether a query begins here, without parentheses.
+    /// Returns true if a query begins here, without parentheses.
     pub fn starts_query(&self) -> bool {
         self.is_one_of(&["select", "values", "with"])
             || (self.is_word(0, "table") && !self.is_mark(1, "("))
             || self.starts_query_in_parentheses()
     }
 
-    /// Whether a query begins behind one or several parentheses, and is not just an operand: `((SELECT 1) + 1)`.
+    /// Returns true if a query begins behind one or several parentheses, and is not just an operand: `((SELECT 1) +
+    /// 1)`.
     pub fn starts_query_in_parentheses(&self) -> bool {
         let mut depth = 0;
         while self.is_mark(depth, "(") {
@@ -48,7 +49,7 @@ impl Parser<'_> {
         self.query_ends_inner_parentheses(depth)
     }
 
-    /// Whether behind a closing parenthesis the query goes on, or all of its parentheses end.
+    /// Returns true if the query continues after a closing parenthesis, or all of its parentheses end.
     fn query_ends_inner_parentheses(&self, depth: usize) -> bool {
         let (mut open, mut ahead) = (depth, depth);
         loop {
@@ -282,7 +283,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether a row is written as `ROW(…)`: that groups by one value, and `(a, b)` by a and b.
+    /// Returns true if a row is written as `ROW(…)`: that groups by one value, and `(a, b)` by a and b.
     fn is_named_row(&self, expr: &Expr) -> bool {
         !self.text[expr.at as usize..].starts_with('(')
     }

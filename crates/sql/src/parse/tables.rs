@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.error(self.position(), SqlState::FEATURE_NOT_SUPPORTED, message)
     }
 
-    /// Whether names in parentheses follow and then AS: `CREATE TABLE t (a, b) AS SELECT …`.
+    /// Returns true if names in parentheses follow and then AS: `CREATE TABLE t (a, b) AS SELECT …`.
     fn is_names_then_as(&self) -> bool {
         let mut ahead = 0;
         if !self.is_mark(ahead, "(") {
@@ -212,7 +212,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a table, an index or a materialized view may have a storage parameter of this name.
+/// Returns true if a table, an index or a materialized view may have a storage parameter of this name.
 pub(crate) fn is_storage_parameter(name: &str) -> bool {
     const NAMES: [&str; 14] = [
         "autosummarize",

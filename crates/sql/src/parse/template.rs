@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 /// Longer statements are planned as they are.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// How many literals are taken out at most.
+/// Maximum number of literals that are taken out.
 const LITERALS_MAX: usize = 64;
 
 /// A literal that was taken out.
@@ -47,7 +47,7 @@ impl Literal {
 /// The literals of a template, in order.
 pub(crate) type Literals = SmallVec<[Literal; 8]>;
 
-/// What stands before a place, as far as literals care.
+/// The context before a position, as far as literals depend on it.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     /// A column and a comparison: any literal may be the other operand.
@@ -70,10 +70,10 @@ struct Scanner<'t> {
     bytes: &'t [u8],
     at: usize,
     before: Before,
-    /// Whether a BETWEEN waits for its AND.
+    /// True if a BETWEEN waits for its AND.
     is_between: bool,
     is_insert: bool,
-    /// How many parentheses are open.
+    /// Number of open parentheses.
     depth: usize,
     /// In a column's IN list: how many parentheses were open before it.
     list: Option<usize>,
@@ -103,7 +103,7 @@ pub(crate) fn template(text: &str, template: &mut String, literals: &mut Literal
     scanner.run(template, literals).is_some()
 }
 
-/// Whether a statement is an INSERT; none: it is none that has a template.
+/// Returns true if a statement is an INSERT; `None` if it is of a kind without templates.
 fn is_insert(text: &str) -> Option<bool> {
     let text = text.trim_start().as_bytes();
     let begins = |word: &str| {
@@ -219,7 +219,7 @@ impl Scanner<'_> {
         self.bytes[self.at..].iter().copied().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(0)
     }
 
-    /// Whether the literal before this place is an operand by itself: no operator and no cast follows.
+    /// Returns true if the literal before this place is an operand on its own: no operator and no cast follows.
     fn stands_alone(&self) -> bool {
         matches!(self.next(), 0 | b')' | b',' | b';') || is_word(self.next())
     }
@@ -306,7 +306,7 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// Whether what follows is a value of a row of an INSERT, or an item of a list.
+    /// Notes where a value of a row of an INSERT, or an item of a list, is to follow.
     fn expect_value(&mut self) {
         if self.list.is_some_and(|depth| self.depth == depth + 1) {
             self.before = Before::Comparison;

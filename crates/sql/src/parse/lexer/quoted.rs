@@ -15,7 +15,7 @@ impl<'t> Lexer<'t> {
         Ok(name.replace("\"\"", "\""))
     }
 
-    /// What lies between two quotes, doubled ones inside included; moves behind the closing one.
+    /// Reads the text between two quotes, doubled ones inside included; moves behind the closing one.
     fn between(&mut self, quote: u8) -> Option<&'t str> {
         let start = self.at + 1;
         let mut at = start;
@@ -42,8 +42,8 @@ impl<'t> Lexer<'t> {
         Ok(text)
     }
 
-    /// Whether another string follows behind a line break: then both are one. Moves to its quote. Comments up to the
-    /// end of a line may stand between, others may not.
+    /// Returns true if another string follows behind a line break: then both are one. Moves to its quote. Comments up
+    /// to the end of a line may stand between, others may not.
     fn continues_string(&mut self) -> Result<bool> {
         let end = self.at;
         self.skip_blanks()?;

@@ -6,7 +6,7 @@ use super::Parser;
 use crate::error::Result;
 use crate::parse::syntax::{At, ObjectName};
 
-/// What a name in a query or an expression refers to.
+/// The kind of object that a name in a query or an expression refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// A relation, or a common table expression.
@@ -29,7 +29,7 @@ impl<'t> Parser<'t> {
         self.refer_at(reference, self.position());
     }
 
-    /// The same for a name that begins at a position.
+    /// Notes that the name at a position refers to this.
     pub fn refer_at(&mut self, reference: Reference, at: At) {
         if let Some(references) = &mut self.references {
             references.push((reference, at));

@@ -88,7 +88,7 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
-    /// Whether a token is this name before a column's: not before a function's, a type's or a table's.
+    /// Returns true if a token is this name before a column's: not before a function's, a type's or a table's.
     fn is_table_qualifier(&self, position: usize, name: &str) -> bool {
         let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
         let before = position.checked_sub(1).and_then(kind);
@@ -111,12 +111,12 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Where the token that begins at a place ends; the place itself, if none does.
+    /// End of the token that begins at a place; the place itself, if none does.
     pub fn end_of_token(&self, at: usize) -> usize {
         self.tokens.iter().find(|token| token.start as usize == at).map_or(at, |token| token.end as usize)
     }
 
-    /// Where the parentheses behind the token that begins at a place end; the token's end, if there are none.
+    /// End of the parentheses after the token that begins at a place; the token's end, if there are none.
     pub fn end_of_parentheses(&self, at: usize) -> usize {
         let Some(first) = self.tokens.iter().position(|token| token.start as usize == at) else { return at };
         let (mut depth, mut end) = (0, self.tokens[first].end);
@@ -135,7 +135,7 @@ impl<'t> Parser<'t> {
         end as usize
     }
 
-    /// Where the item of a list of targets ends that begins at a place.
+    /// End of the item of a target list that begins at a place.
     pub fn end_of_item(&self, at: usize) -> usize {
         let ends = |word: &str| AFTER_SELECT_LIST.contains(&word) || word == "returning";
         let (mut depth, mut end) = (0, at);
@@ -153,7 +153,7 @@ impl<'t> Parser<'t> {
         end
     }
 
-    /// Whether a trigger's condition names one of its rows: `old`, but not `new.old`.
+    /// Returns true if a trigger's condition names one of its rows: `old`, but not `new.old`.
     pub fn names_row(&self, row: &str) -> bool {
         let is_mark = |at: usize, mark| self.tokens[at].kind == TokenKind::Mark(mark);
         (0..self.tokens.len())
@@ -230,7 +230,7 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
-    /// Which of these columns the text names, in the order in which they come in it.
+    /// The columns among these that the text names, in the order of their first use.
     pub fn named_columns(&self, columns: &[&str]) -> Vec<usize> {
         let mut found = Vec::new();
         let names = (0..self.tokens.len()).filter_map(|position| self.name_of_column(position));
@@ -242,7 +242,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// Whether a point follows this name anywhere, in a string, too.
+    /// Returns true if a point follows this name anywhere, in a string, too.
     pub fn names_schema(&self, schema: &str) -> bool {
         self.tokens.windows(2).any(|pair| match &pair[0].kind {
             TokenKind::Word(word) => word == schema && pair[1].kind == TokenKind::Mark("."),

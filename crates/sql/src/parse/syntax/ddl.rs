@@ -38,7 +38,7 @@ pub(crate) enum PersistenceName {
     Unlogged,
 }
 
-/// What happens to a temporary table at COMMIT.
+/// The action on a temporary table at COMMIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OnCommit {
     #[default]
@@ -53,7 +53,7 @@ pub(crate) struct LikeClause {
     pub table: ObjectName,
     /// At which position among the columns it stands.
     pub position: usize,
-    /// What is included, in lower case: `defaults`, `constraints`, `indexes`, `identity`, `generated`, `all`, …
+    /// Parts that are included, in lower case: `defaults`, `constraints`, `indexes`, `identity`, `generated`, `all`, …
     pub including: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Timing {
     pub initially_deferred: bool,
 }
 
-/// What a foreign key refers to.
+/// The target of a foreign key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reference {
     pub table: ObjectName,
@@ -115,7 +115,7 @@ pub(crate) struct Reference {
     pub initially_deferred: bool,
 }
 
-/// What happens to referencing rows.
+/// The action on referencing rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReferenceAction {
     #[default]
@@ -172,7 +172,7 @@ pub(crate) struct AlterTable {
     pub actions: Vec<AlterAction>,
 }
 
-/// What ALTER TABLE does.
+/// The action of ALTER TABLE.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AlterAction {
     /// `SET (name = value, …)` and `RESET (name, …)`; of tables without effect.
@@ -237,14 +237,14 @@ pub(crate) enum AlterAction {
         from: Name,
         to: Name,
     },
-    /// Whether it is deferrable, and initially deferred.
+    /// Sets whether it is deferrable, and initially deferred.
     AlterConstraint {
         name: Name,
         timing: (bool, bool),
     },
     SetSchema(Name),
     SetPersistence(PersistenceName),
-    /// What is said of a column and changes nothing here.
+    /// A setting of a column that changes nothing here.
     ColumnSetting {
         column: Name,
         setting: ColumnSetting,
@@ -258,7 +258,7 @@ pub(crate) enum AlterAction {
     Ignored,
 }
 
-/// What is said of a column and changes nothing here.
+/// A setting of a column that changes nothing here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnSetting {
     /// `n_distinct=-0.5`: set, or reset.
@@ -311,9 +311,9 @@ pub(crate) struct CreateView {
     /// Of a materialized view, whether its query is run.
     pub with_data: bool,
     pub query: Box<Query>,
-    /// How the query was written.
+    /// The query as it was written.
     pub text: String,
-    /// Where positions in the query count from in that text.
+    /// The origin, in that text, of positions in the query.
     pub text_at: At,
 }
 
@@ -371,7 +371,7 @@ pub(crate) struct AlterDomain {
     pub change: DomainChange,
 }
 
-/// What ALTER DOMAIN does.
+/// The action of ALTER DOMAIN.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum DomainChange {
     /// SET DEFAULT, or DROP DEFAULT.
@@ -434,7 +434,7 @@ pub(crate) struct Comment {
     pub name: ObjectName,
     /// The table of a constraint or a trigger, or the domain of a constraint.
     pub on: Option<ObjectName>,
-    /// Whether it is a domain.
+    /// True if it is a domain.
     pub on_domain: bool,
     pub text: Option<String>,
 }
@@ -447,7 +447,7 @@ pub(crate) struct AttributeDefinition {
     pub collation: Option<ObjectName>,
 }
 
-/// What ALTER TYPE does to an attribute.
+/// The action of ALTER TYPE on an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AttributeChange {
     Add(AttributeDefinition),
@@ -455,7 +455,7 @@ pub(crate) enum AttributeChange {
     Alter(AttributeDefinition),
 }
 
-/// What is done to a type.
+/// The action of ALTER TYPE.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AlterType {
     AddValue { value: String, if_not_exists: bool, place: Option<(bool, String)> },

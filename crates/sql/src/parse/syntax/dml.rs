@@ -34,7 +34,7 @@ pub(crate) struct ConflictClause {
     pub at: At,
 }
 
-/// What a conflict is about.
+/// The constraint whose conflicts are meant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConflictTargetSyntax {
     None,
@@ -47,7 +47,7 @@ pub(crate) enum ConflictTargetSyntax {
 pub(crate) struct Assignment {
     /// One column, or several for a row.
     pub columns: Vec<Name>,
-    /// Whether they stood in parentheses.
+    /// True if they were in parentheses.
     pub row: bool,
     /// `column[…]…`, where an element or a slice is assigned.
     pub part: Option<Expr>,
@@ -98,7 +98,7 @@ pub(crate) struct MergeWhen {
     pub at: At,
 }
 
-/// What a WHEN clause of MERGE does.
+/// The action of a WHEN clause of MERGE.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MergeActionSyntax {
     Nothing,
@@ -123,7 +123,7 @@ pub(crate) struct Copy {
     pub filter: Option<Expr>,
 }
 
-/// What is copied.
+/// The table or the query of a COPY.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CopySource {
     Table { name: ObjectName, columns: Vec<Name> },

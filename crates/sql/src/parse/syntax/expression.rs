@@ -10,7 +10,7 @@ pub(crate) type At = u32;
 pub(crate) struct Name {
     /// Folded to lower case, or as it was quoted.
     pub text: String,
-    /// Where it stands.
+    /// Its position.
     pub at: At,
 }
 
@@ -37,7 +37,7 @@ impl ObjectName {
         self.parts.len().checked_sub(3).map(|position| self.parts[position].text.as_str())
     }
 
-    /// Where it stands.
+    /// Returns its position.
     pub fn at(&self) -> At {
         self.parts.first().map_or(0, |name| name.at)
     }
@@ -56,11 +56,11 @@ impl std::fmt::Display for ObjectName {
 /// An expression and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
-    /// Where its characteristic token stands: the operator, the function's name, the literal.
+    /// Position of its characteristic token: the operator, the function's name, the literal.
     pub at: At,
-    /// How many levels of expressions there are beneath it, at most `parse::HEIGHT_MAX`.
+    /// Number of levels of expressions beneath it, at most `parse::HEIGHT_MAX`.
     pub height: u32,
 }
 
@@ -219,15 +219,15 @@ pub(crate) struct Call {
     pub name: ObjectName,
     /// Its arguments.
     pub args: Vec<CallArg>,
-    /// Whether it was `f(*)`.
+    /// True if it was `f(*)`.
     pub star: bool,
-    /// Whether the last argument is `VARIADIC array`.
+    /// True if the last argument is `VARIADIC array`.
     pub variadic: bool,
     /// `f(DISTINCT …)`.
     pub distinct: bool,
     /// `f(… ORDER BY …)`, or WITHIN GROUP (ORDER BY …).
     pub order_by: Vec<OrderItem>,
-    /// Whether the order was given by WITHIN GROUP.
+    /// True if the order was given by WITHIN GROUP.
     pub within_group: bool,
     /// FILTER (WHERE …).
     pub filter: Option<Expr>,
@@ -242,11 +242,11 @@ pub(crate) struct CallArg {
     pub name: Option<Name>,
     /// The value.
     pub value: Expr,
-    /// Where its text begins and ends; nowhere, if it was not written so.
+    /// Start and end of its text; an empty range, if it was not written so.
     pub place: (At, At),
 }
 
-/// What follows OVER.
+/// The window after OVER.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Over {
     /// A window of the WINDOW clause, as it is.
@@ -308,15 +308,15 @@ pub(crate) enum ExclusionName {
 pub(crate) struct TypeName {
     /// Its name; SQL's spellings are already PostgreSQL's (`integer` is `int4`).
     pub name: ObjectName,
-    /// What stands in parentheses behind it.
+    /// Numbers in parentheses behind it.
     pub modifiers: Vec<i64>,
     /// The fields of an interval (`interval day to second`), as a bit mask of PostgreSQL's modifiers.
     pub interval_fields: Option<i32>,
-    /// How many dimensions were written; any number above zero means an array.
+    /// Number of dimensions that were written; any number above zero means an array.
     pub dimensions: u32,
     /// `SETOF`.
     pub set_of: bool,
-    /// Where it stands.
+    /// Its position.
     pub at: At,
 }
 
@@ -325,6 +325,6 @@ pub(crate) struct TypeName {
 pub(crate) struct TextExpr {
     /// The expression.
     pub expr: Expr,
-    /// How it was written.
+    /// The text as it was written.
     pub text: String,
 }

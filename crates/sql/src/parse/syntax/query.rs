@@ -15,7 +15,7 @@ pub(crate) struct Query {
     pub at: At,
 }
 
-/// What a query's rows come from.
+/// The source of a query's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum QueryBodySyntax {
     Select(Box<Select>),
@@ -164,9 +164,9 @@ pub(crate) enum JoinCondition {
 /// A natural join, and the condition that it stands for.
 #[derive(Debug)]
 pub(crate) struct NaturalJoin {
-    /// Where NATURAL stands.
+    /// Position of NATURAL.
     pub at: At,
-    /// Where the join ends.
+    /// End of the join.
     pub end: At,
     pub condition: String,
 }
@@ -207,7 +207,7 @@ pub(crate) enum LockStrengthName {
     Update,
 }
 
-/// What is done about locked rows.
+/// The reaction to locked rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockWaitName {
     Wait,

@@ -34,13 +34,13 @@ pub(crate) struct CreateRoutine {
     pub options: RoutineOptions,
 }
 
-/// What stands behind the arguments of CREATE FUNCTION, in any order.
+/// The options after the arguments of CREATE FUNCTION, in any order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RoutineOptions {
     pub language: Option<Language>,
     pub body: Option<String>,
-    /// Whether the body is one of the standard's, whose names mean what they mean when it is defined: the texts of its
-    /// statements.
+    /// The texts of the statements of a body in the SQL standard's form, whose names mean what they mean when it is
+    /// defined.
     pub statements: Option<Vec<String>>,
     pub stability: Option<Stability>,
     pub is_strict: Option<bool>,
@@ -88,7 +88,7 @@ pub(crate) struct AlterRoutine {
     pub change: RoutineChange,
 }
 
-/// What ALTER FUNCTION changes.
+/// The change made by ALTER FUNCTION.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RoutineChange {
     Rename(Name),

@@ -2,7 +2,7 @@
 
 use crate::parse::syntax::{Name, ObjectKind, ObjectName, RoutineName};
 
-/// How a statement names a role.
+/// The form in which a statement names a role.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RoleName {
     Named(Name),
@@ -116,7 +116,7 @@ pub(crate) enum PrivilegeStatement {
     },
 }
 
-/// What is granted or revoked, and to whom.
+/// The privileges that are granted or revoked, and the roles that it is for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrivilegeChange {
     pub grants: bool,

@@ -161,7 +161,7 @@ pub(crate) enum Statement {
     NoEffect {
         tag: &'static str,
     },
-    /// What is refused with 0A000.
+    /// A statement that is refused with 0A000.
     Unsupported {
         what: String,
         hint: Option<&'static str>,
@@ -198,7 +198,7 @@ pub(crate) enum Isolation {
 }
 
 impl Isolation {
-    /// As SHOW prints it.
+    /// Returns the level as SHOW prints it.
     pub fn name(self) -> &'static str {
         match self {
             Isolation::ReadUncommitted => "read uncommitted",
@@ -209,14 +209,14 @@ impl Isolation {
     }
 }
 
-/// How long SET applies.
+/// The scope of SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetScope {
     Session,
     Local,
 }
 
-/// What a setting is set to.
+/// The value of a SET.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SetValue {
     Default,
@@ -251,11 +251,11 @@ pub(crate) struct DeclareCursor {
 pub(crate) struct Fetch {
     pub cursor: Name,
     pub direction: FetchDirection,
-    /// Whether rows are only passed over.
+    /// True if rows are only skipped.
     pub moves: bool,
 }
 
-/// Which rows a FETCH returns.
+/// The rows that a FETCH returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchDirection {
     /// Negative: backward; `i64::MAX` and `i64::MIN`: all.
@@ -297,7 +297,7 @@ pub(crate) struct Reorganize {
     pub concurrently: bool,
 }
 
-/// What REINDEX and CLUSTER name.
+/// The target of REINDEX and CLUSTER.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReorganizeTarget {
     /// All tables that CLUSTER has been run for.
@@ -306,12 +306,12 @@ pub(crate) enum ReorganizeTarget {
     Schema(Name),
     Database {
         name: Name,
-        /// Whether only its catalogs are named.
+        /// True if only its catalogs are named.
         is_system: bool,
     },
 }
 
-/// What VACUUM and ANALYZE are asked for.
+/// The request of VACUUM or ANALYZE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maintenance {
     /// The tables, each with the columns that are named; none: all.
