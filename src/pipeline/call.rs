@@ -24,7 +24,7 @@ use crate::storage::record::RecordPointer;
 use crate::types::values::{PhaseValue, Values};
 use crate::types::{Args, Value};
 
-/// What a procedure gives back.
+/// The output of a procedure: its rows and values.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Output {
@@ -34,13 +34,13 @@ pub struct Output {
 
 /// A registered procedure, as the pipeline sees it.
 pub(crate) trait Routine: Send + Sync {
-    /// What a call with these arguments will touch.
+    /// Adds the references that a call with these arguments declares.
     ///
     /// # Errors
     /// The arguments don't fit.
     fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()>;
 
-    /// What the schedule counts a call with these arguments and this footprint by.
+    /// Adds the references by which the schedule counts a call with these arguments and this footprint.
     ///
     /// # Errors
     /// Those of the functions that the procedure declares for it.
@@ -76,27 +76,28 @@ pub(crate) trait Routine: Send + Sync {
         gathered: &RefCell<Gathered>,
     ) -> Result<()>;
 
-    /// How its calls over several executors have ended recently.
+    /// Recent outcomes of its calls over several executors.
     fn failures(&self) -> &Failures;
 
-    /// The same, action by action.
+    /// The procedure as phases of actions.
     fn parts(&self) -> &dyn Parts;
 }
 
 /// A procedure whose actions can run on different threads: phase by phase, action by action.
 pub(crate) trait Parts: Send + Sync {
-    /// How many phases it has.
+    /// Number of phases.
     fn phases(&self) -> usize;
 
-    /// Which of a footprint's references are of this phase.
+    /// Range of the footprint's references that belong to this phase.
     fn references(&self, footprint: &Footprint, phase: usize) -> Range<usize>;
 
-    /// Whether the body of the last reference does all of the work, when everything declared is locked.
+    /// Returns true if the body of the last reference does all of the work, when everything declared is locked.
     fn is_one_body(&self) -> bool {
         false
     }
 
-    /// Whether earlier phases' values lead to what this reference is: what the arguments tell is but its beginning.
+    /// Returns true if values of earlier phases lead to this reference: the arguments tell only the beginning of its
+    /// key.
     fn is_led(&self, footprint: &Footprint, number: usize) -> bool;
 
     /// Puts what earlier phases' values lead to into this reference.
@@ -125,7 +126,7 @@ pub(crate) trait Parts: Send + Sync {
 /// For how many entries memory is kept from group to group.
 const KEPT: usize = 1_024;
 
-/// What a running call has gathered; its memory is kept from call to call.
+/// Values and rows that a running call has gathered; its memory is kept from call to call.
 #[derive(Default)]
 pub(crate) struct Gathered {
     /// Values set in the running phase, which the next ones will see.
@@ -146,7 +147,7 @@ impl Gathered {
         }
     }
 
-    /// As [`clear`](Self::clear), and frees the memory of unusually large calls.
+    /// Same as [`clear`](Self::clear), and frees the memory of unusually large calls.
     pub(crate) fn clear_and_free_unusual(&mut self) {
         self.clear();
         if self.fresh.capacity().max(self.rows.capacity()).max(self.values.capacity()) > KEPT {
@@ -165,7 +166,7 @@ pub(crate) struct Run<'a, R: ?Sized> {
 }
 
 impl<R: Routine + ?Sized> Run<'_, R> {
-    /// What it gives back, once it has ended.
+    /// The call's output, once it has ended.
     #[inline]
     pub(crate) fn output(&self) -> Output {
         let mut gathered = self.gathered.borrow_mut();
@@ -200,11 +201,11 @@ pub(crate) struct Call {
     pub(crate) answer: Arc<Answer>,
     /// The queue that the schedule chose, if it did.
     pub(crate) queue: Option<usize>,
-    /// What it probably conflicts about, if the schedule says so; or 0.
+    /// The conflict class of the call; 0 if the schedule gives none.
     pub(crate) conflict_class: u64,
-    /// Whether it had better wait than overlap with those that conflict about the same.
+    /// True if the call should wait rather than overlap with calls of its conflict class.
     pub(crate) apart: bool,
-    /// What to report to the schedule when it ends, if anything.
+    /// References to report to the schedule when the call ends; `None` if it learns nothing.
     pub(crate) noted: Option<Box<References>>,
     /// Since when it is stashed, if it was.
     pub(crate) stashed: Option<Since>,
@@ -220,10 +221,10 @@ impl Work for Call {
     }
 }
 
-/// Where a call's result goes.
+/// The place of a call's result, in which its caller waits for it.
 pub(crate) struct Answer {
     state: Mutex<State>,
-    /// How many attempts of the call have aborted.
+    /// Number of aborted attempts of the call.
     aborted: AtomicU32,
 }
 
@@ -231,7 +232,7 @@ struct State {
     result: Option<Result<Output>>,
     waiter: Waiter,
     taken: bool,
-    /// What the thread that waits here wakes.
+    /// Threads that the thread waiting here wakes.
     relay: Vec<Thread>,
 }
 
@@ -291,8 +292,8 @@ impl Answer {
 /// This many threads are woken by one that has been woken itself.
 const RELAYED: usize = 7;
 
-/// Wakes threads that sleep for their results. Waking costs the waker several microseconds a thread: so it wakes one
-/// in eight, and that one wakes the others before it goes on.
+/// Wakes threads that sleep for their results. Waking costs the waker several microseconds a thread: so it wakes one in
+/// eight, and that one wakes the others before it returns to its caller.
 pub(crate) fn wake(mut sleepers: Vec<(Arc<Answer>, Thread)>) {
     while let Some((answer, first)) = sleepers.pop() {
         let others = sleepers.len() - sleepers.len().min(RELAYED);
@@ -317,13 +318,13 @@ impl Submitted {
         Submitted { answer }
     }
 
-    /// Whether the result is there.
+    /// Returns true if the result is there.
     pub fn is_done(&self) -> bool {
         let state = self.answer.state.lock();
         state.result.is_some() || state.taken
     }
 
-    /// How many attempts of the call have aborted, once its result is there.
+    /// Number of aborted attempts of the call, once its result is there.
     pub fn aborted(&self) -> u32 {
         // Relaxed: see `Answer::count_aborted`.
         self.answer.aborted.load(Ordering::Relaxed)
@@ -382,7 +383,7 @@ impl Future for Submitted {
 pub(crate) struct InFlight {
     count: AtomicUsize,
     limit: AtomicUsize,
-    /// How often a call found no room.
+    /// Number of times that a call found no room.
     turned_away: AtomicU64,
     waiting: AtomicUsize,
     lock: Mutex<()>,
@@ -418,7 +419,7 @@ impl InFlight {
         Err(Error::Busy { in_flight: limit })
     }
 
-    /// How many calls are under way.
+    /// Number of calls that are in flight.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
@@ -434,7 +435,7 @@ impl InFlight {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// How often a call found no room.
+    /// Number of times that a call found no room.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }

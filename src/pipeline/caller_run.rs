@@ -1,6 +1,6 @@
 //! Caller-run execution: a thread that is going to wait for its call runs it itself, in the place of a worker that sleeps.
 //!
-//! A call that goes through a worker's queue costs two context switches, to wake the worker and to wake the caller: twenty
+//! A call through a worker's queue costs two context switches, to wake the worker and to wake the caller: twenty
 //! times what a short transaction costs. A caller that would do nothing but wait saves both. What a call does, and when its
 //! result is released, is the same either way.
 //!
@@ -8,7 +8,7 @@
 //!
 //! - No more callers run calls than workers sleep ([`WorkQueues::stand_in`]): so calls that run at one time are as many as the
 //!   workers, but for those that are just being woken.
-//! - A call that the schedule has placed, or wants to learn of, goes to its queue; so does every call where executors own
+//! - A call that the schedule has placed, or wants to learn of, is queued; so is every call where executors own
 //!   the data, or the one worker writes the log itself (`Stages::Single`).
 //!
 //! [`WorkQueues::stand_in`]: crate::pipeline::work_queues::WorkQueues::stand_in

@@ -43,33 +43,33 @@ use crate::pipeline::follower::FollowerConnection;
 
 pub use report::{CheckpointReport, CheckpointStatus};
 
-/// How often to check whether a checkpoint is due by time.
+/// Interval between checks whether a checkpoint is due by time.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often to check whether the log has got far enough.
+/// Interval between checks whether the log has got far enough.
 const SHORT: Duration = Duration::from_millis(1);
 /// After a failure the next attempt waits this long, then twice as long, and so on.
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 /// But not longer.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// When checkpoints are made, and how.
+/// Settings of checkpoints: when one is made, at which pace, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckpointSettings {
-    /// When the log has grown by this many bytes; 0: never.
+    /// Growth of the log, in bytes, after which one is made; 0: never.
     pub(crate) log_bytes: u64,
-    /// When this much time has passed.
+    /// Time after which one is made.
     pub(crate) interval: Option<Duration>,
     /// Over which share of the way to the next checkpoint one is spread; 0: it is made as fast as it can be.
     pub(crate) spread: f64,
     /// 0: no limit.
     pub(crate) bytes_per_second: u64,
     pub(crate) threads: usize,
-    /// Where parts go; with the manifest, if there are none.
+    /// Directories for the parts; if there are none, parts are beside the manifest.
     pub(crate) directories: Vec<PathBuf>,
 }
 
 impl CheckpointSettings {
-    /// How many bytes in the log make a checkpoint due, given the size at which the last one began.
+    /// The size of the log at which a checkpoint is due, given the size at which the last one began.
     fn due_bytes(&self, begun: u64) -> u64 {
         if self.log_bytes == 0 { u64::MAX } else { begun.saturating_add(self.log_bytes) }
     }
@@ -83,30 +83,30 @@ pub(crate) struct Checkpointer {
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
-    /// Whether a thread waits for the next checkpoint, so that the present one runs at full speed.
+    /// True while a thread waits for the next checkpoint, so that the present one runs at full speed.
     hurried: AtomicBool,
     /// With this many bytes in the log a checkpoint is due; no check is needed while one is being made.
     due_bytes: AtomicU64,
-    /// Where a follower is waited for, if one is.
+    /// The connection at which a follower is awaited; `None` if none is.
     follower_connection: Option<FollowerConnection>,
 }
 
 struct State {
-    /// How many checkpoints were asked for by hand, and how many of these have had their answer.
+    /// Number of checkpoints that were requested explicitly, and how many of the requests are answered.
     asked: u64,
     answered: u64,
-    /// What the last attempt came to.
+    /// The outcome of the last attempt.
     outcome: Result<CheckpointReport>,
     status: CheckpointStatus,
     size: Size,
-    /// What helpers are to work on, its number, and how many of them do.
+    /// The job for helpers, its number, and the number of helpers at work.
     job: Option<Arc<Job>>,
     jobs: u64,
     at_work: usize,
-    /// When the last attempt began, and how many bytes the log had had by then.
+    /// The start of the last attempt, and the size of the log at that time.
     last_begun: Instant,
     last_log_bytes: u64,
-    /// Whether the disk is too full for another segment of the log.
+    /// True if the disk is too full for another segment of the log.
     log_cannot_grow: bool,
     /// The first segment of the log that the last checkpoint has kept; 0: not known.
     first_segment: u32,
@@ -162,7 +162,7 @@ impl Checkpointer {
         &self.segments
     }
 
-    /// How many threads it wants.
+    /// Number of threads that write a checkpoint.
     pub(crate) fn threads(&self) -> usize {
         self.settings.threads
     }
@@ -211,7 +211,7 @@ impl Checkpointer {
         state.outcome.clone()
     }
 
-    /// What has been made, and what has failed.
+    /// The checkpoints made so far, and the last failure.
     pub(crate) fn status(&self) -> CheckpointStatus {
         let status = self.state.lock().status.clone();
         CheckpointStatus {
@@ -229,19 +229,19 @@ impl Checkpointer {
         self.changed.notify_all();
     }
 
-    /// Whether it is to end now, with whatever it is at.
+    /// Returns true if it must end now, whatever it is doing.
     fn is_stopped(&self) -> bool {
         // Relaxed: sooner or later is enough.
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a thread waits for the next checkpoint.
+    /// Returns true if a thread waits for the next checkpoint.
     fn is_hurried(&self) -> bool {
         // Relaxed: as above.
         self.hurried.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the log has had.
+    /// Bytes appended to the log so far.
     fn log_bytes(&self) -> u64 {
         self.segments.log_bytes()
     }
@@ -313,7 +313,7 @@ impl Checkpointer {
             || state.log_cannot_grow && self.frees_log(state)
     }
 
-    /// Whether a checkpoint that begins now frees a segment of the log.
+    /// Returns true if a checkpoint that begins now frees a segment of the log.
     fn frees_log(&self, state: &State) -> bool {
         self.segments.start_before(self.segments.last_epoch()).segment > state.first_segment
     }
@@ -349,7 +349,7 @@ fn broken(panic: &(dyn Any + Send)) -> Error {
 }
 
 impl State {
-    /// Notes what an attempt has come to, and how much memory rows take now.
+    /// Records the outcome of an attempt, and the memory that rows take now.
     fn note(&mut self, outcome: Result<CheckpointReport>, memory: u64) {
         self.status.running = false;
         match &outcome {

@@ -1,4 +1,4 @@
-//! What all threads of a database share.
+//! State shared by all threads of a database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use crate::storage::worker_context::WorkerContext;
 
 /// A worker context with less room than this reserves more before its next call.
 const LITTLE_ROOM: usize = 1 << 10;
-/// What calls usually need: with less, a call that will write waits before it executes.
+/// Log space that calls usually need: with less, a call that will write waits before it executes.
 const LEAST_ROOM: usize = 1 << 8;
 
-/// What all threads of a database share.
+/// State shared by all threads of a database.
 pub(crate) struct Engine {
     store: Store,
     protocol: Box<dyn Protocol>,
@@ -38,14 +38,14 @@ pub(crate) struct Engine {
     log_event_count: EventCount,
     second_log_event_count: EventCount,
     running_syncs: AtomicUsize,
-    /// Whether the log stage lets the present group grow until it is full or its time is over.
+    /// True while the log stage lets the present group grow until it is full or its time is over.
     group_is_waiting: AtomicBool,
     /// The last epoch whose end a thread waits for, however small its group is.
     awaited_epoch: AtomicU64,
     output: Output,
     in_flight: InFlight,
     clocks: StageClocks,
-    /// Why no update is taken at all, if so (opened read-only).
+    /// The error with which every update is refused (opened read-only); `None` if updates are accepted.
     updates_refused: Option<Error>,
     retry: Retry,
     stash: Stash,
@@ -53,7 +53,7 @@ pub(crate) struct Engine {
     hold_offs: HoldOffs,
     snapshots: SnapshotRequests,
     hot_rows: HotRowQueues,
-    /// If it is sampled where time goes.
+    /// Samples the threads' activities; `None` if time is not sampled.
     sampler: Option<Sampler>,
 }
 
@@ -101,7 +101,7 @@ impl Engine {
         &self.store
     }
 
-    /// How calls are isolated.
+    /// The concurrency control protocol.
     #[inline]
     pub(crate) fn protocol(&self) -> &dyn Protocol {
         &*self.protocol
@@ -113,7 +113,7 @@ impl Engine {
         &self.hot_rows
     }
 
-    /// What a call does between two attempts.
+    /// The pause of a call between two attempts.
     #[inline]
     pub(crate) fn retry(&self) -> Retry {
         self.retry
@@ -124,22 +124,23 @@ impl Engine {
         &self.stash
     }
 
-    /// Where the coordinator and the log stage meet.
+    /// Hold-offs, during which attempts of other threads wait before they begin.
     #[inline]
     pub(crate) fn hold_offs(&self) -> &HoldOffs {
         &self.hold_offs
     }
 
+    /// Requests for a change of phase, from the coordinator to the log stage.
     pub(crate) fn phase_change(&self) -> &PhaseChange {
         &self.phase_change
     }
 
-    /// Where callers ask for snapshots, and the log stage opens them.
+    /// Requests for snapshots, from callers to the log stage, which opens them.
     pub(crate) fn snapshots(&self) -> &SnapshotRequests {
         &self.snapshots
     }
 
-    /// How far the log is durable.
+    /// Progress of the log: the epochs that are durable, and the results that may be released.
     #[inline]
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
@@ -150,7 +151,7 @@ impl Engine {
         &self.space
     }
 
-    /// Where results wait for their epochs.
+    /// Results that wait for their epochs.
     pub(crate) fn output(&self) -> &Output {
         &self.output
     }
@@ -172,7 +173,7 @@ impl Engine {
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// The sampler of where time goes, if there is one.
+    /// The sampler of the threads' activities, if there is one.
     pub(crate) fn sampler(&self) -> Option<&Sampler> {
         self.sampler.as_ref()
     }
@@ -189,7 +190,7 @@ impl Engine {
         Shown::during(shown, activity, run)
     }
 
-    /// As [`show`](Self::show), until what it returns is dropped.
+    /// Same as [`show`](Self::show), until the returned guard is dropped.
     #[inline(always)]
     pub(crate) fn begin_to_show<'w>(
         &self,
@@ -199,7 +200,7 @@ impl Engine {
         self.sampler.is_some().then(|| worker_context.shown().begin(activity))
     }
 
-    /// Where the stages' time goes.
+    /// Busy time of each stage.
     pub(crate) fn clocks(&self) -> &StageClocks {
         &self.clocks
     }
@@ -223,7 +224,8 @@ impl Engine {
         }
     }
 
-    /// How many syncs of groups run now: not the groups in flight, one of which may be synced and wait for the one before it.
+    /// Number of syncs of groups that run now: not the groups in flight, one of which may be synced and wait for the
+    /// one before it.
     pub(crate) fn running_syncs(&self) -> &AtomicUsize {
         &self.running_syncs
     }
@@ -238,7 +240,7 @@ impl Engine {
         self.group_is_waiting.store(waiting, Ordering::Relaxed);
     }
 
-    /// Why no update is taken at all, if so.
+    /// The error with which every update is refused; `None` if updates are accepted.
     pub(crate) fn updates_refused(&self) -> Option<Error> {
         self.updates_refused.clone()
     }
@@ -270,17 +272,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. What the call
-    /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
+    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. The call
+    /// returns what it has not used when it ends: kept, it could be all the room there is.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
         let _log = waiting(Activity::Log);
         self.notify_log();
         self.space.take(bytes, || self.progress.failure())
     }
 
-    /// Prepares for a call that will write, so that it does not execute only to fail: waits for the next group where the
-    /// present one is full, and reserves room in the log where next to none is left; what is held of the protocol's is
-    /// released before a wait. Whether room was reserved for this call alone.
+    /// Prepares for a call that will write, so that it does not execute only to fail: waits for the next group where
+    /// the present one is full, and reserves room in the log where next to none is left; protocol resources are
+    /// released before a wait. Returns true if room was reserved for this call alone.
     ///
     /// # Errors
     /// The log has failed, or the disk is full.
@@ -308,12 +310,12 @@ impl Engine {
         Ok(true)
     }
 
-    /// Whether the present group should be written although its time is not over.
+    /// Returns true if the present group should be written although its time is not over.
     pub(crate) fn group_is_full(&self) -> bool {
         self.space.is_low() || self.epoch_must_end()
     }
 
-    /// Whether the present epoch should end even if no redo was appended in it.
+    /// Returns true if the present epoch should end even if no redo was appended in it.
     pub(crate) fn epoch_must_end(&self) -> bool {
         let epochs = self.store.epochs();
         // Relaxed: as for `group_is_waiting`.

@@ -31,35 +31,35 @@ pub(crate) trait Body {
     /// Its own; or [`Error::Conflict`], and it is retried.
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()>;
 
-    /// Where its code is.
+    /// The address of its code.
     fn code(&self) -> usize;
 
-    /// Whether its end is one of a transaction's, and is counted as such.
+    /// Returns true if its end is the end of a transaction, and is counted as such.
     #[inline]
     fn is_whole(&self) -> bool {
         true
     }
 
-    /// Whether its attempts may have to reserve hot rows for as long as each lasts.
+    /// Returns true if its attempts may have to reserve hot rows for as long as each lasts.
     #[inline]
     fn reserves(&self) -> bool {
         true
     }
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// The highest epoch that it wrote or met: its result is released once that is durable.
     pub(crate) epoch: u64,
-    /// How many attempts it took.
+    /// Number of attempts.
     pub(crate) attempts: u32,
-    /// Whether it has changed anything.
+    /// True if it has changed anything.
     pub(crate) wrote: bool,
     /// The error that it ended in, if it did. In a box, as everywhere on the way out: so what is handed on after a call
     /// that succeeded, which is nearly every one, is small.
     pub(crate) failure: Option<Box<Error>>,
-    /// Whether it has not ended at all, but must wait for the end of the split phase.
+    /// True if it has not ended at all, but must wait for the end of the split phase.
     pub(crate) stashed: bool,
 }
 
@@ -71,18 +71,18 @@ impl Outcome {
     }
 }
 
-/// How an attempt has ended its call.
+/// The outcome of an attempt that has ended its call.
 pub(super) struct Ended {
     pub(super) epoch: u64,
     pub(super) wrote: bool,
     pub(super) failure: Option<Box<Error>>,
 }
 
-/// Why an attempt has not ended its call. Apart from [`Ended`], which is what nearly every attempt comes to: so that is handed on in
-/// registers.
+/// The reason why an attempt has not ended its call. It is apart from [`Ended`], which nearly every attempt returns, so
+/// that `Ended` is passed in registers.
 pub(super) enum Unfinished {
     Again {
-        /// Whether a rival was met in what it would have written, rather than in what it had read.
+        /// True if the conflict is about a row that it would have written, rather than one that it had read.
         in_writes: bool,
     },
     Stash,
@@ -90,7 +90,7 @@ pub(super) enum Unfinished {
     NextEpoch,
 }
 
-/// What one attempt came to.
+/// The outcome of one attempt.
 pub(super) type Verdict = std::result::Result<Ended, Unfinished>;
 
 /// Runs a body on the caller's thread, in a slot that it has for as long, until it has ended or is stashed. `is_reader`:
@@ -99,7 +99,7 @@ pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool
     execute_in_own_slot(engine, body, is_reader)
 }
 
-/// As [`execute_here`], compiled into its caller, to which the outcome is given in registers.
+/// Same as [`execute_here`], compiled into its caller, to which the outcome is given in registers.
 // Without a closure, which two callers would call, as a function apart.
 #[inline(always)]
 pub(crate) fn execute_in_own_slot(engine: &Engine, body: &mut dyn Body, is_reader: bool) -> Outcome {
@@ -154,7 +154,7 @@ fn keep_held(held: Box<Held>) {
 }
 
 thread_local! {
-    /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
+    /// Protocol resources of this thread, kept so that they are not allocated for each call.
     static HELD: Cell<Option<Box<Held>>> = const { Cell::new(None) };
 }
 
@@ -163,7 +163,7 @@ thread_local! {
 #[inline(never)]
 fn free(_: Box<Held>) {}
 
-/// Runs a call to its end. What it holds of the protocol's is released, but within a group.
+/// Runs a call to its end. Its protocol resources are released, except within a group.
 // Inlined, as what it calls is: apart, a call of a group would cost a twentieth more instructions.
 #[inline(always)]
 pub(crate) fn execute<B: Body + ?Sized>(
@@ -220,16 +220,16 @@ pub(crate) fn execute<B: Body + ?Sized>(
 
 /// The attempt that follows one which has not ended the call.
 struct NextAttempt {
-    /// Whether the last one met no rival, so that it does not count.
+    /// True if the last one met no conflict, so that it does not count.
     is_same_attempt: bool,
-    /// Whether room in the log was reserved for it.
+    /// True if room in the log was reserved for it.
     has_reserved: bool,
 }
 
 /// Waits for what an attempt needs that has not ended the call, and makes ready for the next one.
 ///
 /// # Errors
-/// There is none: the outcome.
+/// The outcome of the call, which ends here: no error of its own.
 #[cold]
 #[inline(never)]
 fn prepare_next(
@@ -253,7 +253,7 @@ fn prepare_next(
             return Ok(NextAttempt { is_same_attempt: false, has_reserved: false });
         }
         Unfinished::NextEpoch => {
-            // The next epoch comes when the log has written the last one: no partition is held over that.
+            // The next epoch begins when the log has written the last one: no partition is held over that.
             engine.protocol().end_group(held);
             (engine.wait_for_next_epoch(), false)
         }
@@ -300,7 +300,8 @@ pub(super) fn wait_for_log_space(
     bytes: usize,
 ) -> Result<()> {
     engine.protocol().end_group(held);
-    // All that it has goes back first: a thread that waits for room keeps none, so no two threads wait for each other.
+    // All its resources are released first: a thread that waits for room keeps none, so no two threads wait for each
+    // other.
     let (_, memory) = slot_guard.parts();
     engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     engine.reserve(bytes)?;
@@ -423,7 +424,7 @@ fn again(engine: &Engine, attempt: &Attempt<'_>) -> Unfinished {
     Unfinished::Again { in_writes: attempt.met_rival_in_writes(engine.hot_rows(), splits) }
 }
 
-/// What comes of an attempt whose commit has failed.
+/// Concludes an attempt whose commit has failed.
 #[cold]
 fn conclude_uncommitted(engine: &Engine, attempt: &Attempt<'_>, failure: CommitFailure) -> Verdict {
     match failure {
@@ -442,7 +443,7 @@ fn conclude_uncommitted(engine: &Engine, attempt: &Attempt<'_>, failure: CommitF
     }
 }
 
-/// What comes of a body that has ended in an error.
+/// Concludes an attempt whose body has ended in an error.
 #[cold]
 fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
     let protocol = engine.protocol();
@@ -484,7 +485,7 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::Panicked { message: message_of(panic) }
 }
 
-/// What a panic has said.
+/// The message of a panic.
 pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,4 +1,5 @@
-//! How long a caller's worker has executed: each group is timed while they are long, and one in sixteen while they are short.
+//! Execution time of a caller's worker: each group is timed while they are long, and one in sixteen while they are
+//! short.
 //!
 //! Two looks at the clock, and an addition to a counter that all threads share, cost as much as half of a short call.
 //!
@@ -13,16 +14,16 @@ use crate::pipeline::statistics::{Stage, StageClocks};
 
 /// A timed group that takes less is short, and so those after it are taken to be.
 const SHORT: Duration = Duration::from_millis(1);
-/// How many groups a timed one counts for where groups are short.
+/// Number of groups that a timed one counts for where groups are short.
 const EVERY: u32 = 16;
 
 /// The clock of one worker.
 #[derive(Default)]
 pub(crate) struct GroupClock {
-    /// How many groups are not timed yet to come, and how many there have been since the last that was.
+    /// Number of groups to skip before the next timed one, and number of groups skipped since the last timed one.
     to_skip: u32,
     skipped: u32,
-    /// When the last timed group ended.
+    /// End of the last timed group.
     last_end: Option<Instant>,
 }
 
@@ -47,7 +48,7 @@ impl GroupClock {
         }
     }
 
-    /// What a timed group counts for. `own`: what it worked itself, waits left out.
+    /// The time that a timed group counts for. `own`: the time it worked itself, without waits.
     #[cold]
     fn count(&mut self, own: Duration, end: Instant) -> Duration {
         let since = self.last_end.map_or(own, |last| end - last);

@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// A queue with many that put in, and one or several who take.
+/// A queue with many producers, and one or several consumers.
 pub(crate) struct HandoverQueue<T> {
     state: Mutex<State<T>>,
     filled: Condvar,
@@ -27,7 +27,7 @@ impl<T> HandoverQueue<T> {
         HandoverQueue { state, filled: Condvar::new(), batches: AtomicU64::new(0), items: AtomicU64::new(0) }
     }
 
-    /// Puts one in. Whether the queue is open.
+    /// Enqueues an item; returns false if the queue is closed.
     pub(crate) fn push(&self, item: T) -> bool {
         self.push_with(|items| items.push_back(item))
     }
@@ -70,13 +70,13 @@ impl<T> HandoverQueue<T> {
         self.items.fetch_add(taken as u64, Ordering::Relaxed);
     }
 
-    /// Refuses what comes, and lets those that take go once it is empty.
+    /// Closes the queue: further items are refused, and consumers return once it is empty.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.filled.notify_all();
     }
 
-    /// How often something was taken, and how much in all.
+    /// Number of batch dequeues, and of items dequeued.
     pub(crate) fn batches(&self) -> (u64, u64) {
         (self.batches.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
     }

@@ -1,12 +1,12 @@
 //! Holds other threads' transactions off for a while, so that one that others always overtake gets to its end.
 //!
-//! A transaction of a session that reads much conflicts with everybody who writes any of it meanwhile, and no protocol
+//! A transaction of a session that reads much conflicts with every writer of any of its rows meanwhile, and no protocol
 //! helps it, because between two of its accesses it holds nothing. While a hold-off lasts, the attempts of other threads wait
 //! before they begin, with nothing of the protocol's in their hands.
 //!
 //! # Invariants
 //! A hold-off ends with its [`HoldOff`], and at its deadline at the latest. So nothing depends on it but fairness: a thread
-//! that its owner waits for, and which waits here, goes on by itself.
+//! that its owner waits for, and which waits here, resumes at the deadline.
 //!
 //! # Concurrency
 //! The usual look is one relaxed load. An attempt that misses the beginning of a hold-off is like one that began before.
@@ -36,7 +36,7 @@ struct Current {
 }
 
 impl HoldOffs {
-    /// Whether a hold-off may last.
+    /// Returns true if a hold-off may be in effect.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         // Relaxed: it carries no data; `wait` looks under the lock.

@@ -28,10 +28,10 @@ pub(crate) struct Arrived {
 /// The way in: the workers' queues, and the input threads' if there are any.
 pub(crate) struct Input {
     workers: WorkQueues<Call>,
-    /// What runs calls instead of the workers, if the protocol requires it.
+    /// Executors that run calls instead of the workers; `None` if the protocol has none.
     executors: Option<Arc<Executors>>,
     staged: Option<HandoverQueue<Arrived>>,
-    /// Whether a caller that waits may run its call in the place of an idle worker.
+    /// True if a caller that waits may run its call in the place of an idle worker.
     callers_run: bool,
     schedule: Schedule,
     partition_key: Option<String>,
@@ -59,7 +59,7 @@ impl Input {
         }
     }
 
-    /// Whether threads of their own prepare calls.
+    /// Returns true if dedicated threads prepare calls.
     pub(crate) fn is_staged(&self) -> bool {
         self.staged.is_some()
     }
@@ -69,12 +69,12 @@ impl Input {
         &self.workers
     }
 
-    /// What runs calls instead of the workers, if the protocol requires it.
+    /// Executors that run calls instead of the workers; `None` if the protocol has none.
     pub(crate) fn executors(&self) -> Option<&Arc<Executors>> {
         self.executors.as_ref()
     }
 
-    /// What chooses a call's queue.
+    /// The schedule, which chooses a call's queue.
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.schedule
     }
@@ -84,7 +84,7 @@ impl Input {
         self.partition_key.as_deref()
     }
 
-    /// Whether what a call declares decides where it runs.
+    /// Returns true if a call's footprint decides where it runs.
     pub(crate) fn uses_footprints(&self) -> bool {
         self.executors.is_some() || !matches!(self.schedule, Schedule::Random)
     }
@@ -106,7 +106,7 @@ impl Input {
     /// runs is the caller's own closure, which runs there in any case, unless the schedule or the protocol wants it elsewhere.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`submit`](Self::submit).
     pub(crate) fn execute_or_submit(
         &self,
         engine: &Engine,
@@ -211,7 +211,7 @@ impl Input {
                 part.iter().for_each(|call| refuse(engine, &call.answer, Error::Closed));
             }
         };
-        // What the schedule has placed goes back to its place, and the rest is dealt out.
+        // Calls that the schedule has placed return to their queues, and the rest is dealt out.
         let placed: Vec<Call> = calls.extract_if(.., |call| call.queue.is_some()).collect();
         placed.into_iter().for_each(|call| give(call.queue.unwrap_or(0), vec![call]));
         let share = calls.len().div_ceil(self.workers.len()).max(1);
@@ -250,7 +250,7 @@ impl Input {
         }
     }
 
-    /// No more calls come to the workers.
+    /// Closes the workers' queues: no more calls reach the workers.
     pub(crate) fn close_workers(&self) {
         self.workers.close();
         if let Some(executors) = &self.executors {

@@ -1,15 +1,16 @@
 //! The log stage: closes an epoch, seals it, writes its redo as one group, and says that it is durable.
 //!
 //! Where a thread waits for results, a group closes as soon as the log is idle and anything was appended. While one thread
-//! syncs it, if that takes long, a second one closes, writes and syncs the next, and whatever comes in while both are synced
-//! makes up the one after; results are released in the order of epochs ([`GroupsInFlight`](crate::durability::groups_in_flight)). Where no thread waits
-//! (`Async`), or a time is given (`LogOptions::group_milliseconds`), a group closes when its time, counted from its first
-//! record, is over, or its number is full.
+//! syncs it, if that takes long, a second one closes, writes and syncs the next, and whatever arrives while both are
+//! synced makes up the one after; results are released in the order of epochs
+//! ([`GroupsInFlight`](crate::durability::groups_in_flight)). Where no thread waits (`Async`), or a time is given
+//! (`LogOptions::group_milliseconds`), a group closes when its time, counted from its first record, is over, or its
+//! number is full.
 //!
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
 //! disk, nor for the log's thread: what it cannot do at once it leaves to that. So whatever a worker waits for inside a
-//! call (a lock, room, the log), the log goes on without it: a thread that waits notifies, and the log's thread looks
+//! call (a lock, room, the log), the log continues without it: a thread that waits notifies, and the log's thread looks
 //! unprompted ten times a second.
 
 mod close_epoch;
@@ -39,28 +40,29 @@ pub(crate) use preparation::Preparation;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
 const TICK: Duration = Duration::from_millis(10);
-/// How long the second log thread sleeps at most while no group is in flight.
+/// Longest sleep of the second log thread while no group is in flight.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long a sync must have lasted before a second group is closed beside it. On a faster disk, one group at a time is faster:
-/// what would be in the second group joins the next one, which takes as many transactions by half as many writes and syncs.
+/// Duration of a sync after which a second group is closed beside it. On a faster disk, one group at a time is faster:
+/// what would be in the second group joins the next one, which takes as many transactions by half as many writes and
+/// syncs.
 const SLOW_SYNC: Duration = Duration::from_micros(500);
 /// While a group's time runs, how often its other bounds are checked.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// What the log stage works on.
+/// The log stage: closes epochs, writes and syncs their groups, and releases results.
 pub(crate) struct LogStage {
     engine: Arc<Engine>,
     /// One group is closed and written at a time: by a thread that holds this. It is synced without it.
     groups: Mutex<Groups>,
-    /// None: nothing is logged.
+    /// `None` if nothing is logged.
     preparation: Option<Arc<Preparation>>,
-    /// How long a group may wait where no thread waits for it.
+    /// Longest time for a group to grow where no thread waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
     checkpointer: Option<Arc<Checkpointer>>,
 }
 
-/// What groups are made with.
+/// The means to write groups.
 struct Groups {
     writer: Option<LogWriter>,
     /// Redo of the present group that worker contexts' slices were merged into.
@@ -69,7 +71,7 @@ struct Groups {
 
 /// An epoch whose group was written.
 struct Written {
-    /// None: nothing was appended in the epoch, and nothing has to be synced.
+    /// `None` if nothing was appended in the epoch, and nothing has to be synced.
     unsynced: Option<Unsynced>,
     /// Then: through which epoch everything is durable, if no earlier group is in flight.
     durable: Option<u64>,
@@ -77,7 +79,7 @@ struct Written {
     reserved: usize,
 }
 
-/// What the log's thread does when it has waited.
+/// The next work of the log's thread after a wait.
 enum Work {
     /// The present epoch, whichever it is.
     CloseAny,
@@ -100,7 +102,7 @@ impl LogStage {
         LogStage { engine, groups, preparation, group_time, stop, checkpointer }
     }
 
-    /// Whether a second thread is of use: where a group closes as soon as it can, and groups are written.
+    /// Returns true if a second thread is of use: where a group closes as soon as it can, and groups are written.
     pub(crate) fn has_second(&self) -> bool {
         self.preparation.is_some() && self.group_time.is_none()
     }
@@ -200,7 +202,8 @@ impl LogStage {
         self.engine.store().epochs().close();
     }
 
-    /// The same, if no other thread is doing it and there is room for sure. Whether it was done.
+    /// Same as `write_and_release`, if no other thread is doing it and there is room for sure; returns true if it was
+    /// done.
     fn try_write_and_release(&self, work: Work) -> bool {
         let has_room = |groups: &MutexGuard<'_, Groups>| {
             let may_write = groups.writer.as_ref().is_none_or(|writer| writer.in_flight().has_room());
@@ -338,5 +341,5 @@ impl LogStage {
     }
 }
 
-/// How much memory for redo a worker context keeps from one group to the next.
+/// Memory for redo that a worker context keeps from one group to the next.
 const MAX_KEPT_REDO_BYTES: usize = 16 << 20;

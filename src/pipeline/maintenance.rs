@@ -12,7 +12,7 @@ use crate::pipeline::input::Input;
 use crate::schedule::Observation;
 use crate::schedule::admission::Admission;
 
-/// How often it looks.
+/// Interval between two of its turns.
 const TURN: Duration = Duration::from_millis(100);
 /// A limit is tried for this many turns.
 const TURNS_OF_A_LIMIT: u64 = 3;
@@ -24,7 +24,7 @@ pub(crate) struct Maintenance {
     event_count: Condvar,
 }
 
-/// What was seen when the limit was last set.
+/// Counts at the time when the limit was last set.
 struct Tried {
     at: Instant,
     committed: u64,

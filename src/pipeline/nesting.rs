@@ -52,7 +52,7 @@ pub(crate) fn conflict() -> Error {
     Error::Conflict
 }
 
-/// Whether the running body has met a [`conflict`].
+/// Returns true if the running body has met a [`conflict`].
 pub(crate) fn has_met_conflict() -> bool {
     INSIDE.get() == Nesting::InsideConflict
 }

@@ -27,7 +27,7 @@ pub(crate) struct Finished {
 /// Results that wait, and those that are on their way to the output threads.
 pub(crate) struct Output {
     pending: Mutex<Vec<Finished>>,
-    /// Where output threads take from; none: a thread that releases delivers too.
+    /// The queue of output threads; `None`: a thread that releases also delivers.
     staged: Option<HandoverQueue<Finished>>,
 }
 

@@ -21,7 +21,7 @@ use crate::pipeline::input::Input;
 use crate::protocol::{Phase, Phases};
 use crate::storage::worker_context::WorkerContext;
 
-/// How often the coordinator checks whether a split phase should end early, once something is stashed.
+/// Interval at which the coordinator checks whether a split phase should end early, once something is stashed.
 const LOOK: Duration = Duration::from_micros(500);
 /// The longest time between two such checks while nothing is stashed.
 const LOOK_MAX: Duration = Duration::from_millis(5);
@@ -35,12 +35,12 @@ const PATIENCE_PHASES: u32 = 4;
 /// And not longer than this, if phases are short.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What is wanted of the log stage.
+/// A change of phase that the coordinator requests of the log stage.
 #[derive(Default)]
 pub(crate) struct PhaseChange {
     /// 0: nothing; else the phase, plus one.
     wanted: AtomicU32,
-    /// What the last change came to.
+    /// The outcome of the last change.
     outcome: Mutex<Option<bool>>,
     changed: Condvar,
     stop: AtomicBool,
@@ -59,7 +59,7 @@ impl PhaseChange {
         }
     }
 
-    /// Has the log stage change the phase, and waits for it. Whether it could be done.
+    /// Has the log stage change the phase, and waits for it; returns true if the phase was changed.
     fn request(&self, engine: &Engine, phase: Phase) -> bool {
         let mut outcome = self.outcome.lock();
         *outcome = None;
@@ -196,7 +196,8 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Whether every active caller waits for a stashed transaction: none executes, is queued, or waits for the log.
+    /// Returns true if every active caller waits for a stashed transaction: none executes, is queued, or waits for the
+    /// log.
     fn all_are_stashed(&self) -> bool {
         let (store, (calls, closures)) = (self.engine.store(), self.engine.stash().waiting());
         calls + closures > 0

@@ -28,7 +28,8 @@ use crate::pipeline::engine::Engine;
 use crate::storage::reclaim::collect_durable;
 use crate::storage::workspace::Deleted;
 
-/// How often it runs where memory is limited: a small part of the tenth of a second within which memory is to be available.
+/// Interval between two runs where memory is limited: a small part of the tenth of a second within which memory is to
+/// be available.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// The most records that are removed while the thread is pinned.
 const RECORDS_PER_PIN: usize = 256;

@@ -1,4 +1,4 @@
-//! What a call does between two attempts.
+//! The pause of a call between two attempts.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::base::random;
 use crate::diagnostics::activity::{Activity, at};
 use crate::diagnostics::work_time::waiting;
 
-/// What a call does that has met a rival's change, before it is retried.
+/// The pause of a call that has met a conflicting change, before it is retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
     /// It waits for a random time, which may be twice as long after each attempt, up to a bound.

@@ -61,10 +61,10 @@ impl Drop for Registered {
     }
 }
 
-/// Where callers and the log stage meet.
+/// Requests of callers for snapshots, and the log stage's answers.
 #[derive(Default)]
 pub(crate) struct SnapshotRequests {
-    /// Whether there is a request without an answer: for the log stage's looks.
+    /// True if there is a request without an answer: polled by the log stage.
     wanted: AtomicBool,
     state: Mutex<State>,
     answered: Condvar,
@@ -73,10 +73,10 @@ pub(crate) struct SnapshotRequests {
 
 #[derive(Default)]
 struct State {
-    /// How many requests were made, and how many of them, the first ones, are answered.
+    /// Number of requests that were made, and number of them, the first ones, that are answered.
     asked: u64,
     answered: u64,
-    /// How many callers have not left with their answer yet.
+    /// Number of callers that have not left with their answer yet.
     waiting: usize,
     /// Tasks that wait for their answers.
     tasks: Vec<Waker>,
@@ -113,7 +113,7 @@ impl Drop for SnapshotRequest<'_> {
 }
 
 impl SnapshotRequests {
-    /// As [`ask`](Self::ask), for a task.
+    /// Same as [`ask`](Self::ask), for a task.
     pub(crate) fn request(&self, engine: &Engine) -> SnapshotRequest<'_> {
         let own = self.enter(&mut self.state.lock(), engine);
         SnapshotRequest { requests: self, own }
@@ -128,7 +128,7 @@ impl SnapshotRequests {
         state.asked
     }
 
-    /// A caller goes, with its answer or without.
+    /// A caller leaves, with its answer or without.
     fn leave(&self, mut state: MutexGuard<'_, State>) {
         state.waiting -= 1;
         let kept = if state.waiting == 0 { state.snapshot.take() } else { None };
@@ -151,7 +151,7 @@ impl SnapshotRequests {
         answer.ok_or(Error::Closed)
     }
 
-    /// Whether the log stage has something to do here.
+    /// Returns true if the log stage has something to do here.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
     }
@@ -190,7 +190,7 @@ impl SnapshotRequests {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// How many snapshots were opened.
+    /// Number of snapshots that were opened.
     pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }

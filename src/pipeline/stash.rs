@@ -93,7 +93,7 @@ impl Stash {
         self.count(&self.state.lock(), before)
     }
 
-    /// Whether the split phase has ended.
+    /// Polls for the end of the split phase.
     pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
         if !state.split {

@@ -1,4 +1,4 @@
-//! What the engine counts about itself.
+//! Counters that the engine keeps about itself.
 
 use std::ops::Sub;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) enum Stage {
     Follower,
 }
 
-/// How long each stage has worked, in nanoseconds, all its threads together.
+/// Busy time of each stage in nanoseconds, summed over its threads, and counts of groups.
 #[derive(Default)]
 pub(crate) struct StageClocks {
     busy: [AtomicU64; 6],
@@ -53,8 +53,8 @@ impl StageClocks {
     }
 }
 
-/// What the engine has counted since it was opened. Numbers only rise, unless they say what is the case now: take them
-/// before and after an interval, and subtract.
+/// Counts since the engine was opened. Numbers only rise, unless they describe the present: take them before and after
+/// an interval, and subtract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -70,8 +70,8 @@ pub struct Statistics {
     pub failed: u64,
     /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
     pub readers_waited: u64,
-    /// Locks taken on records, key ranges and points of inserts (`locking`), those of failed attempts too. What a call has
-    /// already is not counted again; a lock that is made stronger is.
+    /// Locks acquired on records, key ranges and insert intentions (`locking`), those of failed attempts too. A lock
+    /// that a call has already is not counted again; a lock that is made stronger is.
     pub locks_row: u64,
     /// Locks taken on tables and the database.
     pub locks_higher: u64,
@@ -127,9 +127,9 @@ pub struct Statistics {
     pub output_busy: Duration,
     /// Copying and writing checkpoints: waiting for the disk counts as work, keeping to a pace does not.
     pub checkpoint_busy: Duration,
-    /// What a follower has worked, in its own process: loading, replaying, writing checkpoints.
+    /// Busy time of a follower, in its own process: loading, replaying, writing checkpoints.
     pub follower_busy: Duration,
-    /// What threads were at when it was looked, if time is sampled.
+    /// Activities of threads at the sampled moments, if time is sampled.
     pub time: TimeSamples,
 }
 

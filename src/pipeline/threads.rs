@@ -32,7 +32,7 @@ pub(crate) struct Threads {
 
 #[derive(Default)]
 struct Running {
-    /// How many have been started.
+    /// Number of threads that have been started.
     started: usize,
     input: Vec<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
@@ -50,11 +50,11 @@ struct Running {
     on_demand: Vec<JoinHandle<()>>,
 }
 
-/// What a database's threads work on and for.
+/// The stages and settings for which a database's threads are started.
 pub(crate) struct ThreadPlan<'s> {
     pub(crate) engine: &'s Arc<Engine>,
     pub(crate) input: &'s Arc<Input>,
-    /// How many input and output threads there are, where those stages have queues of their own.
+    /// Number of input and output threads, where those stages have queues of their own.
     pub(crate) input_threads: usize,
     pub(crate) output_threads: usize,
     /// If the one worker logs what it has executed: no later than this after the first transaction of a group, or as soon
@@ -264,7 +264,7 @@ impl Threads {
         join(&mut running.sampler);
         input.close();
         join(&mut running.input);
-        // What is stashed goes to the workers before they learn that nothing more comes.
+        // Stashed calls return to the workers' queues before the workers learn that no more calls arrive.
         engine.phase_change().stop();
         join(&mut running.phases);
         input.close_workers();
@@ -320,8 +320,8 @@ pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
 }
 
 fn join(threads: &mut Vec<JoinHandle<()>>) {
-    // The last handle may go on one of these threads, with a procedure's body or a future's waker that owned it: that
-    // thread ends on its own when it comes back from here.
+    // The last handle may be dropped on one of these threads, with a procedure's body or a future's waker that owned
+    // it: that thread ends on its own when it returns from here.
     let own = std::thread::current().id();
     for thread in threads.drain(..).filter(|thread| thread.thread().id() != own) {
         if thread.join().is_err() {

@@ -28,18 +28,18 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 
-/// What can wait in the queues.
+/// An item of the queues.
 pub(crate) trait Work {
     /// The class of calls with which it probably conflicts; 0: none known.
     fn conflict_class(&self) -> u64;
 
-    /// Whether it must not run concurrently with a call of its class.
+    /// Returns true if it must not run concurrently with a call of its class.
     fn waits_for_rivals(&self) -> bool {
         false
     }
 }
 
-/// How workers share their queues.
+/// The rules by which workers share their queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
     /// The maximum number of calls in a queue.
@@ -55,7 +55,7 @@ struct Queue<T> {
     drained: Condvar,
     /// The queue's length, for threads that do not hold the lock.
     waiting: AtomicUsize,
-    /// Whether the queue's worker sleeps or is about to.
+    /// True if the queue's worker sleeps or is about to.
     asleep: AtomicBool,
     /// The conflict class of the calls that the queue's worker is running; 0: none.
     running: AtomicU64,
@@ -63,9 +63,9 @@ struct Queue<T> {
 
 struct State<T> {
     items: VecDeque<T>,
-    /// Whether the worker was woken to look for a call to steal.
+    /// True if the worker was woken to look for a call to steal.
     nudged: bool,
-    /// How many threads wait to enqueue a call.
+    /// Number of threads that wait to enqueue a call.
     blocked: usize,
     closed: bool,
 }
@@ -105,9 +105,9 @@ impl Drop for StandIn<'_> {
 pub(crate) struct WorkQueues<T> {
     queues: Box<[Queue<T>]>,
     sharing: Option<Sharing>,
-    /// How many workers sleep or are about to.
+    /// Number of workers that sleep or are about to.
     idle: AtomicUsize,
-    /// How many callers' threads run a call in the place of an idle worker.
+    /// Number of callers' threads that run a call in the place of an idle worker.
     standing_in: AtomicUsize,
     batches: AtomicU64,
     items: AtomicU64,
@@ -136,7 +136,7 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Whether workers steal.
+    /// Returns true if workers steal.
     pub(crate) fn are_shared(&self) -> bool {
         self.sharing.is_some()
     }
@@ -311,7 +311,7 @@ impl<T: Work> WorkQueues<T> {
         found
     }
 
-    /// Whether a worker sleeps in whose place no caller runs a call: a hint for [`stand_in`](Self::stand_in).
+    /// Returns true if a worker sleeps in whose place no caller runs a call: a hint for [`stand_in`](Self::stand_in).
     pub(crate) fn has_idle(&self) -> bool {
         // Relaxed: as in `stand_in`.
         self.standing_in.load(Ordering::Relaxed) < self.idle.load(Ordering::Relaxed)
@@ -365,7 +365,7 @@ impl<T: Work> WorkQueues<T> {
         self.queues[queue].waiting.load(Ordering::Relaxed)
     }
 
-    /// How many calls were stolen.
+    /// Number of calls that were stolen.
     pub(crate) fn stolen(&self) -> u64 {
         self.stolen.load(Ordering::Relaxed)
     }

@@ -26,7 +26,7 @@ use crate::types::Args;
 
 /// The most calls that run as one group: what a group holds, it holds for this many calls at most.
 pub(crate) const GROUP_CALLS: usize = 64;
-/// How many calls ahead of its look-up a call's index lines are asked for.
+/// Distance, in calls, at which a call's index lines are prefetched before its look-up.
 const AHEAD: usize = 8;
 
 /// A call that a group can look ahead to.
@@ -55,12 +55,12 @@ impl Pending for Call {
     }
 }
 
-/// What a thread keeps from group to group, for its memory.
+/// Memory that a thread keeps from group to group.
 #[derive(Default)]
 pub(crate) struct GroupScratch {
-    /// What was looked up ahead for the calls of the group.
+    /// Records that were looked up ahead for the calls of the group.
     found: Vec<Found>,
-    /// What the running call has gathered.
+    /// Rows and values that the running call has gathered.
     gathered: RefCell<Gathered>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn write_all(
 pub(super) struct Job {
     new: Arc<NewCheckpoint>,
     scan: LiveScan,
-    /// Whether all goes into one part, even if there is nothing.
+    /// True if all records are put into one part, even if there are none.
     is_one_part: bool,
     pace: Arc<Pace>,
     outcome: Mutex<Result<Copied>>,
@@ -82,7 +82,7 @@ impl Job {
         *self.outcome.lock() = Err(error);
     }
 
-    /// What it has come to, when all have come back from it.
+    /// The outcome, when all threads have returned from it.
     pub(super) fn outcome(&self) -> Result<Copied> {
         self.outcome.lock().clone()
     }
@@ -123,7 +123,7 @@ impl Job {
         Ok(copier.copied().clone())
     }
 
-    /// Appends a block to the present part, and goes on in a new one when that is large enough.
+    /// Appends a block to the present part, and begins a new part when that one is large enough.
     fn append(&self, part: &mut Option<PartWriter>, records: u32, block: &[u8]) -> Result<u64> {
         let mut writer = match part.take() {
             Some(writer) => writer,

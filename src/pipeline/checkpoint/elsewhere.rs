@@ -11,11 +11,11 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::follower::{FollowerConnection, Ordered};
 use crate::pipeline::statistics::Stage;
 
-/// How much log is written while a follower is awaited, where the log's size is no reason for checkpoints.
+/// Bytes of log written while a follower is awaited, where the log's size is no reason for checkpoints.
 const WAIT_BYTES: u64 = 256 << 20;
 
 impl Checkpointer {
-    /// Where a follower is waited for, if one is.
+    /// The connection at which a follower is awaited; `None` if none is.
     pub(crate) fn follower_connection(&self) -> Option<&FollowerConnection> {
         self.follower_connection.as_ref()
     }
@@ -73,8 +73,8 @@ impl Checkpointer {
     fn name(&self, engine: &Engine, new: &NewCheckpoint, epoch: u64, written: Written) -> Result<Manifest> {
         let work = WorkTime::begin();
         let tables = new.adopt(written, &|| !self.is_stopped())?;
-        // The follower's copy was between two groups: nothing before is needed of the log, and nothing is in it of what
-        // comes behind. The log is durable through `epoch`: nothing else is sent.
+        // The follower's copy was between two groups: nothing before is needed of the log, and the copy has nothing of
+        // later groups. The log is durable through `epoch`: nothing else is sent.
         let manifest = new.finish(Content {
             first_epoch: epoch + 1,
             last_epoch: epoch,

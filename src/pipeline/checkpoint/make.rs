@@ -69,8 +69,9 @@ impl Checkpointer {
         Ok(new)
     }
 
-    /// Copies the catalog, then, together with the helpers, everything else. None: columns were added to a table meanwhile, so that
-    /// rows may have been copied without values that they have, and which the log will not bring.
+    /// Copies the catalog, then, together with the helpers, everything else. Returns `None` if columns were added to a
+    /// table meanwhile, so that rows may have been copied without values that they have, and that the log will not
+    /// bring.
     fn copy_all(
         &self,
         engine: &Engine,

@@ -1,4 +1,4 @@
-//! How fast a checkpoint is copied.
+//! The pace at which a checkpoint is copied.
 //!
 //! One that is made because the log has grown, or time has passed, has until the next one is due: so it is spread over most
 //! of that, a little at a time, instead of taking a processor from the workers until it is done. It hurries if a thread
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// How often a waiting thread checks whether to go on.
+/// Interval at which a waiting thread checks whether to continue.
 const LOOK: Duration = Duration::from_millis(2);
-/// How often a thread that waits because of the limit checks whether it is to end.
+/// Interval at which a thread that waits because of the limit checks whether it is to end.
 const LONG_LOOK: Duration = Duration::from_millis(10);
-/// When the log has not grown for this long, nothing commits.
+/// Time without growth of the log after which nothing is taken to commit.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// How large the last checkpoint was, and how much memory rows took then.
+/// The size of the last checkpoint, and the memory that rows took then.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) bytes: u64,
@@ -50,7 +50,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Whether more has been copied than is due now.
+    /// Returns true if more has been copied than is due now.
     fn is_ahead(&self, copied: u64, grown: u64, elapsed: Duration) -> bool {
         let by_log = self.log_bytes.map_or(0.0, |bytes| grown as f64 / bytes.max(1) as f64);
         let by_time = self.time.map_or(0.0, |time| elapsed.as_secs_f64() / time.as_secs_f64().max(1e-9));
@@ -60,7 +60,7 @@ impl Plan {
     }
 }
 
-/// What holds all threads that make one checkpoint to their pace. Relaxed throughout: sums and hints.
+/// Holds all threads that make one checkpoint to their pace. Relaxed throughout: sums and hints.
 pub(super) struct Pace {
     plan: Option<Plan>,
     /// The most bytes that may be written in a second; 0: any.
@@ -68,10 +68,10 @@ pub(super) struct Pace {
     start: Instant,
     copied: AtomicU64,
     written: AtomicU64,
-    /// How large the log was at the beginning, and when it was last checked.
+    /// Size of the log at the beginning, and when it was last checked.
     first_log_bytes: u64,
     seen_log_bytes: AtomicU64,
-    /// When it was seen to have grown, in microseconds since the beginning.
+    /// Time at which it was last seen to have grown, in microseconds since the beginning.
     seen_at: AtomicU64,
 }
 
@@ -100,8 +100,8 @@ impl Pace {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Waits until more is to be copied. `log_bytes` tells how large the log is, `is_over` whether to wait no longer, and
-    /// `is_hurried` whether the plan does not count. How long it has waited.
+    /// Waits until more is to be copied; returns how long it has waited. `log_bytes` is the size of the log, `is_over`
+    /// ends the wait, and `is_hurried` suspends the plan.
     pub(super) fn wait(
         &self,
         log_bytes: impl Fn() -> u64,
@@ -125,7 +125,7 @@ impl Pace {
         now - begun
     }
 
-    /// How long it takes until what was written may have been.
+    /// Time until the limit has caught up with the bytes that were written; `None` if it has.
     fn left_of_limit(&self, elapsed: Duration) -> Option<Duration> {
         if self.bytes_per_second == 0 {
             return None;
@@ -135,7 +135,7 @@ impl Pace {
         due.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// Whether more has been copied than is due, and transactions commit.
+    /// Returns true if more has been copied than is due, and transactions commit.
     fn is_ahead(&self, log_bytes: u64, elapsed: Duration) -> bool {
         let Some(plan) = &self.plan else { return false };
         let now = elapsed.as_micros() as u64;

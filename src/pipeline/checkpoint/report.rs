@@ -1,4 +1,4 @@
-//! What is reported about checkpoints.
+//! Reports about checkpoints.
 
 use std::time::Duration;
 
@@ -19,36 +19,36 @@ pub struct CheckpointReport {
     pub bytes: u64,
     /// Segments of the log that it has made useless, and that were removed.
     pub log_segments_removed: u64,
-    /// Why something that it has made useless could not be removed; the next checkpoint tries again.
+    /// The reason why a useless file could not be removed; the next checkpoint tries again.
     pub leftover: Option<Error>,
-    /// Whether a follower has written it.
+    /// True if a follower has written it.
     pub by_follower: bool,
-    /// How long it took.
+    /// Time that it took.
     pub time: Duration,
 }
 
-/// What has been made of checkpoints since the database was opened.
+/// Statistics of checkpoints since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointStatus {
-    /// Whether one is being made now.
+    /// True while one is being made.
     pub running: bool,
-    /// How many are whole.
+    /// Number of complete checkpoints.
     pub made: u64,
-    /// How many of these were asked for explicitly ([`Database::checkpoint`](crate::Database::checkpoint)).
+    /// Number of these that were requested explicitly ([`Database::checkpoint`](crate::Database::checkpoint)).
     pub requested: u64,
-    /// How many of these a follower has written.
+    /// Number of these that a follower has written.
     pub by_follower: u64,
-    /// How many attempts have failed: the older checkpoint, and all of the log behind it, are in use.
+    /// Number of failed attempts: the older checkpoint, and all of the log behind it, remain in use.
     pub failed: u64,
     /// Bytes of all that were made.
     pub bytes: u64,
-    /// How long the making of all that were made took.
+    /// Time that all complete checkpoints took.
     pub time: Duration,
     /// The last one that is whole.
     pub last: Option<CheckpointReport>,
-    /// What is known of a follower; nothing, if none is waited for.
+    /// Status of the follower; `None` if none is awaited.
     pub follower: Option<FollowerStatus>,
-    /// Why the last attempt has failed, or something useless could not be removed, if that is so.
+    /// The reason why the last attempt has failed, or a useless file could not be removed; `None` if neither is so.
     pub failure: Option<Error>,
 }

@@ -54,7 +54,7 @@ impl BlockChain {
         Ok(Some((self.epoch, std::mem::take(&mut self.payload))))
     }
 
-    /// Whether no group is there by half.
+    /// Returns true if no group is only partly there.
     pub(crate) fn is_between_groups(&self) -> bool {
         self.blocks == 0
     }

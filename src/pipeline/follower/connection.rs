@@ -1,7 +1,7 @@
 //! The database's side of a follower: listens for one, sends it the log and the checkpointer's orders.
 //!
 //! One follower is served at a time; another one that has connected waits until that one is gone. All that the service
-//! remembers about it goes with the connection.
+//! remembers about it ends with the connection.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,32 +19,32 @@ use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
 
-/// How often to check whether a follower has connected.
+/// Interval between checks for a follower that has connected.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often to check whether there is something to send or to receive.
+/// Interval between checks for something to send or to receive.
 const SHORT: Duration = Duration::from_millis(2);
 /// A follower that sends nothing for this long is disconnected.
 pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
-/// How long a follower is awaited when the database is closed.
+/// Time to wait for a follower when the database is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// No more than this, and one block, waits in the database to be sent.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// What is known of a follower.
+/// Status of a follower.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FollowerStatus {
-    /// Whether there is one now.
+    /// True if there is one now.
     pub attached: bool,
-    /// How many have come since the database was opened, or how often the same one has.
+    /// Number of times that a follower has connected since the database was opened.
     pub came: u64,
     /// Through which epoch it has replayed the log, as it has said last.
     pub epoch: u64,
-    /// Why the last one was released, or could not do what it was asked for, if that is so.
+    /// The reason why the last one was released, or could not carry out its order, if that is so.
     pub failure: Option<Error>,
 }
 
-/// Where a follower is waited for, and served.
+/// The connection at which a follower is awaited and served.
 pub(crate) struct FollowerConnection {
     /// Until the thread takes it.
     listener: Mutex<Option<Listener>>,
@@ -59,9 +59,10 @@ struct State {
     order: Option<Order>,
     /// Set by a thread whose wait has timed out: the connection is to be cut.
     given_up: Option<Error>,
-    /// Whether the database is making a checkpoint itself: what a follower would load goes with the end of that.
+    /// True while the database is making a checkpoint itself: the files that a follower would load are removed when
+    /// that is done.
     is_replacing: bool,
-    /// Whether a follower waits for that end: it is the next one to be asked, even if the next checkpoint is due at once.
+    /// True while a follower waits for that end: it gets the next order, even if the next checkpoint is due at once.
     is_waiting: bool,
 }
 
@@ -69,12 +70,12 @@ struct State {
 struct Order {
     number: u32,
     directories: Vec<String>,
-    /// When it was sent: the epoch that the checkpoint is of.
+    /// The epoch that the checkpoint is of, once the order was sent.
     epoch: Option<u64>,
     answer: Option<Result<Written>>,
 }
 
-/// What has come of an order.
+/// The outcome of an order.
 pub(crate) enum Ordered {
     /// The follower could not do it, or took too long, or is gone.
     Failed,
@@ -96,12 +97,13 @@ impl FollowerConnection {
         FollowerConnection { listener: Mutex::new(Some(listener)), state, changed, stop }
     }
 
-    /// What is known of the follower.
+    /// Status of the follower.
     pub(crate) fn status(&self) -> FollowerStatus {
         self.state.lock().status.clone()
     }
 
-    /// Whether there is a follower to be asked. If not, none is let in until [`checkpoint_ended`](Self::checkpoint_ended).
+    /// Returns true if there is a follower that can get an order. If not, none is let in until
+    /// [`checkpoint_ended`](Self::checkpoint_ended).
     pub(crate) fn has_follower(&self) -> bool {
         let mut state = self.state.lock();
         state.is_replacing = !state.status.attached || state.given_up.is_some();
@@ -211,11 +213,11 @@ struct Service<'p> {
     segments: &'p Segments,
     checkpoints: &'p Checkpoints,
     connection: Connection,
-    /// Whether it has said who it is.
+    /// True once it has said that it is a follower.
     has_come: bool,
     /// None before it has received where to begin.
     blocks: Option<BlockReader>,
-    /// When it has last said anything.
+    /// Time of its last message.
     heard: Instant,
     /// For how long it has worked, as it has said last.
     busy: u64,
@@ -263,7 +265,7 @@ impl Service<'_> {
         Ok(())
     }
 
-    /// Takes what it has said. Whether it has said anything.
+    /// Handles the messages received; returns true if there were any.
     fn receive(&mut self) -> Result<bool> {
         let mut any = false;
         while let Some(frame) = self.connection.receive().map_err(lost)? {
@@ -287,8 +289,9 @@ impl Service<'_> {
         Ok(any)
     }
 
-    /// Says from which checkpoint on it will get the log, unless the database is just replacing that. From then on it is
-    /// asked for the next one. Should it be too slow for that, it may find what it is to load missing, and comes again.
+    /// Says from which checkpoint on it will get the log, unless the database is just replacing that. From then on it
+    /// gets the order for the next one. Should it be too slow for that, it may find the files that it is to load
+    /// missing, and connects again.
     fn begin(&mut self) -> Result<()> {
         let mut state = self.follower_connection.state.lock();
         state.is_waiting = state.is_replacing;
@@ -319,7 +322,8 @@ impl Service<'_> {
         }
     }
 
-    /// Sends some more of the log, and when all that is durable was sent, an order that waits. Whether there was anything.
+    /// Sends more of the log, and when all that is durable was sent, an order that waits. Returns true if anything was
+    /// sent.
     fn ship(&mut self) -> Result<bool> {
         let Some(blocks) = &mut self.blocks else { return Ok(false) };
         // Before the rest: what was durable when it was asked for must be in it.

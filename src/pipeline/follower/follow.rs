@@ -1,4 +1,5 @@
-//! The follower's side: loads what the database says, replays the log as it comes, and writes checkpoints when asked.
+//! The follower's side: loads the data that the database names, replays the log as it arrives, and writes checkpoints
+//! on demand.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,12 +19,12 @@ use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::write_all;
 use crate::pipeline::threads::in_parallel;
 
-/// How long to wait for the next message before doing other work.
+/// Time to wait for the next message before other work is done.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Interval between its heartbeats.
 const BEAT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 1_000 });
 
-/// What a follower has done.
+/// Work that a follower has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FollowerReport {
@@ -39,7 +40,7 @@ pub struct FollowerReport {
     pub memory_bytes: u64,
 }
 
-/// What the follower's two threads share.
+/// State shared by the follower's two threads.
 struct Line {
     talk: Mutex<Talk>,
     socket: PathBuf,
@@ -146,7 +147,7 @@ pub(crate) fn follow(
         let _outcome = Outcome(&line);
         let outcome = follower.live(disk, directory);
         if let Err(failure) = &outcome {
-            // Why it goes, if the primary still listens.
+            // The reason why it leaves, if the primary still listens.
             let _ = line.say(&FromFollower::Failed { number: 0, reason: failure.to_string() });
         }
         outcome

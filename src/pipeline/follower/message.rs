@@ -1,6 +1,6 @@
-//! What a database and its follower say to each other; `docs/formats.md` has the bytes.
+//! Messages between a database and its follower; `docs/formats.md` has the bytes.
 //!
-//! Both are the same program, and yet nothing is believed of what comes: bytes that are no message are an error.
+//! Both are the same program, and yet no input is trusted: bytes that are no message are an error.
 
 use crate::durability::checkpoint::{Fields, Written};
 use crate::durability::{GroupStart, Uuid};
@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 pub(crate) const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"HEDDLFOL";
 
-/// What the database says.
+/// A message of the database.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ToFollower {
-    /// Which database it is, where, and from where on the log will come: behind this checkpoint, if there is one.
+    /// Its identity and directory, and the log's start: behind this checkpoint, if there is one.
     Begin { uuid: Uuid, directory: String, checkpoint: u32, start: GroupStart },
     /// A block of the log.
     Block(Vec<u8>),
@@ -23,7 +23,7 @@ pub(crate) enum ToFollower {
     End,
 }
 
-/// What the follower says.
+/// A message of the follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FromFollower {
     /// It is one, and speaks this version.
@@ -32,7 +32,7 @@ pub(crate) enum FromFollower {
     Alive { epoch: u64, busy: u64 },
     /// The parts of the checkpoint of this number are durable.
     Done { number: u32, written: Written },
-    /// They could not be written; 0: it goes, for this reason.
+    /// They could not be written; 0: it leaves, for this reason.
     Failed { number: u32, reason: String },
 }
 

@@ -1,4 +1,4 @@
-//! A follower's copy of all data: loaded from a checkpoint, kept up by replaying the log as it comes.
+//! A follower's copy of all data: loaded from a checkpoint, kept up to date by replaying the log as it arrives.
 //!
 //! Invariants: between two groups it is through exactly the last one's epoch, as a database would be that had
 //! recovered then. It is one thread's alone.
@@ -27,7 +27,7 @@ pub(crate) struct Replica {
     store: Store,
     checkpoints: Checkpoints,
     chain: BlockChain,
-    /// What comes before this epoch is in the checkpoint.
+    /// Groups before this epoch are in the checkpoint.
     first_epoch: u64,
     /// The last epoch that is in it.
     epoch: u64,
@@ -68,7 +68,7 @@ impl Replica {
         Ok(Replica { store, checkpoints, chain, first_epoch, epoch, tools, unswept: 0 })
     }
 
-    /// Takes the next block of the log. How many bytes of redo were replayed.
+    /// Replays the next block of the log; returns the bytes of redo that were replayed.
     ///
     /// # Errors
     /// It is not the next one, or makes no sense.
@@ -123,7 +123,7 @@ impl Replica {
         self.store.slabs().budget().used()
     }
 
-    /// What is in it.
+    /// The data of the copy.
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }

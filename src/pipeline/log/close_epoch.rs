@@ -64,7 +64,7 @@ impl<'e> Opening<'e> {
     }
 }
 
-/// Whether any column is split now; only the log stage changes that.
+/// Returns true if any column is split now; only the log stage changes that.
 fn is_split(engine: &Engine) -> bool {
     #[cfg(test)]
     if engine.store().versions().is_broken(crate::storage::versions::Break::LeavesSlices) {

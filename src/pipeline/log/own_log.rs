@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use super::{LogStage, Work};
 use crate::pipeline::engine::Engine;
 
-/// How long a busy worker that logs itself lets a group grow, unless a time is given.
+/// Time for which a busy worker that logs itself lets a group grow, unless a time is given.
 const OWN_GROUP_TIME: Duration = Duration::from_millis(10);
 
-/// What a worker knows that logs what it has executed.
+/// State of a worker that logs the calls it has executed.
 pub(crate) struct OwnLog {
     stage: Arc<LogStage>,
-    /// How long a group may grow, from the first call that wrote to it; none: until the worker is idle, and for
-    /// [`OWN_GROUP_TIME`].
+    /// Longest time for a group to grow, from the first call that wrote to it; `None`: until the worker is idle, and at
+    /// most [`OWN_GROUP_TIME`].
     time: Option<Duration>,
-    /// When that call had been executed, and the epoch then, if it is not written yet.
+    /// Time at which that call was executed, and the epoch then; `None` if the group is written or empty.
     first: Option<(Instant, u64)>,
 }
 

@@ -14,9 +14,10 @@ use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::event_count::EventCount;
 
-/// How long the log waits before it tries again to get room on a full disk.
+/// Time before the log tries again to get room on a full disk.
 const RETRY: Duration = Duration::from_millis(50);
-/// How many times in a row a segment may fail to be made, for another reason than a full disk, before the log has failed.
+/// Number of consecutive failures to make a segment, for another reason than a full disk, after which the log has
+/// failed.
 const FAILURES_MAX: u32 = 10;
 
 /// Segments made ahead, by a thread of their own.
@@ -27,7 +28,7 @@ pub(crate) struct Preparation {
     least_bytes: u64,
     /// Asked for a checkpoint where the disk is full: it frees the log before it.
     checkpointer: Arc<Checkpointer>,
-    /// Why the last attempt to make a segment failed, if it did.
+    /// The reason why the last attempt to make a segment failed, if it did.
     failure: Mutex<Option<Error>>,
     /// The log waits until the disk takes what it has to write.
     is_blocked: AtomicBool,
@@ -108,12 +109,13 @@ impl Preparation {
         }
     }
 
-    /// Where segments are made.
+    /// The log's segments.
     pub(crate) fn segments(&self) -> &Arc<Segments> {
         &self.segments
     }
 
-    /// A first attempt to have enough room, before the first call comes: why updates must be refused, if so.
+    /// A first attempt to have enough room, before the first call; returns the reason why updates must be refused, if
+    /// so.
     pub(crate) fn begin(&self) -> Option<Error> {
         if self.segments.remaining_bytes() >= self.least_bytes {
             return None;
@@ -125,7 +127,7 @@ impl Preparation {
         self.has_room() && self.segments.prepared() > 0
     }
 
-    /// Whether there is room for any group that can be under way.
+    /// Returns true if there is room for any group that can be under way.
     pub(super) fn has_room(&self) -> bool {
         self.segments.remaining_bytes() >= self.least_bytes
     }

@@ -34,7 +34,7 @@ pub(crate) struct Incoming {
     pub(crate) sink: Sink,
 }
 
-/// Where the outcome of a transaction goes.
+/// The target of a transaction's outcome.
 pub(crate) enum Sink {
     /// It returns with the transaction's batch.
     Batch,
@@ -52,7 +52,7 @@ pub(super) struct Batch {
     pub(super) positions: Vec<usize>,
     /// The outcomes so far, with the positions.
     pub(super) outcomes: Vec<(usize, Outcome, Output)>,
-    /// Where the batch returns to.
+    /// The group that the batch returns to.
     pub(super) group: Option<Arc<GroupResults>>,
 }
 
@@ -89,13 +89,13 @@ pub(crate) struct GroupResults {
     left: AtomicUsize,
     returned: Mutex<Returned>,
     waiter: Thread,
-    /// Whether the waiter is parked, or about to be: then it does not count as runnable, or only until the executor that has ended the
-    /// group's last round gets on.
+    /// True if the waiter is parked, or about to be: then it does not count as runnable, or only until the executor
+    /// that has ended the group's last round continues.
     parked: AtomicBool,
     runnable: Arc<RunnableThreads>,
 }
 
-/// What has come back to a worker.
+/// Outcomes that have returned to a worker.
 #[derive(Default)]
 pub(super) struct Returned {
     /// Outcomes with their positions in the group.

@@ -50,7 +50,7 @@ use crate::protocol::local::partition_map::{Route, equal_starts, range_of};
 use crate::protocol::local::wait_edges::{Entry, Victim};
 use crate::storage::worker_context::{Counters, SlotGuard};
 
-/// What enters an executor's queue.
+/// An entry of an executor's queue.
 pub(super) enum Work {
     /// A transaction of this executor alone.
     Whole(Box<Incoming>),
@@ -65,7 +65,7 @@ pub(super) enum Work {
     Repartitioning(Arc<Repartitioning>),
 }
 
-/// What has happened at another executor.
+/// An event at another executor.
 pub(super) enum Notice {
     /// The owner has ended: its locks are released.
     Ended(OwnerId),

@@ -30,14 +30,14 @@ use super::runnable_threads::RunnableThreads;
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 
-/// What enters each executor's queue, in ascending order of the executors.
+/// Entries for the executors' queues, in ascending order of the executors.
 pub(crate) type Entries<W> = SmallVec<[(usize, W); 4]>;
 
-/// What an executor takes from its queue.
+/// Entries that an executor has dequeued at once.
 pub(crate) struct Taken<W, N> {
     /// Incoming work, in order.
     pub(crate) incoming: Vec<W>,
-    /// What has happened at other executors; handled first.
+    /// Events at other executors; handled first.
     pub(crate) notices: Vec<N>,
 }
 
@@ -53,10 +53,10 @@ impl<W, N> Taken<W, N> {
     }
 }
 
-/// What a group sends to one executor, in order.
+/// Entries that a group sends to one executor, in order.
 pub(crate) struct QueueEntries<W> {
     entries: Vec<W>,
-    /// How many transactions they contain.
+    /// Number of transactions they contain.
     transactions: usize,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct ExecutorQueues<W, N> {
 struct Queue<W, N> {
     state: Mutex<State<W, N>>,
     filled: Condvar,
-    /// Whether something waits: a hint for an executor that spins.
+    /// True if something waits: a hint for an executor that spins.
     is_filled: AtomicBool,
 }
 
@@ -102,9 +102,9 @@ struct State<W, N> {
     closed: bool,
     /// The first version of the partition map that has the executor's present range.
     range_since: u64,
-    /// How many transactions the waiting entries contain.
+    /// Number of transactions that the waiting entries contain.
     waiting_transactions: u64,
-    /// How often the executor has taken transactions, and how many.
+    /// Number of batch dequeues of transactions, and of transactions dequeued.
     batches: u64,
     transactions: u64,
     /// Since when the executor is busy, and how long it was busy before that, in total.
@@ -112,7 +112,7 @@ struct State<W, N> {
     busy: Duration,
 }
 
-/// Why work was refused; it is given back.
+/// The reason why work was refused; it is given back.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused<E> {
     /// The queues are closed.
@@ -128,7 +128,7 @@ impl<W, N> State<W, N> {
         self.waiting_transactions += transactions as u64;
     }
 
-    /// Marks the executor as no longer parked, because something waits now. Whether it has to be woken.
+    /// Marks the executor as no longer parked, because something waits now; returns true if it has to be woken.
     fn wake(&mut self, queue: &Queue<W, N>, runnable: &RunnableThreads) -> bool {
         // Relaxed: a hint; the mutex orders what waits.
         queue.is_filled.store(true, Ordering::Relaxed);
@@ -396,13 +396,13 @@ impl<W, N> ExecutorQueues<W, N> {
         true
     }
 
-    /// How long an executor has been busy, in total.
+    /// Total busy time of an executor.
     pub(crate) fn busy(&self, executor: usize) -> Duration {
         let state = self.queues[executor].state.lock();
         state.busy + state.busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// How often executors have taken transactions from their queues, and how many in total: a transaction over several
+    /// Number of batch dequeues of transactions by executors, and of transactions dequeued: a transaction over several
     /// executors counts once at each of them in each phase.
     pub(crate) fn batches(&self) -> (u64, u64) {
         let states = self.queues.iter().map(|queue| queue.state.lock());

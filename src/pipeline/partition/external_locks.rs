@@ -82,7 +82,7 @@ impl ExternalRequest {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Parks until all executors have answered. Whether all have granted it.
+    /// Parks until all executors have answered; returns true if all have granted it.
     fn wait(&self) -> bool {
         let _wait = waiting(Activity::LockAcquireWait);
         // Acquire: see `grant`.
@@ -94,7 +94,7 @@ impl ExternalRequest {
 }
 
 impl Executors {
-    /// Enters the queues of all owners of these locks; `None`: the database is being closed.
+    /// Enters the queues of all owners of these locks; returns `None` if the database is being closed.
     fn enter_external(
         &self,
         owner: OwnerId,

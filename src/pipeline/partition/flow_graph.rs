@@ -57,15 +57,15 @@ use steps::{Step, accesses_table_of, last_step, shares_an_index, steps, writes_i
 /// A transaction over several executors.
 pub(super) struct Flow {
     pub(super) incoming: Incoming,
-    /// When it was first attempted: of two in a deadlock the younger is the victim.
+    /// Time of the first attempt: of two in a deadlock the younger is the victim.
     pub(super) start_timestamp: u64,
 }
 
 /// The locks with which an attempt enters.
 struct EntryLocks {
-    /// The owner of each reference at the entry; `None`: several executors, or not known yet.
+    /// The owner of each reference at the entry; `None` if there are several executors, or it is not known yet.
     owners: Box<[Option<usize>]>,
-    /// Whether the lock of a reference is requested in its phase.
+    /// True for each reference whose lock is requested in its phase.
     deferred: Box<[bool]>,
     /// The executors of the locks that are not deferred.
     route: Route,
@@ -96,7 +96,7 @@ impl EntryLocks {
     }
 }
 
-/// What a phase requests of its executors.
+/// The locks that a phase requests of its executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requests {
     /// The locks of the entry.
@@ -118,7 +118,7 @@ pub(super) struct Phase {
     pub(super) version: u64,
     number: usize,
     entry: Arc<EntryLocks>,
-    /// Whether the locks of the entry are held or requested.
+    /// True if the locks of the entry are held or requested.
     has_entered: bool,
     pub(super) requests: Requests,
     /// The footprint as far as its keys are known.
@@ -126,18 +126,18 @@ pub(super) struct Phase {
     pub(super) values: Arc<Values>,
     /// The references of this phase.
     range: Range<usize>,
-    /// The owner of each of them; `None`: several executors.
+    /// The owner of each of them; `None` if there are several executors.
     owners: Vec<Option<usize>>,
     /// The executors of this phase, and those of this phase and all before it.
     pub(super) route: Route,
     pub(super) involved: Route,
-    /// Whether its actions run one after another, on one fragment.
+    /// True if its actions run one after another, on one fragment.
     pub(super) is_serial: bool,
     steps: Vec<Step>,
-    /// Whether the attempt has locked everything at all executors: the last resort against starvation, and where foreign keys
-    /// change rows that are not declared.
+    /// True if the attempt has locked everything at all executors: the last resort against starvation, and where
+    /// foreign keys change rows that are not declared.
     pub(super) runs_alone: bool,
-    /// Whether the attempt was parked in an earlier phase.
+    /// True if the attempt was parked in an earlier phase.
     was_parked: bool,
     pub(super) countdown: Countdown,
     /// The first action that has failed.
@@ -145,7 +145,7 @@ pub(super) struct Phase {
     results: Mutex<PhaseResults>,
 }
 
-/// What follows a phase.
+/// The successor of a phase.
 pub(super) enum AfterPhase {
     /// The next phase.
     Next(Arc<Phase>),
@@ -173,7 +173,8 @@ impl Phase {
         before.begin(map)
     }
 
-    /// The first phase of another attempt, with all locks held. `None`: some were deferred, or it is time to run alone.
+    /// The first phase of another attempt, with all locks held; `None` if some were deferred, or it is time to run
+    /// alone.
     pub(super) fn again(&self, map: &PartitionMap) -> Option<Arc<Phase>> {
         let has_deferred = self.entry.deferred.contains(&true);
         if has_deferred || self.attempt >= MAX_OPTIMISTIC_ATTEMPTS {
@@ -355,7 +356,7 @@ impl Phase {
         route
     }
 
-    /// Whether it holds locks of an earlier entry.
+    /// Returns true if it holds locks of an earlier entry.
     pub(super) fn is_later(&self) -> bool {
         self.requests != Requests::Entry
     }
@@ -391,18 +392,18 @@ impl Phase {
         owned.filter(move |(_, owner)| owner.is_none_or(|owner| owner == executor)).map(|(number, _)| number)
     }
 
-    /// The executor and the actions of a step; `None`: there are no more, or an action has failed.
+    /// The executor and the actions of a step; `None` if there are no more, or an action has failed.
     pub(super) fn step(&self, number: usize) -> Option<(usize, Range<usize>)> {
         let step = self.steps.get(number)?;
         (!self.is_aborted_before(step.actions.start)).then(|| (step.executor, step.actions.clone()))
     }
 
-    /// Whether the attempt was ever parked.
+    /// Returns true if the attempt was ever parked.
     pub(super) fn was_parked(&self) -> bool {
         self.was_parked || self.countdown.was_parked()
     }
 
-    /// What follows this phase, whose actions have all run.
+    /// The successor of this phase, whose actions have all run.
     pub(super) fn after(&self, map: &PartitionMap) -> AfterPhase {
         let mut results = self.results.lock();
         results.gathered.sort_by_key(|(action, _)| *action);

@@ -136,7 +136,7 @@ fn first_phase(routine: &dyn Routine, footprint: &Footprint) -> Option<Range<usi
     (fits && !range.is_empty()).then_some(range)
 }
 
-/// Whether keys of the transaction can be resolved.
+/// Returns true if keys of the transaction can be resolved.
 pub(super) fn can_resolve(routine: &dyn Routine, footprint: &Footprint) -> bool {
     first_phase(routine, footprint).is_some()
 }

@@ -68,7 +68,7 @@ use crate::types::Args;
 /// Transactions of workers' groups in flight, for each executor: four groups of 32, one that runs and some that wait.
 const CREDITS_EACH: usize = 128;
 
-/// What all executors share.
+/// State shared by all executors.
 pub(crate) struct Executors {
     engine: Weak<Engine>,
     queues: ExecutorQueues<Work, Notice>,
@@ -79,9 +79,9 @@ pub(crate) struct Executors {
     /// The requests of each executor.
     requests: Box<[CachePadded<RequestCounts>]>,
     rebalancing: Mutex<Rebalancing>,
-    /// What bounds the groups in flight.
+    /// Bounds the groups in flight.
     credits: Credits,
-    /// Whether the resource manager balances the load.
+    /// True if the resource manager balances the load.
     is_balanced: bool,
     plan: Plan,
 }
@@ -257,7 +257,7 @@ impl Executors {
         self.queues.close();
     }
 
-    /// How often executors have taken transactions from their queues, and how many in total.
+    /// Number of batch dequeues of transactions by executors, and of transactions dequeued.
     pub(crate) fn batches(&self) -> (u64, u64) {
         self.queues.batches()
     }

@@ -1,5 +1,5 @@
-//! What a worker's group sends to the executors: for each of them batches, and phases of transactions over several executors, in
-//! the order of the group.
+//! Entries that a worker's group sends to the executors: for each of them batches, and phases of transactions over
+//! several executors, in the order of the group.
 //!
 //! # Invariants
 //! - The entries of one executor have the order of the group.

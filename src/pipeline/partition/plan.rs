@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use crate::base::atomics::{AtomicU32, Ordering};
 
-/// How the actions of transactions over several executors run (`partitioned`).
+/// The order in which actions of transactions over several executors run (`partitioned`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plan {
     /// In parallel, but serially where transactions of the procedure fail often.
@@ -49,7 +49,7 @@ impl FromStr for Plan {
 }
 
 impl Plan {
-    /// Whether transactions of a procedure with these failures run serially.
+    /// Returns true if transactions of a procedure with these failures run serially.
     pub(crate) fn is_serial(self, failures: &Failures) -> bool {
         match self {
             Plan::Auto => failures.are_many(),
@@ -66,7 +66,7 @@ const KNOWN_MAX: u32 = 256;
 /// More than one failure in this many transactions is often.
 const OFTEN: u32 = 10;
 
-/// How many recent transactions of a procedure over several executors have failed.
+/// Counts of a procedure's recent transactions over several executors, and of those that have failed.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     ended: AtomicU32,
@@ -88,7 +88,7 @@ impl Failures {
         }
     }
 
-    /// Whether transactions fail often.
+    /// Returns true if transactions fail often.
     pub(crate) fn are_many(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
         ended >= KNOWN_MIN && self.failed.load(Ordering::Relaxed) > ended / OFTEN

@@ -1,4 +1,5 @@
-//! How the actions of a transaction over several executors run, meet at rendezvous points, and commit as one.
+//! Runs the actions of a transaction over several executors, lets them meet at rendezvous points, and commits them as
+//! one.
 //!
 //! The last executor to report in a phase is at its rendezvous point. At the terminal one the fragments are joined in this
 //! executor's memory, and the commit contract does the rest: one stamp, one redo record. Then all executors concerned are
@@ -109,7 +110,7 @@ impl Executor<'_> {
         phase.record(fragment_of, fragment.take_from(&attempt), body.gathered, failure);
     }
 
-    /// Whether a transaction may be executed now: one that writes needs a log that accepts redo.
+    /// Admits a transaction, which may then be executed: one that writes needs a log that accepts redo.
     fn admit(&mut self, phase: &Phase) -> Result<()> {
         let (_, memory) = self.slot_guard.parts();
         if phase.footprint.is_read_only() {

@@ -47,7 +47,7 @@ use crate::protocol::local::partition_map::{Route, executors_that_change, range_
 pub(super) struct Repartitioning {
     pub(super) owner: OwnerId,
     pub(super) route: Route,
-    /// Where the range of each executor but the first begins now.
+    /// New starts of the ranges of all executors but the first.
     starts: Vec<u64>,
     pub(super) countdown: Countdown,
     ended: Mutex<bool>,
@@ -95,7 +95,7 @@ impl Repartitioning {
 pub(super) struct Repartitionings {
     /// The last one; locked while another one begins.
     last: Mutex<Option<Arc<Repartitioning>>>,
-    /// How many have changed the range of each executor.
+    /// Number of repartitionings that have changed the range of each executor.
     counts: Box<[AtomicU64]>,
 }
 
@@ -105,7 +105,7 @@ impl Repartitionings {
         Repartitionings { last: Mutex::new(None), counts }
     }
 
-    /// How many have changed the range of this executor.
+    /// Number of repartitionings that have changed the range of this executor.
     pub(super) fn of(&self, executor: usize) -> u64 {
         // Relaxed: statistics.
         self.counts[executor].load(Ordering::Relaxed)
@@ -192,8 +192,8 @@ impl Executors {
         }
     }
 
-    /// Where the ranges of all executors but the first begin; each one's share of the recent requests; how often each
-    /// one's range has changed.
+    /// The starts of the ranges of all executors but the first; each executor's share of the recent requests; the
+    /// number of changes of each executor's range.
     pub(crate) fn partitions(&self) -> (Vec<u64>, Vec<f64>, Vec<u64>) {
         let starts = self.map.starts();
         let mut shares = self.rebalancing.lock().manager.shares(&starts);

@@ -1,11 +1,12 @@
 //! The resource manager: how many executors have a range, and where the ranges begin.
 //!
-//! It goes by three things. *Requests:* executors count the requests in each *hash bucket* ([`RequestCounts`]), and how long
-//! they are busy with them; a bucket weighs by its requests, and more where its executor takes longer for each. *Size:* the
-//! number of rows in each bucket ([`row_counts`](super::row_counts)) decides where there are no requests, and hardly counts
-//! where there are some. *Processors:* there are no more executors than these, and more than one only if they are busy or
-//! have enough rows each. The manager observes several times a second and balances the load if the busiest executor has
-//! clearly more than its share. A bucket is never divided: the load of a single hash stays with one executor.
+//! It considers three things. *Requests:* executors count the requests in each *hash bucket* ([`RequestCounts`]), and
+//! how long they are busy with them; a bucket weighs by its requests, and more where its executor takes longer for
+//! each. *Size:* the number of rows in each bucket ([`row_counts`](super::row_counts)) decides where there are no
+//! requests, and hardly counts where there are some. *Processors:* there are no more executors than these, and more
+//! than one only if they are busy or have enough rows each. The manager observes several times a second and balances
+//! the load if the busiest executor has clearly more than its share. A bucket is never divided: the load of a single
+//! hash stays with one executor.
 //!
 //! # Invariants
 //! Counts are a hint. A count that is lost or late costs time and nothing else.
@@ -63,7 +64,7 @@ pub(super) struct RequestSampler {
 }
 
 impl RequestSampler {
-    /// Whether this request of an executor is counted.
+    /// Returns true if this request of an executor is counted.
     #[inline]
     pub(super) fn takes_next(&mut self, of: &RequestCounts) -> bool {
         let takes = self.skip == 0;
@@ -112,7 +113,7 @@ impl RequestCounts {
 struct Observed {
     /// Its counts at the last observation.
     counted: Box<[u32]>,
-    /// How long it had been busy then, in total.
+    /// Its total busy time at that observation.
     was_busy: Duration,
     /// Its recent requests, and how long it was busy with them, in seconds.
     requests: f64,
@@ -131,7 +132,7 @@ pub(super) struct ResourceManager {
     /// The rows of each bucket, and of all; `None` before all were counted for the first time.
     rows: Box<[u32]>,
     all_rows: Option<u64>,
-    /// Whether it decides how many executors have a range.
+    /// True if it decides how many executors have a range.
     chooses_number: bool,
 }
 
@@ -182,7 +183,7 @@ impl ResourceManager {
         }
     }
 
-    /// How long an executor takes for a request, relative to all executors; small differences count as chance.
+    /// Time that an executor takes for a request, relative to all executors; small differences count as chance.
     fn length(&self, executor: usize) -> f64 {
         let all = self.executors.iter().fold((0.0, 0.0), |all, one| (all.0 + one.requests, all.1 + one.busy));
         let Observed { requests, busy, .. } = &self.executors[executor];
@@ -195,7 +196,7 @@ impl ResourceManager {
         }
     }
 
-    /// Whether there are so few requests that rows are worth counting.
+    /// Returns true if there are so few requests that rows are worth counting.
     pub(super) fn is_idle(&self) -> bool {
         self.known < REQUESTS_MIN
     }
@@ -218,7 +219,7 @@ impl ResourceManager {
         shares(&self.weights, starts)
     }
 
-    /// Where the ranges should begin, if a repartitioning pays.
+    /// The starts of the ranges, if a repartitioning pays; otherwise `None`.
     pub(super) fn plan(&self, starts: &[u64]) -> Option<Vec<u64>> {
         let present = in_use(starts);
         let wanted = self.number(present);
@@ -243,8 +244,8 @@ impl ResourceManager {
         (busiest(&even) < BETTER * now).then_some(even)
     }
 
-    /// What bucketes weigh, and how many observations that is known from: requests, and rows a little; or rows alone, where
-    /// next to nothing is asked for.
+    /// Weights of the buckets, and the number of observations behind them: requests, and rows a little; or rows alone,
+    /// where there are next to no requests.
     fn conflict_counts(&self) -> (Vec<f64>, f64) {
         let rows = self.rows.iter().map(|rows| f64::from(*rows));
         let all: f64 = rows.clone().sum();
@@ -255,7 +256,7 @@ impl ResourceManager {
         (weights.map(|(weight, rows)| weight + ROWS_WEIGHT * rows / all.max(1.0)).collect(), self.known)
     }
 
-    /// How many executors should have a range, given the present number.
+    /// The number of executors that should have a range, given the present number.
     fn number(&self, present: usize) -> usize {
         let all = self.executors.len();
         if !self.chooses_number {
@@ -268,7 +269,7 @@ impl ResourceManager {
         by_requests.max(by_size).clamp(1, all)
     }
 
-    /// Where ranges of equal weight begin, as far as buckets allow; further ranges are empty.
+    /// The starts of ranges of equal weight, as far as buckets allow; further ranges are empty.
     fn even(&self, weights: &[f64], executors: usize) -> Vec<u64> {
         let mut left: f64 = weights.iter().sum();
         let mut starts = Vec::with_capacity(self.executors.len());
@@ -276,8 +277,8 @@ impl ResourceManager {
         for to_come in (2..=executors).rev() {
             let share = left / to_come as f64;
             let mut weight = 0.0;
-            // The bucket that crosses the share goes to the executor that it brings closer to its share, but no executor
-            // stays empty while there is a bucket left.
+            // The bucket that crosses the share is assigned to the executor that it brings closer to its share, but no
+            // executor stays empty while there is a bucket left.
             while bucket < BUCKETS && (weight == 0.0 || weight + weights[bucket] / 2.0 <= share) {
                 weight += weights[bucket];
                 bucket += 1;
@@ -290,7 +291,7 @@ impl ResourceManager {
     }
 }
 
-/// What is new at an executor since the last observation.
+/// Changes at an executor since the last observation.
 struct New {
     /// The counts by bucket.
     counts: Vec<(usize, u32)>,

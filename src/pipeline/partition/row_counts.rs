@@ -22,7 +22,7 @@ const RECORDS_MAX: usize = 4_096;
 
 /// A scan of all tables, and the result of the last one.
 pub(super) struct RowCounter {
-    /// Tables that are not scanned to their ends, the present one last; none: there is no scan.
+    /// Tables that are not scanned to their ends, the present one last; `None` if there is no scan.
     to_scan: Vec<Arc<TableCore>>,
     place: ScanPlace,
     /// The counts of this scan.

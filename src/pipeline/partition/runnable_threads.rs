@@ -1,4 +1,5 @@
-//! How many executors and workers are runnable, and whether one that waits spins for a while before it parks.
+//! The number of runnable executors and workers, which decides whether a thread that waits spins for a while before it
+//! parks.
 //!
 //! Parking and waking a thread costs more than a batch of small transactions takes. While every runnable thread has a processor of
 //! its own, a thread that waits spins for at most [`LOOKS`] looks before it parks. Other threads and other programs are not counted,
@@ -8,8 +9,8 @@
 //! longer than the spin and no longer than parking takes is not long: otherwise the first thread to park would make all others park.
 //!
 //! # Invariants
-//! All this only decides who spins: nothing depends on it but time. A thread is counted from its wake-up on, by the thread that
-//! wakes it: that one would otherwise spin on the processor that the other one needs.
+//! All this only decides which threads spin: nothing depends on it but time. A thread is counted from its wake-up on,
+//! by the thread that wakes it: that one would otherwise spin on the processor that the other one needs.
 //!
 //! # Source
 //! docs/decisions/2026-11-24-spinning-before-parking.md.
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 
-/// How often a thread looks before it parks: some dozens of microseconds, about what parking and waking up cost.
+/// Number of looks before a thread parks: some dozens of microseconds, about what parking and waking up cost.
 const LOOKS: u32 = 1_000;
 /// A wait that has begun with a spin and takes longer is long.
 const LONG_WAIT: Duration = Duration::from_micros(100);
@@ -45,12 +46,12 @@ pub(super) struct Runnable<'r>(&'r RunnableThreads);
 #[must_use = "the wait ends when it is dropped"]
 pub(super) struct Wait(Option<Instant>);
 
-/// What a thread knows of its waits.
+/// A thread's record of its waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spinner {
     /// The waits that would have to be short to make up for the long ones.
     debt: u32,
-    /// How often it parks at once before it spins again.
+    /// Number of waits in which it parks at once before it spins again.
     parks: u32,
 }
 
@@ -147,7 +148,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_millis(2);
 
-    /// How often a new thread looks for what never comes, in waits that end after this long.
+    /// The number of looks of a new thread for something that never happens, in waits that end after these times.
     fn looks(runnable: &RunnableThreads, waits: &[Duration]) -> Vec<u32> {
         let wait = |took: &Duration| {
             let looks = Cell::new(0);

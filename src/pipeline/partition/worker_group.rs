@@ -115,7 +115,7 @@ impl TableSets {
         sets
     }
 
-    /// Whether the order of transactions with these sets matters beyond their local locks.
+    /// Returns true if the order of transactions with these sets matters beyond their local locks.
     fn meets(self, other: TableSets) -> bool {
         self.written & other.read_unlocked | self.read_unlocked & other.written != 0
     }
@@ -126,9 +126,10 @@ impl TableSets {
     }
 }
 
-/// Whether a transaction over several executors takes effect before those that enter behind it: it enters with all its locks and
-/// has no reads to validate, and so only its own bodies can abort an attempt (`Error::Conflict`). It keeps its locks meanwhile; one
-/// whose bodies do so [`MAX_OPTIMISTIC_ATTEMPTS`](crate::protocol::MAX_OPTIMISTIC_ATTEMPTS) times enters again, behind the others.
+/// Returns true if a transaction over several executors takes effect before those that enter behind it: it enters with
+/// all its locks and has no reads to validate, and so only its own bodies can abort an attempt (`Error::Conflict`). It
+/// keeps its locks meanwhile; one whose bodies do so
+/// [`MAX_OPTIMISTIC_ATTEMPTS`](crate::protocol::MAX_OPTIMISTIC_ATTEMPTS) times enters again, behind the others.
 fn keeps_order(routine: &dyn Routine, footprint: &Footprint) -> bool {
     let mut references = footprint.references.iter().enumerate();
     let is_deferred = |number, one: &Reference| {
@@ -153,7 +154,7 @@ struct GroupRun<'r, 's, 'p, M> {
     /// The tables of the present round, and whether it has no transactions yet.
     round: TableSets,
     is_idle: bool,
-    /// Where the results return, once something was sent.
+    /// The target of the results, once something was sent.
     results: Option<Arc<GroupResults>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which calls a worker dequeues: a group from its own queue, or one stolen from another's.
+//! The calls that a worker dequeues: a group from its own queue, or one stolen from another's.
 //!
 //! Invariants: a worker publishes the conflict class of what it dequeues while it holds that queue's lock.
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{Ordering, Queue, State, Work, WorkQueues};
 
-/// How many calls at the head of a queue a worker examines.
+/// Number of calls at the head of a queue that a worker examines.
 const LOOKED_AT: usize = 32;
 /// The maximum group of calls that have a conflict class, or of any calls while a worker is idle: calls that are
 /// already dequeued cannot be stolen.
@@ -20,7 +20,7 @@ pub(super) type Group = SmallVec<[usize; 64]>;
 /// The conflict classes that workers are running.
 type Running = SmallVec<[u64; 32]>;
 
-/// Which call an idle worker steals.
+/// The call that an idle worker steals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     /// The first call whose conflict class no worker is running.
@@ -93,7 +93,7 @@ impl<T: Work> WorkQueues<T> {
         Some(alike.map(|(place, _)| place).take(most).collect())
     }
 
-    /// Whether an idle worker would steal a call of this queue.
+    /// Returns true if an idle worker would steal a call of this queue.
     pub(super) fn has_stealable(&self, state: &State<T>) -> bool {
         let victim = |victim| self.victim(&state.items, victim).is_some();
         victim(Victim::NoConflict) || victim(Victim::Crowded)

@@ -7,7 +7,7 @@ use crate::protocol::local::wait_edges::Entry;
 /// Counts down the executors that have not reported.
 pub(in super::super) struct Countdown {
     left: AtomicUsize,
-    /// Whether the attempt was the victim of a deadlock.
+    /// True if the attempt was the victim of a deadlock.
     marked_for_abort: AtomicBool,
     parked: AtomicBool,
 }
@@ -21,7 +21,7 @@ impl Countdown {
         }
     }
 
-    /// An executor has done its part. Whether it was the last.
+    /// Reports that an executor has done its part; returns true if it was the last.
     pub(in super::super) fn report(&self) -> bool {
         // AcqRel: what the other executors have done is before what the last one does next.
         self.left.fetch_sub(1, Ordering::AcqRel) == 1

@@ -1,4 +1,4 @@
-//! What the actions of a phase bring to its rendezvous point: fragments, rows, values and failures.
+//! Results of a phase's actions at its rendezvous point: fragments, rows, values and failures.
 
 use super::Phase;
 use crate::base::atomics::Ordering;
@@ -7,7 +7,7 @@ use crate::pipeline::call::Gathered;
 use crate::pipeline::partition::fragment::Fragment;
 use crate::types::Value;
 
-/// What the actions of a phase bring to its rendezvous point.
+/// Results of a phase's actions at its rendezvous point.
 #[derive(Default)]
 pub(super) struct PhaseResults {
     /// The fragment of each executor; a joined one has no executor.
@@ -18,14 +18,14 @@ pub(super) struct PhaseResults {
     pub(super) rows: Vec<Vec<Value>>,
     /// The first action that has failed.
     pub(super) failure: Option<(usize, Failure)>,
-    /// Why the transaction was not executed, if so.
+    /// The reason why the transaction was not executed, if so.
     refused: Option<Box<Error>>,
 }
 
-/// Why an action has failed.
+/// The error of an action.
 pub(in super::super) struct Failure {
     pub(in super::super) error: Box<Error>,
-    /// Whether it needs something that only another transaction can bring about.
+    /// True if it needs something that only another transaction can bring about.
     pub(in super::super) needs_another: bool,
 }
 
@@ -36,7 +36,7 @@ impl From<Error> for Failure {
 }
 
 impl Phase {
-    /// The fragment that earlier phases have left at this executor; `None`: the joined one.
+    /// The fragment that earlier phases have left at this executor; for `None`, the joined one.
     pub(in super::super) fn take_fragment(&self, executor: Option<usize>) -> Fragment {
         let mut results = self.results.lock();
         if executor.is_none() {
@@ -51,7 +51,8 @@ impl Phase {
         at.map_or_else(Fragment::default, |at| results.fragments.swap_remove(at).1)
     }
 
-    /// Whether an action before this one has failed. Relaxed: an executor that sees it late has worked unnecessarily.
+    /// Returns true if an action before this one has failed. Relaxed: an executor that sees it late has worked
+    /// unnecessarily.
     pub(in super::super) fn is_aborted_before(&self, action: usize) -> bool {
         self.failed_at.load(Ordering::Relaxed) < action
     }
@@ -84,7 +85,7 @@ impl Phase {
         Fragment::join(self.results.lock().fragments.drain(..).map(|(_, fragment)| fragment))
     }
 
-    /// Why the transaction was refused.
+    /// The reason why the transaction was refused, if so.
     pub(in super::super) fn take_refusal(&self) -> Option<Box<Error>> {
         self.results.lock().refused.take()
     }

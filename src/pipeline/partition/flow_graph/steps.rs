@@ -29,7 +29,7 @@ pub(super) fn last_step(range: Range<usize>, owners: &[Option<usize>], any: usiz
     vec![Step { executor, actions: range.end - 1..range.end }]
 }
 
-/// Whether an action may write records of secondary indexes.
+/// Returns true if an action may write records of secondary indexes.
 pub(super) fn writes_indexes(one: &Reference) -> bool {
     one.has_secondary_indexes && one.mode != Mode::Read
 }
@@ -38,7 +38,7 @@ pub(super) fn accesses_table_of(references: &[Reference], one: &Reference) -> bo
     references.iter().any(|other| other.table == one.table)
 }
 
-/// Whether one executor may write records of a table's indexes while another one accesses the table.
+/// Returns true if one executor may write records of a table's indexes while another one accesses the table.
 pub(super) fn shares_an_index(references: &[Reference], owners: &[Option<usize>]) -> bool {
     let all = || references.iter().zip(owners);
     all().filter(|(one, _)| writes_indexes(one)).any(|(written, owner)| {
