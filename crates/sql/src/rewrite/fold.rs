@@ -20,7 +20,7 @@ pub(super) fn boolean(value: bool) -> BoundExpr {
     BoundExpr::constant(Value::Bool(value), Type::Bool)
 }
 
-/// What a constant of type boolean says; none for anything else.
+/// The value of a constant of type boolean; `None` for anything else.
 pub(super) fn truth(expr: &BoundExpr) -> Option<Option<bool>> {
     match expr {
         BoundExpr::Constant { value: Value::Bool(value), .. } => Some(Some(*value)),

@@ -13,7 +13,7 @@ use crate::plan::comparison_of;
 use crate::plan::expression::Comparison;
 use crate::types::{Type, Value};
 
-/// Whether these conditions, all of them true of a row, make another one true of it.
+/// Returns true if these conditions, all of them true of a row, make another one true of it.
 pub(crate) fn implies(conditions: &[&BoundExpr], implied: &BoundExpr) -> bool {
     if conditions.iter().any(|condition| implies_alone(condition, implied)) {
         return true;
@@ -59,7 +59,7 @@ fn truth_of(condition: &BoundExpr) -> Option<(&BoundExpr, bool)> {
     }
 }
 
-/// Whether a condition is not true where an expression is NULL.
+/// Returns true if a condition is not true where an expression is NULL.
 fn is_false_of_null(condition: &BoundExpr, operand: &BoundExpr) -> bool {
     let is_it = |expr: &BoundExpr| is_null_with(expr, operand);
     match condition {
@@ -69,7 +69,7 @@ fn is_false_of_null(condition: &BoundExpr, operand: &BoundExpr) -> bool {
     }
 }
 
-/// Whether an expression is NULL where another one is.
+/// Returns true if an expression is NULL where another one is.
 fn is_null_with(expr: &BoundExpr, operand: &BoundExpr) -> bool {
     match expr {
         _ if expr == operand => true,
@@ -81,7 +81,7 @@ fn is_null_with(expr: &BoundExpr, operand: &BoundExpr) -> bool {
     }
 }
 
-/// What a condition says of the values of an expression.
+/// The values of an expression that satisfy a condition.
 enum Values<'e> {
     /// It compares with a constant in this way.
     Compared(Comparison, &'e Value),
@@ -119,7 +119,8 @@ fn values_of(condition: &BoundExpr) -> Option<(&BoundExpr, Type, Values<'_>)> {
     }
 }
 
-/// Whether both conditions compare one expression with constants, and all values of the first are among the second's.
+/// Returns true if both conditions compare one expression with constants, and all values of the first are among the
+/// second's.
 fn values_imply(condition: &BoundExpr, implied: &BoundExpr) -> bool {
     let (Some((of, ty, given)), Some((implied_of, implied_ty, wanted))) =
         (values_of(condition), values_of(implied))
@@ -147,7 +148,7 @@ fn accepts(wanted: &Values<'_>, value: &Value) -> bool {
     }
 }
 
-/// Whether `x given a` implies `x wanted b`, where `order` is how `a` compares with `b`.
+/// Returns true if `x given a` implies `x wanted b`, where `order` is how `a` compares with `b`.
 fn range_implies(given: Comparison, wanted: Comparison, order: Ordering) -> bool {
     use Comparison::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
     match (given, wanted) {

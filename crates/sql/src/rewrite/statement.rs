@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::rewrite::fold::{boolean, flatten, is_volatile, truth};
 use crate::types::Value;
 
-/// What becomes of an error in a statement's constants.
+/// The treatment of errors in a statement's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Constants {
     /// It is the statement's.
@@ -34,10 +34,10 @@ pub(crate) fn fold_statement(statement: &mut BoundStatement, constants: Constant
     fold_with(statement, constants, &[])
 }
 
-/// As [`fold_statement`], of a statement whose parameters have these values: they become constants.
+/// Like [`fold_statement`], for a statement whose parameters have these values: they become constants.
 ///
 /// # Errors
-/// As there.
+/// Same errors as [`fold_statement`].
 pub(crate) fn fold_with(
     statement: &mut BoundStatement,
     constants: Constants,
@@ -283,7 +283,7 @@ fn move_having(select: &mut BoundSelect) {
     };
 }
 
-/// Whether a condition of HAVING must see whole groups.
+/// Returns true if a condition of HAVING must see whole groups.
 fn stays(part: &BoundExpr) -> bool {
     let mut stays = is_volatile(part);
     walk(part, &mut |part| {
@@ -304,7 +304,7 @@ fn name_groups(expr: &mut BoundExpr, groups: &[BoundExpr]) {
     children_mut(expr, &mut |child| name_groups(child, groups));
 }
 
-/// How many functions and operators evaluating an expression may call; a subquery counts for many.
+/// Number of functions and operators that evaluating an expression may call; a subquery counts for many.
 fn cost(expr: &BoundExpr) -> usize {
     let mut sum = match expr {
         BoundExpr::Call { .. } | BoundExpr::Operator { .. } | BoundExpr::NullIf { .. } => 2,
