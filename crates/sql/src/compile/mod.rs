@@ -98,7 +98,7 @@ fn point_scan(plan: &Plan) -> Option<(&ScanNode, &[Expr])> {
     }
 }
 
-/// Whether columns of a table can change without a look at other rows: no constraint between rows names them.
+/// Returns true if columns of a table can change without a look at other rows: no constraint between rows names them.
 fn are_free(rules: &RowRules, mut columns: impl Iterator<Item = usize>) -> bool {
     let table = &*rules.table;
     let Some(keyed) = rules.keys.tables.get(&table.oid) else { return false };
@@ -113,7 +113,7 @@ fn are_free(rules: &RowRules, mut columns: impl Iterator<Item = usize>) -> bool 
     columns.all(is_free)
 }
 
-/// Whether a NULL is where the table has none.
+/// Returns true if a value is NULL where the table allows none.
 pub(crate) fn lacks_a_value(table: &Table, column: usize, value: &Value) -> bool {
     value.is_null() && (table.columns[column].not_null || table.key.contains(&column))
 }
@@ -138,7 +138,7 @@ fn append<'e>(run: &mut Run<'e>, values: &'e [Expr], row: &[Value], into: &mut V
     Ok(())
 }
 
-/// Whether all checks of a row hold. One that fails is evaluated again in the usual way, which reports it.
+/// Returns true if all checks of a row hold. One that fails is evaluated again in the usual way, which reports it.
 fn holds_all<'e>(run: &mut Run<'e>, checks: &'e [(String, Expr)], row: &[Value]) -> Result<bool> {
     for (_, check) in checks {
         if matches!(run.evaluate(check, row), Ok(Value::Bool(false)) | Err(_)) {

@@ -20,7 +20,7 @@ pub(crate) struct PointRead {
     /// Reads the result's columns, or what the filter and the expressions see.
     decoder: Decoder,
     filter: Option<Expr>,
-    /// What is made of the row; none: the columns as they are read.
+    /// The result's expressions over the row; `None` if the columns are returned as they are read.
     expressions: Option<Vec<Expr>>,
 }
 

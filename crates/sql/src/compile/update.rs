@@ -21,7 +21,7 @@ use crate::types::Value;
 pub(crate) struct PointUpdate {
     key: PointKey,
     table: Arc<Table>,
-    /// The same without reading the row, with what RETURNING makes of the whole row.
+    /// The update without reading the row, with the expressions of RETURNING over the whole row.
     commuting: Option<(Commutation, Vec<Expr>)>,
     changes: Vec<Change>,
     /// The slots of the row that the expressions see: columns that are read, and new values that are looked at.
@@ -37,7 +37,7 @@ pub(crate) struct PointUpdate {
 #[derive(Debug)]
 struct Change {
     column: usize,
-    /// Where checks and RETURNING look at the new value.
+    /// Slot in which checks and RETURNING find the new value.
     slot: Option<usize>,
     handle: Column,
     value: Expr,
@@ -154,7 +154,7 @@ impl PointUpdate {
         Ok(Some(1))
     }
 
-    /// Whether the row is there.
+    /// Writes the new values; returns true if the row exists.
     fn write(&self, run: &Run<'_>, key: &[ValueRef<'_>], values: &[Value]) -> Result<bool> {
         let Some(writes) = run.writes else {
             return Err(SqlError::internal("an update has nothing to write through"));
