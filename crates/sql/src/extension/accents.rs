@@ -12,7 +12,7 @@ use crate::types::Value;
 /// The table.
 pub(super) const FUNCTIONS: &[Definition] = &[scalar("unaccent(text) text", unaccented).stable()];
 
-/// What each character becomes: `unaccent.txt` is PostgreSQL 15's `unaccent.rules`.
+/// The replacement of each character: `unaccent.txt` is PostgreSQL 15's `unaccent.rules`.
 static RULES: LazyLock<HashMap<char, &'static str>> = LazyLock::new(|| {
     let rule = |line: &'static str| {
         let mut words = line.split_whitespace();

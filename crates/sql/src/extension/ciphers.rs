@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
 ];
 
-/// How many bytes of a key Blowfish uses.
+/// Maximum number of bytes of a key that Blowfish uses.
 const BLOWFISH_KEY_BYTES_MAX: usize = 56;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -38,7 +38,7 @@ enum Direction {
     Decrypt,
 }
 
-/// What the third argument says: `aes-cbc/pad:pkcs`.
+/// The cipher, mode and padding named by the third argument: `aes-cbc/pad:pkcs`.
 struct Manner {
     is_aes: bool,
     is_chained: bool,

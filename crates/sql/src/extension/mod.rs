@@ -31,9 +31,9 @@ pub(crate) struct Available {
     pub name: &'static str,
     /// The version of PostgreSQL 15.
     pub version: &'static str,
-    /// What `pg_available_extensions` says of it.
+    /// Its comment in `pg_available_extensions`.
     pub comment: &'static str,
-    /// Whether roles without superuser's rights may install it.
+    /// True if roles without superuser's rights may install it.
     pub is_trusted: bool,
     /// Its functions.
     functions: &'static [&'static [Definition]],
@@ -88,7 +88,7 @@ struct Parsed {
     /// By the places of [`AVAILABLE`].
     functions: Vec<Vec<Function>>,
     operators: Vec<Vec<Function>>,
-    /// Where the function of a signature is.
+    /// Position of the function of each signature.
     places: HashMap<&'static str, (usize, usize)>,
 }
 

@@ -24,9 +24,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 
 /// The digits of salts and hashes by MD5.
 const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// How many rounds salts by Blowfish have, as a power of two, unless it is said.
+/// Default number of rounds of Blowfish salts, as a power of two.
 const ROUNDS_DEFAULT: i32 = 6;
-/// How many digits a salt by Blowfish has.
+/// Number of digits of a Blowfish salt.
 const BLOWFISH_SALT_DIGITS: usize = 22;
 
 fn blowfish_digits() -> GeneralPurpose {
