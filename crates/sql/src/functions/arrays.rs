@@ -295,7 +295,7 @@ fn look_up_each(elements: &ArrayValue, other: &ArrayValue, mut look: impl FnMut(
     Ok(())
 }
 
-/// Whether every element of the right array is one of the left's; NULL is never one.
+/// Returns true if every element of the right array is one of the left's; NULL is never one.
 fn contains(left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
     let mut has_all = true;
     look_up_each(right, left, |found| {
@@ -305,7 +305,7 @@ fn contains(left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
     Ok(Value::Bool(has_all))
 }
 
-/// Whether some element of one array is one of the other's.
+/// Returns true if some element of one array is one of the other's.
 fn overlaps(left: &ArrayValue, right: &ArrayValue) -> Result<Value> {
     let mut has_one = false;
     look_up_each(left, right, |found| {

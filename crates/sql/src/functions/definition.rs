@@ -20,7 +20,7 @@ pub type AggregateStart = fn(&FunctionContext<'_>) -> Box<dyn Accumulator>;
 /// The code of a window function: the value for one row of a partition.
 pub type WindowFunction = fn(&mut dyn WindowPartition, usize) -> Result<Value>;
 
-/// What a call of a function knows besides its arguments.
+/// The context of a function call: all that it sees besides its arguments.
 pub struct FunctionContext<'a> {
     /// The session.
     pub environment: &'a mut dyn Environment,
@@ -89,21 +89,21 @@ pub type Frame = SmallVec<[Range<usize>; 1]>;
 
 /// The rows of a window's partition, as a window function sees them.
 pub trait WindowPartition {
-    /// How many rows.
+    /// Number of rows.
     fn rows(&self) -> usize;
     /// An argument of the call, evaluated for a row.
     fn argument(&mut self, row: usize, argument: usize) -> Result<Value>;
     /// The rows that equal the current one in the window's ORDER BY.
     fn peers(&self, row: usize) -> Range<usize>;
-    /// Which group of peers the current row is in, from 0.
+    /// Index of the peer group of the current row, from 0.
     fn peer_group(&self, row: usize) -> usize;
     /// The rows of the current row's frame, in order, as ranges: several where some are excluded.
     fn frame(&self, row: usize) -> Frame;
-    /// How many arguments the call has.
+    /// Number of arguments of the call.
     fn arguments(&self) -> usize;
 }
 
-/// When a function may be evaluated ahead of time.
+/// The conditions under which a function may be evaluated ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
     /// Same arguments, same result, forever.
@@ -114,7 +114,7 @@ pub enum Volatility {
     Volatile,
 }
 
-/// How an aggregate takes its arguments.
+/// The way in which an aggregate receives its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateKind {
     /// `sum(x)`
@@ -122,14 +122,14 @@ pub enum AggregateKind {
     /// `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`: the first arguments are direct ones, the rest arrive in the
     /// order of WITHIN GROUP.
     OrderedSet {
-        /// How many arguments are direct ones.
+        /// Number of direct arguments.
         direct: usize,
     },
     /// `rank(x) WITHIN GROUP (ORDER BY y)`: direct arguments, and as many in the order of WITHIN GROUP.
     Hypothetical,
 }
 
-/// What stands behind a function's name.
+/// The implementation of a function.
 #[derive(Clone, Copy)]
 pub enum FunctionKind {
     /// One value of its arguments.
@@ -138,7 +138,7 @@ pub enum FunctionKind {
     Set(SetFunction),
     /// One value of many rows.
     Aggregate {
-        /// How it takes its arguments.
+        /// The way in which it receives its arguments.
         kind: AggregateKind,
         /// Starts a state.
         start: AggregateStart,
@@ -157,19 +157,19 @@ pub struct Function {
     pub argument_names: Vec<&'static str>,
     /// Texts of the defaults of the last arguments.
     pub defaults: Vec<&'static str>,
-    /// Whether the last argument may be repeated.
+    /// True if the last argument may be repeated.
     pub is_variadic: bool,
     /// The declared type of the result, or of a row.
     pub result: Type,
     /// The columns of a row of several.
     pub columns: Vec<(&'static str, Type)>,
-    /// Whether NULL among the arguments makes the result NULL (or skips the row, in an aggregate).
+    /// True if NULL among the arguments makes the result NULL (or skips the row, in an aggregate).
     pub is_strict: bool,
-    /// When it may be evaluated ahead of time.
+    /// The conditions under which it may be evaluated ahead of time.
     pub volatility: Volatility,
     /// The code.
     pub kind: FunctionKind,
-    /// As it was written in the tables.
+    /// The signature as it was written in the tables.
     pub signature: &'static str,
 }
 
@@ -187,8 +187,8 @@ impl PartialEq for Function {
 }
 
 impl Function {
-    /// Whether a call over constants may be evaluated when it is planned. `age` depends on the session's time zone, although
-    /// PostgreSQL calls it immutable.
+    /// Returns true if a call over constants may be evaluated when it is planned. `age` depends on the session's time
+    /// zone, although PostgreSQL calls it immutable.
     pub fn is_foldable(&self) -> bool {
         self.volatility == Volatility::Immutable && self.signature != "age(timestamptz, timestamptz) interval"
     }
@@ -201,7 +201,7 @@ impl Function {
         }
     }
 
-    /// Whether it is an aggregate.
+    /// Returns true if it is an aggregate.
     pub fn is_aggregate(&self) -> bool {
         matches!(self.kind, FunctionKind::Aggregate { .. })
     }

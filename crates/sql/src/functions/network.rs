@@ -181,8 +181,8 @@ fn abbreviated_v6(network: Network) -> String {
     text
 }
 
-/// Where the longest run of zeros begins, and how long it is. A run that is not longer than one before it is counted into
-/// the next one, as in PostgreSQL.
+/// Start and length of the longest run of zeros. A run that is not longer than one before it is counted into the next
+/// one, as in PostgreSQL.
 fn longest_zeros(groups: &[u16]) -> (usize, usize) {
     let (mut longest, mut run) = ((0, 0), (0, 0));
     for (at, group) in groups.iter().enumerate() {

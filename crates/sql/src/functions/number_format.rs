@@ -146,7 +146,7 @@ struct Writer<'a> {
     behind_max: usize,
     leading_sign: bool,
     sign: String,
-    /// Whether the sign stands already, or somewhere else.
+    /// True if the sign is already printed, or printed elsewhere.
     is_anchored: bool,
     place: usize,
     behind: usize,
@@ -275,7 +275,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What stands before the first digit.
+/// The sign before the first digit.
 fn anchored_sign(template: &Template, is_negative: bool, leading_sign: bool) -> String {
     let sign = match (template.has_brackets, leading_sign, is_negative) {
         (true, _, true) => "<",

@@ -175,7 +175,7 @@ impl Template {
         if is_zero { Node::Zero } else { Node::Nine }
     }
 
-    /// Whether a pattern may stand behind those before it.
+    /// Checks that a pattern may follow those before it.
     fn check(&self, pattern: &str) -> Result<()> {
         let (sign, other_sign) = (self.has_sign, self.has_other_sign);
         let (point, shift) = (self.has_point, self.has_shift);
@@ -207,7 +207,7 @@ impl Template {
         Err(invalid(message))
     }
 
-    /// Whether `S` stands before the digits.
+    /// Returns true if `S` is before the digits.
     pub fn sign_is_leading(&self) -> bool {
         let sign = self.nodes.iter().position(|node| *node == Node::Sign);
         let digit = self.nodes.iter().position(|node| matches!(node, Node::Nine | Node::Zero));

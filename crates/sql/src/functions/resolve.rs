@@ -34,11 +34,11 @@ pub struct Resolved {
     /// From which argument on the values are put into one array before the call. (Variadic `any` functions get theirs
     /// one by one.)
     pub packs_from: Option<usize>,
-    /// How many of the last arguments are left out and take their defaults (`Function::defaults`).
+    /// Number of last arguments that are left out and take their defaults (`Function::defaults`).
     pub defaults: usize,
 }
 
-/// What a call by name turned out to be.
+/// The meaning of a call by name.
 #[derive(Clone, Debug)]
 pub enum Called {
     /// A function.
@@ -66,7 +66,7 @@ pub fn resolve_function(name: &str, arguments: &[Type], is_variadic: bool) -> Re
     }
 }
 
-/// The same among given entries; none if there is no match.
+/// Resolves a call among given entries; `None` if there is no match.
 pub fn choose_function(
     name: &str,
     arguments: &[Type],
@@ -200,7 +200,7 @@ pub fn resolve_operator(symbol: &str, left: Type, right: Type) -> Result<Resolve
     resolve_operator_with(symbol, left, right, &[])
 }
 
-/// As [`resolve_operator`], also among these operators of extensions.
+/// Like [`resolve_operator`], also among these operators of extensions.
 pub fn resolve_operator_with(
     symbol: &str,
     left: Type,
@@ -221,7 +221,7 @@ pub fn resolve_prefix_operator(symbol: &str, operand: Type) -> Result<Resolved> 
     resolve_prefix_operator_with(symbol, operand, &[])
 }
 
-/// As [`resolve_prefix_operator`], also among these operators of extensions.
+/// Like [`resolve_prefix_operator`], also among these operators of extensions.
 pub fn resolve_prefix_operator_with(
     symbol: &str,
     operand: Type,

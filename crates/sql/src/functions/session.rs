@@ -60,7 +60,7 @@ fn no_direct_call() -> SqlError {
     SqlError::unsupported(message).with_hint("Call the function by its name.")
 }
 
-/// How long `pg_sleep` sleeps before it looks whether its statement was canceled.
+/// Interval at which `pg_sleep` checks if its statement was canceled.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 fn sleep(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {

@@ -54,7 +54,7 @@ pub(super) const CURRENT: &[Definition] = &[
 /// The most digits of a second.
 const PRECISION_MAX: i32 = 6;
 
-/// When the transaction started, as a type; the argument is the number of digits of a second.
+/// The transaction's start as a value of a type; the argument is the number of digits of a second.
 fn current(context: &mut FunctionContext<'_>, kind: Type, v: &[Value]) -> Result<Value> {
     let now = Value::Timestamptz(context.environment.transaction_start());
     let cast = Cast::find(Type::Timestamptz, kind, Modifier::NONE, CastContext::Explicit);
@@ -106,7 +106,7 @@ fn enum_range(context: &mut FunctionContext<'_>, from: &Value, to: &Value) -> Re
     Ok(Value::array(ArrayValue::list(context.argument_type(0), values)))
 }
 
-/// What a value violates: a domain's check, or its NOT NULL.
+/// The error of a value that violates a domain: its check, or its NOT NULL.
 fn domain_violation(domain: &str, check: Option<&str>, schema: &str) -> SqlError {
     let error = match check {
         None => SqlError::new(

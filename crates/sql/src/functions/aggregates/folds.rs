@@ -117,7 +117,7 @@ impl Accumulator for Fold {
 /// The least or the greatest value so far.
 struct Extreme {
     value: Option<Value>,
-    /// How it compares with all others.
+    /// The result of comparing it with all others.
     wanted: Ordering,
 }
 

@@ -254,7 +254,7 @@ fn delete_element(value: &Jsonb, at: i32) -> Result<Value> {
     }
 }
 
-/// What is done at the end of a path.
+/// The change at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Set,

@@ -19,7 +19,7 @@ pub fn composed_jsonb(tree: Jsonb) -> Result<Value> {
     if tree.has_at_most_levels(DEPTH_MAX) { Ok(Value::jsonb(tree)) } else { Err(too_deep()) }
 }
 
-/// As [`composed_jsonb`], for `json`.
+/// Like [`composed_jsonb`], for `json`.
 pub fn composed_json(text: String) -> Result<Value> {
     check_depth(&text)?;
     Ok(Value::Json(text.into()))

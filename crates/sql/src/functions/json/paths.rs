@@ -58,7 +58,7 @@ pub(super) fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// What a tree is at its top.
+/// The shape of a tree at its top.
 pub(super) fn shape_of(value: &Jsonb) -> Shape {
     match value {
         Jsonb::Null => Shape::Null,
@@ -153,7 +153,7 @@ fn keys(array: &Value) -> impl Iterator<Item = &str> {
     array.as_array().values.iter().filter(|value| !value.is_null()).map(Value::str)
 }
 
-/// Whether a text is a key of an object, an element of an array, or the string itself.
+/// Returns true if a text is a key of an object, an element of an array, or the string itself.
 fn exists(value: &Jsonb, key: &str) -> bool {
     let is_key = |value: &Jsonb| matches!(value, Jsonb::String(text) if **text == *key);
     match value {
@@ -163,7 +163,7 @@ fn exists(value: &Jsonb, key: &str) -> bool {
     }
 }
 
-/// Whether all of the right document is in the left one. An array at the top also contains a bare scalar.
+/// Returns true if all of the right document is in the left one. An array at the top also contains a bare scalar.
 fn contains(left: &Jsonb, right: &Jsonb) -> Result<bool> {
     match (left, right) {
         (Jsonb::Array(values), scalar) if scalar.is_scalar() => {
@@ -197,7 +197,7 @@ fn contains_part(left: &Jsonb, right: &Jsonb) -> Result<bool> {
     }
 }
 
-/// Whether one of the values contains the wanted one.
+/// Returns true if one of the values contains the wanted one.
 fn is_among(values: &[Jsonb], wanted: &Jsonb) -> Result<bool> {
     for value in values {
         if contains_part(value, wanted)? {

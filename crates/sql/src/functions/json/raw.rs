@@ -9,7 +9,7 @@ use crate::types::Value;
 use crate::types::jsonb::Jsonb;
 use crate::types::text::parse_jsonb;
 
-/// What a document is at its top.
+/// The shape of a document at its top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Object,
@@ -24,7 +24,7 @@ fn blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// What the document is.
+/// Returns the document's shape.
 pub(super) fn shape(text: &str) -> Shape {
     match text.trim_start_matches(blank).bytes().next() {
         Some(b'{') => Shape::Object,

@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         .stable(),
 ];
 
-/// What a call makes rows of.
+/// The input from which a call makes rows.
 struct Source<'v> {
     /// The document's text.
     text: Option<String>,

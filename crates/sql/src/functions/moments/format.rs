@@ -35,7 +35,7 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     .stable(),
 ];
 
-/// As `Month` is written; also read by `to_date` and `to_timestamp`.
+/// The names as `Month` writes them; also read by `to_date` and `to_timestamp`.
 pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -50,7 +50,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// As `Day` is written; read as well.
+/// The names as `Day` writes them; read as well.
 pub(super) const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const ROMAN_MONTHS: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
@@ -65,7 +65,7 @@ fn timestamptz_to_char(context: &mut FunctionContext<'_>, v: &[Value]) -> Result
     Moment::of_timestamp(local, Some(zone::zone_info_at(instant, session))).format(v[1].str())
 }
 
-/// What is formatted: the fields of a timestamp or of an interval.
+/// The fields of a timestamp or of an interval that are formatted.
 struct Moment {
     year: i64,
     month: i32,

@@ -292,7 +292,7 @@ fn later(context: &mut FunctionContext<'_>, start: &Value, length: &Value) -> Re
     }
 }
 
-/// Whether two periods of time overlap; the ends of each may come in either order, or be NULL.
+/// Returns true if two periods of time overlap; the ends of each may be in either order, or be NULL.
 fn overlaps(v: &[Value]) -> Value {
     let ordered = |left: &Value, right: &Value| -> Option<(Value, Value)> {
         match (left.is_null(), right.is_null()) {

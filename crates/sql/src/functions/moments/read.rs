@@ -60,12 +60,12 @@ enum Calendar {
     IsoWeek,
 }
 
-/// What was read. As in PostgreSQL, zero is as good as nothing.
+/// The fields that were read. As in PostgreSQL, zero is as good as nothing.
 #[derive(Default)]
 struct Parts {
     calendar: Option<Calendar>,
     year: i32,
-    /// How many digits the year's keyword has.
+    /// Number of digits of the year's keyword.
     year_digits: usize,
     century: i32,
     is_bc: i32,

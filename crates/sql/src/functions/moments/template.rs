@@ -19,7 +19,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// Whether what is read for this begins with a digit.
+    /// Returns true if the text that is read for this begins with a digit.
     pub fn is_digits(&self) -> bool {
         match self {
             Node::Field(field) => !NO_DIGITS.contains(&field.keyword) && !field.keyword.starts_with("FF"),
@@ -34,7 +34,7 @@ impl Node {
 pub(super) struct Field {
     /// The keyword in upper case.
     pub keyword: &'static str,
-    /// How its name is written.
+    /// The case in which its name is written.
     pub case: Case,
     /// `FM`: without padding.
     pub is_filled: bool,
@@ -44,7 +44,7 @@ pub(super) struct Field {
     pub ordinal: Option<Case>,
 }
 
-/// How letters are written.
+/// The case of letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
@@ -150,12 +150,12 @@ fn literal<'t>(rest: &'t str, nodes: &mut Vec<Node>) -> &'t str {
     characters.as_str()
 }
 
-/// Whether a character separates fields.
+/// Returns true if a character separates fields.
 pub(super) fn is_separator(character: char) -> bool {
     character.is_ascii_punctuation()
 }
 
-/// Whether a character is blank, as C has it.
+/// Returns true if a character is blank, as C has it.
 pub(super) fn is_space(character: char) -> bool {
     character.is_ascii_whitespace() || character == '\x0b'
 }

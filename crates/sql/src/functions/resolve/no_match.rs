@@ -19,7 +19,7 @@ pub(super) fn operator_text(symbol: &str, operands: &[Type]) -> String {
     }
 }
 
-/// What a jsonpath is not needed for.
+/// Alternatives to a jsonpath.
 const INSTEAD_OF_JSONPATH: &str =
     "Use subscripts, the operators ->, ->>, #> and @>, jsonb_array_elements and jsonb_each.";
 

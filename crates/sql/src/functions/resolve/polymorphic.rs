@@ -35,7 +35,8 @@ pub fn polymorphic(declared: &[Type], actual: &[Type], result: Type) -> Option<(
     Some((arguments, decide(result, result)?))
 }
 
-/// What `anyelement` stands for: `Some(None)` if nothing decides it, none if arguments contradict each other.
+/// The type that `anyelement` represents: `Some(None)` if nothing decides it, `None` if arguments contradict each
+/// other.
 fn element_type(declared: &[Type], actual: &[Type]) -> Option<Option<Type>> {
     let mut element: Option<Type> = None;
     let mut has_unknown = false;
@@ -60,7 +61,7 @@ fn element_type(declared: &[Type], actual: &[Type]) -> Option<Option<Type>> {
     Some(element)
 }
 
-/// What `anycompatible` stands for.
+/// The type that `anycompatible` represents.
 fn common_element(declared: &[Type], actual: &[Type]) -> Option<Option<Type>> {
     let mut kinds = Vec::new();
     for (&kind, &given) in declared.iter().zip(actual) {

@@ -30,10 +30,10 @@ use hashbrown::HashMap;
 pub(super) use self::program::{Found, Program};
 use crate::error::{Result, SqlError, SqlState};
 
-/// How many compiled patterns a thread keeps.
+/// Maximum number of compiled patterns that a thread keeps.
 const CACHED_PATTERNS_MAX: usize = 128;
 
-/// What the letters of a flags argument say.
+/// The options named by the letters of a flags argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flags {
     /// `g`

@@ -15,12 +15,12 @@ use hashbrown::HashMap;
 use super::parse::{Reason, TOO_COMPLEX};
 use super::syntax::{Constraint, UNBOUNDED};
 
-/// How many instructions all automata of a pattern have at most.
+/// Maximum number of instructions of all automata of a pattern.
 const INSTRUCTIONS_MAX: usize = 200_000;
-/// How many deterministic states are kept.
+/// Maximum number of deterministic states that are kept.
 const STATES_MAX: usize = 4_000;
 
-/// What a part of a pattern matches.
+/// The texts that a part of a pattern matches.
 #[derive(Debug)]
 pub(super) enum Language {
     Set(usize),
@@ -36,7 +36,7 @@ impl Language {
         Rc::new(Language::Sequence(Vec::new()))
     }
 
-    /// What a back-reference to a part may match: conditions on places held where the part was captured.
+    /// The texts that a back-reference to a part may match: conditions on places held where the part was captured.
     pub fn without_constraints(&self) -> Rc<Language> {
         let all = |parts: &[Rc<Language>]| parts.iter().map(|part| part.without_constraints()).collect();
         Rc::new(match self {
@@ -65,9 +65,9 @@ enum Instruction {
     Accept,
 }
 
-/// What holds at a place, for the conditions of an automaton.
+/// A place in a text, at which the conditions of an automaton hold or not.
 pub(super) trait Place {
-    /// Whether a condition holds.
+    /// Returns true if a condition holds.
     fn holds(&mut self, constraint: Constraint) -> bool;
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Whether no character leads anywhere.
+    /// Returns true if no character leads to another state.
     pub fn is_dead(&self) -> bool {
         self.sets.is_empty()
     }
@@ -229,7 +229,7 @@ impl Automaton {
         number
     }
 
-    /// What is reached from instructions without a character, where these conditions hold.
+    /// The instructions that are reached without a character, where these conditions hold.
     fn closure(
         &mut self,
         from: impl IntoIterator<Item = u32>,

@@ -14,7 +14,7 @@ pub(super) struct CharSet {
     /// Classes in the syntax of the crate `regex`, as they stand between brackets.
     classes: Vec<&'static str>,
     pub is_negated: bool,
-    /// Whether a newline is excluded, whatever else holds.
+    /// True if a newline is excluded, whatever else holds.
     pub excludes_newline: bool,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn cases(character: char) -> [char; 2] {
     [only(Box::new(character.to_lowercase())), only(Box::new(character.to_uppercase()))]
 }
 
-/// Whether a character belongs to words.
+/// Returns true if a character belongs to words.
 pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }

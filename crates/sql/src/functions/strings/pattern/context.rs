@@ -8,7 +8,7 @@ use super::syntax::Constraint;
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt::step;
 
-/// How many characters are looked at for one match.
+/// Maximum number of characters that are examined for one match.
 const STEPS_MAX: u64 = 1 << 32;
 
 /// Classes of characters that belong to the same sets of a pattern.
@@ -75,7 +75,7 @@ impl Lookout {
 pub(super) struct Context<'a, 't> {
     pub text: &'t str,
     pub colors: &'a mut Colors,
-    /// What looks ahead or behind inside of another comes before it.
+    /// The look-arounds; one inside of another is before it.
     pub lookouts: &'a mut [Lookout],
     pub steps: u64,
     /// The error of a look-around, which ends the run.
@@ -151,7 +151,7 @@ impl<'a, 't> Context<'a, 't> {
         }
     }
 
-    /// Whether a look-around holds at a place.
+    /// Returns true if a look-around holds at a place.
     fn look(&mut self, look: usize, at: usize) -> Result<bool> {
         let (inner, outer) = self.lookouts.split_at_mut(look);
         let Some(lookout) = outer.first_mut() else { return Ok(false) };

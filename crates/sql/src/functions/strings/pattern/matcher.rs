@@ -49,7 +49,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Where the longest match of a node ends that begins at a place and ends at `limit` or before.
+    /// End of the longest match of a node that begins at a place and ends at `limit` or before.
     fn longest(&mut self, node: &Node, begin: usize, limit: usize) -> Result<Option<usize>> {
         let automaton = self.parts.automaton(node)?;
         let mut end = None;
@@ -60,7 +60,7 @@ impl Matcher<'_, '_> {
         Ok(end)
     }
 
-    /// Where the shortest match of a node ends that is at least and at most this long.
+    /// End of the shortest match of a node that is at least and at most this long.
     fn shortest(&mut self, node: &Node, begin: usize, least: usize, most: usize) -> Result<Option<usize>> {
         let automaton = self.parts.automaton(node)?;
         let mut end = None;
@@ -143,7 +143,7 @@ impl Matcher<'_, '_> {
         Ok(false)
     }
 
-    /// Whether a text consists of repetitions of what a group has captured.
+    /// Returns true if a text consists of repetitions of what a group has captured.
     fn refers(&self, group: usize, (min, max): (u32, u32), (begin, end): Span) -> bool {
         let Some((from, to)) = self.groups[group] else { return false };
         let (captured, found) = (&self.context.text[from..to], &self.context.text[begin..end]);
@@ -189,7 +189,7 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// How many repetitions there may be, and how many are needed.
+/// The bounds of a number of repetitions: how many are needed, and how many are possible.
 fn bounds((min, max): (u32, u32), characters: usize) -> (usize, usize) {
     let least = (min as usize).max(1);
     let most = if max == UNBOUNDED { characters } else { characters.min(max as usize) };

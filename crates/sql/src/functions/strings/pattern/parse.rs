@@ -6,10 +6,10 @@ use super::syntax::{Alternatives, Atom, Constraint, Look, Parsed, Piece, Prefere
 
 /// The largest number in `{m,n}`.
 const REPETITIONS_MAX: u32 = 255;
-/// How deeply parentheses nest at most.
+/// Maximum nesting depth of parentheses.
 const DEPTH_MAX: usize = 400;
 
-/// Why a pattern is refused, in PostgreSQL's words.
+/// The reason for refusing a pattern, in PostgreSQL's words.
 pub(super) type Reason = &'static str;
 
 const PARENTHESES: Reason = "parentheses () not balanced";
@@ -23,10 +23,10 @@ const RANGE: Reason = "invalid character range";
 const CLASS: Reason = "invalid character class";
 const ELEMENT: Reason = "invalid collating element";
 const REFERENCE: Reason = "invalid backreference number";
-/// What exceeds a limit.
+/// The reason for a pattern that exceeds a limit.
 pub(super) const TOO_COMPLEX: Reason = "regular expression is too complex";
 
-/// What a backslash begins.
+/// The meaning of a backslash and the characters after it.
 enum Escaped {
     Character(char),
     Class(&'static str),
@@ -46,7 +46,7 @@ pub(super) struct Reader {
     groups: Vec<bool>,
     has_back_references: bool,
     depth: usize,
-    /// Whether the reader is inside of `(?=…)`, where nothing captures.
+    /// True inside of `(?=…)`, where nothing captures.
     is_looking: bool,
 }
 
@@ -230,7 +230,7 @@ impl Reader {
         }
     }
 
-    /// Whether the brace that stands here begins a bound: otherwise it stands for itself.
+    /// Returns true if the brace at the current place begins a bound: otherwise it matches itself.
     fn begins_bound(&self) -> bool {
         let mut behind = self.text[self.at + 1..].iter();
         let first = behind.find(|character| !(self.flags.is_expanded && character.is_whitespace()));

@@ -15,14 +15,14 @@ use super::syntax::Parsed;
 use super::tree::{Builder, Node};
 use crate::error::Result;
 
-/// How large a linear-time matcher may be, in bytes.
+/// Maximum size of a linear-time matcher, in bytes.
 const COMPILED_SIZE_MAX: usize = 8 << 20;
 
 /// The automata of a tree's nodes, made when they are needed.
 #[derive(Debug)]
 pub(super) struct Parts {
     automata: Vec<Option<Automaton>>,
-    /// How many instructions they have together.
+    /// Number of instructions of all of them.
     total: usize,
 }
 
@@ -37,7 +37,7 @@ impl Parts {
     }
 }
 
-/// What a match works with.
+/// The state that matching modifies.
 #[derive(Debug)]
 struct Workspace {
     colors: Colors,
@@ -53,7 +53,7 @@ pub(in crate::functions::strings) struct Program {
     ignores_case: bool,
     /// Matches wherever the pattern does.
     linear: Option<Regex>,
-    /// Whether it matches nowhere else: there are neither back-references nor look-around.
+    /// True if it matches nowhere else: there are neither back-references nor look-around.
     is_exact: bool,
     workspace: RefCell<Workspace>,
 }
@@ -73,7 +73,7 @@ impl Found {
         self.0.get(number).copied().flatten()
     }
 
-    /// How many groups there are, and the whole match.
+    /// Returns the number of groups, plus one for the whole match.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -117,7 +117,7 @@ impl Program {
         })
     }
 
-    /// Whether the pattern matches anywhere.
+    /// Returns true if the pattern matches anywhere.
     pub fn is_match(&self, text: &str) -> Result<bool> {
         match &self.linear {
             Some(linear) if self.is_exact => Ok(linear.is_match(text)),

@@ -15,18 +15,18 @@ pub(super) struct Piece {
     pub atom: Atom,
     pub min: u32,
     pub max: u32,
-    /// What the quantifier prefers, if it prefers anything: `{m}` and no quantifier leave that to the atom.
+    /// The quantifier's preference, if it has one: `{m}` and no quantifier leave that to the atom.
     pub prefers: Option<Preference>,
 }
 
-/// Which of several matches that begin at the same character is preferred.
+/// The preferred one of several matches that begin at the same character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
     Longest,
     Shortest,
 }
 
-/// What a quantifier repeats.
+/// The part that a quantifier repeats.
 #[derive(Debug)]
 pub(super) enum Atom {
     /// One character of a set, by its number.
@@ -68,7 +68,7 @@ pub(super) struct Parsed {
     pub root: Alternatives,
     pub sets: Vec<CharSet>,
     pub looks: Vec<Look>,
-    /// How many parentheses capture.
+    /// Number of parentheses that capture.
     pub groups: usize,
     pub has_back_references: bool,
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::automaton::Language;
 use super::syntax::{Alternatives, Atom, Piece, Preference};
 
-/// What is known of a node and of what lies beneath it.
+/// Properties of a node and of all that lies beneath it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traits {
     pub prefers: Option<Preference>,
@@ -36,7 +36,7 @@ impl Traits {
         }
     }
 
-    /// Whether a node is needed.
+    /// Returns true if a node is needed.
     fn is_messy(self) -> bool {
         self.mixed || self.captures || self.refers
     }
@@ -73,12 +73,12 @@ pub(super) struct Node {
     pub automaton: usize,
 }
 
-/// What builds a tree.
+/// State of a tree's construction.
 #[derive(Default)]
 pub(super) struct Builder {
     /// The languages of the groups, for back-references.
     groups: Vec<Rc<Language>>,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
 }
 
