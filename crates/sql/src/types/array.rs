@@ -17,7 +17,7 @@ pub const ELEMENTS_MAX: usize = 134_217_727;
 /// One dimension of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dimension {
-    /// How many elements; at least 1.
+    /// Number of elements; at least 1.
     pub length: i32,
     /// The subscript of the first element: 1 unless it was given.
     pub lower: i32,
@@ -109,7 +109,7 @@ impl ArrayValue {
         self.offset(subscripts).map_or(Value::Null, |at| self.values[at].clone())
     }
 
-    /// Where the element with these subscripts lies in `values`.
+    /// Position in `values` of the element with these subscripts.
     pub fn offset(&self, subscripts: &[i32]) -> Option<usize> {
         if subscripts.len() != self.dimensions.len() || subscripts.is_empty() {
             return None;
@@ -196,7 +196,7 @@ impl ArrayValue {
         Ok(ArrayValue::list_from(self.element, lower as i32, values))
     }
 
-    /// Whether some element is NULL.
+    /// Returns true if some element is NULL.
     pub fn has_nulls(&self) -> bool {
         self.values.iter().any(Value::is_null)
     }

@@ -17,7 +17,7 @@ use crate::types::{Modifier, Type, Value};
 /// The labels of an enum in their order, each with the number that values of it have.
 pub(crate) type EnumLabels = Arc<[(i32, Arc<str>)]>;
 
-/// How dates are printed and how ambiguous ones are read (`DateStyle`).
+/// The order in which dates are printed and ambiguous ones are read (`DateStyle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DateOrder {
     /// Day, month, year.
@@ -54,7 +54,7 @@ pub enum IntervalStyle {
     Iso8601,
 }
 
-/// How `bytea` is printed (`bytea_output`).
+/// The format in which `bytea` is printed (`bytea_output`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteaStyle {
     /// `\x0102`
@@ -93,7 +93,7 @@ impl Default for FormatSettings {
     }
 }
 
-/// What the catalog is asked to name or to find.
+/// The kind of an object that the catalog is asked to name or to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     /// A table, index, view or sequence (`regclass`).
@@ -121,9 +121,9 @@ pub enum ObjectKind {
 pub struct AdvisoryLock {
     /// The key; whether it was given in two halves.
     pub key: (bool, i64),
-    /// Whether no other session may hold it, not even shared.
+    /// True if no other session may hold it, not even shared.
     pub exclusive: bool,
-    /// Whether it ends with the transaction.
+    /// True if it ends with the transaction.
     pub of_transaction: bool,
 }
 
@@ -134,11 +134,11 @@ pub struct DeferrableKey<'k> {
     pub table: u32,
     /// The name of the constraint.
     pub name: &'k str,
-    /// Whether it waits unless SET CONSTRAINTS says otherwise.
+    /// True if its check waits for COMMIT unless SET CONSTRAINTS says otherwise.
     pub deferred: bool,
 }
 
-/// Which side of a foreign key a statement wrote.
+/// The side of a foreign key that a statement wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeySide {
     /// A row that refers to another.
@@ -225,7 +225,8 @@ pub trait Environment {
         false
     }
 
-    /// Whether a handler is around what runs now, so that errors of writes must not wait for the commit.
+    /// Returns true if the running statement is inside an exception handler, so that errors of writes must not wait for
+    /// the commit.
     fn decides_at_once(&self) -> bool {
         false
     }
@@ -235,7 +236,7 @@ pub trait Environment {
         Err(no_session("nextval"))
     }
 
-    /// Where a sequence stands: its last value, or the first to come, and whether it was given.
+    /// The state of a sequence: its last value, or its first, and whether it was given.
     fn sequence_state(&mut self, _sequence: u32) -> Result<(i64, bool)> {
         Err(no_session("sequences"))
     }
@@ -329,7 +330,7 @@ pub trait Environment {
         "heddle"
     }
 
-    /// Whether this is a name of the database.
+    /// Returns true if this is a name of the database.
     fn is_database(&self, _name: &str) -> bool {
         true
     }
@@ -438,9 +439,10 @@ pub struct Acting {
     pub role: u32,
     /// Its name.
     pub name: Arc<str>,
-    /// Whether the role is a definer's, or the owner's of a table that a foreign key changes.
+    /// True if the role is a definer's, or the owner's of a table that a foreign key changes.
     pub is_definer: bool,
-    /// Whether a definition's code runs for a role that did not write it: a security-restricted operation, as PostgreSQL calls it.
+    /// True if a definition's code runs for a role that did not write it: a security-restricted operation, as
+    /// PostgreSQL calls it.
     pub is_restricted: bool,
 }
 
@@ -449,7 +451,7 @@ pub struct Acting {
 pub struct PlainEnvironment {
     /// The settings.
     pub formats: FormatSettings,
-    /// What `now()` answers.
+    /// The result of `now()`.
     pub now: i64,
     /// The size at which values are refused, in bytes.
     pub value_limit: usize,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::types::numeric::Numeric;
 
-/// How deep documents may nest: below the root there are at most this many levels.
+/// Maximum nesting depth of documents: the number of levels below the root.
 pub const DEPTH_MAX: usize = 1000;
 
 /// A JSON value.
@@ -64,12 +64,12 @@ impl Members {
         self.0.iter()
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -100,12 +100,12 @@ impl Jsonb {
         Jsonb::String(Arc::from(text.as_ref()))
     }
 
-    /// Whether this is neither an array nor an object.
+    /// Returns true if this is neither an array nor an object.
     pub fn is_scalar(&self) -> bool {
         !matches!(self, Jsonb::Array(_) | Jsonb::Object(_))
     }
 
-    /// Whether there are at most this many levels below the root.
+    /// Returns true if there are at most this many levels below the root.
     pub fn has_at_most_levels(&self, levels: usize) -> bool {
         match self {
             Jsonb::Array(values) => {
@@ -198,7 +198,7 @@ fn compare_arrays(left: &[Jsonb], right: &[Jsonb]) -> Ordering {
     Ordering::Equal
 }
 
-/// As PostgreSQL walks them: number of members, then key, value, key, value.
+/// Compares objects in PostgreSQL's order: number of members, then key, value, key, value.
 fn compare_objects(left: &Members, right: &Members) -> Ordering {
     if left.len() != right.len() {
         return left.len().cmp(&right.len());

@@ -11,10 +11,10 @@ use std::fmt;
 /// The first oid that is given to objects of users; enum types lie above it.
 pub const FIRST_USER_OID: u32 = 16384;
 
-/// Where the oids of row types begin: the row type of a relation, or the composite type of a catalog's entry, has this bit
-/// beside the relation's oid. Oids that the catalog gives stay below it.
+/// First oid of row types: the row type of a relation, or the composite type of a catalog's entry, has this bit beside
+/// the relation's oid. Oids that the catalog gives stay below it.
 pub const ROW_TYPE: u32 = 1 << 29;
-/// Where they end.
+/// End of the oids of row types.
 const ROW_TYPES_END: u32 = 1 << 30;
 
 /// The letter by which PostgreSQL groups types for the choice of overloaded functions.
@@ -243,7 +243,7 @@ impl Type {
         }
     }
 
-    /// Whether this is an array type.
+    /// Returns true if this is an array type.
     pub fn is_array(self) -> bool {
         self.element().is_some()
     }
@@ -289,7 +289,7 @@ impl Type {
         }
     }
 
-    /// Whether the type is the preferred one of its category.
+    /// Returns true if the type is the preferred one of its category.
     pub fn is_preferred(self) -> bool {
         self.facts().is_some_and(|facts| facts.preferred)
     }
@@ -315,7 +315,7 @@ impl Type {
         }
     }
 
-    /// Whether a function's argument or result of this type stands for a type that its call decides.
+    /// Returns true if a function's argument or result of this type represents a type that its call decides.
     pub fn is_polymorphic(self) -> bool {
         matches!(
             self,
@@ -329,12 +329,12 @@ impl Type {
         )
     }
 
-    /// Whether the type holds an object identifier: `oid` and the `reg…` types.
+    /// Returns true if the type holds an object identifier: `oid` and the `reg…` types.
     pub fn is_oid_like(self) -> bool {
         matches!(self, Type::Oid) || self.is_reg()
     }
 
-    /// Whether the type prints an object identifier as a name.
+    /// Returns true if the type prints an object identifier as a name.
     pub fn is_reg(self) -> bool {
         matches!(
             self,
@@ -409,7 +409,7 @@ impl Modifier {
         Modifier(n)
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no modifier.
     pub const fn is_none(self) -> bool {
         self.0 < 0
     }

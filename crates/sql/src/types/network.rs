@@ -21,7 +21,7 @@ const FAMILY_V4: u8 = 2;
 /// An address with its mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Whether it is of IPv6.
+    /// True if it is of IPv6.
     pub is_v6: bool,
     /// The bits of the mask.
     pub bits: u8,
@@ -46,7 +46,7 @@ impl Network {
         if self.is_v6 { u128::MAX } else { u128::from(u32::MAX) }
     }
 
-    /// The same mask with another address.
+    /// Returns another address with the same mask.
     pub fn with_address(self, address: u128) -> Network {
         Network { address: address & self.all_ones(), ..self }
     }
@@ -56,7 +56,7 @@ impl Network {
         self.with_address(self.address & !self.host_mask())
     }
 
-    /// Whether it is the other's network, or in it.
+    /// Returns true if it is the other's network, or in it.
     pub fn is_in(self, other: Network) -> bool {
         self.is_v6 == other.is_v6
             && self.bits >= other.bits
@@ -68,7 +68,7 @@ impl Network {
         bytes[16 - usize::from(self.width() / 8)..].to_vec()
     }
 
-    /// As a value.
+    /// Converts it to a value.
     pub fn value(self) -> Value {
         let mut bytes = vec![if self.is_v6 { 6 } else { 4 }];
         bytes.extend(self.network().octets());

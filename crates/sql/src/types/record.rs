@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::cast::{Cast, CastContext, no_cast};
 use crate::types::{Environment, Modifier, Type, Value};
 
-/// How many levels of rows may lie in a row. Rows are walked by recursion.
+/// Maximum number of levels of rows in a row. Rows are walked by recursion.
 const LEVELS_MAX: usize = 500;
 
 /// A field of a row: its name for JSON, its type for output.
@@ -61,7 +61,7 @@ impl Shape {
 /// A row.
 #[derive(Clone, Debug)]
 pub struct RecordValue {
-    /// What the values are called, and their types.
+    /// The names of the values, and their types.
     pub fields: Arc<[RecordField]>,
     /// The values.
     pub values: Box<[Value]>,
@@ -75,7 +75,7 @@ impl RecordValue {
         RecordValue { fields: kinds.iter().enumerate().map(field).collect(), values: values.into() }
     }
 
-    /// As a value.
+    /// Converts it to a value.
     ///
     /// # Errors
     /// 54001: more than 500 levels of rows lie in it.
@@ -88,7 +88,7 @@ impl RecordValue {
     }
 }
 
-/// Whether at most this many levels of rows lie in these values.
+/// Returns true if at most this many levels of rows are in these values.
 fn has_at_most_levels(values: &[Value], levels: usize) -> bool {
     values.iter().all(|value| match value {
         Value::Record(row) => levels > 0 && has_at_most_levels(&row.values, levels - 1),

@@ -175,7 +175,7 @@ impl Value {
         }
     }
 
-    /// Whether this is NULL.
+    /// Returns true if this is NULL.
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
@@ -202,7 +202,7 @@ impl Value {
         }
     }
 
-    /// Whether the value may have allocated so much that it counts in a session's memory: a quick answer before
+    /// Returns true if the value may have allocated so much that it counts in a session's memory: a quick answer before
     /// [`Value::heap_size`].
     #[inline]
     pub(crate) fn may_be_large(&self) -> bool {
@@ -283,7 +283,7 @@ fn without_blanks(text: &str) -> &str {
 }
 
 impl Value {
-    /// As [`cmp`](Ord::cmp), for the most frequent types in place.
+    /// Like [`cmp`](Ord::cmp), for the most frequent types in place.
     #[inline]
     pub(crate) fn order(&self, other: &Value) -> Ordering {
         match (self, other) {

@@ -22,12 +22,12 @@ use crate::types::{Category, Environment, Modifier, Type, Value, bits};
 
 pub use strings::apply_modifier;
 
-/// Where a cast is asked for; each includes those before it.
+/// The place of a cast; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CastContext {
     /// Inside of an expression.
     Implicit,
-    /// When a value is stored in a column.
+    /// In the assignment of a value to a column.
     Assignment,
     /// `CAST(… AS …)` and `::`.
     Explicit,
@@ -66,7 +66,7 @@ pub fn all_casts() -> impl Iterator<Item = &'static CastEntry> {
     TABLES.iter().flat_map(|table| table.iter())
 }
 
-/// How a cast is done.
+/// The implementation of a cast.
 #[derive(Clone, Copy)]
 pub enum CastMethod {
     /// Nothing is to be done.
@@ -89,12 +89,12 @@ fn table_entry(from: Type, to: Type) -> Option<&'static CastEntry> {
     all_casts().find(|it| it.from == from && it.to == to)
 }
 
-/// Whether a cast changes nothing but the type.
+/// Returns true if a cast changes nothing but the type.
 pub fn is_relabel(from: Type, to: Type) -> bool {
     from == to || table_entry(from, to).is_some_and(|it| it.is_relabel)
 }
 
-/// How values of a type become values of another, if they do in this context.
+/// The method that converts values of a type to another, if there is one in this context.
 pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMethod> {
     if from == to {
         return Some(CastMethod::Same);
@@ -138,7 +138,7 @@ pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMetho
     (needed <= context && has_text(from) && has_text(to)).then_some(CastMethod::Text)
 }
 
-/// Whether an argument of a type may be given where another is declared (`can_coerce_type`).
+/// Returns true if an argument of a type may be given where another is declared (`can_coerce_type`).
 pub fn can_coerce(from: Type, to: Type, context: CastContext) -> bool {
     if from == to || to == Type::Any || from == Type::Unknown {
         return true;
@@ -162,7 +162,7 @@ pub struct Cast {
     pub to: Type,
     /// The modifier of the results.
     pub modifier: Modifier,
-    /// Whether it was explicit: then texts that are too long are cut.
+    /// True if it was explicit: then texts that are too long are cut.
     pub is_explicit: bool,
     method: CastMethod,
 }
@@ -180,7 +180,7 @@ impl Cast {
         Some(Cast { from, to, modifier, is_explicit: context == CastContext::Explicit, method })
     }
 
-    /// Whether applying it changes nothing at all.
+    /// Returns true if applying it changes nothing at all.
     pub fn is_identity(&self) -> bool {
         matches!(self.method, CastMethod::Same) && self.modifier.is_none()
     }

@@ -10,12 +10,12 @@ use jiff::tz::TimeZone;
 
 use super::zone::{covered_instant, offset_at, offset_of_local};
 
-/// What an abbreviation stands for.
+/// The offset that an abbreviation means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Abbreviation {
     /// Seconds east of Greenwich.
     Offset(i32),
-    /// What the abbreviation, in capitals, means in a zone.
+    /// The meaning of the abbreviation, in capitals, in a zone.
     InZone(TimeZone, String),
 }
 
@@ -35,7 +35,7 @@ pub fn offset_in_zone(local: i64, zone: &TimeZone, abbreviation: &str) -> i32 {
     offset_at_instant(local.saturating_sub(i64::from(of_zone) * 1_000_000), zone, abbreviation)
 }
 
-/// The same at an instant.
+/// The offset that an abbreviation had in a zone at an instant, by the same rules.
 pub fn offset_at_instant(instant: i64, zone: &TimeZone, abbreviation: &str) -> i32 {
     let of_zone = offset_at(instant, zone);
     let Some(instant) = covered_instant(instant) else { return of_zone };
@@ -52,7 +52,7 @@ pub fn offset_at_instant(instant: i64, zone: &TimeZone, abbreviation: &str) -> i
     known(instant).unwrap_or(of_zone)
 }
 
-/// How many changes of a zone are looked at behind a time.
+/// Maximum number of a zone's changes that are examined after a time.
 const FOLLOWING_MAX: usize = 400;
 
 /// In minutes east of Greenwich.

@@ -67,12 +67,12 @@ pub fn date_out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range")
 }
 
-/// Whether a timestamp is an infinity.
+/// Returns true if a timestamp is an infinity.
 pub fn is_infinite(micros: i64) -> bool {
     micros == INFINITY || micros == NEGATIVE_INFINITY
 }
 
-/// Whether a date is an infinity.
+/// Returns true if a date is an infinity.
 pub fn is_infinite_date(days: i32) -> bool {
     days == DATE_INFINITY || days == DATE_NEGATIVE_INFINITY
 }
@@ -104,12 +104,12 @@ pub fn civil_from_days(days: i64) -> (i32, i32, i32) {
     (year as i32, month as i32, day as i32)
 }
 
-/// Whether a year (0 is 1 BC) has a February 29.
+/// Returns true if a year (0 is 1 BC) has a February 29.
 pub fn is_leap_year(year: i32) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// How many days a month has.
+/// Number of days of a month.
 pub fn days_in_month(year: i32, month: i32) -> i32 {
     match month {
         2 if is_leap_year(year) => 29,
@@ -181,7 +181,7 @@ pub fn date_to_timestamp(days: i32) -> Result<i64> {
     }
 }
 
-/// The same for comparisons: later dates are above every timestamp and below infinity.
+/// Midnight of a date as a timestamp, for comparisons: later dates are above every timestamp and below infinity.
 pub fn date_to_timestamp_clamped(days: i32) -> i64 {
     date_to_timestamp(days).unwrap_or(TIMESTAMP_END)
 }

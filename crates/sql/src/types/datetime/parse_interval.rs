@@ -10,7 +10,7 @@ use crate::types::Modifier;
 use crate::types::environment::IntervalStyle;
 use crate::types::interval::{DAY, HOUR, Interval, MINUTE, SECOND, field};
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Microsecond,
@@ -35,7 +35,7 @@ enum Fault {
 
 type Decode<T> = std::result::Result<T, Fault>;
 
-/// How many letters of a word count.
+/// Number of letters of a word that are significant.
 const WORD_LENGTH_MAX: usize = 10;
 
 fn unit(word: &str) -> Option<Unit> {

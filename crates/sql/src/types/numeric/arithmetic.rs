@@ -30,7 +30,7 @@ pub(super) fn divide_rounded(dividend: &BigInt, divisor: &BigInt) -> BigInt {
     }
 }
 
-/// The same coefficient at another scale, rounded half away from zero.
+/// Changes a coefficient to another scale, rounded half away from zero.
 pub(super) fn rescale(coefficient: BigInt, from: i32, to: i32) -> BigInt {
     if to >= from {
         if to == from { coefficient } else { coefficient * power_of_ten((to - from) as u32) }

@@ -46,10 +46,10 @@ pub enum Numeric {
     Small {
         /// The digits with their sign.
         coefficient: i64,
-        /// How many of them are behind the point.
+        /// Number of digits after the point.
         scale: u16,
     },
-    /// The same for coefficients beyond 64 bits.
+    /// A number whose coefficient exceeds 64 bits.
     Large(Arc<Large>),
     /// Not a number; equal to itself and above everything.
     NaN,
@@ -94,7 +94,7 @@ impl Numeric {
         Ok(Numeric::of_coefficient(coefficient, scale as u16))
     }
 
-    /// The same for parts that are known to be within the bounds.
+    /// Combines parts that are known to be within the bounds.
     fn of_coefficient(coefficient: BigInt, scale: u16) -> Numeric {
         match coefficient.to_i64() {
             Some(coefficient) => Numeric::Small { coefficient, scale },
@@ -102,7 +102,7 @@ impl Numeric {
         }
     }
 
-    /// The same for a coefficient of 64 bits.
+    /// Like [`from_parts`](Self::from_parts), for a coefficient of 64 bits.
     pub fn from_small(coefficient: i64, scale: i32) -> Result<Numeric> {
         if (0..=SCALE_MAX).contains(&scale) {
             Ok(Numeric::Small { coefficient, scale: scale as u16 })
@@ -111,7 +111,7 @@ impl Numeric {
         }
     }
 
-    /// The same for a coefficient of 128 bits.
+    /// Like [`from_parts`](Self::from_parts), for a coefficient of 128 bits.
     pub fn from_wide(coefficient: i128, scale: i32) -> Result<Numeric> {
         match i64::try_from(coefficient) {
             Ok(coefficient) => Numeric::from_small(coefficient, scale),
@@ -147,17 +147,17 @@ impl Numeric {
         }
     }
 
-    /// Whether this is NaN.
+    /// Returns true if this is NaN.
     pub fn is_nan(&self) -> bool {
         matches!(self, Numeric::NaN)
     }
 
-    /// Whether this is neither NaN nor an infinity.
+    /// Returns true if this is neither NaN nor an infinity.
     pub fn is_finite(&self) -> bool {
         matches!(self, Numeric::Small { .. } | Numeric::Large(_))
     }
 
-    /// Whether this is zero.
+    /// Returns true if this is zero.
     pub fn is_zero(&self) -> bool {
         matches!(self, Numeric::Small { coefficient: 0, .. })
     }
@@ -172,7 +172,7 @@ impl Numeric {
         }
     }
 
-    /// Whether this is below zero.
+    /// Returns true if this is below zero.
     pub fn is_negative(&self) -> bool {
         self.signum() < 0
     }
@@ -208,7 +208,7 @@ pub(crate) fn exponent_of(coefficient: &BigInt, scale: i32) -> i64 {
     digit_count(coefficient) as i64 - 1 - i64::from(scale)
 }
 
-/// How many decimal digits a coefficient has; 1 for zero.
+/// Number of decimal digits of a coefficient; 1 for zero.
 pub(crate) fn digit_count(coefficient: &BigInt) -> usize {
     if let Some(small) = coefficient.to_i64() {
         return small.unsigned_abs().checked_ilog10().map_or(1, |digits| digits as usize + 1);

@@ -8,7 +8,7 @@ use super::invalid_syntax;
 
 /// Digits and exponent from which on a `double precision` is printed with an exponent.
 const FLOAT8_FIXED_DIGITS: i32 = 15;
-/// The same of a `real`.
+/// Digits and exponent from which on a `real` is printed with an exponent.
 const FLOAT4_FIXED_DIGITS: i32 = 6;
 
 /// A `double precision` as text.
@@ -49,7 +49,7 @@ fn shortest_real(value: f32) -> String {
         .unwrap_or(shortest)
 }
 
-/// The same for doubles; only whole numbers beyond 2^53 can be midpoints with so few digits.
+/// The shortest such digits of a double; only whole numbers beyond 2^53 can be midpoints with so few digits.
 fn shortest_double(value: f64) -> String {
     let shortest = format!("{value:e}");
     if value.abs() < 9_007_199_254_740_992.0 {

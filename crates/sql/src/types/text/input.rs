@@ -277,7 +277,7 @@ fn parse_object(environment: &dyn Environment, kind: Type, text: &str) -> Result
     found.ok_or_else(|| missing_object(object, text))
 }
 
-/// Whether a text could be the name of a type at all.
+/// Returns true if a text could be the name of a type at all.
 fn looks_like_name(text: &str) -> bool {
     let is_part = |part: &str| {
         let is_quoted = part.len() > 2 && part.starts_with('"') && part.ends_with('"');

@@ -295,7 +295,7 @@ pub fn jsonb_text(value: &Jsonb) -> Result<String> {
     Ok(text)
 }
 
-/// The same, appended to a text.
+/// Appends a tree to a text, with a blank behind each comma and colon.
 pub fn write_jsonb(value: &Jsonb, out: &mut String) -> Result<()> {
     step()?;
     match value {

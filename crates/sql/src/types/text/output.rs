@@ -20,7 +20,7 @@ pub fn to_text(environment: &dyn Environment, kind: Type, value: &Value) -> Resu
     Ok(out)
 }
 
-/// The same, appended to a text.
+/// Appends a value to a text, as PostgreSQL prints it.
 pub fn write_text(environment: &dyn Environment, kind: Type, value: &Value, out: &mut String) -> Result<()> {
     let formats = environment.formats();
     let written = match value {
@@ -113,7 +113,7 @@ pub fn uuid_text(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// What a `reg…` type's object is, for the catalog.
+/// The kind of a `reg…` type's object, for the catalog.
 pub(crate) fn object_kind(kind: Type) -> Option<ObjectKind> {
     Some(match kind {
         Type::Regclass => ObjectKind::Relation,

@@ -13,7 +13,7 @@ use crate::types::datetime::{days_from_civil, utc_to_local};
 use crate::types::environment::{DateOrder, FormatSettings};
 use crate::types::interval::DAY;
 
-/// What a text says.
+/// The meaning of a text.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     pub(super) year: Option<i32>,
@@ -21,7 +21,7 @@ pub(super) struct Decoded {
     day: Option<i32>,
     day_of_year: Option<i32>,
     pub(super) julian: Option<i32>,
-    /// Whether the year was written with at most two digits.
+    /// True if the year was written with at most two digits.
     is_short_year: bool,
     pub(super) time: Option<Fields>,
     pub(super) zone: Option<Zone>,
@@ -37,7 +37,7 @@ pub(super) enum Zone {
     /// Seconds east of Greenwich.
     Offset(i32),
     Named(TimeZone),
-    /// What an abbreviation means in a zone at the time.
+    /// The meaning of an abbreviation in a zone at the time.
     Abbreviated(TimeZone, String),
 }
 

@@ -119,7 +119,7 @@ fn word_token(text: &str, start: usize) -> (Token, usize) {
     (Token::Word(text[start..end].to_ascii_lowercase()), end)
 }
 
-/// Whether letters before a digit begin the name of a zone, such as `PST8PDT`.
+/// Returns true if letters before a digit begin the name of a zone, such as `PST8PDT`.
 fn is_zone(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     word.len() > 2 && month_by_name(&word).is_none() && special(&word).is_none() && !is_day_name(&word)
