@@ -17,7 +17,7 @@ use crate::error::SqlError;
 use crate::interrupt;
 use crate::run::Access;
 
-/// What runs a statement.
+/// The executor of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunsIn {
     /// The engine, as a transaction of its own.
@@ -59,7 +59,7 @@ pub(crate) trait Rows {
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError>;
 
-    /// Whether there is a row of this primary key: conflicts with inserts and deletes of it only.
+    /// Returns true if there is a row of this primary key: conflicts with inserts and deletes of it only.
     fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError>;
 
     /// Reads a range of the primary key, or of the index of this name. Of the rows only these columns are read, if some are
@@ -83,7 +83,7 @@ pub(crate) trait Rows {
         Ok(())
     }
 
-    /// The same without waiting: whether no other session has it.
+    /// Reserves a row without waiting; returns false if another session has reserved it.
     fn try_reserve(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
         Ok(true)
     }
@@ -93,7 +93,7 @@ pub(crate) trait Rows {
         look();
     }
 
-    /// The same rows for several threads at once, if they can be read so.
+    /// A view of the rows for several threads at once, if they can be read so.
     fn shared(&self) -> Option<&(dyn SharedRows + Sync)> {
         None
     }
@@ -154,7 +154,7 @@ pub(crate) trait SharedRows: Rows {
 pub(crate) trait Writes: Rows {
     /// This moment of the transaction.
     fn moment(&self) -> Moment;
-    /// As [`Rows::get`], of the row as it was at a moment.
+    /// Like [`Rows::get`], of the row as it was at a moment.
     fn get_as_of(
         &self,
         moment: &Moment,
@@ -162,9 +162,9 @@ pub(crate) trait Writes: Rows {
         key: &[ValueRef<'_>],
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError>;
-    /// As [`Rows::exists`], of the row as it was at a moment.
+    /// Like [`Rows::exists`], of the row as it was at a moment.
     fn exists_as_of(&self, moment: &Moment, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError>;
-    /// As [`Rows::scan`], of the rows as they were at a moment.
+    /// Like [`Rows::scan`], of the rows as they were at a moment.
     fn scan_as_of<'s>(
         &'s self,
         moment: &Moment,
@@ -172,7 +172,7 @@ pub(crate) trait Writes: Rows {
         index: Option<&str>,
         range: Range,
     ) -> Result<Box<dyn RowScan + 's>, SqlError>;
-    /// Whether the transaction has written to the row of a key since a moment.
+    /// Returns true if the transaction has written to the row of a key since a moment.
     fn has_written_since(
         &self,
         table: &Table,
@@ -447,10 +447,10 @@ pub(crate) fn run<T>(
     }
 }
 
-/// As [`run`], where an operation did not fit the value that it met: updates read what they change.
+/// Like [`run`], after an operation did not fit the value that it met: updates read what they change.
 ///
 /// # Errors
-/// As there.
+/// Same errors as [`run`].
 pub(crate) fn run_ordinary<T>(
     database: &Database,
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
@@ -468,10 +468,11 @@ fn run_as<T>(
     outcome.map_err(|error| reported(error, failure))
 }
 
-/// As [`run`], within the footprint that a procedure declares for these arguments, and on the thread that this leads to.
+/// Like [`run`], within the footprint that a procedure declares for these arguments, and on the thread that the
+/// footprint selects.
 ///
 /// # Errors
-/// As there; an access that is not declared; an operation that did not fit the value that it met.
+/// Same errors as [`run`]; an access that is not declared; an operation that did not fit the value that it met.
 pub(crate) fn run_declared<T: Send>(
     database: &Database,
     procedure: &Procedure,
@@ -509,11 +510,11 @@ pub(crate) fn run_in<T>(
     }
 }
 
-/// As [`run_in`], for a body that inserts very many rows: those of a table that the open transaction has made are not kept
-/// until its commit. If it fails, the transaction can only be rolled back.
+/// Like [`run_in`], for a body that inserts very many rows: those of a table that the open transaction has created are
+/// not kept until its commit. If it fails, the transaction can only be rolled back.
 ///
 /// # Errors
-/// As there.
+/// Same errors as [`run_in`].
 pub(crate) fn load_in<T>(
     session: &mut Session,
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
@@ -546,7 +547,7 @@ fn attempt<T>(
     })
 }
 
-/// What is reported of an error of the engine's: the statement's own, if that is what it is.
+/// The error to report for an engine error: the statement's own, if there is one.
 fn reported(error: Error, failure: Option<SqlError>) -> SqlError {
     match (error, failure) {
         (Error::Failed { .. }, Some(failure)) => failure,

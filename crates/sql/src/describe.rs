@@ -28,16 +28,16 @@ pub struct ColumnDescription {
     pub name: String,
     /// Its type with its modifier, as PostgreSQL writes it.
     pub ty: String,
-    /// Whether NULL is allowed.
+    /// True if NULL is allowed.
     pub nullable: bool,
-    /// Where its values come from if a statement gives none.
+    /// The expression for its values if a statement gives none.
     pub default: String,
 }
 
 /// A relation in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationDescription {
-    /// Which one.
+    /// The relation.
     pub relation: RelationSummary,
     /// Its columns.
     pub columns: Vec<ColumnDescription>,

@@ -205,7 +205,7 @@ states! {
     "XX001" DATA_CORRUPTED,
 }
 
-/// What a client receives about a statement that failed.
+/// The report of a failed statement that a client receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlError(Box<Fields>);
 
@@ -278,19 +278,19 @@ impl SqlError {
         SqlError::new(SqlState::INTERNAL_ERROR, message)
     }
 
-    /// The same error with a detail: a sentence about the values in question.
+    /// Adds a detail: a sentence about the values in question.
     pub fn with_detail(mut self, detail: impl Into<String>) -> SqlError {
         self.0.detail = Some(detail.into());
         self
     }
 
-    /// The same error with a hint: a sentence about the way out.
+    /// Adds a hint: a sentence about the way out.
     pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// The same error with one more line about where it happened, beneath those that it has.
+    /// Adds one more line about where it happened, beneath those that it has.
     pub fn with_context(mut self, line: impl Into<String>) -> SqlError {
         let line = line.into();
         self.0.context = Some(match self.0.context.take() {
@@ -300,7 +300,7 @@ impl SqlError {
         self
     }
 
-    /// The same error at a position of the statement's text, in characters from 1, unless it has one already.
+    /// Sets the position in the statement's text, in characters from 1, unless there is one already.
     pub fn at(mut self, position: u32) -> SqlError {
         self.0.position.get_or_insert(position);
         self
@@ -312,56 +312,56 @@ impl SqlError {
         self
     }
 
-    /// The same error without a position: its text is not what the client sent.
+    /// Removes the position: its text is not what the client sent.
     pub fn without_position(mut self) -> SqlError {
         self.0.position = None;
         self
     }
 
-    /// The same error as one that the client handles: the statement must not be retried as a whole.
+    /// Marks the error as handled by the client: the statement must not be retried as a whole.
     pub(crate) fn without_engine(mut self) -> SqlError {
         self.0.engine = None;
         self
     }
 
-    /// The same error as one that RAISE made.
+    /// Marks the error as made by RAISE.
     pub(crate) fn raised(mut self) -> SqlError {
         self.0.is_raised = true;
         self
     }
 
-    /// The same error, about a table.
+    /// Adds the table that it is about.
     pub fn with_table(mut self, schema: impl Into<String>, table: impl Into<String>) -> SqlError {
         self.0.schema = Some(schema.into());
         self.0.table = Some(table.into());
         self
     }
 
-    /// The same error, about a column.
+    /// Adds the column that it is about.
     pub fn with_column(mut self, column: impl Into<String>) -> SqlError {
         self.0.column = Some(column.into());
         self
     }
 
-    /// The same error, about a constraint.
+    /// Adds the constraint that it is about.
     pub fn with_constraint(mut self, constraint: impl Into<String>) -> SqlError {
         self.0.constraint = Some(constraint.into());
         self
     }
 
-    /// The same error, about a type.
+    /// Adds the type that it is about.
     pub fn with_data_type(mut self, data_type: impl Into<String>) -> SqlError {
         self.0.data_type = Some(data_type.into());
         self
     }
 
-    /// The same error, about a domain in a schema.
+    /// Adds the domain that it is about, and its schema.
     pub fn with_domain(mut self, schema: impl Into<String>, domain: impl Into<String>) -> SqlError {
         self.0.schema = Some(schema.into());
         self.with_data_type(domain)
     }
 
-    /// The same error, reported by this function of PostgreSQL's.
+    /// Adds the function of PostgreSQL that reports it.
     pub(crate) fn with_routine(mut self, routine: &'static str) -> SqlError {
         self.0.routine = Some(routine);
         self
@@ -397,7 +397,7 @@ impl SqlError {
         self.0.state
     }
 
-    /// What went wrong.
+    /// Returns the description of the fault.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -412,12 +412,12 @@ impl SqlError {
         self.0.hint.as_deref()
     }
 
-    /// Where it happened: one line for each function and statement, the innermost first.
+    /// Returns where it happened: one line for each function and statement, the innermost first.
     pub fn context(&self) -> Option<&str> {
         self.0.context.as_deref()
     }
 
-    /// Where in the statement's text, in characters from 1.
+    /// Returns the position in the statement's text, in characters from 1.
     pub fn position(&self) -> Option<u32> {
         self.0.position
     }
@@ -452,23 +452,24 @@ impl SqlError {
         self.0.engine.as_ref()
     }
 
-    /// Whether RAISE made it: its state and its message are what a function's author chose, and say nothing of the server.
+    /// Returns true if RAISE made it: its state and its message are what a function's author chose, and say nothing of
+    /// the server.
     pub fn is_raised(&self) -> bool {
         self.0.is_raised
     }
 
-    /// Whether an operation did not fit the value that it met when it was applied.
+    /// Returns true if an operation did not fit the value that it met when it was applied.
     pub(crate) fn is_of_values_met(&self) -> bool {
         use heddledb::Error;
         matches!(&self.0.engine, Some(Error::Overflow { .. } | Error::CheckViolation { .. }))
     }
 
-    /// Whether a row that was to be changed is not there.
+    /// Returns true if a row that was to be changed does not exist.
     pub(crate) fn is_missing_key(&self) -> bool {
         matches!(self.0.engine, Some(heddledb::Error::MissingKey { .. }))
     }
 
-    /// Whether a call has met something that it has not declared.
+    /// Returns true if a call has accessed something that it has not declared.
     pub(crate) fn is_outside_footprint(&self) -> bool {
         matches!(self.0.engine, Some(heddledb::Error::OutsideFootprint { .. }))
     }
@@ -478,14 +479,14 @@ impl SqlError {
         SqlError::new(STALE, "definitions have changed")
     }
 
-    /// Whether it comes of a plan for definitions that a schema change has changed or dropped since.
+    /// Returns true if it results from a plan for definitions that a schema change has since changed or dropped.
     pub(crate) fn is_of_stale_plan(&self) -> bool {
         use heddledb::Error::{TableChanged, TableDropped, TableNewer};
         self.0.state == STALE
             || matches!(self.engine(), Some(TableChanged { .. } | TableDropped { .. } | TableNewer { .. }))
     }
 
-    /// Whether the same transaction may succeed when it is retried.
+    /// Returns true if the same transaction may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         // A function may raise an error with such a state: it would raise it again.
         let is_of_engine = self.0.engine.is_some();
@@ -550,7 +551,7 @@ fn decimal_bound(detail: &str) -> Option<String> {
     ))
 }
 
-/// What PostgreSQL says of a value that the engine finds beyond a column's type, by the bounds that the engine names.
+/// PostgreSQL's message for a value that the engine finds beyond a column's type, by the bounds that the engine names.
 fn type_out_of_range(detail: &str) -> Option<&'static str> {
     match () {
         () if detail.contains("within decimal(") => Some("numeric field overflow"),

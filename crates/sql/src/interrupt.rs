@@ -21,28 +21,28 @@ use crate::run::memory::{Memory, SessionMemory};
 
 /// Of how many calls of [`step`] one polls.
 const STEPS_PER_CHECK: u32 = 1024;
-/// How many bytes are processed between two polls, where [`pieces`] and [`blocks`] divide them.
+/// Number of bytes processed between two polls, where [`pieces`] and [`blocks`] divide them.
 const PIECE_BYTES: usize = 256 << 10;
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// What deadlines are counted from.
+/// The instant from which deadlines are counted.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };
     static STEPS: Cell<u32> = const { Cell::new(0) };
-    /// What the texts of the statement take.
+    /// Memory of the statement's texts.
     static TEXTS: RefCell<Option<Memory>> = const { RefCell::new(None) };
 }
 
-/// Whether, and when, the statement of a session is to end.
+/// The requests to end a session's statement: a cancel, a deadline, a lost client.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     is_canceled: AtomicBool,
     /// Microseconds since [`ORIGIN`].
     deadline: AtomicU64,
-    /// Whether the statement ends when its client has left.
+    /// True if the statement ends when its client has left.
     ends_without_client: AtomicBool,
     /// The memory of the session, if it is a session's.
     memory: Option<Arc<SessionMemory>>,
@@ -75,7 +75,7 @@ impl Interrupt {
         self.ends_without_client.store(ends, Ordering::Relaxed);
     }
 
-    /// Whether the statement ends when its client has left.
+    /// Returns true if the statement ends when its client has left.
     pub(crate) fn ends_without_client(&self) -> bool {
         self.ends_without_client.load(Ordering::Relaxed)
     }
@@ -85,7 +85,7 @@ impl Interrupt {
         self.is_canceled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the statement has run for longer than it may.
+    /// Returns true if the statement has run for longer than it may.
     pub(crate) fn is_late(&self) -> bool {
         let deadline = self.deadline.load(Ordering::Relaxed);
         deadline != NEVER && ORIGIN.elapsed().as_micros() as u64 >= deadline
@@ -132,10 +132,10 @@ pub(crate) fn check() -> Result<()> {
     CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), |interrupt| interrupt.check()))
 }
 
-/// As [`check`], for each element of a long loop: few of the calls do more than count.
+/// Like [`check`], for each element of a long loop: few of the calls do more than count.
 ///
 /// # Errors
-/// As there.
+/// Same errors as [`check`].
 #[inline]
 pub(crate) fn step() -> Result<()> {
     let steps = STEPS.get().wrapping_add(1);

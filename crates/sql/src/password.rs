@@ -19,12 +19,12 @@ pub const MECHANISM: &str = "SCRAM-SHA-256";
 /// The length of a hash, in bytes.
 pub const DIGEST: usize = 32;
 
-/// What is known of a password.
+/// The stored form of a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verifier {
     /// The iterations of the hash.
     pub iterations: u32,
-    /// What the password is hashed with.
+    /// The salt of the hash.
     pub salt: Vec<u8>,
     /// The hash of the key by which the client proves that it knows the password.
     pub stored_key: [u8; DIGEST],
