@@ -1,10 +1,10 @@
-//! How much memory a store's rows take, and how much they may.
+//! The memory budget of a store: the memory that its rows take, and its limit.
 //!
 //! Counted are the chunks that records lie in, records that have memory of their own, and the blocks of long values; not
 //! what is free for the next record, nor indexes, buffers and threads. Blocks are counted only where there is a limit or the
 //! count is asked for, since a commit that makes one would pay for it.
 //!
-//! Invariants: whether the limit is reached is looked at whenever a count has changed by some kilobytes, so it is
+//! Invariants: the limit is checked whenever a count has changed by some kilobytes, so it is
 //! known to within [`SLACK`] for each stripe; the look itself is one relaxed load.
 
 use crossbeam_utils::CachePadded;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// Number of counter stripes, so that threads that allocate blocks rarely share one.
 const STRIPES: usize = 16;
-/// How far a counter may move before all of them are added up.
+/// The distance that a counter may move before all of them are added up.
 const SLACK: i64 = if cfg!(any(test, heddle_model)) { 1 << 10 } else { 64 << 10 };
 const NO_LIMIT: u64 = u64::MAX;
 
@@ -23,7 +23,7 @@ const NO_LIMIT: u64 = u64::MAX;
 pub(crate) struct Budget {
     limit: AtomicU64,
     full: AtomicBool,
-    /// Whether blocks count without a limit, too.
+    /// True if blocks count even without a limit.
     counts_blocks: AtomicBool,
     records: AtomicU64,
     blocks: [CachePadded<AtomicU64>; STRIPES],
@@ -53,19 +53,19 @@ impl Budget {
         self.counts_blocks.store(true, Ordering::Relaxed);
     }
 
-    /// Whether blocks count.
+    /// Returns true if blocks count.
     #[inline]
     pub(crate) fn counts_blocks(&self) -> bool {
         self.is_limited() || self.counts_blocks.load(Ordering::Relaxed)
     }
 
-    /// Whether there is a limit.
+    /// Returns true if there is a limit.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.load(Ordering::Relaxed) != NO_LIMIT
     }
 
-    /// How many bytes rows take.
+    /// The number of bytes that rows take.
     pub(crate) fn used(&self) -> u64 {
         let blocks: i64 = self.blocks.iter().map(|stripe| stripe.load(Ordering::Relaxed) as i64).sum();
         u64::try_from(self.records.load(Ordering::Relaxed) as i64 + blocks).unwrap_or(0)
@@ -110,7 +110,7 @@ impl Budget {
         if self.full.load(Ordering::Relaxed) { self.refuse() } else { Ok(()) }
     }
 
-    /// How much is left up to the limit; none: there is no limit.
+    /// The bytes that are left up to the limit; `None` if there is no limit.
     pub(crate) fn left(&self) -> Option<u64> {
         // Relaxed: the limit is set before the database is used.
         self.is_limited().then(|| self.limit.load(Ordering::Relaxed).saturating_sub(self.used()))

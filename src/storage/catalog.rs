@@ -1,4 +1,4 @@
-//! The catalog: which tables, sequences and feeds there are, kept in twelve ordinary tables.
+//! The catalog: the database's tables, sequences and feeds, kept in twelve ordinary tables.
 //!
 //! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check`, `heddle_foreign_key`, `heddle_identity`, `heddle_evaluator`, `heddle_added_column` and `heddle_routing` are written by the transaction that creates a
 //! table, logged and recovered like any other rows; so are `heddle_successor`, by the transaction that puts one table in another's
@@ -47,14 +47,14 @@ pub(crate) const EVALUATORS: TableId = 11;
 pub(crate) const ADDED_COLUMNS: TableId = 12;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
-/// What the names of the engine's own tables begin with.
+/// The prefix of the names of the engine's own tables.
 pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 
 /// The name of a dropped table in the table of tables: no table can be called so. Its rows stay, because recovery may have
 /// to replay changes of the table that were made before it was dropped.
 pub(crate) const DROPPED: &str = "";
 
-/// Whether the table of this number was dropped.
+/// Returns true if the table of this number was dropped.
 ///
 /// # Errors
 /// The catalog has no such table.
@@ -65,7 +65,7 @@ pub(crate) fn is_dropped(id: TableId, tables: &TableCore, guard: &Guard) -> Resu
     name.map(|name| name == DROPPED).ok_or_else(|| Error::Malformed { what: "catalog", detail: detail() })
 }
 
-/// Which tables have come in the place of others: the other's number, its successor's, and the epoch of the change.
+/// The tables that were replaced: each one's number, its successor's, and the epoch of the change.
 pub(crate) fn successors(table: &TableCore, guard: &Guard) -> Vec<(TableId, TableId, u64)> {
     let mut successors = Vec::new();
     let mut row = vec![0; table.layout().words()];

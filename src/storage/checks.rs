@@ -1,4 +1,4 @@
-//! The checks of a table, as they are evaluated: on every row that comes in or changes.
+//! A table's checks in the form in which they are evaluated: on every row that is inserted or changes.
 //!
 //! Invariants: no row is installed that a check refuses. What a check of bounds says is in the columns' layouts, too, so that
 //! the usual writes are decided there; whatever those do not take is evaluated here, on the row that would be installed,
@@ -44,12 +44,13 @@ impl Checks {
         (!checks.is_empty()).then_some(Checks { table, checks, columns, only_bounds })
     }
 
-    /// Whether all of them are bounds of columns.
+    /// Returns true if all of them are bounds of columns.
     pub(crate) fn are_bounds(&self) -> bool {
         self.only_bounds
     }
 
-    /// Whether every row passes in which the columns from `first` on have these values, whatever it has in the others.
+    /// Returns true if every row passes in which the columns from `first` on have these values, whatever it has in the
+    /// others.
     pub(crate) fn pass_alike(&self, first: usize, values: &[Value]) -> bool {
         self.checks.iter().all(|check| {
             check.columns.iter().all(|&column| column >= first)
@@ -75,11 +76,11 @@ impl Checks {
         self.check(|_| true, value)
     }
 
-    /// As [`check_row`](Self::check_row), for those checks that have one of the columns in them for which `has_changed`
-    /// says so.
+    /// Same as [`check_row`](Self::check_row), for those checks that contain a column for which `has_changed` returns
+    /// true.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`check_row`](Self::check_row).
     pub(crate) fn check_changed<'v>(
         &'v self,
         has_changed: impl Fn(usize) -> bool,
@@ -88,7 +89,7 @@ impl Checks {
         self.check(|check| check.columns.iter().any(|&column| has_changed(column)), value)
     }
 
-    /// Whether a check needs other columns besides those that have changed.
+    /// Returns true if a check needs other columns besides those that have changed.
     pub(crate) fn need_others(&self, has_changed: impl Fn(usize) -> bool) -> bool {
         self.checks.iter().any(|check| {
             let changed = check.columns.iter().filter(|&&column| has_changed(column)).count();

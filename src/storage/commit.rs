@@ -8,7 +8,7 @@
 //! runs after the stamp; and a record's word is busy while its row is not whole. So no reader of any kind sees
 //! uncommitted data, and what a commit logs is what it installs.
 //!
-//! How present records are locked is the protocol's choice ([`WriteLocking`]): where it has excluded rival writers already,
+//! The locking of present records is the protocol's choice ([`WriteLocking`]): where it has excluded rival writers already,
 //! a plain store at the install is enough; else by compare-and-swap, in the order of the records' addresses, so that
 //! two commits never wait for each other in a circle (Silo's commit: Doppel, 2014, figure 2). Absent ones are locked by
 //! compare-and-swap under every protocol, because the collector of absent records ([`crate::storage::reclaim`]) is
@@ -54,7 +54,7 @@ use crate::storage::workspace::Workspace;
 use crate::storage::write_set::{Touched, WriteSet};
 use crate::types::memory::{Refused, reserve};
 
-/// Why nothing was committed. Nothing was changed either.
+/// The reason why nothing was committed. Nothing was changed either.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
     /// Something that was read, or is to be written, is not what it was: retry.
@@ -64,7 +64,7 @@ pub(crate) enum CommitFailure {
     EpochFull,
     /// The redo needs this many bytes of log space, more than are reserved: reserve them and retry.
     NeedsLogSpace(usize),
-    /// What is written to a split record cannot be done before the split phase has ended: retry then.
+    /// A write to a split record is impossible before the split phase has ended: retry then.
     Stash,
     /// The writes cannot be applied to the records as they are, the last of which has this stamp; what was read holds.
     /// The call fails with this. In a box, as in `Outcome`: so the result of a commit that succeeded is small.
@@ -82,7 +82,7 @@ pub(crate) struct Committing<'c> {
     pub(crate) seen: &'c Cell<Stamp>,
     /// The schema's generation when the attempt began.
     pub(crate) generation: u64,
-    /// Whether the caller has closed the gate, so that it alone may enter.
+    /// True if the caller has closed the gate, so that it alone may enter.
     pub(crate) alone: bool,
 }
 
@@ -94,15 +94,15 @@ pub(crate) struct Pending<'a> {
     locked: bool,
     /// The columns that are split, and whose operations have gone into slices, if there are others besides.
     sliced: &'a [u16],
-    /// How many bytes slices may add to the row, if they have bytes.
+    /// The number of bytes that slices may add to the row, if they have bytes.
     room_of_slices: Option<usize>,
-    /// Whether a value of the image may lie in a block of the arena.
+    /// True if a value of the image may lie in a block of the arena.
     has_blocks: bool,
     change: Change<'a>,
 }
 
 impl Pending<'_> {
-    /// The row that there is, and the one that it comes to.
+    /// The present row, and the one that replaces it.
     fn own_write(&self, layout: &RowLayout) -> OwnWrite {
         let row = || layout.held_row(self.record).into_vec();
         let before = (self.word & ABSENT == 0).then(row);
@@ -120,19 +120,19 @@ impl Pending<'_> {
     }
 }
 
-/// What a commit holds while it validates.
+/// The records that a commit has locked while it validates.
 pub(crate) enum LockedWrites<'t, 'a> {
     /// Nothing: all that is written goes into slices.
     Nothing,
     /// This one record.
     One(Record<'a>),
-    /// Which records of the write set are locked; and behind which one the last that was asked for stands: records are often
-    /// read in the order in which they are written.
+    /// The records of the write set, some of them locked; and the position behind the one that was asked for last:
+    /// records are often read in the order in which they are written.
     Several(&'t WriteSet, &'t [Pending<'a>], Cell<usize>),
 }
 
 impl LockedWrites<'_, '_> {
-    /// Whether no record is locked, so that no other commit can be waiting for this one.
+    /// Returns true if no record is locked, so that no other commit can be waiting for this one.
     pub(crate) fn is_none(&self) -> bool {
         match self {
             LockedWrites::Nothing => true,
@@ -141,7 +141,7 @@ impl LockedWrites<'_, '_> {
         }
     }
 
-    /// Whether the record is busy by this commit's own doing.
+    /// Returns true if this commit itself has made the record busy.
     #[inline]
     pub(crate) fn is_own(&self, record: Record<'_>) -> bool {
         match self {
@@ -164,17 +164,17 @@ impl LockedWrites<'_, '_> {
     }
 }
 
-/// What a record comes to.
+/// The pending change of a record.
 enum Change<'a> {
     /// Nothing, or it is not computed yet.
     Nothing,
-    /// The record goes.
+    /// The record is deleted.
     Gone,
     /// One word of the row changes, as usual; it takes no memory of the arena's.
     Word(ChangedWord),
     /// Some words of the row change.
     Words(&'a [ChangedWord]),
-    /// The whole row, and whether there was none before.
+    /// The whole row; `is_new` if there was none before.
     Image { image: &'a mut [u64], is_new: bool },
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn commit<T: WriteLocking>(
     }
 }
 
-/// As [`commit`], and never in a straight line: to compare the two.
+/// Same as [`commit`], but never in a straight line: to compare the two.
 #[cfg(test)]
 pub(crate) fn commit_generally<T: WriteLocking>(
     locking: &T,
@@ -222,7 +222,7 @@ pub(crate) fn commit_generally<T: WriteLocking>(
     commit_any(locking, &mut call, &validate)
 }
 
-/// As [`commit`], whatever the writes are.
+/// Same as [`commit`], for any writes.
 #[inline(never)]
 fn commit_any<T: WriteLocking>(
     locking: &T,
@@ -445,7 +445,7 @@ fn stamp<T: WriteLocking>(
     }
 }
 
-/// Whether the commit has redo of its own, besides what its slices will log.
+/// Returns true if the commit has redo apart from what its slices will log.
 fn is_logged_apart<T: WriteLocking>(workspace: &Workspace) -> bool {
     !(T::SPLITS && redo::is_empty(&workspace.redo))
 }
@@ -453,8 +453,8 @@ fn is_logged_apart<T: WriteLocking>(workspace: &Workspace) -> bool {
 /// Redo of more bytes is not copied where it can be the buffer itself.
 const MAX_COPIED_REDO_BYTES: usize = 1 << 20;
 
-/// Whether a commit's redo takes the place of its epoch's buffer, which is empty, instead of being copied into it. The buffer
-/// stays empty until then: only this worker context appends to it.
+/// Returns true if a commit's redo replaces its epoch's buffer, which is empty, instead of being copied into it. The
+/// buffer stays empty until then: only this worker context appends to it.
 fn becomes_buffer(redo: &[u8], buffer: &[u8]) -> bool {
     redo.len() > MAX_COPIED_REDO_BYTES && buffer.is_empty()
 }
@@ -476,7 +476,7 @@ fn append(worker_context: &WorkerContext, workspace: &mut Workspace, stamp: Stam
     buffer.transactions += 1;
 }
 
-/// How many bytes the commit logs, but for what its slices will log.
+/// The number of bytes that the commit logs, without those that its slices will log.
 fn redo_bytes(workspace: &Workspace) -> usize {
     workspace.redo.len() + workspace.loaded.as_ref().map_or(0, |loaded| loaded.len())
 }

@@ -1,4 +1,4 @@
-//! What a table is: its columns, its primary key, its indexes.
+//! Definitions of tables: their columns, primary keys, indexes and constraints.
 //!
 //! A [`TableDefinition`] is what a user writes down and what the catalog keeps; [`TableDefinition::validate`] says
 //! whether it makes sense before anything is built from it.
@@ -29,18 +29,18 @@ pub(crate) const MAXIMAL_COLUMNS: usize = 2_048;
 pub struct ColumnDefinition {
     /// Its name, unique in the table.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     pub data_type: DataType,
-    /// Whether NULL is refused. Columns of the primary key never hold NULL.
+    /// True if NULL is refused. Columns of the primary key never hold NULL.
     pub not_null: bool,
-    /// What a row gets here when it is inserted without a value.
+    /// The value of the column in a row that is inserted without one.
     pub default: Value,
     /// The table whose primary key this column refers to. It is kept as knowledge about the data (the scheduler's
     /// domains come from it); what is enforced is a [`ForeignKey`].
     pub references: Option<String>,
     /// The domain that this column shares with others, where no reference says so.
     pub domain: Option<String>,
-    /// Whether a sequence of its own gives its values, and when.
+    /// The kind of identity, if a sequence of the column gives its values.
     pub identity: Option<Identity>,
 }
 
@@ -52,7 +52,7 @@ pub struct IndexDefinition {
     pub name: String,
     /// The positions of the columns that it orders by.
     pub columns: Vec<usize>,
-    /// Whether two rows may not share the same values. NULLs are distinct: they never collide.
+    /// True if two rows may not share the same values. NULLs are distinct: they never collide.
     pub unique: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct CheckDefinition {
     pub(crate) condition: Expression,
 }
 
-/// Which primary indexes a table keeps.
+/// The primary indexes that a table keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrimaryIndex {
     /// A hash index: the fastest way to one row; no ranges.
@@ -93,7 +93,7 @@ impl PrimaryIndex {
     }
 }
 
-/// What a table is, as given to `Database::create_table`.
+/// A table's definition, as given to `Database::create_table`.
 ///
 /// Modifiers ([`not_null`](Self::not_null), [`default`](Self::default), [`references`](Self::references),
 /// [`domain`](Self::domain)) speak of the column that was named last, as in SQL:
@@ -121,7 +121,8 @@ pub struct TableDefinition {
     pub(crate) routing: Vec<usize>,
     /// The sequence of its identity column, once it has been made.
     pub(crate) identity_sequence: IdentitySequence,
-    /// What evaluates the rules that its rows have besides those of this definition; none: there are no others.
+    /// The name of the evaluator of rules that its rows have besides those of this definition; `None` if there are no
+    /// others.
     pub(crate) evaluator: Option<String>,
     /// The last columns, if they were added to records that are there.
     pub(crate) added: AddedColumns,
@@ -193,7 +194,7 @@ impl TableDefinition {
         self.change_last("not_null", |column| column.not_null = true)
     }
 
-    /// What the column named last gets when a row is inserted without a value for it.
+    /// Sets the value that the column named last has in a row that is inserted without one.
     #[must_use]
     pub fn default(self, value: impl Into<Value>) -> Self {
         self.change_last("default", |column| column.default = value.into())
@@ -222,7 +223,7 @@ impl TableDefinition {
         self
     }
 
-    /// Which primary indexes the table keeps; [`PrimaryIndex::Both`] unless said.
+    /// Chooses the primary indexes that the table keeps; [`PrimaryIndex::Both`] unless called.
     #[must_use]
     pub fn primary_index(mut self, kind: PrimaryIndex) -> Self {
         self.primary_index = kind;
@@ -284,7 +285,7 @@ impl TableDefinition {
         self
     }
 
-    /// What evaluates the rules of its rows that it does not express itself.
+    /// The name of the evaluator of rules of its rows that it does not express itself.
     pub fn needed_evaluator(&self) -> Option<&str> {
         self.evaluator.as_deref()
     }
@@ -314,7 +315,7 @@ impl TableDefinition {
         &self.indexes
     }
 
-    /// Which primary indexes it keeps.
+    /// The primary indexes that it keeps.
     pub fn kind_of_primary_index(&self) -> PrimaryIndex {
         self.primary_index
     }
@@ -350,7 +351,7 @@ impl TableDefinition {
         self.problem.get_or_insert(Error::InvalidDefinition { table, detail });
     }
 
-    /// Whether a table can be built from this.
+    /// Checks that a table can be built from this.
     ///
     /// # Errors
     /// The first thing that is wrong, with what to do about it.
@@ -391,10 +392,10 @@ impl TableDefinition {
     }
 
     /// The same definition with the indexes that its foreign keys need, and with each default as its column holds it: an
-    /// integer for a decimal column is one with its scale. So the catalog gives back what it was given.
+    /// integer for a decimal column is one with its scale. So the catalog returns what was stored in it.
     ///
     /// # Errors
-    /// As [`validate`](Self::validate).
+    /// Same errors as [`validate`](Self::validate).
     pub(crate) fn settled(mut self) -> Result<Self> {
         self.validate()?;
         for column in self.columns.iter_mut().filter(|column| !column.default.is_null()) {

@@ -5,8 +5,8 @@
 //! behind the closed gate, together with its changes of tables, and begins a generation of the schema if transactions that
 //! are under way may depend on what has changed. So an attempt of a transaction is of one generation, and a body that finds
 //! its definitions current at any moment of the attempt commits with current ones: one comparison, which each commit makes
-//! anyway. A session's transaction runs over many generations. It collects [`Dependency`] objects, and its commit asks
-//! them before it enters its section, in an attempt of its own.
+//! anyway. A session's transaction runs over many generations. It collects [`Dependency`] objects, and its commit asks them
+//! in a separate attempt, before it enters its section.
 //!
 //! # Invariants
 //! - No commit section is open while definitions are published.
@@ -23,7 +23,7 @@ pub trait DefinitionChange: Send + Sync {
     fn publish(&self, epoch: u64) -> bool;
 }
 
-/// What the meaning of a session's statements depended on ([`Tx::depend_on`](crate::Tx::depend_on)).
+/// A definition that the meaning of a session's statements depended on ([`Tx::depend_on`](crate::Tx::depend_on)).
 pub trait Dependency: Send + Sync {
     /// Returns true if it is as it was when it was used. It is asked outside of all commit sections.
     fn holds(&self) -> bool;

@@ -1,4 +1,4 @@
-//! The global epoch: how an epoch is sealed, and how the gate of the commit sections is closed.
+//! The global epoch: the sealing of epochs, and the gate of the commit sections.
 //!
 //! An epoch is the unit of group commit: its commits become durable together. A worker context publishes the epoch it
 //! commits in around its commit section only, so that no user code holds an epoch open.
@@ -30,7 +30,7 @@ use crate::storage::word::Stamp;
 
 /// Published by a worker context that is outside a commit section.
 const OUTSIDE: u64 = 0;
-/// The first epoch of a new database; 0 stands for no epoch.
+/// The first epoch of a new database; 0 means no epoch.
 pub(crate) const FIRST: u64 = 1;
 /// The value of `ended` once no epoch accepts commits.
 const CLOSED: u64 = u64::MAX;
@@ -114,12 +114,12 @@ impl Epochs {
         counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Whether the current epoch has reached its limit.
+    /// Returns true if the current epoch has reached its limit.
     pub(crate) fn is_full(&self) -> bool {
         self.remaining_transactions() == 0
     }
 
-    /// How many more transactions the current epoch accepts.
+    /// The number of transactions that the current epoch still accepts.
     pub(crate) fn remaining_transactions(&self) -> u64 {
         let Some(limit) = &self.limit else { return u64::MAX };
         let epoch = self.current();
@@ -138,7 +138,7 @@ impl Epochs {
         self.current.load(Ordering::SeqCst) & !GATE
     }
 
-    /// Whether the gate is closed at this moment.
+    /// Returns true if the gate is closed at this moment.
     pub(crate) fn is_gate_closed(&self) -> bool {
         // Acquire pairs with the SeqCst stores of `close_gate` and `open_gate`.
         self.current.load(Ordering::Acquire) & GATE != 0
@@ -170,7 +170,7 @@ impl Epochs {
         }
     }
 
-    /// As [`enter`](Self::enter), for a thread that has closed the gate.
+    /// Same as [`enter`](Self::enter), for a thread that has closed the gate.
     pub(crate) fn enter_exclusively(&self, published: &Published) -> u64 {
         loop {
             let epoch = self.current();
@@ -260,8 +260,8 @@ impl Epochs {
         self.ended.fetch_max(epoch, Ordering::SeqCst);
     }
 
-    /// Whether a commit may use `epoch`, the global epoch that it has read in its commit section. The argument is that of
-    /// [`is_closed`](Self::is_closed).
+    /// Returns true if a commit may use `epoch`, the global epoch that it has read in its commit section. The argument is
+    /// that of [`is_closed`](Self::is_closed).
     #[inline]
     pub(crate) fn takes_commits_of(&self, epoch: u64) -> bool {
         self.ended.load(Ordering::SeqCst) < epoch
@@ -296,7 +296,8 @@ impl Epochs {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether all epochs are closed, so that a thread inside a commit section must leave it without committing.
+    /// Returns true if all epochs are closed, so that a thread inside a commit section must leave it without
+    /// committing.
     ///
     /// The load follows the store and the barrier in `enter`, so either it sees the store of `close`, or the sealer sees
     /// the published epoch.

@@ -5,8 +5,8 @@
 //! foreign keys, or which one refers to, resolves all of them again while the gate is closed, and begins a generation. So an
 //! attempt that was enforcing an older resolution does not commit.
 //!
-//! A session's transaction that changes the schema has a resolution of its own ([`crate::storage::private_schema`]), of the tables as
-//! it has them.
+//! A session's transaction that changes the schema has a private resolution ([`crate::storage::private_schema`]) of the tables as it
+//! has them.
 //!
 //! # Concurrency
 //! Attempts read the resolution without a lock, as long as they are pinned; one that was replaced is freed when every
@@ -28,14 +28,14 @@ use crate::storage::table::{TableCore, TableId};
 use crate::types::ValueRef;
 use crate::types::key::{EncodedKey, encode_component};
 
-/// What of other rows the writes of a table lead to.
+/// The most that the writes of a table do to other rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Reach {
     /// Nothing.
     #[default]
     Nothing = 0,
-    /// They are read: whether there is a row that is referred to, or one that refers.
+    /// They are read, to look for a referenced row or a referring one.
     Reads = 1,
     /// They are changed.
     Writes = 2,
@@ -154,7 +154,7 @@ impl Link<()> {
         })
     }
 
-    /// The same between these tables, by the indexes that they have.
+    /// The same foreign key between these tables, by the indexes that they have.
     pub(crate) fn between(self, child: Arc<TableCore>, parent: Arc<TableCore>) -> Link {
         let Link { key, columns, referenced, .. } = self;
         let found = |table: &TableCore, index: Option<KeyIndex>, columns: &[usize]| {
@@ -232,7 +232,7 @@ fn in_order<'v>(values: &[ValueRef<'v>], places: &[usize]) -> SmallVec<[ValueRef
     places.iter().map(|&place| values[place]).collect()
 }
 
-/// Where each of an index's columns stands among those of a foreign key.
+/// The position of each of an index's columns among those of a foreign key.
 fn places(indexed: &[usize], columns: &[usize]) -> Box<[usize]> {
     indexed.iter().filter_map(|of| columns.iter().position(|column| column == of)).collect()
 }
@@ -247,7 +247,7 @@ pub(crate) struct TableLinks {
 }
 
 impl TableLinks {
-    /// What its writes lead to.
+    /// The most that its writes do to other rows.
     pub(crate) fn reach(&self) -> Reach {
         let changes = |action: ReferentialAction| action.changes_rows();
         let cascades =
@@ -255,18 +255,18 @@ impl TableLinks {
         if cascades { Reach::Writes } else { Reach::Reads }
     }
 
-    /// Whether it has foreign keys itself.
+    /// Returns true if it has foreign keys itself.
     pub(crate) fn has_own(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Whether a change of this column is one of a foreign key's.
+    /// Returns true if this column is one of a foreign key.
     pub(crate) fn concern(&self, column: usize) -> bool {
         self.outgoing.iter().any(|link| link.columns.contains(&column))
             || self.incoming.iter().any(|link| link.referenced.contains(&column))
     }
 
-    /// Whether some of them do not concern it so far.
+    /// Returns true if there are foreign keys that are not among those before.
     pub(crate) fn has_more_than(&self, before: Option<&TableLinks>) -> bool {
         let all = |links: &TableLinks| {
             let all = links.outgoing.iter().chain(&links.incoming);
@@ -276,7 +276,7 @@ impl TableLinks {
         all(self).iter().any(|link| !before.contains(link))
     }
 
-    /// Whether one of them is checked at the end of the transaction.
+    /// Returns true if one of them is checked at the end of the transaction.
     pub(crate) fn are_deferred(&self) -> bool {
         self.outgoing.iter().chain(&self.incoming).any(|link| link.key.is_deferred)
     }
@@ -345,7 +345,7 @@ pub(crate) fn parent_of<'t>(
 pub(crate) struct Resolution {
     /// Null: no table has a foreign key.
     links: AtomicPtr<SchemaLinks>,
-    /// How it is broken on purpose.
+    /// The way in which it is broken on purpose.
     #[cfg(test)]
     broken: AtomicUsize,
 }
@@ -372,7 +372,7 @@ impl Resolution {
         self.broken.store(how as usize, Ordering::SeqCst);
     }
 
-    /// Whether they are.
+    /// Returns true if foreign keys are broken in this way.
     pub(crate) fn is_broken(&self, how: Break) -> bool {
         self.broken.load(Ordering::SeqCst) == how as usize
     }

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - Every copy is a row as some commit has installed it, with that commit's stamp: an ordinary optimistic read.
 //! - A record that is there from the scan's beginning to its end is copied exactly once. Pages of either index are sets
-//!   of keys that do not depend on what else comes and goes (a hash page is a bucket number under a prefix, an
+//!   of keys that do not depend on other inserts and deletes (a hash page is a bucket number under a prefix, an
 //!   ordered page begins where the one before has ended), and each page is one thread's.
 //! - A thread is pinned for this many records at most, and never while it writes to a disk: so a scan holds nothing back
 //!   for long that is to be freed.
@@ -48,17 +48,17 @@ pub(crate) fn first_epoch_needed(store: &Store, durable: u64) -> u64 {
     split_since.map_or(durable + 1, |since| since.min(durable + 1))
 }
 
-/// Where the copying of some tables has got to; shared by all threads that copy.
+/// The progress of a copy of some tables; shared by all threads that copy.
 pub(crate) struct LiveScan {
     tables: Vec<Arc<TableCore>>,
     place: Mutex<(usize, ScanPlace)>,
 }
 
-/// What a copy takes at most, beside its key and its long values; and what a column of it does.
+/// The most bytes that a copy takes, beside its key and its long values; and the most of a column of it.
 const COPY_BYTES: usize = 64;
 const COLUMN_BYTES: usize = 40;
 
-/// What one thread copies with.
+/// The state of one copying thread.
 pub(crate) struct Copier<'s> {
     scan: &'s LiveScan,
     /// Records of the last batch for which the buffer had no room: their table, and their keys.
@@ -75,17 +75,17 @@ struct Rows {
     read: Vec<Option<(Stamp, u64)>>,
 }
 
-/// What was copied.
+/// The counts of copied records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// How many records of each table.
+    /// The number of records of each table.
     pub(crate) tables: BTreeMap<TableId, u64>,
     /// The highest epoch in which any of them was written.
     pub(crate) highest_epoch: u64,
 }
 
 impl Copied {
-    /// How many records in all.
+    /// The number of all records.
     pub(crate) fn records(&self) -> u64 {
         self.tables.values().sum()
     }
@@ -105,7 +105,7 @@ impl LiveScan {
         LiveScan { tables, place: Mutex::new((0, ScanPlace::Start)) }
     }
 
-    /// What one thread copies with.
+    /// A new copying thread's state.
     pub(crate) fn copier(&self) -> Copier<'_> {
         Copier { scan: self, left: Default::default(), rows: Rows::default(), copied: Copied::default() }
     }
@@ -187,7 +187,7 @@ impl Copier<'_> {
         Ok(done)
     }
 
-    /// What it has copied so far.
+    /// The counts of its copied records so far.
     pub(crate) fn copied(&self) -> &Copied {
         &self.copied
     }

@@ -1,4 +1,4 @@
-//! Memory that pinned threads may still use: handed to the collector, and collected in step with what is handed over.
+//! Memory that pinned threads may still use: retired to the collector, and collected in step with new garbage.
 //!
 //! The collector (crossbeam-epoch) frees a bounded number of objects in every 128th pin of a thread. A transaction that
 //! inserts a thousand rows, or a group of transactions under one pin, retires more than that: its garbage would grow for as
@@ -11,11 +11,11 @@ use crossbeam_epoch::Guard;
 
 /// With fewer objects retired since, nothing is collected: a bag of the collector's holds as many.
 const MANY: u32 = 64;
-/// How many objects one advance of the collector frees at most.
+/// The most objects that one advance of the collector frees.
 const FREED_AT_ONCE: u32 = 8 * MANY;
 
 thread_local! {
-    /// How many objects this thread has retired since it last had some collected.
+    /// The number of objects that this thread has retired since it last had some collected.
     static RETIRED: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -1,11 +1,11 @@
-//! Where inserts get the values of identity columns from: sequences, which are above the storage.
+//! The source of identity columns' values for inserts: sequences, which are above the storage.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::storage::store::Store;
 
-/// What gives the values of identity columns.
+/// A source of values for identity columns.
 pub(crate) trait IdentityValues: Send + Sync {
     /// The next value of the sequence of this name.
     ///

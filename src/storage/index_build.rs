@@ -1,14 +1,14 @@
 //! Builds indexes beside the transactions that write their table.
 //!
 //! The builder makes the table's next definition, whose new indexes no other thread can see, and begins to watch the table
-//! ([`Watch`]): from then on commits note the rows that they change. It fills the indexes from the rows, page by page, and works
-//! off the notes. Where more than a few have gathered, each writer works off its own, once it has committed: so the builder falls
-//! behind by what the writers' last transactions have changed at most, however fast they are. The commit of the schema change closes
-//! the gate, works off the few notes that are left, and publishes the definition. From then on writers maintain the indexes as
-//! all others.
+//! ([`Watch`]): from then on commits note the rows that they change. It fills the indexes from the rows, page by page, and processes
+//! the notes. Where more than a few have gathered, each writer processes its own, once it has committed: so the builder falls behind
+//! by what the writers' last transactions have changed at most, however fast they are. The commit of the schema change closes the
+//! gate, processes the few notes that are left, and publishes the definition. From then on writers maintain the indexes as all
+//! others.
 //!
 //! # Invariants
-//! - A row that has been indexed, and has changed since, has a note which was not worked off. So with no notes left, and the
+//! - A row that has been indexed, and has changed since, has a note that was not processed. So with no notes left, and the
 //!   gate closed, the indexes contain exactly the rows; a row that was not indexed is listed as unfit, with the reason.
 //! - A note is worked off after the commit that made it has left its section: the row that the builder reads then is that
 //!   commit's or a later one.
@@ -85,9 +85,9 @@ pub(crate) struct OwnWrite {
 pub(crate) struct IndexBuild {
     watch: Watch,
     state: Mutex<State>,
-    /// How many rows of the table the transaction writes itself that adds the indexes.
+    /// The number of rows of the table that the transaction which adds the indexes writes itself.
     own_writes: usize,
-    /// Whether the last commit found too many notes.
+    /// True if the last commit found too many notes.
     is_behind: AtomicBool,
 }
 
@@ -100,11 +100,11 @@ struct State {
     unfit: HashSet<Box<[u8]>>,
     /// Of the rows that a commit wrote itself, which may have failed.
     own: Vec<Note>,
-    /// How many commits found too many notes.
+    /// The number of commits that found too many notes.
     refusals: u32,
 }
 
-/// Whether a thread waits for a record that another has locked.
+/// The reaction to a record that another thread has locked: wait for it, or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
     Waits,
@@ -129,7 +129,7 @@ impl IndexBuild {
         build
     }
 
-    /// What commits note for it.
+    /// The notes of commits for it.
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
     }
@@ -192,7 +192,7 @@ impl IndexBuild {
         }
     }
 
-    /// Whether the last commit was refused because too many notes had gathered, which it says once.
+    /// Returns true once if the last commit was refused because too many notes had gathered.
     pub(crate) fn take_behind(&self) -> bool {
         // Relaxed: the thread that asks has waited for the commit.
         self.is_behind.swap(false, Ordering::Relaxed)
@@ -404,7 +404,7 @@ impl IndexBuild {
         }
     }
 
-    /// Why a row does not fit. `row`: as it will be; none: as it is.
+    /// The error for a row that does not fit. `row`: the row as it will be; `None` for the present row.
     fn refusal(&self, key: &[u8], row: Option<&[u64]>) -> Error {
         let guard = pin();
         let table = self.table();

@@ -1,6 +1,6 @@
-//! What a session's transaction has changed of the schema, before its commit.
+//! The schema changes of a session's transaction before its commit.
 //!
-//! A table that the transaction makes has records of its own, which no other transaction has access to; its rows are the
+//! A table that the transaction makes has its own records, which no other transaction has access to; its rows are the
 //! session's buffered writes, like all that it writes. A table whose definition it changes keeps its records, so that the
 //! session and others go on writing them; indexes that the change adds are filled by the commit, and can be used then.
 //!
@@ -24,32 +24,32 @@ use crate::storage::table::{TableCore, TableId};
 /// A table as the transaction has it.
 #[derive(Clone)]
 pub(crate) struct PrivateTable {
-    /// The table of the schema in force in whose place it stands; none: the transaction has created it.
+    /// The table of the schema in force that it replaces; `None` if the transaction has created it.
     pub(crate) base: Option<Arc<TableCore>>,
-    /// What it is now; none: it is dropped.
+    /// The present definition; `None` if it is dropped.
     pub(crate) now: Option<PrivateDefinition>,
-    /// What it was in this transaction before.
+    /// The earlier definitions in this transaction.
     pub(crate) earlier: Vec<Arc<TableCore>>,
 }
 
 /// A table's definition in the transaction.
 #[derive(Clone)]
 pub(crate) struct PrivateDefinition {
-    /// What the transaction uses: without the indexes that the commit will fill.
+    /// The table that the transaction uses: without the indexes that the commit will fill.
     pub(crate) core: Arc<TableCore>,
-    /// What the commit makes of it.
+    /// The definition that the commit publishes.
     pub(crate) definition: TableDefinition,
 }
 
 impl PrivateTable {
-    /// Whether it keeps the records of its base.
+    /// Returns true if it keeps the records of its base.
     pub(crate) fn keeps_records(&self) -> bool {
         let ids = (self.base.as_ref().map(|base| base.id()), self.now.as_ref().map(|now| now.core.id()));
         ids.0.is_some() && ids.0 == ids.1
     }
 }
 
-/// What a transaction has changed of the schema.
+/// The schema changes of a transaction.
 #[derive(Default)]
 pub(crate) struct PrivateSchema {
     tables: Vec<PrivateTable>,
@@ -63,12 +63,12 @@ pub(crate) struct PrivateSchema {
 }
 
 impl PrivateSchema {
-    /// Whether the transaction has not changed anything.
+    /// Returns true if the transaction has not changed anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// What is changed.
+    /// The changed tables.
     pub(crate) fn tables(&self) -> &[PrivateTable] {
         &self.tables
     }
@@ -122,12 +122,12 @@ impl PrivateSchema {
         &self.links
     }
 
-    /// Whether this is the number of a table whose records are the transaction's own.
+    /// Returns true if this is the number of a table whose records are the transaction's own.
     pub(crate) fn is_own(&self, id: TableId) -> bool {
         self.own.contains(&id)
     }
 
-    /// Makes a table with records of its own.
+    /// Makes a table with new records.
     pub(crate) fn make(&mut self, store: &Store, definition: TableDefinition) -> Arc<TableCore> {
         let core = store.make_table(store.next_table_id(), definition);
         self.own.push(core.id());
@@ -223,8 +223,8 @@ impl PrivateSchema {
         }
     }
 
-    /// Whether what the transaction writes to a table, or to the inside of an index, is committed: not where it has put
-    /// something else in its place. `published` are the definitions that the commit makes.
+    /// Returns true if writes of the transaction to a table, or to the inside of an index, are committed: not where it
+    /// has replaced the table or index. `published` are the definitions that the commit makes.
     pub(crate) fn is_live(&self, core: &TableCore, published: &[Option<Arc<TableCore>>]) -> bool {
         let replaced =
             self.tables.iter().any(|table| table.base.as_ref().is_some_and(|base| base.id() == core.id()));

@@ -1,5 +1,5 @@
-//! What a call has read, for protocols that validate at commit that it still holds: records with their words, and index
-//! nodes with their versions. Kept from call to call for its memory.
+//! Read sets, for protocols that validate at commit that what a call has read still holds: records with their words,
+//! and index nodes with their versions. Kept from call to call for its memory.
 //!
 //! Invariants: entries are addresses, which are only followed while the call that noted them is still pinned;
 //! the set is emptied before the next call.
@@ -15,7 +15,7 @@ use crate::storage::record::{Record, RecordPointer};
 use crate::storage::table::NodeChanges;
 use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 
-/// What part of a record is read.
+/// The part of a record that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The row.
@@ -32,12 +32,12 @@ struct ReadEntry {
     part: Part,
 }
 
-/// What a call has read.
+/// The records and index nodes that a call has read.
 #[derive(Default)]
 pub(crate) struct ReadSet {
     records: Vec<ReadEntry>,
     nodes: Vec<NodeVersion<'static>>,
-    /// What the call itself has put into nodes, in order: the version before, and the one after.
+    /// The call's own inserts into nodes, in order: the version before, and the one after.
     own_inserts: Vec<(u64, NodeVersion<'static>)>,
     /// The leaves that the call itself has split.
     splits: Vec<LeafSplit<'static>>,
@@ -74,7 +74,7 @@ impl ReadSet {
         self.phase = if self.phase == 0 || self.phase == phase { phase } else { NEVER };
     }
 
-    /// Whether rows of split records, if any were read, were read in this split phase.
+    /// Returns true if rows of split records, if any were read, were read in this split phase.
     #[inline]
     pub(crate) fn is_of_phase(&self, now: impl FnOnce() -> Option<u64>) -> bool {
         self.phase == 0 || now() == Some(self.phase)
@@ -110,22 +110,22 @@ impl ReadSet {
         other.phase = 0;
     }
 
-    /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
-    /// The call is still pinned. `seen`, the highest stamp that the call has met, rises where what holds rests on
-    /// others' later commits.
+    /// Returns true if everything that was read is unchanged. `own` returns true for a record that the caller itself
+    /// has made busy. The call is still pinned. `seen`, the highest stamp that the call has met, rises where the
+    /// validity rests on others' later commits.
     #[inline(always)]
     pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool, seen: &Cell<Stamp>) -> bool {
         (self.records.iter().all(|entry| entry.still_holds(&own)) || self.records_hold_together(&own, seen))
             && (self.nodes.is_empty() || self.nodes_still_hold())
     }
 
-    /// As the look at all records in `still_holds`, where others have changed records of which only the existence was
-    /// read.
+    /// Same as the look at all records in `still_holds`, where others have changed records of which only the existence
+    /// was read.
     ///
     /// That such a record is there says nothing about a moment before the look: it may have been deleted and put in
     /// again since. So it is looked at before all others and once more with them: if its word is the same both times, it
-    /// was there at the moment between, at which all others were as they were read. That it was may be the doing of who
-    /// wrote it last, which is not durable with what the body met: so that is met now.
+    /// was there at the moment between, at which all others were as they were read. Its presence may be due to the last
+    /// writer, whose commit is not durable with what the body met: so its stamp is met now.
     #[cold]
     #[inline(never)]
     fn records_hold_together(&self, own: &dyn Fn(Record<'_>) -> bool, seen: &Cell<Stamp>) -> bool {
@@ -209,12 +209,12 @@ impl ReadSet {
 
 /// The call's own changes.
 impl<'g> NodeChanges<'g> for ReadSet {
-    /// What was noted about the node before stays true.
+    /// Keeps the notes about the node before valid.
     fn inserted(&mut self, before: u64, after: NodeVersion<'g>) {
         self.own_inserts.push((before, keep(after)));
     }
 
-    /// What was noted about the leaf is true of its halves.
+    /// Keeps the notes about the leaf valid for its halves.
     #[cold]
     fn split(&mut self, split: LeafSplit<'g>) {
         self.splits.push(LeafSplit { whole: keep(split.whole), halves: split.halves.map(keep) });
@@ -223,7 +223,7 @@ impl<'g> NodeChanges<'g> for ReadSet {
 
 /// A node, by its version word, and a version of it.
 type ObservedNode = (*const AtomicU64, u64);
-/// What a version went on as: one, or two.
+/// The successors of a version: one, or two.
 type Next = (NodeVersion<'static>, Option<NodeVersion<'static>>);
 
 fn place(node: &NodeVersion<'static>, version: u64) -> ObservedNode {
@@ -247,7 +247,7 @@ impl ReadEntry {
         word == self.word || own(record) && self.holds_in_own_hands(word)
     }
 
-    /// Whether a record that the caller holds, and no thread can change meanwhile, is as it was read.
+    /// Returns true if a record that the caller holds, and no thread can change meanwhile, is unchanged.
     fn holds_in_own_hands(&self, word: u64) -> bool {
         match self.part {
             Part::Row => word & !BUSY == self.word & !BUSY,
@@ -392,8 +392,8 @@ mod tests {
         assert!(!reads.wait_for_locked_records());
     }
 
-    /// What was there when it was read is there at the validation because another transaction inserted it again: the
-    /// result must not be released before that is durable.
+    /// A record that was there when it was read is there at the validation because another transaction inserted it
+    /// again: the result must not be released before that insert is durable.
     #[test]
     fn the_last_writer_of_an_existing_record_counts_as_met() {
         let (made, mut reads, seen) = (Made::new(word(1)), ReadSet::default(), Cell::new(Stamp::new(5, 1)));

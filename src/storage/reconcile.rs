@@ -30,7 +30,7 @@ use crate::types::key::EncodedKey;
 /// Number of worker contexts that can join during a phase and still get an escrow quota.
 const NEWCOMERS: usize = 8;
 
-/// What can be split: a column of a record, for an operation.
+/// A column of a record and an operation for which it can be split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) table: u32,
@@ -46,7 +46,7 @@ impl From<&SplitColumn> for Wanted {
     }
 }
 
-/// Whether a column of this table can be split for this operation.
+/// Returns true if a column of this table can be split for this operation.
 pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operation) -> bool {
     let layout = table.layout().column(column);
     let keeps_limit = match layout.limit {

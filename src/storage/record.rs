@@ -33,24 +33,24 @@ use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
 pub(crate) const ALIGNMENT: usize = 8;
 
-/// What a record makes room for.
+/// The size of a record's row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowSize {
     /// The words of its row.
     pub(crate) words: usize,
-    /// How many of them, behind the first one, are its key; zero: the key is stored apart.
+    /// The number of words behind the first one that are its key; zero if the key is stored apart.
     pub(crate) key_words: usize,
 }
 
 impl RowSize {
-    /// How a record of this size keeps a key of so many bytes.
+    /// The form in which a record of this size keeps a key of this many bytes.
     fn key_bytes(self, bytes: usize) -> KeyBytes {
         assert!(bytes < usize::from(IN_ROW), "a key of {bytes} bytes");
         let in_row = self.key_words > 0 && bytes == self.key_words * 8;
         KeyBytes(bytes as u16 | if in_row { IN_ROW } else { 0 })
     }
 
-    /// How many bytes a record with a key of so many bytes takes.
+    /// The number of bytes of a record with a key of this many bytes.
     pub(crate) fn record_bytes(self, key_bytes: usize) -> usize {
         HEAD_BYTES + self.key_bytes(key_bytes).apart() + self.words * 8
     }
@@ -63,7 +63,7 @@ impl From<usize> for RowSize {
     }
 }
 
-/// How many bytes a record's key has, and where they lie.
+/// The number of bytes of a record's key, and their place.
 #[derive(Clone, Copy)]
 struct KeyBytes(u16);
 
@@ -76,13 +76,13 @@ impl KeyBytes {
         usize::from(self.0 & !IN_ROW)
     }
 
-    /// Where the key begins, in the record's bytes.
+    /// The offset of the key in the record's bytes.
     #[inline(always)]
     fn start(self) -> usize {
         HEAD_BYTES + usize::from(self.0 >> 15) * 8
     }
 
-    /// How many bytes the key takes between head and row.
+    /// The number of bytes that the key takes between head and row.
     #[inline(always)]
     fn apart(self) -> usize {
         if self.0 & IN_ROW == 0 { usize::from(self.0).next_multiple_of(8) } else { 0 }
@@ -95,7 +95,8 @@ struct Head {
     word: AtomicU64,
     key_bytes: KeyBytes,
     row_words: u16,
-    /// Where the words of columns lie that were added after the record was made (see `row::added`); zero: nowhere yet.
+    /// The place of the words of columns that were added after the record was made (see `row::added`); zero if there is
+    /// none yet.
     extension: AtomicU32,
 }
 
@@ -124,7 +125,7 @@ unsafe impl Sync for Record<'_> {}
 const HEAD_BYTES: usize = size_of::<Head>();
 const _: () = assert!(MAXIMAL_KEY_BYTES < IN_ROW as usize);
 const _: () = assert!(3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
-/// How many bytes the processor fetches at once.
+/// The number of bytes that the processor fetches at once.
 const LINE_BYTES: usize = 64;
 /// Of longer records only the beginning is fetched ahead.
 const PREFETCHED_LINES: usize = 6;
@@ -190,7 +191,7 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Whether this is its key.
+    /// Returns true if this is its key.
     #[inline(always)]
     pub(crate) fn has_key(self, key: &[u8]) -> bool {
         let own = self.key();
@@ -236,7 +237,8 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// As [`read`](Self::read), unless another thread has locked the record: for one that must not wait for it.
+    /// Same as [`read`](Self::read), but returns `None` if another thread has locked the record: for a caller that must
+    /// not wait.
     pub(crate) fn read_unlocked(self, layout: &RowLayout, copy: &mut [u64]) -> Option<u64> {
         loop {
             // Acquire, the fence, and the second look: as in `read`.
@@ -369,7 +371,7 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Where the words of columns lie that were added after the record was made.
+    /// The place of the words of columns that were added after the record was made.
     #[inline]
     pub(crate) fn extension(self) -> &'g AtomicU32 {
         // SAFETY: the head is alive for 'g, and this is only ever used as an atomic.
@@ -428,7 +430,7 @@ impl RecordPointer {
         self.0.cast()
     }
 
-    /// How many bytes the record takes.
+    /// The number of bytes that the record takes.
     ///
     /// # Safety
     /// The record has not been freed.

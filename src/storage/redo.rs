@@ -63,13 +63,13 @@ pub(crate) fn finish(out: &mut [u8], start: usize) {
     finish_before(out, start, 0);
 }
 
-/// The same, for a transaction of whose changes the last `behind` bytes are elsewhere.
+/// Fills in the length of a transaction of whose changes the last `behind` bytes are elsewhere.
 pub(crate) fn finish_before(out: &mut [u8], start: usize, behind: usize) {
     let bytes = (out.len() - start - HEAD_BYTES + behind) as u32;
     out[start + 8..start + HEAD_BYTES].copy_from_slice(&bytes.to_le_bytes());
 }
 
-/// Whether a transaction has no changes.
+/// Returns true if a transaction has no changes.
 pub(crate) fn is_empty(transaction: &[u8]) -> bool {
     transaction.len() <= HEAD_BYTES
 }
@@ -227,7 +227,7 @@ pub(crate) fn split_transactions(mut group: &[u8]) -> Result<Vec<LoggedTransacti
     Ok(transactions)
 }
 
-/// What a logged change does to its record.
+/// A logged change of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoggedChange {
     /// The whole row is set.
@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
         Reader { rest: changes, version: SCHEMA_VERSION }
     }
 
-    /// How many bytes are left.
+    /// The number of bytes that are left.
     pub(crate) fn left(&self) -> usize {
         self.rest.len()
     }
@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
         Ok(Some(ChangeHead { change, table, key }))
     }
 
-    /// Which record a change is of: its table's id, and its key.
+    /// The record that is changed: its table's id, and its key.
     fn record(&mut self) -> Result<(u32, &'a [u8])> {
         Ok((self.table()?, self.key()?))
     }
@@ -310,7 +310,7 @@ impl<'a> Reader<'a> {
         self.version
     }
 
-    /// How many columns the row has whose head was read last.
+    /// The number of columns of the row whose head was read last.
     fn columns(&self, table: &TableCore) -> Result<usize> {
         table
             .definition()

@@ -36,13 +36,13 @@ pub(crate) use scatter::{Scattered, scatter};
 const FAR: usize = 8;
 const NEAR: usize = 4;
 
-/// What replaying works with.
+/// The state of a replay.
 pub(crate) struct Tools {
     /// For one change at a time.
     pub(crate) arena: Bump,
-    /// Where records are cut from.
+    /// The source of memory for records.
     pub(crate) cutter: Cutter,
-    /// What is to be kept in mind about the checkpoint that the log is applied to.
+    /// The facts about the checkpoint that the log is applied to.
     pub(crate) overlap: Overlap,
     /// Tables met: to ask the store for one means to meet all others that ask.
     tables: Vec<Arc<TableCore>>,
@@ -57,7 +57,7 @@ impl Tools {
     /// See [`Overlap::begin_epoch`].
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`Overlap::begin_epoch`].
     pub(crate) fn begin_epoch(&mut self, epoch: Option<u64>) -> Result<()> {
         let Tools { overlap, tables, .. } = self;
         overlap.begin_epoch(epoch, |id| tables.iter().any(|table| table.id() == id && table.is_gone()))

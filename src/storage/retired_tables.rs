@@ -33,7 +33,7 @@ use crate::base::atomics::{AtomicBool, Ordering};
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, TableId, Vacated};
 
-/// How often the collector is advanced in the hope that no thread is pinned for long.
+/// The number of advances of the collector in the hope that no thread is pinned for long.
 const ADVANCES: usize = 4;
 
 /// The tables that schema changes have superseded or dropped.
@@ -49,7 +49,7 @@ struct State {
     tables: Vec<Arc<TableCore>>,
     /// Those whose memory is to be freed, in this order.
     leaving: VecDeque<Leaving>,
-    /// What a walk over tables shares that begins now.
+    /// A token that walks over tables share which begin now.
     walks: Arc<()>,
     is_stopped: bool,
 }
@@ -59,7 +59,7 @@ struct Leaving {
     parts: Vec<Arc<TableCore>>,
     /// The epoch of the schema change.
     epoch: u64,
-    /// What walks share that began before it, and after the schema change before it.
+    /// The token that walks share which began before the schema change, and after the one before it.
     walks: Arc<()>,
     stage: Stage,
 }
@@ -73,7 +73,7 @@ enum Stage {
     Empty(Vec<Vacated>, Unpinned),
 }
 
-/// Whether all threads have unpinned that were pinned when this was made.
+/// True once all threads have unpinned that were pinned when this was made.
 struct Unpinned(Arc<AtomicBool>);
 
 impl Unpinned {
@@ -116,7 +116,7 @@ impl RetiredTables {
         }
     }
 
-    /// As [`retire`](Self::retire), where no other thread uses the store: recovery. The memory is freed at once.
+    /// Same as [`retire`](Self::retire), where no other thread uses the store: recovery. The memory is freed at once.
     pub(crate) fn free_now(&self, table: &Arc<TableCore>) {
         for part in table.secondary().iter().map(|index| &index.table).chain([table]) {
             part.retire();
@@ -126,7 +126,7 @@ impl RetiredTables {
         self.state.lock().tables.push(table.clone());
     }
 
-    /// As [`retire`](Self::retire), for a table whose records another definition has, with all indexes.
+    /// Same as [`retire`](Self::retire), for a table whose records another definition has, with all indexes.
     pub(crate) fn keep(&self, table: Arc<TableCore>) {
         self.state.lock().tables.push(table);
     }
@@ -153,12 +153,12 @@ impl RetiredTables {
         parts.map(|part| part.own_node_bytes()).sum()
     }
 
-    /// Whether the memory of any table is to be freed.
+    /// Returns true if the memory of any table is to be freed.
     pub(crate) fn is_pending(&self) -> bool {
         !self.state.lock().leaving.is_empty()
     }
 
-    /// Frees what can be freed. Whether anything has changed.
+    /// Frees what can be freed; returns true if anything has changed.
     pub(crate) fn free_some(&self, store: &Store) -> bool {
         (0..ADVANCES).for_each(|_| pin().flush());
         let (mut has_changed, mut is_walked, mut at) = (false, false, 0);
@@ -233,10 +233,10 @@ impl RetiredTables {
     }
 }
 
-/// What has become of one of them.
+/// The outcome of one step with a table.
 struct Step {
     has_changed: bool,
-    /// What it contained, if that can be freed now.
+    /// The former content of the table, if that can be freed now.
     freed: Option<Vec<Vacated>>,
 }
 
@@ -246,7 +246,7 @@ impl Step {
     }
 }
 
-/// Whether versions or a split phase have records of these tables.
+/// Returns true if versions or a split phase have records of these tables.
 fn is_needed(store: &Store, parts: &[Arc<TableCore>]) -> bool {
     let is_part =
         |table: &TableCore| parts.iter().any(|part| part.records_identity() == table.records_identity());

@@ -33,12 +33,12 @@ pub(crate) struct Rig {
     pub(crate) table: Arc<TableCore>,
 }
 
-/// How a commit goes.
+/// The way of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// In a straight line, if it is the usual commit.
     Usual,
-    /// As all others go.
+    /// The general way.
     General,
 }
 
@@ -74,7 +74,8 @@ impl Rig {
         self.commit_as(&Excluded, |_| validate(), writes)
     }
 
-    /// As [`commit_if`](Self::commit_if), with records taken in this way, and a validation that may have the call meet more.
+    /// Same as [`commit_if`](Self::commit_if), with records locked in this way, and a validation by which the call may
+    /// meet more.
     pub(crate) fn commit_as<T: WriteLocking>(
         &self,
         taking: &T,
@@ -84,7 +85,7 @@ impl Rig {
         self.commit_in(Way::Usual, taking, validate, writes).0
     }
 
-    /// As [`commit_as`](Self::commit_as), in this way; and the room in the log that is left to the call.
+    /// Same as [`commit_as`](Self::commit_as), in this way; also returns the room in the log that is left to the call.
     pub(crate) fn commit_in<T: WriteLocking>(
         &self,
         way: Way,
@@ -237,7 +238,7 @@ impl Rig {
         rows
     }
 
-    /// How many records there are, absent ones too.
+    /// The number of records, absent ones included.
     pub(crate) fn records(&self) -> usize {
         let mut records = 0;
         self.table.for_each_record(&pin(), |_| records += 1);

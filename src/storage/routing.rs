@@ -11,7 +11,7 @@ use crate::storage::table::TableCore;
 use crate::types::key::{EncodedKey, decode_component};
 
 impl TableCore {
-    /// Whether its definition chooses routing columns, so that the first column of the key does not decide.
+    /// Returns true if its definition chooses routing columns, so that the first column of the key does not decide.
     #[inline]
     pub(crate) fn has_own_routing_columns(&self) -> bool {
         !self.definition().routing.is_empty()

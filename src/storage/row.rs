@@ -1,4 +1,4 @@
-//! How a row lies in memory: its columns as 8-byte words, its long values in immutable blocks.
+//! The layout of a row in memory: its columns as 8-byte words, its long values in immutable blocks.
 //!
 //! ```text
 //! ┌ NULL bits, one a column ┬ column ┬ column ┬ … ┐     a text or byte column's word:
@@ -41,12 +41,12 @@ pub(crate) const MAXIMAL_ROW_BYTES: usize = if cfg!(test) { 1 << 15 } else { 16 
 /// Values of at most this many bytes lie in a word.
 pub(crate) const INLINE_BYTES: usize = 7;
 
-/// How the columns of one table lie in its rows.
+/// The places of one table's columns in its rows.
 #[derive(Debug)]
 pub(crate) struct RowLayout {
     columns: Box<[ColumnLayout]>,
     words: usize,
-    /// How many words behind the NULL bits are the record's key; zero: it is stored apart.
+    /// The number of words behind the NULL bits that are the record's key; zero if the key is stored apart.
     key_words: usize,
     has_blocks: bool,
     /// For each word, whether it belongs to a variable column.
@@ -57,7 +57,7 @@ pub(crate) struct RowLayout {
     added: Option<Box<Added>>,
 }
 
-/// Where one column lies.
+/// The place and the type of one column.
 #[derive(Debug)]
 pub(crate) struct ColumnLayout {
     pub(crate) data_type: DataType,
@@ -68,11 +68,11 @@ pub(crate) struct ColumnLayout {
     shape: Shape,
     /// The least and the greatest number that the column's one word may hold, if it holds a number.
     bounds: (i64, i64),
-    /// What the table's checks say about it.
+    /// The limit that the table's checks put on it.
     pub(crate) limit: ColumnLimit,
 }
 
-/// What a column's words mean.
+/// The meaning of a column's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Bool,
@@ -169,13 +169,13 @@ impl RowLayout {
         }
     }
 
-    /// What a record makes room for.
+    /// The size of a record's row.
     #[inline]
     pub(crate) fn size(&self) -> RowSize {
         RowSize { words: self.words, key_words: self.key_words }
     }
 
-    /// Whether the words of a row that are the record's key, if there are such, are those of this one.
+    /// Returns true if the words of a row that are the record's key, if there are such, are those of this one.
     pub(crate) fn fits_key(&self, row: &[u64], key: &[u8]) -> bool {
         let Some(words) = row.get(1..=self.key_words).filter(|_| key.len() == self.key_words * 8) else {
             return true;
@@ -183,13 +183,13 @@ impl RowLayout {
         words.iter().zip(key.as_chunks().0).all(|(word, bytes)| word.to_ne_bytes() == *bytes)
     }
 
-    /// How many words a row has.
+    /// The number of words of a row.
     #[inline]
     pub(crate) fn words(&self) -> usize {
         self.words
     }
 
-    /// How many columns a row has.
+    /// The number of columns of a row.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.columns.len()
@@ -209,7 +209,7 @@ impl RowLayout {
         (start..start + column.shape.words(), position / 64)
     }
 
-    /// Whether the column is NULL in this row.
+    /// Returns true if the column is NULL in this row.
     #[inline]
     pub(crate) fn is_null(&self, words: &[u64], position: usize) -> bool {
         words[position / 64] >> (position % 64) & 1 == 1
@@ -285,10 +285,10 @@ impl RowLayout {
         })
     }
 
-    /// As `put`, but a long value gets a block on the heap, which is the caller's to free.
+    /// Same as `put`, but a long value gets a block on the heap, which the caller must free.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as `put`.
     pub(crate) fn put_in_heap(
         &self,
         words: &mut [u64],
@@ -298,7 +298,7 @@ impl RowLayout {
         self.put_anyhow(words, position, value, |bytes| word_of_block(bytes, in_heap))
     }
 
-    /// As `put`; `long` makes the word for bytes that don't fit into one.
+    /// Same as `put`; `long` makes the word for bytes that don't fit into one.
     #[inline(always)]
     fn put_anyhow(
         &self,
@@ -409,7 +409,7 @@ impl RowLayout {
         Ok(())
     }
 
-    /// How many bytes of their own a row's values have together.
+    /// The number of bytes outside of words that a row's values have together.
     ///
     /// # Safety
     /// `image` is a row of this layout with live blocks.
@@ -425,13 +425,13 @@ impl RowLayout {
         words.filter(|&word| is_block(word))
     }
 
-    /// Whether any value can need a block.
+    /// Returns true if any value can need a block.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.has_blocks
     }
 
-    /// Whether this content of the row's word at `at` is the address of a block.
+    /// Returns true if this content of the row's word at `at` is the address of a block.
     pub(crate) fn is_block_at(&self, at: usize, word: u64) -> bool {
         self.variable[at] && is_block(word)
     }
@@ -485,7 +485,7 @@ impl RowLayout {
         words[self.columns[position].word as usize] = std::ptr::from_ref(met).expose_provenance() as u64;
     }
 
-    /// Whether the column, which is marked as NULL in this copied row, is hidden; notes that it was read.
+    /// Returns true if the column, which is marked as NULL in this copied row, is hidden; notes that it was read.
     ///
     /// # Safety
     /// The flag with which it was hidden is alive.
@@ -502,7 +502,7 @@ impl RowLayout {
         true
     }
 
-    /// Whether this column's values can be longer than a word.
+    /// Returns true if this column's values can be longer than a word.
     pub(crate) fn is_variable(&self, position: usize) -> bool {
         self.columns[position].shape.is_variable()
     }
@@ -518,7 +518,7 @@ impl RowLayout {
 }
 
 impl ColumnLayout {
-    /// Whether the column holds a signed integer in its one word, so that arithmetic can stay on the word.
+    /// Returns true if the column holds a signed integer in its one word, so that arithmetic can stay on the word.
     pub(crate) fn is_int(&self) -> bool {
         self.shape == Shape::Int
     }
@@ -541,7 +541,7 @@ fn key_in_row(definition: &TableDefinition) -> &[usize] {
     if fits { &definition.key } else { &[] }
 }
 
-/// How many bytes a value has that don't lie in words.
+/// The number of bytes of a value that don't lie in words.
 pub(crate) fn byte_length(value: ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(text) => text.len(),

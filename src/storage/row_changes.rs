@@ -1,6 +1,6 @@
-//! How many rows of each table commits have changed, for planners that look at a table again once it has changed much.
+//! Counts of changed rows by table, for planners that look at a table again once it has changed much.
 //!
-//! Each worker context counts in memory of its own, which only its thread writes; a planner that asks adds up all contexts. So a
+//! Each worker context counts in separate memory, which only its thread writes; a planner that asks adds up all contexts. So a
 //! commit shares no counter with another one, and waits for none.
 //!
 //! # Invariants
@@ -12,7 +12,7 @@ use super::table::TableId;
 use super::worker_context::Counters;
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// How many counters a worker context has.
+/// The number of counters of a worker context.
 const COUNTERS: usize = 256;
 
 /// One worker context's counters.
@@ -31,7 +31,7 @@ impl RowChanges {
         Counters::count(&self.0[table as usize % COUNTERS]);
     }
 
-    /// How many rows of a table the context's transactions have changed.
+    /// The number of rows of a table that the context's transactions have changed.
     pub(crate) fn of(&self, table: TableId) -> u64 {
         // Relaxed: a recent number is enough.
         self.0[table as usize % COUNTERS].load(Ordering::Relaxed)

@@ -27,8 +27,8 @@ use crate::storage::word::Stamp;
 pub(crate) enum SchemaChange {
     /// A table that did not exist.
     Add(Arc<TableCore>),
-    /// A table in another one's place: another definition of the same records, of which indexes may be being built, or a
-    /// table with records of its own.
+    /// The replacement of a table: another definition of the same records, of which indexes may be being built, or a
+    /// table with new records.
     Replace { old: Arc<TableCore>, new: Arc<TableCore>, build: Option<Arc<IndexBuild>> },
     /// A table that does not exist any more.
     Drop(Arc<TableCore>),
@@ -38,12 +38,13 @@ pub(crate) enum SchemaChange {
 }
 
 impl SchemaChange {
-    /// Whether rows were written by a definition that it ends.
+    /// Returns true if rows were written by a definition that it ends.
     pub(crate) fn replaces_table(&self) -> bool {
         matches!(self, SchemaChange::Replace { .. } | SchemaChange::Drop(_))
     }
 
-    /// Whether one of these columns is split, which no index may contain: their values are whole when the phase has ended.
+    /// Returns true if one of these columns is split, which no index may contain: their values are whole when the phase
+    /// has ended.
     pub(crate) fn meets_split(&self, set: &SplitSet) -> bool {
         let SchemaChange::Replace { new, build: Some(_), .. } = self else { return false };
         set.columns().iter().any(|split| split.table.id() == new.id() && !new.is_plain(split.column))

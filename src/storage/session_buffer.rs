@@ -1,16 +1,16 @@
-//! What a session keeps between its accesses: what it has read, by key and stamp, and what it will write.
+//! A session's buffer between its accesses: its reads, by key and stamp, and its writes.
 //!
-//! Everything is kept by key: no record, no node of an index and no pin is held, so that a session can wait for as
-//! long as it likes. At each access the records are found again.
+//! Everything is kept by key: no record, no node of an index and no pin is held, so that a session can wait without a
+//! limit. At each access the records are found again.
 //!
 //! Invariants:
 //! - An entry's observation is the oldest that is still believed: what was observed again since was the same.
 //! - `log` has the writes in the order in which they were made, each linked to the one before it on the same key, so that a
 //!   savepoint is a length.
-//! - A write that continues one to the same column is merged into it, unless a savepoint lies between them ([`merge`]): so what an
-//!   access takes over of a key does not grow with the number of its writes.
+//! - A write that continues one to the same column is merged into it, unless a savepoint lies between them ([`merge`]): so the
+//!   number of writes that an access carries in for a key does not grow with the number of its writes.
 //! - A key whose first write is an insert, and of which nothing was noted, was free: its observation is implied by that write, and
-//!   noted when the write is undone. So a row that comes in takes no more than its key, its write and sixteen bytes.
+//!   noted when the write is undone. So an inserted row takes no more than its key, its write and sixteen bytes.
 
 mod access_writes;
 mod key_order;
@@ -42,7 +42,7 @@ pub(crate) type Key = Arc<[u8]>;
 /// No observation, or no write.
 const NONE: u32 = u32::MAX;
 
-/// What is kept of one key.
+/// The reads and writes of one key.
 #[derive(Clone, Copy)]
 struct Entry {
     /// The place of its observation among its table's.
@@ -65,19 +65,19 @@ struct LoggedWrite {
 /// The writes to a key, in order.
 pub(crate) type Writes<'b> = SmallVec<[&'b CarriedWrite; 4]>;
 
-/// What is kept of one table, or of the inside of one secondary index.
+/// The buffer of one table, or of the inside of one secondary index.
 struct TableBuffer {
     core: Arc<TableCore>,
-    /// Whether a key that comes in is one that a rival may want: not in an index whose keys end with the primary key.
+    /// True if rivals may insert the same keys: not in an index whose keys end with the primary key.
     has_contended_keys: bool,
-    /// How many foreign keys had come to concern it when the transaction used it first.
+    /// The number of foreign keys that concerned it when the transaction used it first.
     foreign_keys: u32,
     keys: KeyOrder,
-    /// What is kept of each key, by its number.
+    /// The entry of each key, by its number.
     entries: Vec<Entry>,
     reads: Vec<Observed>,
     ranges: Vec<RangeRead>,
-    /// How many entries have writes.
+    /// The number of entries that have writes.
     written: usize,
 }
 
@@ -109,15 +109,15 @@ impl TableBuffer {
     }
 }
 
-/// How many of the ranges read last are looked through for one that covers a new one.
+/// The number of the ranges read last among which one that covers a new range is looked for.
 const RECENT_RANGES: usize = 8;
 
-/// What a session keeps of its transaction.
+/// A session's buffer of its transaction.
 #[derive(Default)]
 pub(crate) struct SessionBuffer {
     tables: Vec<TableBuffer>,
     log: Vec<LoggedWrite>,
-    /// What the values of these writes take.
+    /// The memory that the values of these writes take.
     value_bytes: usize,
 }
 
@@ -133,7 +133,8 @@ impl SessionBuffer {
         self.tables.iter().map(|table| &table.core)
     }
 
-    /// Whether a foreign key concerns one of them that did not when it was used first: what was done may violate it.
+    /// Returns true if a foreign key concerns one of them that did not when it was used first: earlier writes may
+    /// violate it.
     pub(crate) fn misses_foreign_keys(&self) -> bool {
         self.tables.iter().any(|table| table.foreign_keys != table.core.foreign_keys_added())
     }
@@ -193,27 +194,27 @@ impl SessionBuffer {
         &self.tables[table as usize].core
     }
 
-    /// Whether rivals may insert the same keys into this table.
+    /// Returns true if rivals may insert the same keys into this table.
     pub(crate) fn has_contended_keys(&self, table: u32) -> bool {
         self.tables[table as usize].has_contended_keys
     }
 
-    /// Whether nothing was read.
+    /// Returns true if nothing was read.
     pub(crate) fn is_unread(&self) -> bool {
         self.reads(true).next().is_none() && self.ranges().next().is_none()
     }
 
-    /// Whether a range was read from a snapshot.
+    /// Returns true if a range was read from a snapshot.
     pub(crate) fn has_ranges_of_snapshot(&self) -> bool {
         self.ranges().any(|(_, range)| range.as_of.is_some())
     }
 
-    /// Whether nothing is written.
+    /// Returns true if nothing is written.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.tables.iter().all(|table| table.written == 0)
     }
 
-    /// Whether something is written to this table.
+    /// Returns true if something is written to this table.
     pub(crate) fn is_table_written(&self, table: u32) -> bool {
         self.tables[table as usize].written > 0
     }
@@ -273,12 +274,12 @@ impl SessionBuffer {
         })
     }
 
-    /// Whether anything is written to this table or one of its indexes.
+    /// Returns true if anything is written to this table or one of its indexes.
     pub(crate) fn writes_table(&self, id: TableId) -> bool {
         self.tables.iter().any(|table| table.written > 0 && table.core.id() == id)
     }
 
-    /// How many rows are written of the table that has this number in the catalog.
+    /// The number of written rows of the table that has this number in the catalog.
     pub(crate) fn written_rows(&self, id: TableId) -> usize {
         let of_table = |table: &&TableBuffer| !table.core.is_internal() && table.core.id() == id;
         self.tables.iter().filter(of_table).map(|table| table.written).sum()
@@ -291,7 +292,7 @@ impl SessionBuffer {
         tables.flat_map(|table| self.written(table, table.keys.numbers()).map(|(key, _)| key))
     }
 
-    /// What an entry's first write implies, if nothing else was observed of its key.
+    /// The observation that an entry's first write implies, if nothing else was observed of its key.
     fn implied(&self, entry: Entry) -> Option<Observed> {
         let first = self.log.get(entry.first as usize).filter(|_| entry.read == NONE)?;
         matches!(first.write, CarriedWrite::Insert(_)).then_some(Observed::FREE)
@@ -301,7 +302,7 @@ impl SessionBuffer {
         table.reads.get(entry.read as usize).copied().or_else(|| self.implied(entry))
     }
 
-    /// What was observed of a key.
+    /// The observation of a key.
     pub(crate) fn observed(&self, table: u32, key: &[u8]) -> Option<Observed> {
         let table = &self.tables[table as usize];
         self.observed_of(table, *table.entry(key)?)

@@ -3,7 +3,7 @@
 //!
 //! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a
 //! small database takes little, and a large one is not slowed down by the system's work for each small page. When the first chunk is
-//! cut from a large page, a thread of its own has the next one cleared (`upkeep.rs`).
+//! cut from a large page, a dedicated thread clears the next one (`upkeep.rs`).
 //!
 //! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
 //! the next record of the same size. What a dropped table has left, and what many deletes have, is joined to spans (`spans.rs`), which
@@ -27,7 +27,7 @@ use crate::storage::budget::Budget;
 use crate::storage::record::{ALIGNMENT, RecordPointer, RowSize};
 use crate::types::memory::{Refused, reserve};
 
-/// How large a chunk is.
+/// The size of a chunk.
 const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 256 << 10 };
 /// With less left than this, the next chunk is fetched when there is time for it.
 const LITTLE: usize = CHUNK_BYTES / 8;
@@ -41,7 +41,7 @@ const JOINED_RECORDS_MIN: usize = if cfg!(any(test, heddle_model)) { 1 << 10 } e
 const PAGE_BYTES: usize = 4 << 10;
 /// This many chunks are ordinary memory.
 const SINGLE_CHUNKS: usize = 8;
-/// How large a region is. Only what has been touched takes memory.
+/// The size of a region. Only what has been touched takes memory.
 const REGION_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 * CHUNK_BYTES } else { 32 << 20 };
 const REGION_ALIGNMENT: usize = if cfg!(any(test, heddle_model)) { PAGE_BYTES } else { LARGE_PAGE_BYTES };
 
@@ -51,14 +51,14 @@ pub(crate) struct Slabs {
     chunks: Mutex<Chunks>,
     /// Freed records.
     free: Mutex<FreeRecords>,
-    /// How many there are, so that a thread that finds none need not lock.
+    /// The number of free records, so that a thread that finds none need not lock.
     free_count: AtomicUsize,
-    /// With so many free memory is joined: twice as many as could not be joined the last time, so that the work is in proportion to
-    /// what was freed since.
+    /// The number of free records at which free memory is joined: twice as many as could not be joined the last time,
+    /// so that the work is in proportion to what was freed since.
     joined_at: JoinedAt,
-    /// How many records tables have left since free memory was last joined.
+    /// The number of records that tables have left since free memory was last joined.
     unjoined: AtomicUsize,
-    /// Whether the store is gone, so that all memory goes with the last table.
+    /// True once the store is gone, so that all memory is freed with the last table.
     is_closed: AtomicBool,
     upkeep: Upkeep,
     budget: Budget,
@@ -81,9 +81,9 @@ impl Default for JoinedAt {
 struct Chunks {
     singles: Vec<Memory>,
     regions: Vec<Memory>,
-    /// How much of the last region is left.
+    /// The bytes that are left of the last region.
     left: usize,
-    /// What of them is free again.
+    /// The memory in them that is free again.
     spans: Spans,
 }
 
@@ -93,7 +93,7 @@ struct Memory(NonNull<u8>);
 // SAFETY: it is plain memory; a thread that owns the pointer owns the memory.
 unsafe impl Send for Memory {}
 
-/// What one worker context cuts records from.
+/// The memory that one worker context cuts records from.
 #[derive(Default)]
 pub(crate) struct Cutter {
     /// The rest of the present chunk.
@@ -121,7 +121,7 @@ fn allocate(layout: Layout) -> Result<NonNull<u8>, Refused> {
 }
 
 impl Chunks {
-    /// Free memory: a span, or a fresh chunk; and the large page behind it, if it is the first of its own.
+    /// Free memory: a span, or a fresh chunk; and the large page behind it, if the chunk is the first on it.
     fn fetch(&mut self) -> Result<(Span, Option<NonNull<u8>>), Refused> {
         match self.spans.take() {
             Some(span) => Ok((span, None)),
@@ -186,7 +186,7 @@ impl Drop for Chunks {
 }
 
 impl Slabs {
-    /// How much memory rows take, and may take.
+    /// The memory budget of rows.
     #[inline]
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
@@ -260,7 +260,8 @@ impl Slabs {
         self.put_back(cutter.next.take());
     }
 
-    /// Where no call can fail instead: recovery, and a call that was let in and has cut more than a chunk since.
+    /// Same as [`fetch`](Self::fetch), where no call can fail instead: recovery, and a call that was admitted and has
+    /// cut more than a chunk since.
     #[cold]
     fn fetch_or_abort(&self) -> Span {
         self.fetch().unwrap_or_else(|refused| refused.abort())
@@ -285,7 +286,7 @@ impl Slabs {
         if cutter.next.is_some() || cutter.rest.is_some_and(|(_, left)| left > LITTLE) {
             return;
         }
-        // Refused: the call that needs it fails, if it comes to that.
+        // Refused: a call that needs it will fail.
         let Ok((start, bytes)) = self.fetch() else { return };
         for page in (0..bytes).step_by(PAGE_BYTES) {
             // SAFETY: inside the chunk, or the span, which is not shared yet. Volatile, so that it is really done.
@@ -468,12 +469,12 @@ impl Slabs {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the store is gone.
+    /// Returns true if the store is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Whether the records of this size lie in chunks, and so go with them.
+    /// Returns true if records of this size lie in chunks, and are freed with them.
     pub(crate) fn is_cut(bytes: usize) -> bool {
         bytes <= CHUNK_BYTES / 4
     }

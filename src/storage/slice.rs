@@ -1,9 +1,9 @@
-//! The slice: what one worker context has given to one column that is split, merged into one operand.
+//! The slice: the operations of one worker context on one split column, merged into one operand.
 //!
-//! While a column is split for an operation, its value in the record stands still. Every worker context keeps a slice of
+//! While a column is split for an operation, its value in the record does not change. Every worker context keeps a slice of
 //! it instead, which no other thread writes; at the end of the split phase the slices of all worker contexts are applied to
-//! the column. Invariants: a slice's size does not grow with the number of operations (a top-K column's is
-//! bounded by its K entries), and an operation that cannot be merged leaves the slice as it was.
+//! the column. Invariants: a slice's size does not grow with the number of operations (a top-K column's is bounded by its K
+//! entries), and an operation that cannot be merged leaves the slice as it was.
 //!
 //! All operands of one slice are of one operation, and have passed [`Operation::check_operand`] for its column.
 
@@ -24,7 +24,7 @@ enum Merged {
     Untouched,
     /// The usual case: an integer column's operand.
     Int(i64),
-    /// An operand without bytes of its own.
+    /// An operand without bytes outside of its word.
     Scalar(ValueRef<'static>),
     Tuple(Vec<u8>),
     TopK(Vec<u8>),
@@ -117,7 +117,7 @@ impl Slice {
         }
     }
 
-    /// Whether nothing is to be applied.
+    /// Returns true if nothing is to be applied.
     #[inline]
     pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.merged, Merged::Untouched)

@@ -1,4 +1,4 @@
-//! Split columns: which columns of which records are split in the present split phase, and every worker context's slices of
+//! Split columns: the columns of records that are split in the present split phase, and every worker context's slices of
 //! them (Doppel, OSDI 2014, sections 4 and 5.2).
 //!
 //! In a split phase a commit that changes a split column by the column's one selected operation changes its own
@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - The set of split columns changes only while the gate of the commit sections is closed, and so does the bit
-//!   [`SPLIT`](crate::storage::word::SPLIT) in their records' words: inside a commit section both stand still.
+//!   [`SPLIT`](crate::storage::word::SPLIT) in their records' words: inside a commit section neither changes.
 //! - A worker context's totals are touched by its own thread inside a commit section, or by a thread that has closed
 //!   the gate and waited for all. Its part of an epoch is touched by its own thread inside a commit section that
 //!   stamps with that epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch
@@ -38,13 +38,13 @@ pub(crate) use split_set::{SplitColumn, SplitSet};
 /// One worker context's slices of all split columns.
 pub(crate) struct Slices {
     totals: UnsafeCell<Totals>,
-    /// What went into the slices in even epochs and in odd ones, for the log.
+    /// The operations on the slices in even epochs and in odd ones, for the log.
     parts: [UnsafeCell<Part>; 2],
-    /// Whether there is anything in the parts: for the log stage's look without a seal.
+    /// True if there is anything in the parts: for the log stage's look without a seal.
     filled: [AtomicBool; 2],
     /// The phase that `writes` is about.
     phase: AtomicU64,
-    /// How many operations each slice has taken: for the coordinator's look at any time.
+    /// The number of operations that each slice has taken: for the coordinator's look at any time.
     writes: [AtomicU64; SPLIT_MAX],
 }
 
@@ -55,7 +55,7 @@ pub(crate) const SPLIT_MAX: usize = 64;
 // module's description.
 unsafe impl Sync for Slices {}
 
-/// What a worker context's slices have come to since the phase began.
+/// The merged operations of a worker context's slices since the phase began.
 #[derive(Default)]
 pub(crate) struct Totals {
     phase: u64,
@@ -68,10 +68,10 @@ pub(crate) struct Totals {
     buffer: Vec<u8>,
 }
 
-/// What a worker context's slices have taken in one epoch.
+/// The merged operations of a worker context's slices in one epoch.
 #[derive(Default)]
 struct Part {
-    /// What its slices are of; none: it is empty.
+    /// The split columns that its slices are of; `None` if it is empty.
     set: Option<Arc<SplitSet>>,
     slices: Vec<Slice>,
     highest: Stamp,
@@ -113,8 +113,8 @@ impl Totals {
         Some(before)
     }
 
-    /// As [`take`](Self::take), of an integer that an integer column's slice can take directly, within its quota; gives
-    /// back what the slice was before.
+    /// Same as [`take`](Self::take), for an integer that an integer column's slice can take directly, within its quota;
+    /// returns the former slice.
     #[inline]
     pub(crate) fn take_int(&mut self, set: &SplitSet, number: usize, operand: i64) -> Option<Option<i64>> {
         let column = &set.columns[number];
@@ -149,7 +149,7 @@ impl Totals {
     }
 }
 
-/// What an operand takes in the log at most, beside its own bytes and its record's key.
+/// The most bytes that an operand takes in the log, beside its own bytes and its record's key.
 const ENTRY_BYTES: usize = 96;
 
 impl Default for Slices {
@@ -190,7 +190,7 @@ impl Slices {
         writes.store(writes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// How many operations the column of this number has taken in this phase.
+    /// The number of operations that the column of this number has taken in this phase.
     pub(crate) fn writes(&self, phase: u64, number: usize) -> u64 {
         if self.phase.load(Ordering::Relaxed) == phase {
             self.writes[number].load(Ordering::Relaxed)
@@ -261,7 +261,7 @@ impl Slices {
         part.charged += charged;
     }
 
-    /// Whether anything went into the slices in this epoch, or in the one before the last.
+    /// Returns true if anything went into the slices in this epoch, or in the one before the last.
     pub(crate) fn is_filled(&self, epoch: u64) -> bool {
         self.filled[(epoch & 1) as usize].load(Ordering::Relaxed)
     }

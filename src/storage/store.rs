@@ -36,9 +36,10 @@ pub(crate) struct Store {
     versions: Versions,
     /// The foreign keys of the schema in force.
     foreign_keys: Resolution,
-    /// What gives the values of identity columns; none: nothing is written.
+    /// The source of identity columns' values; `None` if nothing is written.
     identity_values: OnceLock<Arc<dyn IdentityValues>>,
-    /// What evaluates the rules of tables that the engine cannot, as the public face keeps it; none: nothing was registered.
+    /// The evaluators of rules of tables that the engine cannot evaluate, as the public face keeps them; `None` if none
+    /// was registered.
     evaluators: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
@@ -47,7 +48,7 @@ pub(crate) struct Store {
     /// The highest number that was given to a table of this process.
     last_table: Mutex<TableId>,
     logged: bool,
-    /// Where it makes temporary files; none: it writes no log.
+    /// The maker of temporary files; `None` if the store writes no log.
     temporary_files: Option<Arc<TemporaryFiles>>,
     /// If accesses are traced.
     trace: Option<Box<Trace>>,
@@ -82,7 +83,7 @@ impl Store {
         }
     }
 
-    /// Which store this is, in this process.
+    /// The number of this store, unique in this process.
     #[inline]
     pub(crate) fn identity(&self) -> u64 {
         self.identity
@@ -103,7 +104,7 @@ impl Store {
         self.temporary_files = Some(Arc::new(files));
     }
 
-    /// Where temporary files are made.
+    /// The maker of temporary files.
     pub(crate) fn temporary_files(&self) -> Option<&Arc<TemporaryFiles>> {
         self.temporary_files.as_ref()
     }
@@ -119,12 +120,12 @@ impl Store {
         self.trace.as_deref().filter(|trace| trace.is_on())
     }
 
-    /// The same, whether accesses are noted now or not.
+    /// The trace, whether accesses are noted now or not.
     pub(crate) fn whole_trace(&self) -> Option<&Trace> {
         self.trace.as_deref()
     }
 
-    /// Where records' memory comes from.
+    /// The source of records' memory.
     pub(crate) fn slabs(&self) -> &Slabs {
         &self.slabs
     }
@@ -147,7 +148,7 @@ impl Store {
         self.epochs.wait_for_all(self.worker_contexts.all().map(WorkerContext::published));
     }
 
-    /// How many calls all worker contexts have committed.
+    /// The number of calls that all worker contexts have committed.
     pub(crate) fn committed(&self) -> u64 {
         // Relaxed: a recent sum is enough.
         self.worker_contexts
@@ -156,12 +157,12 @@ impl Store {
             .sum()
     }
 
-    /// How many rows of a table all worker contexts have changed.
+    /// The number of rows of a table that all worker contexts have changed.
     pub(crate) fn row_changes(&self, table: TableId) -> u64 {
         self.worker_contexts.all().map(|worker_context| worker_context.row_changes.of(table)).sum()
     }
 
-    /// What is split now.
+    /// The columns that are split now.
     pub(crate) fn splits(&self) -> &Splits {
         &self.splits
     }
@@ -214,12 +215,12 @@ impl Store {
         Ok(())
     }
 
-    /// What evaluates the rules of tables that the engine cannot.
+    /// The evaluators of rules of tables that the engine cannot evaluate.
     pub(crate) fn evaluators(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.evaluators.get().map(|evaluators| &**evaluators)
     }
 
-    /// The same, made by the first call.
+    /// Same as [`evaluators`](Self::evaluators), made by the first call.
     pub(crate) fn kept_for_evaluators(
         &self,
         make: impl FnOnce() -> Arc<dyn Any + Send + Sync>,
@@ -227,7 +228,7 @@ impl Store {
         &**self.evaluators.get_or_init(make)
     }
 
-    /// Whether commits write redo.
+    /// Returns true if commits write redo.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         self.logged

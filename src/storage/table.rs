@@ -4,9 +4,9 @@
 //! primary key, unless they are unique), its rows hold the primary key. So protocols treat index records as records.
 //! It is not logged; recovery derives it.
 //!
-//! Invariants: a record is in every primary index of its table, or on its way in or out. It comes in as an
-//! absent placeholder, the hash index first; it leaves only with the word [`DEAD`], the hash index last. So a thread that
-//! finds a dead record looks again, and at most one living record has a given key.
+//! Invariants: a record is in every primary index of its table, or is being inserted or removed. It is inserted as an
+//! absent placeholder, into the hash index first; it is removed only with the word [`DEAD`], from the hash index last. So
+//! a thread that finds a dead record looks again, and at most one living record has a given key.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -58,9 +58,9 @@ pub(crate) struct TableCore {
     id: TableId,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
-    /// How many words the records have room for that it makes while another definition of them is in force: that one's.
+    /// The number of words of records that it makes while another definition of them is in force: that one's.
     words_in_force: usize,
-    /// In how many lines a record with a usual key lies.
+    /// The number of lines of a record with a usual key.
     usual_lines: usize,
     slabs: Arc<Slabs>,
     hash: Option<Arc<HashIndex>>,
@@ -74,17 +74,17 @@ pub(crate) struct TableCore {
     open: Vec<bool>,
     /// For each column, which integers it takes, and takes as operands, if it is a plain one of integers.
     plain_ints: Vec<Option<(i64, i64)>>,
-    /// What every row must pass; none: nothing.
+    /// The checks that every row must pass, if there are any.
     checks: Option<Checks>,
     identity: Option<Box<IdentityColumn>>,
     /// For each column of the key, whether it is an integer's, and of what width.
     key_kinds: Box<[KeyKind]>,
     internal: bool,
-    /// What a schema change has made of it.
+    /// The schema changes that have made, replaced or dropped it.
     change: Change,
-    /// What its records lack of columns that were added later; all definitions of the same records share it.
+    /// The parts of its records for columns that were added later; all definitions of the same records share it.
     extensions: Arc<Extensions>,
-    /// Whether its records are those of a table that is gone; all definitions of the same records share it.
+    /// True if its records are those of a table that is gone; all definitions of the same records share it.
     is_retired: Arc<AtomicBool>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Secondary {
     pub(crate) table: Arc<TableCore>,
 }
 
-/// Where a full scan of a table has got to.
+/// The progress of a full scan of a table.
 pub(crate) enum PageCursor<'g> {
     /// At the beginning.
     Start,
@@ -207,13 +207,13 @@ impl TableCore {
         table
     }
 
-    /// Which version of its rows' redo it writes.
+    /// The version in which it writes the redo of its rows.
     #[inline]
     pub(crate) fn row_version(&self) -> u64 {
         self.definition.row_version()
     }
 
-    /// Which store it belongs to.
+    /// The identity of the store that it belongs to.
     #[inline]
     pub(crate) fn store(&self) -> u64 {
         self.store
@@ -225,13 +225,14 @@ impl TableCore {
         self.id
     }
 
-    /// Which table of which store: no other table in this process has the same.
+    /// The identity of the table: no other table in this process has the same.
     #[inline]
     pub(crate) fn identity(&self) -> (u64, TableId) {
         (self.store, self.id)
     }
 
-    /// Which records: a number that all definitions of the same records share, and no other table of the process.
+    /// The identity of its records: a number that all definitions of the same records share, and no other table of the
+    /// process.
     #[inline]
     pub(crate) fn records_identity(&self) -> u64 {
         let index = match (&self.hash, &self.ordered) {
@@ -242,31 +243,31 @@ impl TableCore {
         index as u64
     }
 
-    /// What it is.
+    /// The table's definition.
     #[inline]
     pub(crate) fn definition(&self) -> &TableDefinition {
         &self.definition
     }
 
-    /// How its rows lie in memory.
+    /// The layout of its rows in memory.
     #[inline]
     pub(crate) fn layout(&self) -> &RowLayout {
         &self.layout
     }
 
-    /// The same, for a record that outlives its table.
+    /// The layout, for a record that outlives its table.
     pub(crate) fn shared_layout(&self) -> Arc<RowLayout> {
         self.layout.clone()
     }
 
-    /// What a record that it makes has room for. Until it is in force, other transactions may fill such a record with a row of the
+    /// The size of the records that it makes. Until it is in force, other transactions may fill such a record with a row of the
     /// definition that is: words behind that row would hide the values of the past of columns that are added later.
     fn record_size(&self) -> RowSize {
         let words = if self.has_moved() { self.words_in_force } else { self.layout.words() };
         RowSize { words, ..self.layout.size() }
     }
 
-    /// Where its records' memory comes from.
+    /// The source of its records' memory.
     pub(crate) fn slabs(&self) -> &Arc<Slabs> {
         &self.slabs
     }
@@ -277,25 +278,26 @@ impl TableCore {
         &self.secondary
     }
 
-    /// Whether a secondary index contains this column.
+    /// Returns true if a secondary index contains this column.
     #[inline]
     pub(crate) fn is_indexed(&self, column: usize) -> bool {
         self.indexed.get(column).copied().unwrap_or(false)
     }
 
-    /// Whether this column is in no key and no index.
+    /// Returns true if this column is in no key and no index.
     #[inline]
     pub(crate) fn is_plain(&self, column: usize) -> bool {
         self.plain.get(column).copied().unwrap_or(false)
     }
 
-    /// Whether this column is one of integers, in no key and no index, and takes this one as an operand.
+    /// Returns true if this column is one of integers, in no key and no index, and takes this one as an operand.
     #[inline]
     pub(crate) fn takes_plain_operand(&self, column: usize, int: i64) -> bool {
         matches!(self.plain_ints.get(column), Some(&Some((least, most))) if least <= int && int <= most)
     }
 
-    /// Whether this column is one of integers, in no key, no index and no check but one of bounds, and takes this one.
+    /// Returns true if this column is one of integers, in no key, no index and no check but one of bounds, and takes
+    /// this one.
     #[inline]
     pub(crate) fn takes_plain_int(&self, column: usize, int: i64) -> bool {
         let Some(Some(_)) = self.plain_ints.get(column) else { return false };
@@ -304,7 +306,7 @@ impl TableCore {
         least <= int && int <= most && layout.limit != ColumnLimit::Checked
     }
 
-    /// What every row must pass.
+    /// The checks that every row must pass.
     #[inline]
     pub(crate) fn checks(&self) -> Option<&Checks> {
         self.checks.as_ref()
@@ -316,13 +318,13 @@ impl TableCore {
         self.identity.as_deref()
     }
 
-    /// Whether operations on this column need no look at anything else.
+    /// Returns true if operations on this column need no look at anything else.
     #[inline]
     pub(crate) fn is_open(&self, column: usize) -> bool {
         self.open[column]
     }
 
-    /// Whether this is an identity column that no update changes.
+    /// Returns true if this is an identity column that no update changes.
     pub(crate) fn is_fixed(&self, column: usize) -> bool {
         let fixed = self.identity_column().filter(|identity| identity.kind == Identity::Always);
         fixed.is_some_and(|identity| identity.position == column)
@@ -341,7 +343,7 @@ impl TableCore {
         &self.key_kinds
     }
 
-    /// Whether this is the inside of a secondary index: not logged, not listed.
+    /// Returns true if this is the inside of a secondary index: not logged, not listed.
     pub(crate) fn is_internal(&self) -> bool {
         self.internal
     }
@@ -356,7 +358,7 @@ impl TableCore {
         Ok(key)
     }
 
-    /// As [`encode_key`](Self::encode_key), into an empty key: which is large, and need not be moved.
+    /// Same as [`encode_key`](Self::encode_key), but into an empty key: which is large, and need not be moved.
     #[inline]
     pub(crate) fn append_key(
         &self,
@@ -443,7 +445,7 @@ impl TableCore {
         encode_component(key, value, &self.layout.column(position).data_type, false)
     }
 
-    /// What messages call a secondary index.
+    /// The name of a secondary index in messages.
     fn index_name(&self, position: usize) -> String {
         format!("{} (index {})", self.definition.name, self.secondary[position].definition.name)
     }
@@ -530,7 +532,7 @@ impl TableCore {
         }
     }
 
-    /// As [`find`](Self::find), where the hash index has not shown the record at the first look.
+    /// Same as [`find`](Self::find), where the hash index has not shown the record at the first look.
     #[inline(never)]
     fn find_for_certain<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
         match self.look_up(hash, key, guard) {
@@ -571,8 +573,8 @@ impl TableCore {
         self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), &mut (), guard)
     }
 
-    /// As [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index. `changes`
-    /// receives every node that it changes.
+    /// Same as [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index.
+    /// `changes` receives every node that it changes.
     pub(crate) fn find_or_place_near<'g>(
         &'g self,
         hash: u64,
@@ -737,10 +739,10 @@ fn key_too_long(bytes: usize, of: &str) -> Error {
     Error::RowTooLarge { what: format!("a key of {of}"), bytes, maximum: MAXIMAL_KEY_BYTES }
 }
 
-/// What [`TableCore::find_or_place`] found or put in.
+/// The record that [`TableCore::find_or_place`] found or inserted.
 pub(crate) struct Placed<'g> {
     pub(crate) record: Record<'g>,
-    /// Whether the record is a placeholder that this call made.
+    /// True if the record is a placeholder that this call made.
     pub(crate) is_new: bool,
 }
 
@@ -773,14 +775,14 @@ impl NodeChanges<'_> for () {
     fn split(&mut self, _split: LeafSplit<'_>) {}
 }
 
-/// Whether the record is leaving its table, or has left it.
+/// Returns true if the record is leaving its table, or has left it.
 #[inline]
 pub(crate) fn is_dead(record: Record<'_>) -> bool {
     // Acquire pairs with the CAS that made it dead; what follows is a fresh look into the index in any case.
     record.word().load(Ordering::Acquire) == DEAD
 }
 
-/// Whether a found record has been committed once, so that it is surely in every index.
+/// Returns true if a found record has been committed once, so that it is surely in every index.
 fn is_settled(placed: &Placed<'_>) -> bool {
     !placed.is_new
         && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER

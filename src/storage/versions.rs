@@ -67,7 +67,7 @@ use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
 use crate::storage::workspace::Deleted;
 
-/// How many locks the table has; a power of two.
+/// The number of locks of the table; a power of two.
 const SHARDS: usize = if cfg!(any(test, heddle_model)) { 4 } else { 256 };
 /// The most versions that are released while a lock is held.
 const RELEASED_AT_ONCE: usize = 64;
@@ -129,7 +129,7 @@ impl OpenSnapshot {
         self.epoch
     }
 
-    /// Whether versions that it needs have been released, because all versions together exceeded their limit.
+    /// Returns true if versions that it needs have been released, because all versions together exceeded their limit.
     ///
     /// A reader asks after it has looked for a version. Acquire pairs with the release in `fail_oldest`; the lock of the
     /// shard orders a missing version behind it.
@@ -138,7 +138,7 @@ impl OpenSnapshot {
     }
 }
 
-/// What the side table holds now, and how many snapshots have failed.
+/// The present size of the side table, and the number of snapshots that have failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionCounts {
     pub(crate) snapshots: u64,
@@ -239,19 +239,19 @@ impl Versions {
         self.bound.store(bound, Ordering::Release);
     }
 
-    /// Whether a snapshot is open that does not contain this epoch.
+    /// Returns true if a snapshot is open that does not contain this epoch.
     pub(crate) fn has_snapshot_before(&self, epoch: u64) -> bool {
         self.open.read().first().is_some_and(|(oldest, _)| oldest.epoch < epoch)
     }
 
-    /// Whether there is a version of a record of these tables.
+    /// Returns true if there is a version of a record of these tables.
     pub(crate) fn has_versions_of(&self, is_one: impl Fn(&TableCore) -> bool) -> bool {
         // Relaxed: no version of a table's records comes once transactions do not use it any more.
         self.counts.versions.load(Ordering::Relaxed) > 0
             && self.shards.iter().any(|shard| shard.lock().has_versions_of(&is_one))
     }
 
-    /// What the table holds.
+    /// The counts of the table.
     pub(crate) fn counts(&self) -> VersionCounts {
         VersionCounts {
             snapshots: self.open.read().len() as u64,

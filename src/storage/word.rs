@@ -1,4 +1,4 @@
-//! The record word: which commit wrote a record last, and whether it is being written now.
+//! The record word: the commit that wrote a record last, and a flag for a write in progress.
 //!
 //! ```text
 //! 63            24 23          4   3       2     1 0
@@ -12,9 +12,9 @@
 //! rise strictly in (epoch, sequence), whichever protocol made them. [`DEAD`] is the one word that no stamp can be:
 //! the record is being taken out of the indexes, and a thread that meets it looks its key up again.
 
-/// How many bits of a word hold the epoch.
+/// The number of bits of a word that hold the epoch.
 pub(crate) const EPOCH_BITS: u32 = 40;
-/// How many bits of a word hold the sequence number within the epoch.
+/// The number of bits of a word that hold the sequence number within the epoch.
 pub(crate) const SEQUENCE_BITS: u32 = 20;
 /// Set while the row behind the word is being written.
 pub(crate) const BUSY: u64 = 1 << 3;
@@ -24,7 +24,7 @@ pub(crate) const ABSENT: u64 = 1 << 2;
 pub(crate) const PROTOCOL: u64 = 0b11;
 /// One of them, under `phased`: columns of the record are split. It is set and cleared while the gate is closed.
 pub(crate) const SPLIT: u64 = 1;
-/// How far the stamp stands from the low end.
+/// The distance of the stamp from the low end.
 const STAMP_SHIFT: u32 = 4;
 /// The word of a record that leaves its indexes: busy and absent, with a stamp that is never issued.
 pub(crate) const DEAD: u64 = !PROTOCOL;

@@ -51,14 +51,14 @@ const HANDED_OVER_MAX: usize = 1 << 16;
 pub(crate) struct RedoBuffer {
     /// Transactions, as `redo` writes them, in the order of their stamps.
     pub(crate) bytes: Vec<u8>,
-    /// What of them is elsewhere, with how many of the bytes come before it.
+    /// The parts of them that are elsewhere, each with the number of the bytes before it.
     pub(crate) loaded: Vec<(usize, Arc<LoadedRedo>)>,
-    /// How many.
+    /// The number of transactions.
     pub(crate) transactions: u64,
 }
 
 impl RedoBuffer {
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.loaded.iter().map(|(_, loaded)| loaded.len()).sum::<usize>()
     }
@@ -101,7 +101,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// How many calls have ended. Relaxed: as in `count`.
+    /// The number of calls that have ended. Relaxed: as in `count`.
     pub(crate) fn ended(&self) -> u64 {
         self.committed.load(Ordering::Relaxed) + self.failed.load(Ordering::Relaxed)
     }
@@ -131,31 +131,31 @@ pub(crate) struct WorkerContext {
     shown: Shown,
     /// If its thread is an executor: that one's number, and one more; else 0.
     executor: AtomicUsize,
-    /// Whether a body has looked at a column that is split.
+    /// True if a body has looked at a column that is split.
     pub(crate) met_hidden: AtomicBool,
-    /// Whether a thread of the caller's executes a transaction in this slot.
+    /// True while a caller's thread executes a transaction in this slot.
     executing: AtomicBool,
     /// Deletes that the thread which reclaims memory has not taken yet.
     deleted: Mutex<Vec<Deleted>>,
     number: usize,
-    /// Whether a thread has the slot: [`FREE`], [`RESERVED`] or [`TAKEN`].
+    /// The state of the slot: [`FREE`], [`RESERVED`] or [`TAKEN`].
     state: AtomicU32,
     memory: OwnMemory,
 }
 
-/// What the thread works with that has the slot; no other thread has access to it.
+/// The working memory of the thread that has the slot; no other thread has access to it.
 #[derive(Default)]
 struct OwnMemory(UnsafeCell<Memory>);
 
 // SAFETY: only the holder of the slot's one `SlotGuard` reaches the memory, which may be sent from thread to thread.
 unsafe impl Sync for OwnMemory where Memory: Send {}
 
-/// What a worker context's thread works with.
+/// The working memory of a worker context's thread.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// Buffers that keep their memory from call to call.
     pub(crate) workspace: Workspace,
-    /// What the running call has read.
+    /// The read set of the running call.
     pub(crate) reads: ReadSet,
     /// Rows that the running call has read, and images of those that it will write.
     pub(crate) arena: Bump,
@@ -183,7 +183,7 @@ impl Memory {
 }
 
 impl WorkerContext {
-    /// Where the epoch it commits in is shown.
+    /// The place where the epoch that it commits in is published.
     #[inline]
     pub(crate) fn published(&self) -> &Published {
         &self.published
@@ -194,18 +194,18 @@ impl WorkerContext {
         self.number
     }
 
-    /// Where its thread shows what it is at, if time is sampled.
+    /// The place where its thread shows its activity, if time is sampled.
     pub(crate) fn shown(&self) -> &Shown {
         &self.shown
     }
 
-    /// From here on its thread is this executor, until it gives the slot up.
+    /// From here on its thread is this executor, until it releases the slot.
     pub(crate) fn be_executor(&self, number: usize) {
         // Relaxed, here and below: it is read by the slot's own thread only.
         self.executor.store(number + 1, Ordering::Relaxed);
     }
 
-    /// Which executor its thread is, if it is one.
+    /// The number of the executor that its thread is, if it is one.
     pub(crate) fn executor(&self) -> Option<usize> {
         self.executor.load(Ordering::Relaxed).checked_sub(1)
     }
@@ -217,12 +217,12 @@ impl WorkerContext {
         self.executing.store(executing, Ordering::Relaxed);
     }
 
-    /// Whether a thread of the caller's executes a transaction in this slot.
+    /// Returns true while a caller's thread executes a transaction in this slot.
     pub(crate) fn is_executing(&self) -> bool {
         self.executing.load(Ordering::Relaxed)
     }
 
-    /// Hands deletes over to the thread that reclaims memory; if that is far behind, they stay, and this worker context's
+    /// Passes deletes to the thread that reclaims memory; if that is far behind, they stay, and this worker context's
     /// own thread collects them.
     pub(crate) fn hand_over_deleted(&self, deleted: &mut Vec<Deleted>) {
         let mut handed_over = self.deleted.lock();
@@ -262,12 +262,12 @@ pub(crate) struct WorkerContexts {
     /// Slots from here on were never used, so that the sealer need not look at them.
     used: AtomicUsize,
     counts: Mutex<Counts>,
-    /// How many threads look for a free slot with `counts` locked, or sleep until one is freed.
+    /// The number of threads that look for a free slot with `counts` locked, or sleep until one is freed.
     waiting: AtomicUsize,
     freed: Condvar,
 }
 
-/// How many slots are not for callers' transactions.
+/// The number of slots that are not for callers' transactions.
 struct Counts {
     /// Free slots that only the engine's own threads may take.
     reserved: usize,
@@ -275,7 +275,7 @@ struct Counts {
     kept: usize,
 }
 
-/// What a caller takes a slot for.
+/// The purpose for which a caller acquires a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotUse {
     /// For one transaction.
@@ -288,7 +288,7 @@ pub(crate) enum SlotUse {
 pub(crate) struct SlotGuard<'p> {
     worker_contexts: &'p WorkerContexts,
     worker_context: &'p WorkerContext,
-    /// Whether its thread keeps it between transactions.
+    /// True if its thread keeps it between transactions.
     is_kept: bool,
 }
 
@@ -313,7 +313,7 @@ impl WorkerContexts {
         counts.reserved += free.take(slots).count();
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -327,7 +327,7 @@ impl WorkerContexts {
         std::iter::once_with(used).flatten().map(|slot| &**slot)
     }
 
-    /// What the threads of all slots in use are doing, for the sampler.
+    /// The activities of the threads of all slots in use, for the sampler.
     pub(crate) fn activities(&self) -> impl Iterator<Item = SlotActivity> {
         self.all().map(|context| SlotActivity {
             number: context.number(),

@@ -1,5 +1,5 @@
-//! What a worker context's thread works with while it runs a call; kept from call to call, so that a call allocates
-//! nothing that the one before it has allocated.
+//! The working memory of a worker context's thread while it runs a call; kept from call to call, so that a call
+//! allocates nothing that the one before it has allocated.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::types::key::EncodedKey;
 pub(crate) struct Workspace {
     /// The buffered writes.
     pub(crate) writes: WriteSet,
-    /// What the transaction changes of the schema.
+    /// The schema changes of the transaction.
     pub(crate) schema: Vec<SchemaChange>,
     /// Redo of the call, before its stamp is known.
     pub(crate) redo: Vec<u8>,

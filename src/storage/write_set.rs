@@ -32,7 +32,7 @@ pub(crate) use word_updates::{NumberChange, WordChange};
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.
 const MAXIMAL_BYTES: usize = if cfg!(test) { 16 << 20 } else { 1 << 30 };
-/// What the result of an operation has at most beside the bytes of value and operand.
+/// The most bytes of an operation's result beside those of value and operand.
 const OPERATION_BYTES: usize = 64;
 /// At most this many records, looking through all of them is as fast as a table.
 const FEW: usize = 8;
@@ -47,12 +47,13 @@ pub(crate) struct WriteSet {
     /// The words of rows that come in; long values lie in `bytes` (see `row::aside`).
     words: Vec<u64>,
     bytes: Vec<u8>,
-    /// Where records stand among those touched, if these are more than a few.
+    /// The positions of records among those touched, if these are more than a few.
     places: Places,
     /// The bits of the records touched (see [`filter_bit`]), and perhaps of some that were: a record whose bit is not set is
     /// not among them. Most records that a call looks at it has not written.
     filter: u64,
-    /// How many writes were ever made in this set: tells marks of writes that are gone from those that hold.
+    /// The number of writes that were ever made in this set: distinguishes marks of writes that are gone from those
+    /// that hold.
     made: u64,
 }
 
@@ -74,9 +75,9 @@ struct Write {
     previous: u32,
     next: u32,
     kind: Kind,
-    /// What the record's writes up to this one say about whether there is a row; none: nothing.
+    /// The existence of the row by the record's writes up to this one; `None` if they leave it as it was.
     presence: Option<bool>,
-    /// Where the words and the bytes of the writes up to this one end.
+    /// The ends of the words and the bytes of the writes up to this one.
     words_end: u32,
     bytes_end: u32,
     /// Its number among all writes ever made in this set.
@@ -123,7 +124,7 @@ enum Stored {
     TopK(u32, u32),
 }
 
-/// A row that was put together before it is known whether it comes in: where its words and its bytes begin.
+/// A row that was composed before it is known whether it will be inserted: the beginnings of its words and its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Composed {
     words: u32,
@@ -140,7 +141,7 @@ pub(crate) struct Mark {
 
 /// One write, as it is looked at.
 pub(crate) enum WriteView<'w> {
-    /// A whole row comes in.
+    /// A whole row is inserted.
     Insert,
     /// The record goes.
     Delete,
@@ -152,7 +153,7 @@ pub(crate) enum WriteView<'w> {
     Bound { column: usize, bounds: (i64, i64) },
 }
 
-/// What is written to an integer column.
+/// A write to an integer column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IntChange {
     /// It gets this value, which has been checked.
@@ -174,7 +175,7 @@ impl IntChange {
     }
 }
 
-/// What the writes to one record come to.
+/// The effect of the writes to one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// There is a row, and this is the whole of it.
@@ -186,7 +187,7 @@ pub(crate) enum Effect {
 }
 
 impl WriteSet {
-    /// Whether nothing is written.
+    /// Returns true if nothing is written.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
@@ -233,7 +234,7 @@ impl WriteSet {
         reserved.map_err(Refused::error)
     }
 
-    /// How many bytes the values have that were written.
+    /// The number of bytes of the written values.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -298,7 +299,7 @@ impl WriteSet {
         self.truncate(Mark { writes, last });
     }
 
-    /// Where the record stands among those touched.
+    /// The position of the record among those touched.
     #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
         // A transaction that wrote a record often writes it again; and most transactions write none.
@@ -325,7 +326,7 @@ impl WriteSet {
         self.places.find(record, &self.touched)
     }
 
-    /// Whether the record at this position has come in only after the mark: by an insert where there was no row.
+    /// Returns true if the record at this position was inserted only after the mark, where there was no row.
     pub(crate) fn came_since(&self, position: usize, mark: Mark) -> bool {
         let first = self.touched[position].first as usize;
         first >= mark.writes && matches!(self.writes[first].kind, Kind::Insert { .. })
@@ -447,7 +448,7 @@ impl WriteSet {
     }
 
     /// Buffers the first write to a record.
-    // Always: it is the usual write, and a call of its own was a tenth of what it takes.
+    // Always: it is the usual write, and a separate call was a tenth of its cost.
     #[inline(always)]
     fn push_first(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
         debug_assert!(self.position(record).is_none());
@@ -494,7 +495,7 @@ impl WriteSet {
         position
     }
 
-    /// Notes where a record stands that was touched last.
+    /// Notes the position of the record that was touched last.
     #[inline(always)]
     fn note_place(&mut self, record: RecordPointer) {
         self.filter |= filter_bit(record);
@@ -636,10 +637,11 @@ impl WriteSet {
         })
     }
 
-    /// As [`apply`](Self::apply) to a row that is there, but for the writes to these columns, which are all operations.
+    /// Same as [`apply`](Self::apply) to a row that exists, but without the writes to these columns, which are all
+    /// operations.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`apply`](Self::apply).
     pub(crate) fn apply_but(
         &self,
         but: &[u16],
@@ -669,7 +671,7 @@ impl WriteSet {
         Ok(Effect::Changed)
     }
 
-    /// Whether the writes to the record at `position` leave a row, given whether there is one.
+    /// Returns true if the writes to the record at `position` leave a row, given whether there is one.
     pub(crate) fn presence(&self, position: usize, present: bool) -> bool {
         self.writes[self.touched[position].last as usize].presence.unwrap_or(present)
     }
@@ -686,7 +688,7 @@ impl WriteSet {
         }
     }
 
-    /// Whether a write to the record at `position` changes a column whose values can be long.
+    /// Returns true if a write to the record at `position` changes a column whose values can be long.
     pub(crate) fn changes_variable_column(&self, position: usize) -> bool {
         let layout = self.touched[position].table().layout();
         self.chain(position).any(|kind| match *kind {
@@ -698,7 +700,7 @@ impl WriteSet {
         })
     }
 
-    /// Whether the column is changed by operations of this kind only; calls `visit` with their operands if so.
+    /// Returns true if the column is changed by operations of this kind only; calls `visit` with their operands if so.
     pub(crate) fn operands(
         &self,
         position: usize,
