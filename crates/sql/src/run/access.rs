@@ -1,4 +1,4 @@
-//! What a statement may reach of the database: rows to read, and rows to write.
+//! The rows of the database that a statement may read and write.
 //!
 //! # Invariants
 //! - A statement sees the rows as they were when it began: not what it, its triggers and the functions that it calls write.
@@ -17,9 +17,10 @@ pub struct Access<'e> {
     pub(super) rows: &'e dyn Rows,
     pub(super) writes: Option<&'e dyn Writes>,
     pub(super) runs_in: RunsIn,
-    /// Whether statements see these rows, of the statement that calls their function, and not what there is when they begin.
+    /// True if statements see these rows, which the statement that calls their function sees, instead of the rows
+    /// current when they begin.
     pub(super) is_fixed: bool,
-    /// Whether updates read what they change, because an operation did not fit the value that it met.
+    /// True if updates read the rows that they change, because an operation did not fit the value that it met.
     pub(super) is_ordinary: bool,
 }
 
@@ -37,7 +38,7 @@ impl View<'_> {
         }
     }
 
-    /// When the statement began; none: its own writes are not hidden from it.
+    /// The moment at which the statement began; `None` if its own writes are not hidden from it.
     pub(super) fn moment(&self) -> Option<Moment> {
         self.as_of.as_ref().map(AsOf::moment)
     }
@@ -49,19 +50,19 @@ impl<'e> Access<'e> {
         Access { rows, writes: None, runs_in: RunsIn::Engine, is_fixed: false, is_ordinary: false }
     }
 
-    /// A point to which what was written can be taken back; none where nothing can be written.
+    /// A point to which writes can be rolled back; `None` if nothing can be written.
     pub(crate) fn savepoint(&self) -> Option<heddledb::Savepoint> {
         self.writes.map(Writes::savepoint)
     }
 
-    /// Takes back what was written since the savepoint.
+    /// Rolls back the writes since the savepoint.
     pub(crate) fn rollback_to(&self, savepoint: Option<&heddledb::Savepoint>) {
         if let (Some(writes), Some(savepoint)) = (self.writes, savepoint) {
             writes.rollback_to(savepoint);
         }
     }
 
-    /// What runs the statement.
+    /// The context in which the statement runs.
     pub(crate) fn runs_in(&self) -> RunsIn {
         self.runs_in
     }
@@ -76,7 +77,7 @@ impl<'e> Access<'e> {
         Access { rows, writes: Some(writes), runs_in, is_fixed: false, is_ordinary: false }
     }
 
-    /// The same, for an attempt whose updates read what they change.
+    /// Access for an attempt whose updates read the rows that they change, if `is_ordinary`.
     pub(crate) fn ordinary(self, is_ordinary: bool) -> Access<'e> {
         Access { is_ordinary, ..self }
     }

@@ -29,7 +29,8 @@ pub(crate) fn evaluate_alone<'p>(
     run.evaluate(expression, &[])
 }
 
-/// What expressions see that the planner evaluates: large values are computed by each execution, which counts them.
+/// The environment of expressions that the planner evaluates: large values are computed by each execution, which counts
+/// them.
 fn planning_environment() -> PlainEnvironment {
     let mut environment = PlainEnvironment::new(0);
     environment.value_limit = LARGE_BYTES;

@@ -15,7 +15,7 @@ pub(crate) enum Side<'r> {
     Missing(usize),
 }
 
-/// How many rows an operator puts into a batch before it hands it on.
+/// The number of rows that an operator puts into a batch before it passes the batch on.
 pub(crate) const BATCH_ROWS: usize = 1_024;
 
 /// From how many bytes on that its values own on the heap an operator hands a batch on.
@@ -43,22 +43,22 @@ impl Batch {
         Batch { width, values: Vec::with_capacity(width * rows), ..Batch::default() }
     }
 
-    /// How many values a row has.
+    /// The number of values in a row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the batch holds as many rows, or as wide ones, as an operator hands on at a time.
+    /// Returns true if the batch holds as many rows, or as many bytes of values, as an operator passes on at a time.
     #[inline]
     pub(crate) fn is_full(&mut self) -> bool {
         self.heap_bytes += self.values[self.measured..].iter().map(Value::heap_size).sum::<usize>();
@@ -122,7 +122,8 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Adds a row of the picked slots of a joined row; a part that is missing is NULL. None: all slots of both parts.
+    /// Adds a row of the picked slots of a joined row; a part that is missing is NULL. `None` picks all slots of both
+    /// parts.
     pub(crate) fn push_picked(&mut self, picked: Option<&Picked>, left: Side<'_>, right: Side<'_>) {
         let all = |side: Side<'_>, values: &mut Vec<Value>| match side {
             Side::Row(row) => values.extend_from_slice(row),

@@ -1,13 +1,13 @@
-//! What each node of a plan has done, for EXPLAIN ANALYZE.
+//! The work of each node of a plan, for EXPLAIN ANALYZE.
 
 use std::time::Duration;
 
-/// What a node has done. Its time is also that of the nodes beneath it.
+/// The work that a node has done. Its time includes that of the nodes beneath it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NodeCounts {
-    /// How many rows it has given.
+    /// The number of rows that it has returned.
     pub(crate) rows: u64,
-    /// How often it was executed.
+    /// The number of its executions.
     pub(crate) loops: u64,
     /// The time until its first rows, of all executions.
     startup: Duration,

@@ -118,10 +118,10 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Whether a condition is true for a row.
+    /// Returns true if a condition is true for a row.
     #[inline]
     pub(crate) fn holds(&mut self, condition: &'e Expr, row: &[Value]) -> Result<bool> {
-        // What stands behind a condition that is not true is not looked at, NULL or false.
+        // Conditions behind one that is not true are not evaluated, be it NULL or false.
         if let Expr::And(parts) = condition {
             for part in parts {
                 if !self.holds(part, row)? {
@@ -142,7 +142,8 @@ impl<'e> Run<'e> {
         Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
     }
 
-    /// Whether a join's condition is true for a row that consists of the slots of its two parts that the condition sees.
+    /// Returns true if a join's condition is true for a row that consists of the slots of its two parts that the
+    /// condition sees.
     pub(crate) fn holds_joined(
         &mut self,
         condition: &'e Expr,
@@ -217,7 +218,7 @@ impl<'e> Run<'e> {
             [left, right] => {
                 if let Some(operation) = call.integers {
                     let (left, right) = (self.operand(left, row)?, self.operand(right, row)?);
-                    // What overflows is the function's to report.
+                    // An overflow is the function's to report.
                     if let Some(value) = operation.apply(&left, &right) {
                         return Ok(value);
                     }
@@ -267,7 +268,7 @@ impl<'e> Run<'e> {
         Ok(value)
     }
 
-    /// Whether two values that are not NULL are equal by an operator.
+    /// Returns true if two values that are not NULL are equal by an operator.
     fn equals(&mut self, equals: &'e Call, left: Value, right: Value) -> Result<bool> {
         if equals.is_comparison {
             return Ok(left == right);

@@ -55,19 +55,19 @@ pub(crate) fn execute_compiled<'p>(
     Ok(count)
 }
 
-/// How a statement runs.
+/// The options of an execution.
 #[derive(Debug)]
 pub(crate) struct RunOptions {
     /// The memory that the statement may use.
     pub(crate) memory: Memory,
-    /// Whether to count what each node does.
+    /// True if the work of each node is counted.
     pub(crate) counts: bool,
 }
 
-/// As [`execute`]; also returns what each node has done, if that was counted.
+/// Executes a statement as [`execute`] does, and also returns the work of each node, if that was counted.
 ///
 /// # Errors
-/// As [`execute`].
+/// Same errors as [`execute`].
 pub(crate) fn execute_with<'p>(
     planned: &Planned,
     access: Access<'_>,

@@ -4,8 +4,8 @@
 //! as computing all answers is expected to cost, they are computed, so that it costs at most about twice the better way.
 //!
 //! # Invariants
-//! - Answers are the same either way. If computing all of them fails by a value, or for want of memory, the subquery goes on row
-//!   by row: the rows at fault may belong to keys that no row asks for.
+//! - Answers are the same either way. If computing all of them fails by a value, or for want of memory, the subquery
+//!   continues row by row: the rows at fault may belong to keys that no row asks for.
 
 use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
@@ -22,10 +22,10 @@ use crate::types::Value;
 
 /// Answers take at most the statement's memory divided by this.
 const ANSWERS_PART: usize = 2;
-/// What a key takes besides its values.
+/// The memory of a key besides its values.
 const KEY_BYTES: usize = 96;
 
-/// How far a subquery's answers are computed.
+/// The state of the computation of a subquery's answers.
 #[derive(Default)]
 pub(crate) enum Answers {
     /// It has been run this often for single rows.
@@ -144,7 +144,7 @@ impl<'e> Run<'e> {
     }
 }
 
-/// Whether an error is one of the values that were computed, or of the memory for them.
+/// Returns true if an error comes from the values that were computed, or from the memory for them.
 fn is_by_values(error: &SqlError) -> bool {
     error.state() == SqlState::OUT_OF_MEMORY || error.state().class() == "22"
 }
@@ -153,14 +153,14 @@ fn is_by_values(error: &SqlError) -> bool {
 struct Gathering<'e> {
     kind: &'e SubPlanKind,
     limit: usize,
-    /// How many columns are before the keys.
+    /// The number of columns before the keys.
     width: usize,
     by_key: HashMap<Vec<Value>, Gathered, Hashing>,
     /// A buffer for keys.
     key: Vec<Value>,
 }
 
-/// What there is of one key.
+/// The rows gathered for one key.
 enum Gathered {
     /// There is a row.
     Row,
@@ -169,13 +169,13 @@ enum Gathered {
     Several,
     /// The first columns of all rows.
     Values(Vec<Value>),
-    /// The different values that are not NULL, and whether there is a NULL.
+    /// The different values that are not NULL, and true if there is a NULL.
     Set(HashSet<Value, Hashing>, bool),
     Rows(Vec<Box<[Value]>>),
 }
 
 impl Gathering<'_> {
-    /// Adds rows. What they take in memory.
+    /// Adds rows, and returns their memory.
     fn add(&mut self, batch: &Batch) -> usize {
         let mut bytes = 0;
         for row in batch.rows() {
@@ -217,7 +217,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a further row. What it takes in memory.
+    /// Adds a further row, and returns its memory.
     fn add(&mut self, row: &[Value], limit: usize) -> usize {
         match self {
             Gathered::Row | Gathered::Several => return 0,

@@ -1,5 +1,5 @@
-//! Values that are large by themselves: what a session's expressions have computed and still hold counts in the memory
-//! that all statements share, so that one `repeat` in each of a thousand rows fails, and the server goes on.
+//! Large values: those that a session's expressions have computed and still hold count in the memory that all
+//! statements share, so that one `repeat` in each of a thousand rows fails, and the server continues.
 //!
 //! # Invariants
 //! - A value of at least [`LARGE_BYTES`] is charged from the function or cast that returns it until nothing but this list
@@ -21,7 +21,7 @@ use crate::types::Value;
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
 /// The longest value, in bytes: PostgreSQL's limit.
 const VALUE_BYTES_MAX: usize = 1 << 30;
-/// How many bytes of values are counted before they are first looked through.
+/// The bytes of values that are counted before the first sweep over them.
 const SWEEP_BYTES: usize = 4 << 20;
 
 /// The large values of a session.
@@ -40,7 +40,7 @@ impl LargeValues {
         LargeValues { values: Vec::new(), bytes: 0, sweep_at: SWEEP_BYTES, memory }
     }
 
-    /// Whether none is counted.
+    /// Returns true if no value is counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -66,7 +66,7 @@ impl LargeValues {
     /// Makes sure that there is room for a value of this many bytes.
     ///
     /// # Errors
-    /// As [`LargeValues::note`].
+    /// Same errors as [`LargeValues::note`].
     pub(crate) fn require(&mut self, bytes: usize) -> Result<()> {
         if bytes > VALUE_BYTES_MAX {
             let message =
@@ -91,7 +91,7 @@ impl LargeValues {
     }
 }
 
-/// Whether more than one handle of a value's contents exists.
+/// Returns true if more than one handle of a value's contents exists.
 fn is_shared(value: &Value) -> bool {
     match value {
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => Arc::strong_count(text) > 1,

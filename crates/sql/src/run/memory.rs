@@ -1,8 +1,8 @@
-//! How much memory a statement's hash tables, sorts and stored rows take, and how much they may.
+//! The memory of a statement's hash tables, sorts and stored rows, and its limits.
 //!
 //! # Invariants
 //! - What is charged is an estimate: the values themselves and what they own on the heap.
-//! - An operator that can write rows to a temporary file asks [`Held::admit`] and writes them; everyone else
+//! - An operator that can write rows to a temporary file asks [`Held::admit`] and writes them; every other part
 //!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
 //! - What an operator holds is given back when it is dropped, also before its end: below a LIMIT that is reached, in a
 //!   subquery that has its answer, after an error.
@@ -21,16 +21,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Value;
 
-/// What a statement may take unless the settings say otherwise.
+/// The memory that a statement may use unless the settings say otherwise.
 pub(crate) const MEMORY_BYTES_DEFAULT: usize = 256 << 20;
 
-/// What each statement may take without asking.
+/// The memory that each statement may use without a lease.
 const FREE_BYTES: usize = 256 << 10;
 
-/// What an operator that spills may hold even beyond the limits.
+/// The memory that an operator that spills may hold even beyond the limits.
 pub(crate) const LEAST_BYTES: usize = 64 << 10;
 
-/// How much a statement asks for at a time.
+/// The size of the leases by which a statement acquires memory.
 const LEASE_BYTES: usize = 1 << 20;
 
 /// Into how many parts what is left is divided, of which one can be spared.
@@ -57,7 +57,7 @@ impl WorkMemory {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// How much is leased to statements now.
+    /// The memory leased to statements now.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -81,12 +81,12 @@ pub(crate) struct SessionMemory(pub(crate) Arc<WorkMemory>);
 /// A statement's memory.
 #[derive(Debug)]
 pub struct Memory {
-    /// What was charged by itself.
+    /// The memory charged directly, without operators.
     charged: usize,
-    /// What operators hold; none before the first one does.
+    /// The memory that operators hold; `None` before the first one holds any.
     held: Option<Arc<AtomicUsize>>,
     limit: usize,
-    /// How much of it may be used without asking again.
+    /// The part of the limit that may be used without another lease.
     leased: usize,
     session: Option<Arc<SessionMemory>>,
 }
@@ -102,12 +102,12 @@ impl Memory {
         Memory { charged: 0, held: None, limit, leased: FREE_BYTES.min(limit), session: Some(session) }
     }
 
-    /// How much is used.
+    /// The memory in use.
     pub(crate) fn used(&self) -> usize {
         self.charged + self.held.as_ref().map_or(0, |held| held.load(Ordering::Relaxed))
     }
 
-    /// How much the statement may use.
+    /// The memory that the statement may use.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
@@ -121,19 +121,19 @@ impl Memory {
         }
     }
 
-    /// Whether this much more is within the limits.
+    /// Returns true if this much more is within the limits.
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
         let needed = self.used().saturating_add(bytes);
         needed <= self.leased || needed <= self.limit && self.lease(needed)
     }
 
-    /// Whether an operator that spills and holds `held` bytes may hold this much more.
+    /// Returns true if an operator that spills and holds `held` bytes may hold this much more.
     pub(crate) fn admits(&mut self, held: usize, bytes: usize) -> bool {
         held.saturating_add(bytes) <= LEAST_BYTES || self.has_room(bytes)
     }
 
-    /// Whether this much more is within the limits and leaves the statement's other operators at least three times as much:
-    /// for what is faster with more memory, and works without.
+    /// Returns true if this much more is within the limits and leaves the statement's other operators at least three
+    /// times as much: for structures that are faster with more memory, and work without.
     pub(crate) fn can_spare(&mut self, bytes: usize) -> bool {
         let with_others = bytes.saturating_mul(SPARED_PARTS).saturating_add(self.used());
         with_others <= self.limit && self.has_room(bytes)
@@ -163,7 +163,7 @@ impl Memory {
     /// Checks that this much more is within the limits.
     ///
     /// # Errors
-    /// As [`charge`](Self::charge).
+    /// Same errors as [`charge`](Self::charge).
     fn require(&mut self, bytes: usize) -> Result<()> {
         if !self.has_room(bytes) {
             let alone = self.used().saturating_add(bytes) > self.limit;
@@ -186,16 +186,16 @@ impl Memory {
     }
 }
 
-/// What a part of a statement holds of its memory, such as an operator: given back when it is dropped.
+/// The memory that a part of a statement, such as an operator, holds: returned when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: usize,
-    /// What all parts of the statement hold; none before this one does.
+    /// The memory that all parts of the statement hold; `None` before this part holds any.
     all: Option<Arc<AtomicUsize>>,
 }
 
 impl Held {
-    /// How much it holds.
+    /// The number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -203,14 +203,14 @@ impl Held {
     /// Holds more.
     ///
     /// # Errors
-    /// As [`Memory::charge`].
+    /// Same errors as [`Memory::charge`].
     pub(crate) fn charge(&mut self, memory: &mut Memory, bytes: usize) -> Result<()> {
         memory.require(bytes)?;
         self.take(memory, bytes);
         Ok(())
     }
 
-    /// Holds more for an operator that spills, if the memory admits it. Whether it does.
+    /// Holds more for an operator that spills, if the memory admits it; returns true if it does.
     pub(crate) fn admit(&mut self, memory: &mut Memory, bytes: usize) -> bool {
         let is_admitted = memory.admits(self.bytes, bytes);
         if is_admitted {
@@ -219,8 +219,8 @@ impl Held {
         is_admitted
     }
 
-    /// As [`admit`](Self::admit), but what is held first is admitted whatever the limits are: one row, however large, has to
-    /// be in memory while it is looked at.
+    /// Admits memory as [`admit`](Self::admit) does, but admits the first bytes whatever the limits are: one row,
+    /// however large, has to be in memory while it is looked at.
     pub(crate) fn admit_first(&mut self, memory: &mut Memory, bytes: usize) -> bool {
         let is_first = self.bytes == 0;
         if is_first {
@@ -273,7 +273,7 @@ impl Drop for Memory {
     }
 }
 
-/// What a row takes.
+/// The memory that a row uses.
 pub(crate) fn row_bytes(row: &[Value]) -> usize {
     size_of_val(row) + row.iter().map(Value::heap_size).sum::<usize>()
 }

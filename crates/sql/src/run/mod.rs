@@ -1,12 +1,17 @@
 //! The executor of plans: expression evaluation, operators, and the statements that write.
 //!
 //! ```text
-//! evaluate, subquery   expressions over a row             operator/   each node of a plan, in batches of rows
-//! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
-//! memory, spill        limits, and rows on disk           parameters  where the parameters' values are
-//! large_values         values that count in the memory by themselves
-//! keyed                the answers of correlated subqueries for all rows at once
-//! execute, alone       a planned statement, an expression by itself     access   what of the database either may reach
+//! execute       a planned statement; alone: an expression without a statement
+//! access        the rows of the database that either may read and write
+//! evaluate      expressions over a row
+//! subquery      subqueries in expressions; keyed: correlated ones, answered for all rows at once
+//! operator/     each node of a plan, in batches of rows
+//! write/        INSERT, UPDATE, DELETE, MERGE and their checks
+//! batch, order  rows; their comparison and hashing
+//! parameters    the values of parameters
+//! memory        limits of memory; large_values: values that are charged singly
+//! spill         rows on disk
+//! counts        the work of each node
 //! ```
 //!
 //! # Invariants
@@ -63,19 +68,19 @@ pub(crate) struct Run<'e> {
     pub(crate) rows: &'e dyn Rows,
     /// `None`: the statement is read-only.
     pub(crate) writes: Option<&'e dyn Writes>,
-    /// When the statement began, if what is written since is hidden from it.
+    /// The moment at which the statement began, if later writes are hidden from it.
     pub(crate) moment: Option<Moment>,
-    /// Whether it calls functions that write or see what was written: rows are read one by one between its own writes.
+    /// True if it calls functions that write or see writes: rows are read one by one between its own writes.
     pub(crate) interleaves: bool,
     /// The rows that the statement itself has written, by table and key, if it has several parts that write.
     pub(crate) written: Option<HashSet<(u32, Vec<Value>)>>,
     /// The statements in WITH that have not been run.
     pub(crate) first: Vec<(usize, &'e Action)>,
-    /// What is done when all parts of the statement have written.
+    /// The work to do when all parts of the statement have written.
     pub(crate) endings: Vec<write::Ending<'e>>,
-    /// Whether the engine or a session runs the statement, and whether in an open transaction.
+    /// The context in which the statement runs: the engine or a session, in an open transaction or not.
     pub(crate) runs_in: RunsIn,
-    /// Whether updates read what they change: see [`Access`].
+    /// True if updates read the rows that they change: see [`Access`].
     pub(crate) is_ordinary: bool,
     pub(crate) environment: &'e mut dyn Environment,
     pub(crate) parameters: Parameters<'e>,
@@ -91,13 +96,13 @@ pub(crate) struct Run<'e> {
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
     /// Hash tables of hash joins that parallel runs share, by the joins' numbers.
     pub(crate) builds: HashMap<usize, Arc<Build>, Hashing>,
-    /// What each node has done, if that is counted (EXPLAIN ANALYZE).
+    /// The work of each node, if that is counted (EXPLAIN ANALYZE).
     pub(crate) counts: Option<Vec<NodeCounts>>,
     pub(crate) sizes: Sizes,
     interrupt: u32,
 }
 
-/// What a statement with subqueries or common table expressions has, by number.
+/// The state of a statement with subqueries or common table expressions, by their numbers.
 struct Numbered<'e> {
     /// The values of outer rows that correlated subqueries refer to.
     outer: Vec<Value>,
@@ -108,7 +113,7 @@ struct Numbered<'e> {
     cached: Vec<Option<Cached>>,
     /// The answers of subqueries by the values that correlate them.
     answers: Vec<Answers>,
-    /// What these results take.
+    /// The memory of these results.
     cached_memory: Held,
 }
 
@@ -126,19 +131,19 @@ impl Numbered<'_> {
     }
 }
 
-/// How far a common table expression has been evaluated.
+/// The state of the evaluation of a common table expression.
 #[derive(Default)]
 enum Pulled<'e> {
     /// Not at all.
     #[default]
     NotBegun,
-    /// As far as its references have asked for rows.
+    /// Evaluation has begun: as many rows are kept as references have asked for.
     Begun(operator::Running<'e>),
     /// All of its rows are kept.
     Ended,
 }
 
-/// How many values of each kind a statement numbers: the sizes of a run's vectors.
+/// The number of values of each kind that a statement numbers: the sizes of a run's vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizes {
     pub(crate) outers: usize,
@@ -182,7 +187,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// What the statement reads and writes through, for the statements of routines that it calls.
+    /// The statement's own interfaces for reads and writes, for the statements of routines that it calls.
     pub(crate) fn access(&self) -> Access<'e> {
         let Run { rows, writes, runs_in, is_ordinary, .. } = *self;
         Access { rows, writes, runs_in, is_fixed: false, is_ordinary }

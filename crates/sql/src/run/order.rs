@@ -1,4 +1,4 @@
-//! How rows compare and hash: by the values in some of their slots.
+//! Comparison and hashing of rows by the values in some of their slots.
 //!
 //! # Invariants
 //! - Values that compare as equal hash alike; integers of different widths compare and hash by their number.
@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use crate::plan::node::SortKey;
 use crate::types::Value;
 
-/// What hash tables hash with: seeded at random in each process.
+/// The hasher of hash tables: seeded at random in each process.
 pub(crate) type Hashing = foldhash::fast::RandomState;
 
 /// The process's seed.
@@ -19,7 +19,7 @@ pub(crate) fn hashing() -> Hashing {
     SEED.clone()
 }
 
-/// How two values compare in an order by one key.
+/// Compares two values by one key of an order.
 #[inline]
 pub(crate) fn compare_values(left: &Value, right: &Value, key: &SortKey) -> Ordering {
     match (left.is_null(), right.is_null()) {
@@ -34,7 +34,7 @@ pub(crate) fn compare_values(left: &Value, right: &Value, key: &SortKey) -> Orde
     }
 }
 
-/// How two rows compare in an order.
+/// Compares two rows by an order.
 #[inline]
 pub(crate) fn compare_rows(left: &[Value], right: &[Value], keys: &[SortKey]) -> Ordering {
     for key in keys {
@@ -46,7 +46,7 @@ pub(crate) fn compare_rows(left: &[Value], right: &[Value], keys: &[SortKey]) ->
     Ordering::Equal
 }
 
-/// Whether two rows hold the same values in these slots of each; NULL is NULL.
+/// Returns true if two rows hold the same values in these slots of each; NULL equals NULL.
 #[inline]
 pub(crate) fn same_slots(
     left: &[Value],

@@ -3,7 +3,7 @@
 use crate::bind::VariableRef;
 use crate::types::Value;
 
-/// Where the values of a statement's parameters are.
+/// The values of a statement's parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Parameters<'p> {
     /// One value for each parameter.
@@ -12,7 +12,7 @@ pub(crate) enum Parameters<'p> {
     Variables(&'p [Value], &'p [VariableRef]),
 }
 
-/// What a field of a row variable without a row is.
+/// The value of a field of a row variable without a row.
 static NULL: Value = Value::Null;
 
 impl<'p> Parameters<'p> {

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - A result is kept only where the same values give the same rows; what is kept is bounded in number and charged.
-//! - The rows behind IN, ANY or ALL go to a file beyond the memory limit. Results in files are not kept, but for the only one of
-//!   a subquery that sees nothing of the row.
+//! - The rows behind IN, ANY or ALL are written to a file beyond the memory limit. Results in files are not kept, but
+//!   for the only one of a subquery that sees nothing of the row.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::run::spill::{KeptRows, KeptSet};
 use crate::types::array::ArrayValue;
 use crate::types::{Type, Value};
 
-/// How many results of a subquery are kept.
+/// The limit of results of a subquery that are kept.
 const KEPT_MAX: usize = 100_000;
 /// They take at most the statement's memory divided by this.
 const CACHED_PART: usize = 4;
@@ -29,7 +29,7 @@ const CACHED_PART: usize = 4;
 /// Results of a subquery by what it saw.
 pub(crate) type Cached = HashMap<Vec<Value>, Answer>;
 
-/// What a subquery gave.
+/// The result of a subquery.
 #[derive(Clone)]
 pub(crate) enum Answer {
     Value(Value),
@@ -53,7 +53,7 @@ pub(crate) enum Candidates {
     Values(KeptSet, bool),
     /// Those of one key of many: a few rows each, in memory.
     Listed(Vec<Box<[Value]>>),
-    /// As `Values`, in memory.
+    /// The values of `Values`, in memory.
     Set(HashSet<Value, Hashing>, bool),
 }
 
@@ -76,7 +76,7 @@ impl Candidates {
     }
 }
 
-/// Whether a value may be equal to one that is written otherwise.
+/// Returns true if a value may be equal to one that is written otherwise.
 pub(crate) fn is_spelled(value: &Value) -> bool {
     match value {
         Value::Numeric(value) => value.scale().is_some_and(|scale| scale > 0),
@@ -283,7 +283,7 @@ impl<'e> Run<'e> {
         Ok(comparing.result)
     }
 
-    /// Compares with one more row. Whether it decides the result.
+    /// Compares with one more row; returns true if it decides the result.
     fn decides(&mut self, comparing: &mut Comparing<'e, '_>, right: &[Value]) -> Result<bool> {
         match self.compares_rows(comparing.operators, comparing.left, right)? {
             Some(value) if value == comparing.decisive => {
@@ -324,12 +324,12 @@ impl<'e> Run<'e> {
 struct Comparing<'e, 'l> {
     operators: &'e [Call],
     left: &'l [Value],
-    /// What one row must say to decide for all: true for ANY, false for ALL.
+    /// The result for one row that decides for all: true for ANY, false for ALL.
     decisive: bool,
     result: Value,
 }
 
-/// Whether a value is among others of which one may be NULL.
+/// The result of IN for a value, among values of which one may be NULL.
 fn is_among(value: &Value, is_empty: bool, is_there: bool, has_null: bool) -> Value {
     match value {
         _ if is_empty => Value::Bool(false),
@@ -340,7 +340,7 @@ fn is_among(value: &Value, is_empty: bool, is_there: bool, has_null: bool) -> Va
     }
 }
 
-/// Whether equality by value decides what a quantified comparison says.
+/// Returns true if equality by value decides the result of a quantified comparison.
 pub(crate) fn is_by_value(operators: &[Call], quantifier: Quantifier) -> bool {
     matches!(operators, [operator] if operator.is_comparison && operator.function.name == "=")
         && quantifier == Quantifier::Any

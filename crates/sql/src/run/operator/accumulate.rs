@@ -30,7 +30,7 @@ pub(crate) enum State {
     Ordered(Box<dyn Accumulator>, Box<Batch>),
 }
 
-/// Whether a call is `count`, which is fed without a call.
+/// Returns true if a call is `count`, which is fed without a call.
 fn is_count(call: &AggregateCall) -> bool {
     call.function.name == "count" && !call.distinct && call.order.is_empty()
 }
@@ -90,7 +90,7 @@ impl State {
         Ok(0)
     }
 
-    /// What the rows take that are kept of a call without ORDER BY.
+    /// The memory of the rows that are kept of a call without ORDER BY.
     pub(crate) fn kept_bytes(&self) -> usize {
         match self {
             State::Distinct(_, seen) => seen.iter().map(|arguments| entry_bytes(arguments)).sum(),
@@ -180,12 +180,12 @@ impl State {
     }
 }
 
-/// What different arguments take in a set.
+/// The memory of one entry in a set of different arguments.
 fn entry_bytes(arguments: &[Value]) -> usize {
     row_bytes(arguments) + 32
 }
 
-/// Whether a call's rows are kept.
+/// Returns true if a call's rows are kept.
 pub(crate) fn keeps_rows(call: &AggregateCall) -> bool {
     call.distinct || !call.order.is_empty()
 }

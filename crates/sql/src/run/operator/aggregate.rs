@@ -26,7 +26,7 @@ use crate::run::order::Hashing;
 use crate::run::spill::{Division, Part};
 use crate::types::Value;
 
-/// What a state is charged.
+/// The memory charged for a state.
 const STATE_BYTES: usize = 96;
 /// In place of a group's number: the row is in a file.
 const IN_FILE: u32 = u32::MAX;
@@ -36,9 +36,10 @@ pub(crate) struct Aggregate<'e> {
     has_read: bool,
     groups: Groups,
     given: usize,
-    /// What calls with DISTINCT or ORDER BY keep.
+    /// The rows kept for calls with DISTINCT or ORDER BY.
     spilled: SpilledStates,
-    /// Where rows of other groups go, and the level of their division; none: all of a part's rows fit.
+    /// The files to which rows of other groups are written, and the level of their division; `None` if all of a part's
+    /// rows fit.
     division: Option<Division<1>>,
     level: u32,
     /// Parts that are to be grouped.
@@ -54,16 +55,16 @@ pub(crate) struct Groups {
     held: Held,
 }
 
-/// What happens beyond the memory limit.
+/// The behavior beyond the memory limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beyond {
     /// It fails with 53200.
     Fails,
-    /// Rows go to files.
+    /// Rows are written to files.
     Spills,
 }
 
-/// Whether a set has the key at this position.
+/// Returns true if a set has the key at this position.
 #[inline]
 fn in_set(node: &AggregateNode, set: usize, at: usize) -> bool {
     node.sets[set].len() == node.keys.len() || node.sets[set].contains(&at)
@@ -192,7 +193,7 @@ impl<'e> Aggregate<'e> {
         Ok(aggregate.groups)
     }
 
-    /// The group of a row in a set. None: there is no room for another group.
+    /// The group of a row in a set; `None` if there is no room for another group.
     #[inline]
     fn group(
         &mut self,
@@ -327,7 +328,7 @@ impl<'e> Aggregate<'e> {
         self.spilled.clear();
     }
 
-    /// Groups the next part on disk. Whether there is one.
+    /// Groups the next part on disk; returns false if there is none.
     fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
         let Some(part) = self.parts.pop() else { return Ok(false) };
         self.release();

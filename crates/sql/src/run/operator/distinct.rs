@@ -1,7 +1,7 @@
 //! DISTINCT, DISTINCT ON, INTERSECT and EXCEPT.
 //!
 //! # Invariants
-//! - NULL equals NULL. Of equal rows the first one that comes in is kept, so that an order below DISTINCT survives.
+//! - NULL equals NULL. Of equal rows the first one read is kept, so that an order below DISTINCT survives.
 //! - Beyond the memory limit, rows that equal none in memory are written to files, divided by their hash, and looked at part
 //!   after part. From the first such row on no row is added in memory: an equal one may be in a file.
 //! - At least one row is in memory before others are written, so that each part has fewer different rows than the whole.
@@ -26,7 +26,7 @@ struct RowSet {
     held: Held,
 }
 
-/// What became of a row that was to be added to a [`RowSet`].
+/// The result of adding a row to a [`RowSet`].
 enum Added {
     /// An equal one is there, at this position.
     Found(usize),
@@ -99,7 +99,7 @@ impl<'e> DistinctRows<'e> {
         [SortKey { slot: self.seen.rows.width(), descending: false, nulls_first: false }]
     }
 
-    /// Whether a row is the first of its kind in memory; one that may be in a file goes there.
+    /// Returns true if a row is the first of its kind in memory; one that may be in a file is written there.
     fn is_first(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
         match self.seen.add_or_spill(run, row, self.division.is_some()) {
             Added::New => Ok(true),
@@ -208,17 +208,17 @@ pub(crate) struct SetRows<'e> {
     rows: RowSet,
     /// For each row of `rows` how often the right side still has it; of a row that was given once, nothing.
     counts: Vec<u64>,
-    /// Where rows of both sides go beyond the memory limit, and the level of their division.
+    /// The files to which rows of both sides are written beyond the memory limit, and the level of their division.
     division: Option<Division<2>>,
     level: u32,
     parts: Vec<Part<2>>,
 }
 
-/// Which side of a part is which.
+/// The positions of the two sides in a part.
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// Where rows come from.
+/// The source of rows.
 enum Source<'e> {
     Input(Running<'e>),
     File(Reader),
@@ -270,7 +270,7 @@ impl<'e> SetRows<'e> {
         Ok(())
     }
 
-    /// Whether a row of the left side is passed on now.
+    /// Returns true if a row of the left side is passed on now.
     fn keeps(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<bool> {
         if (self.node.kind, self.node.all) == (SetOperation::Except, false) {
             // What was given is put among the right side's rows, so that it is not given again.
@@ -296,7 +296,7 @@ impl<'e> SetRows<'e> {
         Ok(is_right == (self.node.kind == SetOperation::Intersect))
     }
 
-    /// Goes to the next part on disk. Whether there is one.
+    /// Advances to the next part on disk; returns false if there is none.
     fn next_part(&mut self) -> Result<bool> {
         self.rows.forget();
         self.counts.clear();

@@ -1,4 +1,4 @@
-//! Joins by hash: the right side goes into a hash table, the left side's rows look for partners in it.
+//! Joins by hash: the right side is put into a hash table, in which the left side's rows are looked up.
 //!
 //! # Invariants
 //! - A NULL key has no partner.
@@ -25,15 +25,15 @@ pub(crate) struct HashJoin<'e> {
     left: Running<'e>,
     right: Option<Running<'e>>,
     build: Arc<Build>,
-    /// Which rows of the right side have had a partner, if that is asked.
+    /// The rows of the right side that have had a partner, if the join needs them.
     matched: Vec<bool>,
     /// The left side's batch and how far it has been joined.
     probe: Option<(Batch, usize)>,
     /// The next candidate of the row that is being joined, and whether it has had a partner, if the result was full before.
     candidate: Option<(u32, bool)>,
-    /// What is left to join on disk.
+    /// The parts that are still to be joined on disk.
     parts: Option<Parts>,
-    /// Which row of the right side is looked at next for rows without a partner.
+    /// The row of the right side to look at next for rows without a partner.
     unmatched: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct HashJoin<'e> {
 pub(crate) struct Build {
     rows: Batch,
     index: JoinIndex,
-    /// What both take, until no join and no filter uses them.
+    /// The memory of the rows and the index, until no join and no filter uses them.
     held: Held,
 }
 
@@ -72,7 +72,8 @@ impl Build {
         self.index(node, run)
     }
 
-    /// Whether no row of the left side has a partner and the join returns none without: the left side is not read then.
+    /// Returns true if the right side has no rows and the join returns none without a partner: the left side is not
+    /// read then.
     pub(crate) fn rejects_all(&self, kind: JoinKind) -> bool {
         self.rows.is_empty() && matches!(kind, JoinKind::Inner | JoinKind::Semi)
     }
@@ -100,17 +101,17 @@ impl Build {
 pub(crate) struct KeyFilter<'e> {
     node: &'e HashNode,
     build: Arc<Build>,
-    /// Where the keys are in the rows of the operator that has the filter.
+    /// The slots of the keys in the rows of the operator that has the filter.
     pub(crate) slots: Vec<usize>,
 }
 
 impl KeyFilter<'_> {
-    /// The same filter for rows that have the keys in these slots.
+    /// Returns the filter for rows that have the keys in these slots.
     pub(crate) fn with_slots(self, slots: Vec<usize>) -> Self {
         KeyFilter { slots, ..self }
     }
 
-    /// Whether a row has a partner, as far as its keys, which are in these slots, say.
+    /// Returns true if a row has a partner, as far as its keys, which are in these slots, decide.
     #[inline]
     pub(crate) fn admits(&self, hashing: &Hashing, row: &[Value], slots: &[usize]) -> bool {
         self.build.find(self.node, hashing, row, slots) != END
@@ -141,7 +142,7 @@ impl<'e> Operator<'e> for Begun<'e> {
     }
 }
 
-/// What a batch of the right side takes.
+/// The memory of a batch of the right side.
 pub(super) fn batch_bytes(batch: &Batch) -> usize {
     batch.rows().map(row_bytes).sum::<usize>() + BYTES_PER_ROW * batch.len()
 }
@@ -193,7 +194,7 @@ impl<'e> HashJoin<'e> {
         Ok(Arc::new(build))
     }
 
-    /// Whether the left side has rows, if that decides whether the right side is to be read.
+    /// Returns true if the left side has rows, or if that does not decide whether the right side is to be read.
     fn has_left(&mut self, run: &mut Run<'e>) -> Result<bool> {
         // A left side that is to look for partners itself has not begun before the right side is read. One whose first row costs
         // more than the whole right side is not asked first: the right side may have no rows.
@@ -245,7 +246,7 @@ impl<'e> HashJoin<'e> {
         self.build = Arc::new(build);
     }
 
-    /// Goes to the next part on disk. Whether there is one.
+    /// Advances to the next part on disk; returns false if there is none.
     fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
         self.build = Arc::default();
         self.unmatched = None;
@@ -313,7 +314,7 @@ impl<'e> HashJoin<'e> {
         Ok(true)
     }
 
-    /// Whether `NOT IN` is true for a row without a partner, and not NULL.
+    /// Returns true if `NOT IN` is true for a row without a partner, and not NULL.
     fn may_be_absent(&self, row: &[Value]) -> bool {
         // Those of parts on disk have been left out.
         if !self.node.null_aware || self.parts.is_some() || self.build.rows.is_empty() {

@@ -1,4 +1,4 @@
-//! Where the right side of a hash join has the rows of a key.
+//! The index of a hash join's right side: finds the rows of a key.
 //!
 //! Keys of integers are packed into one word: each column counts from the least value that the right side has, and the columns are the
 //! digits of a number, so that unequal keys are unequal words and a value outside of a column's range has no partner. Where the words
@@ -21,7 +21,8 @@ use crate::types::Value;
 /// The end of a chain of rows with equal keys.
 pub(crate) const END: u32 = u32::MAX;
 
-/// What the smallest form takes for each row: the row's place in its chain, and its share of a hash table at its emptiest.
+/// The memory of the smallest form for each row: the row's place in its chain, and its share of a hash table at its
+/// emptiest.
 pub(crate) const BYTES_PER_ROW: usize = 16;
 
 /// Up to how many words there are for each row, and besides, where a place is kept for every word.
@@ -55,16 +56,16 @@ impl Default for JoinIndex {
 #[derive(Clone, Copy)]
 struct Digit {
     low: i64,
-    /// How many values there are from the least to the greatest.
+    /// The number of values from the least to the greatest.
     span: u64,
-    /// What one step counts in the word.
+    /// The weight of the digit in the word.
     step: u64,
 }
 
-/// How keys become words.
+/// The rule by which keys become words.
 struct Packing {
     digits: Vec<Digit>,
-    /// How many words there are.
+    /// The number of words.
     words: u64,
 }
 
@@ -77,7 +78,7 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// What `bytes` for this many rows are beyond what was charged with the rows.
+/// The part of `bytes` for this many rows beyond the bytes that were charged with the rows.
 fn beyond_rows(bytes: usize, rows: usize) -> usize {
     bytes.saturating_sub(BYTES_PER_ROW * rows)
 }
@@ -90,7 +91,7 @@ fn table_bytes<T>(capacity: usize) -> usize {
 }
 
 impl Packing {
-    /// How the keys in these slots are packed; none: they are not integers, or too far apart.
+    /// The packing of the keys in these slots; `None` if they are not integers, or too far apart.
     fn of(rows: &Batch, keys: &[usize]) -> Option<Packing> {
         let mut bounds = vec![(i64::MAX, i64::MIN); keys.len()];
         for row in rows.rows() {
@@ -113,12 +114,12 @@ impl Packing {
         Some(Packing { digits, words })
     }
 
-    /// Whether words are dense enough for a place for each.
+    /// Returns true if words are dense enough for a place for each.
     fn is_dense(&self, rows: usize) -> bool {
         self.words <= DENSE_WORDS_PER_ROW * rows as u64 + DENSE_WORDS_BESIDES
     }
 
-    /// A row's word; none: a value is NULL, or out of the range of its column.
+    /// A row's word; `None` if a value is NULL, or out of the range of its column.
     #[inline]
     fn word(&self, row: &[Value], slots: &[usize]) -> Option<u64> {
         let mut word = 0;
@@ -134,8 +135,8 @@ impl Packing {
 }
 
 impl JoinIndex {
-    /// The chains of rows by the keys in these slots. `can_spare`: whether there is memory for this many bytes more than
-    /// [`BYTES_PER_ROW`].
+    /// The chains of rows by the keys in these slots. `can_spare` returns true if there is memory for this many bytes
+    /// more than [`BYTES_PER_ROW`].
     pub(crate) fn new(
         rows: &Batch,
         keys: &[usize],
@@ -156,7 +157,7 @@ impl JoinIndex {
         index
     }
 
-    /// How many bytes it takes beyond [`BYTES_PER_ROW`].
+    /// The memory in use beyond [`BYTES_PER_ROW`].
     pub(crate) fn bytes_beyond_rows(&self) -> usize {
         let heads = match &self.heads {
             Heads::Values(_) => return 0,
@@ -301,7 +302,7 @@ mod tests {
         }
     }
 
-    /// What each row's key finds, whichever forms fit.
+    /// Checks the rows that each row's key finds, whichever forms fit.
     fn check(keys: &[[Value; 2]]) {
         let (rows, hashing) = (rows(keys), Hashing::default());
         for refused in 0..3 {

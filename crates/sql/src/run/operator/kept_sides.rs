@@ -17,9 +17,9 @@ use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::{Operator, Running};
 use crate::types::Value;
 
-/// Which part of the statement's memory is for kept right sides.
+/// The divisor of the statement's memory that gives the part for kept right sides.
 const MEMORY_PARTS: usize = 8;
-/// What an entry takes besides its rows.
+/// The memory of an entry besides its rows.
 const ENTRY_BYTES: usize = 96;
 
 /// The right sides of one join.
@@ -29,12 +29,12 @@ pub(crate) struct KeptSides(Rc<RefCell<Sides>>);
 struct Sides {
     by_seen: HashMap<Vec<Value>, Rc<Vec<Batch>>>,
     held: Held,
-    /// How much may be held.
+    /// The limit of memory held.
     limit: usize,
 }
 
 impl Sides {
-    /// Holds more, if it may. Whether it does.
+    /// Holds more, if it may; returns true if it does.
     fn hold(&mut self, run: &mut Run<'_>, bytes: usize) -> bool {
         let is_admitted = self.held.bytes() + bytes <= self.limit && run.memory.has_room(bytes);
         if is_admitted {
@@ -84,7 +84,7 @@ impl<'e> Operator<'e> for Again {
 struct Keeping<'e> {
     sides: KeptSides,
     rows: Running<'e>,
-    /// The values that it saw, and its rows so far; none: they are not kept.
+    /// The values that it saw, and its rows so far; `None` if they are not kept.
     read: Option<(Vec<Value>, Vec<Batch>)>,
     bytes: usize,
 }
@@ -117,7 +117,7 @@ impl<'e> Operator<'e> for Keeping<'e> {
 
 impl Drop for Keeping<'_> {
     fn drop(&mut self) {
-        // What was not read to its end is not kept.
+        // A right side that was not read to its end is not kept.
         let held = &mut self.sides.0.borrow_mut().held;
         held.shrink_to(held.bytes().saturating_sub(self.bytes));
     }

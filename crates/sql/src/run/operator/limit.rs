@@ -8,7 +8,7 @@ use crate::run::batch::Batch;
 use crate::run::operator::{Operator, Running};
 use crate::types::Value;
 
-/// How many rows are skipped, and how many are passed on after them.
+/// The number of rows that are skipped, and the number passed on after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) offset: u64,
@@ -24,7 +24,7 @@ impl Counts {
         Ok(Counts { offset: offset.unwrap_or(0), count })
     }
 
-    /// How many rows of the input matter; none: all.
+    /// The number of the input's rows that matter; `None` for all.
     pub(crate) fn needed(self) -> Option<u64> {
         self.count.map(|count| count.saturating_add(self.offset))
     }
@@ -51,7 +51,7 @@ pub(crate) struct LimitRows<'e> {
     input: Option<Running<'e>>,
     limit: &'e Limit,
     counts: Option<Counts>,
-    /// How many rows may be wanted.
+    /// The number of rows that may be wanted.
     expected: Option<usize>,
     /// The last row of the limit, as long as rows that equal it follow.
     tie: Option<Vec<Value>>,

@@ -21,10 +21,10 @@ use crate::types::Value;
 pub(crate) struct LockRows<'e> {
     node: &'e LockNode,
     input: Running<'e>,
-    /// How many rows are still wanted; none: all.
+    /// The number of rows still wanted; `None` for all.
     wanted: Option<u64>,
     has_begun: bool,
-    /// Whether rows of others are passed by.
+    /// True if rows that others have reserved are skipped.
     skips: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'e> Operator<'e> for LockRows<'e> {
     }
 }
 
-/// Reserves what a row consists of. Whether it was to be had.
+/// Reserves the rows of which a joined row consists; returns false if one of them is not available.
 fn reserve_all(items: &[LockItem], run: &Run<'_>, row: &[Value]) -> Result<bool> {
     for item in items {
         if !reserve(item, run, row)? {

@@ -11,18 +11,18 @@ use crate::run::operator::scan::{Search, requests};
 use crate::run::operator::{Operator, Running};
 use crate::types::{Type, Value};
 
-/// How many rows are read at a time where one that meets the condition is enough.
+/// The number of rows read at a time if one that meets the condition is enough.
 const FIRST_PARTNERS: usize = 4;
 
 pub(crate) struct LookupJoin<'e> {
     node: &'e LookupNode,
     left: Running<'e>,
-    /// Where each left row names one row by its primary key: that.
+    /// The lookup by primary key, if each left row names one row by its key.
     key: Option<Key<'e>>,
     probe: Option<Probe<'e>>,
 }
 
-/// A lookup of one row, and where the join stands.
+/// A lookup of one row, and the state of the join.
 struct Key<'e> {
     columns: Vec<(usize, Type)>,
     values: &'e [Expr],
@@ -32,7 +32,7 @@ struct Key<'e> {
     partner: Vec<Value>,
 }
 
-/// Where a join of several rows for each left row stands.
+/// The state of a join of several rows for each left row.
 struct Probe<'e> {
     batch: Batch,
     position: usize,
@@ -123,7 +123,7 @@ impl<'e> Key<'e> {
         is_whole.then(|| Key { columns, values, waiting: None, partner: Vec::new() })
     }
 
-    /// Looks a left row's partner up. Whether there is one that meets the conditions.
+    /// Looks a left row's partner up; returns true if there is one that meets the conditions.
     fn has_partner(&mut self, run: &mut Run<'e>, node: &'e LookupNode, left: &[Value]) -> Result<bool> {
         let (scan, partner) = (&node.scan, &mut self.partner);
         partner.clear();

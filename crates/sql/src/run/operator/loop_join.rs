@@ -26,15 +26,15 @@ pub(crate) struct LoopJoin<'e> {
     kept: Option<KeptRows>,
     /// The right sides by what they saw, if they are kept.
     sides: Option<KeptSides>,
-    /// Which rows of the right side have had a partner, if that is asked.
+    /// The rows of the right side that have had a partner, if the join needs them.
     matched: Vec<bool>,
     probe: Option<Probe<'e>>,
     unmatched: Option<usize>,
-    /// What `matched` and several rows of the left side take.
+    /// The memory of `matched` and of several rows of the left side.
     held: Held,
 }
 
-/// Where the join stands.
+/// The state of the join.
 struct Probe<'e> {
     batch: Batch,
     /// The rows of the batch that are being joined, and which of them have had a partner.
@@ -50,7 +50,7 @@ struct Probe<'e> {
 }
 
 impl Probe<'_> {
-    /// Goes to the next rows of the batch, at most this many. Whether there are any.
+    /// Advances to the next rows of the batch, at most this many; returns false if there are none.
     fn go_on(&mut self, most: usize) -> bool {
         self.rows = self.rows.end..self.batch.len().min(self.rows.end + most);
         self.found.clear();
@@ -85,12 +85,12 @@ impl<'e> LoopJoin<'e> {
         Ok(())
     }
 
-    /// Whether a part of the right side is in a file.
+    /// Returns true if a part of the right side is in a file.
     fn reads_file(&self) -> bool {
         self.kept.as_ref().is_some_and(KeptRows::has_file)
     }
 
-    /// How many rows of the left side are joined at a time.
+    /// The number of rows of the left side that are joined at a time.
     fn rows_at_a_time(&self) -> usize {
         if self.reads_file() { usize::MAX / 2 } else { 1 }
     }
@@ -211,7 +211,7 @@ impl<'e> LoopJoin<'e> {
         }
     }
 
-    /// Goes to the next rows of the left side's batch. Whether there are any.
+    /// Advances to the next rows of the left side's batch; returns false if there are none.
     fn start_rows(&mut self, run: &mut Run<'e>, probe: &mut Probe<'e>) -> Result<bool> {
         if !probe.go_on(self.rows_at_a_time()) {
             return Ok(false);

@@ -33,14 +33,14 @@ use crate::types::{Environment, Value};
 /// that is divided.
 const COST_MIN: f64 = 40_000.0;
 const ROWS_MIN: f64 = 4_000.0;
-/// How many threads a statement uses at most.
+/// The limit of threads that a statement uses.
 const THREADS_MAX: usize = 8;
-/// How often the statement's thread looks whether it is canceled.
+/// The interval at which the statement's thread checks if it is canceled.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a thread does with its part of the rows.
+/// The work of a thread on its part of the rows.
 pub(crate) trait PartWork<'e>: Sync {
-    /// What it makes of them.
+    /// The result of the work.
     type Output: Send;
 
     /// Does it, in a run of its own.
@@ -83,13 +83,13 @@ impl<'e> PartWork<'e> for Collecting<'e> {
     }
 }
 
-/// All rows of a plan, in their order; none: one thread is to read them.
+/// All rows of a plan, in their order; `None` if one thread is to read them.
 pub(crate) fn rows_in_parallel<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Option<Vec<Batch>>> {
     let parts = in_parallel(plan, run, &Collecting(plan))?;
     Ok(parts.map(|parts| parts.into_iter().flatten().collect()))
 }
 
-/// The groups of each thread's part; none: one thread is to do it all.
+/// The groups of each thread's part; `None` if one thread is to do it all.
 pub(crate) fn groups_in_parallel<'e>(
     node: &'e AggregateNode,
     run: &mut Run<'e>,
@@ -103,7 +103,8 @@ pub(crate) fn groups_in_parallel<'e>(
     }
 }
 
-/// What the work makes of each part of the input's rows, in the order of the parts; none: one thread is to do it all.
+/// The results of the work for each part of the input's rows, in the order of the parts; `None` if one thread is to do
+/// it all.
 pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     input: &'e Plan,
     run: &mut Run<'e>,
@@ -126,7 +127,7 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     let parts = shared.parts(&scan.table.engine, name, range, Some(scan.decoder.columns()), threads)?;
     let mut known = Vec::new();
     for subquery in found.subqueries {
-        // What fails here may not be asked for any row: then one thread finds out.
+        // A value that fails here may not be needed for any row: then one thread finds out.
         match run.subquery(subquery, &[]) {
             Ok(value) => known.push((subquery.cache, value)),
             Err(error) if error.is_retryable() => return Err(error),
@@ -152,7 +153,7 @@ pub(crate) fn in_parallel<'e, W: PartWork<'e>>(
     results.into_iter().collect::<Result<Vec<_>>>().map(Some)
 }
 
-/// How the right sides of joins have been read.
+/// The result of reading the right sides of joins.
 enum Builds {
     Read,
     /// One of them has no rows, so that the joins return none.
@@ -185,7 +186,8 @@ fn forget_builds(joins: &[(usize, &HashNode)], run: &mut Run<'_>) {
     }
 }
 
-/// Whether a condition compares with a subquery whose value is NULL: then it is true for no row, and nothing is joined.
+/// Returns true if a condition compares with a subquery whose value is NULL: then it is true for no row, and nothing is
+/// joined.
 fn never_holds(condition: &Expr, known: &[(usize, Value)]) -> bool {
     let is_null = |side: &Expr| match side {
         Expr::Subquery(subquery) => {
@@ -251,7 +253,7 @@ fn run_parts<'e, W: PartWork<'e>>(
     })
 }
 
-/// The session, as expressions in these threads see it: the formats, and whether the statement goes on.
+/// The session as expressions in these threads see it: the formats, and the interrupt of the statement.
 struct PartEnvironment {
     formats: FormatSettings,
     stop: Arc<Interrupt>,
@@ -289,7 +291,7 @@ impl Environment for PartEnvironment {
     }
 }
 
-/// What is found on the way to a scan that can be divided, and is there before the threads start.
+/// The nodes found on the way to a scan that can be divided; their values and rows are there before the threads start.
 #[derive(Default)]
 struct Found<'e> {
     joins: Vec<(usize, &'e HashNode)>,
@@ -298,7 +300,7 @@ struct Found<'e> {
 }
 
 impl<'e> Found<'e> {
-    /// Whether expressions are the same in every thread.
+    /// Returns true if expressions have the same value in every thread.
     fn admits(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> bool {
         exprs.into_iter().all(|expr| is_same_everywhere(expr, &mut self.subqueries))
     }
@@ -332,8 +334,8 @@ fn partible<'e>(plan: &'e Plan, found: &mut Found<'e>) -> Option<(usize, &'e Sca
     }
 }
 
-/// Whether an expression depends on nothing but the row, the parameters, the formats, and values of subqueries that see nothing
-/// of the row.
+/// Returns true if an expression depends on nothing but the row, the parameters, the formats, and values of subqueries
+/// that see nothing of the row.
 fn is_same_everywhere<'e>(expr: &'e Expr, subqueries: &mut Vec<&'e SubPlan>) -> bool {
     match expr {
         Expr::Call(call) if call.function.volatility != Volatility::Immutable => return false,

@@ -1,11 +1,12 @@
-//! How all texts begin that match a pattern: an index in the order of the characters' codes finds them by that.
+//! The beginning that all texts share which match a pattern: an index in the order of the characters' codes finds them
+//! by it.
 //!
 //! # Invariants
-//! - Each text that matches the pattern begins as is said. Where that is not certain, nothing is said.
+//! - Each text that matches the pattern has this beginning. If that is not certain, the beginning is unknown.
 
 use crate::plan::node::Pattern;
 
-/// How the texts begin that match a pattern.
+/// The common beginning of all texts that match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Beginning {
     Unknown,
@@ -50,7 +51,7 @@ fn of_like(pattern: &str) -> Beginning {
 /// The beginning of texts that match a regular expression.
 fn of_regex(pattern: &str) -> Beginning {
     let Some(body) = pattern.strip_prefix('^') else { return Beginning::Unknown };
-    // What SIMILAR TO becomes.
+    // The form to which SIMILAR TO is translated.
     let body = match body.strip_prefix("(?:").and_then(|body| body.strip_suffix(")$")) {
         Some(inner) if !inner.contains(['(', ')']) => inner,
         _ => body,
@@ -63,7 +64,7 @@ fn of_regex(pattern: &str) -> Beginning {
     let mut rest = body.chars();
     while let Some(character) = rest.next() {
         match character {
-            // What stands before them may be missing.
+            // The character before them may be missing.
             '*' | '?' | '{' => {
                 text.pop();
                 break;
@@ -79,7 +80,7 @@ fn of_regex(pattern: &str) -> Beginning {
     Beginning::with(text)
 }
 
-/// The least text above all that begin with this one; none: there is none.
+/// The least text above all that begin with this one; `None` if there is none.
 pub(crate) fn end_of(text: &str) -> Option<String> {
     let mut characters: Vec<char> = text.chars().collect();
     while let Some(last) = characters.pop() {

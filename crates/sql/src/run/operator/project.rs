@@ -11,7 +11,7 @@ use crate::run::operator::{KeyFilter, Operator, Running, operator};
 pub(crate) struct ValueRows<'e> {
     rows: &'e [Vec<Expr>],
     width: usize,
-    /// How many rows the next batch has, at most.
+    /// The limit of rows in the next batch.
     most: usize,
 }
 
@@ -74,13 +74,13 @@ impl<'e> Operator<'e> for Filter<'e> {
 pub(crate) struct Project<'e> {
     input: Running<'e>,
     expressions: &'e [Expr],
-    /// Which of them are computed.
+    /// The expressions that are computed.
     computed: Vec<usize>,
-    /// Which of them are slots, with the slot, and whether no later one is the same: it is moved then.
+    /// The expressions that are slots, with the slot, and true if no later one is the same: its value is moved then.
     moved: Vec<(usize, usize, bool)>,
     /// The batch that is being projected, and how far.
     current: Option<(Batch, usize)>,
-    /// How many rows the next batch has, at most.
+    /// The limit of rows in the next batch.
     most: usize,
 }
 
@@ -152,7 +152,7 @@ impl<'e> Operator<'e> for Project<'e> {
 pub(crate) struct Append<'e> {
     inputs: std::slice::Iter<'e, Plan>,
     current: Option<Running<'e>>,
-    /// How many rows may be wanted of the next input.
+    /// The number of rows that may be wanted of the next input.
     most: Option<usize>,
 }
 

@@ -25,9 +25,9 @@ use crate::run::operator::prefixes::{self, Beginning};
 use crate::run::operator::scan::stored_key;
 use crate::types::Value;
 
-/// How many intervals one alternative may become; one with more is read as the range around them.
+/// The limit of intervals that one alternative may become; one with more is read as the range around them.
 const INTERVALS_MAX: usize = 65_536;
-/// How many values of a column are skipped; where there are more, it is read as a whole.
+/// The limit of a column's values that are skipped; if there are more, the column is read as a whole.
 const SKIPPED_MAX: usize = 1_000;
 
 /// A place between keys: before all keys that begin with these values, or behind them.
@@ -58,7 +58,7 @@ impl Cut {
         })
     }
 
-    /// Whether a whole key lies behind the cut.
+    /// Returns true if a whole key lies behind the cut.
     fn is_before(&self, key: &[ValueRef<'_>]) -> bool {
         match compare_values(self.key.iter().map(ValueRef::from), key.iter().copied()) {
             Ordering::Equal => !self.is_behind,
@@ -67,7 +67,7 @@ impl Cut {
     }
 }
 
-/// How two keys compare in the columns that both have.
+/// Compares two keys in the columns that both have.
 fn compare_values<'v>(
     one: impl Iterator<Item = ValueRef<'v>>,
     other: impl Iterator<Item = ValueRef<'v>>,
@@ -92,7 +92,7 @@ impl Interval {
         if is_one { Ok(self.from.key) } else { Err(self) }
     }
 
-    /// Whether all keys are in it.
+    /// Returns true if all keys are in it.
     pub(crate) fn is_all(&self) -> bool {
         self.from.key.is_empty() && self.to.key.is_empty()
     }
@@ -170,7 +170,7 @@ pub(crate) fn intervals<'e>(
     Ok(merged(found))
 }
 
-/// The values of leading columns; none: no row has them.
+/// The values of leading columns; `None` if no row has them.
 pub(crate) fn stored_prefix<'e>(
     table: &Table,
     columns: &[usize],
@@ -262,7 +262,7 @@ impl Opening<'_> {
         Ok(values.values.iter().filter_map(|value| stored_key(self.table, column, value)).collect())
     }
 
-    /// The keys with each value of the next column that there is; none: there are too many.
+    /// The keys with each value of the next column that there is; `None` if there are too many.
     fn each_value(&self, keys: &[Vec<Stored>], run: &mut Run<'_>) -> Result<Option<Vec<Vec<Stored>>>> {
         let mut found = Vec::new();
         let rows = run.rows;
@@ -291,7 +291,7 @@ impl Opening<'_> {
         Ok(Some(found))
     }
 
-    /// The bounds of the column behind the keys; none: nothing lies between them.
+    /// The bounds of the column behind the keys; `None` if no key is between them.
     fn bounds<'e>(
         &self,
         column: Option<usize>,
@@ -351,7 +351,7 @@ struct Bounds {
     upper: Option<(Stored, bool)>,
 }
 
-/// How two cuts of one column compare.
+/// Compares two cuts of one column.
 fn compare((one, one_behind): &(Stored, bool), (other, other_behind): &(Stored, bool)) -> Ordering {
     let order = ValueRef::from(one).partial_cmp(&ValueRef::from(other)).unwrap_or(Ordering::Equal);
     order.then(one_behind.cmp(other_behind))
@@ -386,7 +386,7 @@ impl Bounds {
     }
 }
 
-/// What the earlier parts of a union have found.
+/// The intervals that the earlier parts of a union have read.
 pub(crate) struct Union {
     parts: Vec<(Vec<Column>, Vec<Interval>)>,
 }
@@ -404,7 +404,7 @@ impl Union {
         Ok(Union { parts: parts.into_iter().map(part).collect::<Result<_>>()? })
     }
 
-    /// Whether a part before this one has found a row.
+    /// Returns true if a part before this one has found a row.
     pub(crate) fn is_known(&self, part: usize, row: &Row<'_>) -> Result<bool> {
         for (columns, intervals) in &self.parts[..part] {
             let mut key = smallvec::SmallVec::<[ValueRef<'_>; 4]>::new();

@@ -1,7 +1,7 @@
 //! Common table expressions: evaluated once and kept, and `WITH RECURSIVE`.
 //!
 //! # Invariants
-//! - What is kept goes to files beyond the memory limit.
+//! - Kept rows are written to files beyond the memory limit.
 //! - A kept expression is evaluated batch by batch, as far as the reference that is ahead asks for rows, and again only
 //!   when the query that defines it retries.
 
@@ -59,7 +59,7 @@ impl<'e> Operator<'e> for CteRows {
 pub(crate) struct Recursion<'e> {
     node: &'e RecursiveNode,
     round: Option<Running<'e>>,
-    /// What the round under way has added; none before its first row.
+    /// The rows that the round in progress has added; `None` before its first row.
     added: Option<KeptRows>,
     /// All rows so far, where equal ones are left out.
     seen: Option<KeptSet>,

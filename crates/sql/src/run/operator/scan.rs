@@ -18,7 +18,7 @@ use crate::run::operator::{KeyFilter, Operator};
 use crate::storage;
 use crate::types::{Modifier, Type, Value};
 
-/// A key column's value as it is stored; none: no row has it.
+/// A key column's value as it is stored; `None` if no row has it.
 pub(crate) fn stored_key(table: &Table, column: usize, value: &Value) -> Option<Stored> {
     let (ty, modifier) = match column {
         HIDDEN_KEY => (Type::Int8, Modifier::NONE),
@@ -37,7 +37,7 @@ pub(crate) fn stored_key(table: &Table, column: usize, value: &Value) -> Option<
     }
 }
 
-/// An integer as one of the column's width; none: it is out of range.
+/// An integer as one of the column's width; `None` if it is out of range.
 fn narrowed(ty: Type, value: &Value) -> Option<Value> {
     match (ty, value) {
         (Type::Int2, Value::Int4(_) | Value::Int8(_)) => i16::try_from(value.any_int()).ok().map(Value::Int2),
@@ -47,18 +47,18 @@ fn narrowed(ty: Type, value: &Value) -> Option<Value> {
     }
 }
 
-/// Whether what was stored is the value, not a rounded one.
+/// Returns true if the stored value is the value, not a rounded one.
 fn matches_column(ty: Type, modifier: Modifier, value: &Value, stored: &Stored) -> bool {
     storage::decode(ty, modifier, ValueRef::from(stored)).is_ok_and(|decoded| decoded == *value)
 }
 
-/// What a path asks of the engine.
+/// A request of a path to the engine: one key or a range.
 pub(crate) enum Request {
     Point(Vec<Stored>),
     Range(Option<usize>, Range),
 }
 
-/// What a path asks for, part by part, where its expressions see a row.
+/// The requests of a path, part by part, for the row that its expressions see.
 pub(crate) struct Requests {
     waiting: std::vec::IntoIter<(usize, Request)>,
     union: Option<Box<Union>>,
@@ -78,7 +78,7 @@ impl Requests {
     }
 }
 
-/// What a path asks for, where its expressions see this row.
+/// Returns the requests of a path whose expressions see this row.
 pub(crate) fn requests<'e>(node: &'e ScanNode, run: &mut Run<'e>, row: &[Value]) -> Result<Requests> {
     let table = &*node.table;
     let range =
@@ -159,7 +159,7 @@ impl<'e> Search<'e> {
         Search { requests: Requests::of(Vec::new()), part: 0, found: Found::Scan(part) }
     }
 
-    /// Opens the next request. Whether there is one.
+    /// Opens the next request; returns false if there is none.
     fn open(&mut self, node: &'e ScanNode, run: &Run<'e>) -> Result<bool> {
         let Some((part, request)) = self.requests.waiting.next() else { return Ok(false) };
         self.part = part;
@@ -175,7 +175,8 @@ impl<'e> Search<'e> {
         Ok(true)
     }
 
-    /// Adds the next rows that meet the node's filter to a batch, until it has `most` rows. Whether there may be more.
+    /// Adds the next rows that meet the node's filter to a batch, until it has `most` rows; returns true if there may
+    /// be more.
     pub(crate) fn fill(
         &mut self,
         node: &'e ScanNode,
@@ -192,12 +193,12 @@ impl<'e> Search<'e> {
         Ok(true)
     }
 
-    /// Whether an earlier part has found a row.
+    /// Returns true if an earlier part has found a row.
     fn is_known(&self, row: &Row<'_>) -> Result<bool> {
         self.requests.union.as_ref().map_or(Ok(false), |union| union.is_known(self.part, row))
     }
 
-    /// As [`fill`](Self::fill), for the request that is open.
+    /// Adds rows as [`fill`](Self::fill) does, for the open request.
     fn read(
         &mut self,
         node: &'e ScanNode,
@@ -287,7 +288,7 @@ impl<'e> Search<'e> {
 pub(crate) struct TableScan<'e> {
     node: &'e ScanNode,
     search: Option<Search<'e>>,
-    /// How many rows the next batch has: few at first, where few may be wanted.
+    /// The number of rows in the next batch: few at first, if few may be wanted.
     most: usize,
     keys: Vec<ScanKeys<'e>>,
 }
@@ -301,7 +302,7 @@ pub(crate) struct ScanKeys<'e> {
     others: Vec<usize>,
 }
 
-/// How many rows the first batch of a scan has.
+/// The number of rows in the first batch of a scan.
 const FIRST_ROWS: usize = 16;
 
 impl<'e> TableScan<'e> {

@@ -18,7 +18,7 @@ pub(crate) struct Sorted {
     rows: Batch,
     /// The rows' positions with the abbreviations of their keys.
     order: Vec<(u64, u32)>,
-    /// Whether there are abbreviations; if not, all are 0.
+    /// True if there are abbreviations; if not, all are 0.
     is_abbreviated: bool,
     given: usize,
 }
@@ -53,7 +53,7 @@ impl Sorted {
         Some(batch)
     }
 
-    /// As many of the next rows as an operator hands on at a time, moved out.
+    /// The next rows, as many as an operator passes on at a time, moved out.
     pub(crate) fn next_batch(&mut self) -> Option<Batch> {
         let mut batch =
             Batch::with_capacity(self.rows.width(), (self.order.len() - self.given).min(BATCH_ROWS));
@@ -104,7 +104,7 @@ pub(crate) fn merge_sorted(parts: &mut [Sorted], keys: &[SortKey]) -> Option<Bat
     (!batch.is_empty()).then_some(batch)
 }
 
-/// The abbreviation of a value in an order by this key; none: its type has none.
+/// The abbreviation of a value in an order by this key; `None` if its type has none.
 fn abbreviation(value: &Value, key: &SortKey) -> Option<u64> {
     if value.is_null() {
         return Some(if key.nulls_first { 0 } else { u64::MAX });
@@ -195,7 +195,7 @@ mod tests {
         rows.rows().map(|row| format!("{row:?}")).collect()
     }
 
-    /// What a plain stable sort gives.
+    /// The result of a plain stable sort.
     fn expected(values: &[Value], key: SortKey) -> Vec<String> {
         let numbered = values.iter().cloned().enumerate();
         let mut rows: Vec<[Value; 2]> =

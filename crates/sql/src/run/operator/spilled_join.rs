@@ -23,7 +23,7 @@ use crate::types::Value;
 
 /// Into how many parts each division divides.
 const PARTS: usize = 16;
-/// How often rows are divided; each division looks at four more bits of the hash.
+/// The limit of divisions of rows; each division looks at four more bits of the hash.
 const DIVISIONS_MAX: u32 = 5;
 
 /// Both sides of a part.
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
 struct Current {
     left: Reader,
     right: Reader,
-    /// What was read of the right side and belongs to the next piece.
+    /// The rows read ahead of the right side that belong to the next piece.
     ahead: Option<Batch>,
     /// Of which rows of the left side a partner was found, if there are several pieces and the join asks for it.
     found: Option<Vec<bool>>,
@@ -63,12 +63,12 @@ fn empty_parts(divisions: u32) -> Vec<Part> {
     (0..PARTS).map(|_| part()).collect()
 }
 
-/// Whether the join asks whether a row of the left side has a partner at all.
+/// Returns true if the join needs to know if a row of the left side has a partner at all.
 fn tracks_left(node: &HashNode) -> bool {
     matches!(node.kind, JoinKind::Left | JoinKind::Full | JoinKind::Semi | JoinKind::Anti)
 }
 
-/// Whether rows of the right side that have no partner are not in the result.
+/// Returns true if rows of the right side that have no partner are not in the result.
 fn drops_nulls(node: &HashNode) -> bool {
     !matches!(node.kind, JoinKind::Right | JoinKind::Full)
 }
@@ -77,8 +77,8 @@ fn has_null(row: &[Value], keys: &[usize]) -> bool {
     keys.iter().any(|&slot| row[slot].is_null())
 }
 
-/// Divides rows of a side. Those of the right side with a NULL key have no partner: they are left out, or go to the smallest
-/// part if they are in the result.
+/// Divides rows of a side. Those of the right side with a NULL key have no partner: they are left out, or are added to
+/// the smallest part if they are in the result.
 fn scatter(
     node: &HashNode,
     run: &mut Run<'_>,
@@ -113,7 +113,7 @@ impl Current {
         Ok(Current { left, right, ahead: None, found: None, position: 0, held: Held::default() })
     }
 
-    /// As many rows of the right side as fit, at least a batch, and what they take.
+    /// The next rows of the right side, as many as fit and at least a batch, and their memory.
     fn next_piece(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<(Batch, Held)> {
         let (mut rows, mut held) = (Batch::new(node.right.width), Held::default());
         loop {
@@ -214,8 +214,8 @@ impl Parts {
         Ok(batch)
     }
 
-    /// Goes to the next row of the left side, for which a partner was found or not. Whether one was found in an earlier piece,
-    /// and whether this piece is the last one.
+    /// Advances to the next row of the left side, for which a partner was found or not. Returns true, first, if one was
+    /// found in an earlier piece, and second, if this piece is the last one.
     pub(crate) fn note(&mut self, is_found: bool) -> (bool, bool) {
         let Some(current) = &mut self.current else { return (false, true) };
         let before = current.found.as_mut().and_then(|found| found.get_mut(current.position));

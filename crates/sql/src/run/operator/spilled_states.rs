@@ -1,5 +1,5 @@
-//! What aggregates with DISTINCT or ORDER BY keep beyond the memory limit: rows in files, sorted by their group, then in the
-//! order in which they are fed.
+//! The rows that aggregates with DISTINCT or ORDER BY keep beyond the memory limit: in files, sorted by their group,
+//! then in the order in which they are fed.
 //!
 //! # Invariants
 //! - Once rows of a call have been written, all of its rows are, before the first group ends.
@@ -15,10 +15,10 @@ use crate::run::operator::sorted_rows::Sorted;
 use crate::run::spill::{Merging, SortedRuns, Writer};
 use crate::types::Value;
 
-/// The kept rows of all calls: how much they take in memory, and those in files.
+/// The kept rows of all calls: the memory of those in memory, and those in files.
 #[derive(Default)]
 pub(crate) struct SpilledStates {
-    /// What the rows in memory take.
+    /// The memory of the rows in memory.
     held: Held,
     /// By the calls' positions; empty as long as nothing was written.
     calls: Vec<Option<SpilledCall>>,
@@ -35,7 +35,7 @@ struct SpilledCall {
 }
 
 impl SpilledStates {
-    /// Counts rows that the states keep. Whether they are to be written.
+    /// Counts rows that the states keep; returns true if they are to be written.
     pub(crate) fn add(&mut self, run: &mut Run<'_>, bytes: usize) -> bool {
         let is_full = !self.held.admit(&mut run.memory, bytes);
         if is_full {
@@ -89,7 +89,7 @@ impl SpilledStates {
         Ok(())
     }
 
-    /// The rows of a call in a group, in order; none: they are in memory.
+    /// The rows of a call in a group, in order; `None` if they are in memory.
     pub(crate) fn rows(&mut self, call: usize, group: usize) -> Option<GroupRows<'_>> {
         let call = self.calls.get_mut(call)?.as_mut()?;
         Some(GroupRows { call, group: group as i64 })

@@ -47,7 +47,7 @@ impl<'e> Windows<'e> {
         }
     }
 
-    /// Reads the next partition. Whether there is one.
+    /// Reads the next partition; returns false if there is none.
     fn next_partition(&mut self, run: &mut Run<'e>) -> Result<bool> {
         let node = self.node;
         let mut partition = match self.partition.take() {
@@ -158,7 +158,7 @@ impl<'e> Call<'e> {
         }
     }
 
-    /// An aggregate over a frame. A frame that only grows at its end goes on with the state of the row before.
+    /// An aggregate over a frame. A frame that only grows at its end continues with the state of the row before.
     fn aggregate(
         &mut self,
         run: &mut Run<'e>,

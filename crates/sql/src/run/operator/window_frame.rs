@@ -19,7 +19,7 @@ pub(crate) struct Frames<'e> {
     order: &'e [SortKey],
     start: End,
     end: End,
-    /// Where the last search for each end by value has ended: the next one begins there.
+    /// The position where the last search for each end by value has ended: the next one begins there.
     found: [usize; 2],
 }
 
@@ -36,7 +36,7 @@ enum End {
     },
 }
 
-/// Whether frames count groups of peers.
+/// Returns true if frames count groups of peers.
 pub(crate) fn counts_groups(frame: &FrameNode) -> bool {
     let has_offset = |end: &FrameEnd| matches!(end, FrameEnd::Preceding(_) | FrameEnd::Following(_));
     frame.unit == FrameUnit::Groups && (has_offset(&frame.start) || has_offset(&frame.end))
@@ -61,7 +61,7 @@ impl<'e> Frames<'e> {
         Ok(self.exclude(from.min(rows.len())..to.min(rows.len()), row, rows.peers()))
     }
 
-    /// Where the frame of a row begins.
+    /// The first row of the frame of a row.
     fn first(&mut self, run: &mut Run<'e>, rows: &mut PartitionRows<'e>, row: usize) -> Result<usize> {
         Ok(match (self.frame.unit, &self.start) {
             (_, End::Unbounded) => 0,
@@ -73,7 +73,7 @@ impl<'e> Frames<'e> {
         })
     }
 
-    /// Where the frame of a row ends: the row behind its last one.
+    /// The end of the frame of a row: the row behind its last one.
     fn last(&mut self, run: &mut Run<'e>, rows: &mut PartitionRows<'e>, row: usize) -> Result<usize> {
         Ok(match (self.frame.unit, &self.end) {
             (_, End::Unbounded) => rows.len(),

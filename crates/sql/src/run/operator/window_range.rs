@@ -14,17 +14,17 @@ use crate::run::Run;
 use crate::types::datetime::date_to_timestamp_clamped;
 use crate::types::{Type, Value};
 
-/// Where the end of a frame lies: an offset before or behind a row's value.
+/// The end of a frame: an offset before or behind a row's value.
 pub(super) struct RangeEnd<'o> {
     pub offset: &'o Value,
-    /// Whether the offset is subtracted.
+    /// True if the offset is subtracted.
     pub subtracts: bool,
-    /// Whether values up to the end are asked for, else values from it on.
+    /// True to ask for values up to the end, false for values from it on.
     pub up_to: bool,
 }
 
 impl RangeEnd<'_> {
-    /// Whether a value is on the side of the end that is asked for. Neither value is NULL.
+    /// Returns true if a value is on the side of the end that is asked for. Neither value is NULL.
     ///
     /// # Errors
     /// 22013 for an offset that is negative; those of moments out of range; 0A000 for types without order and distance.
@@ -77,7 +77,7 @@ impl RangeEnd<'_> {
         Ok(())
     }
 
-    /// Whether a value that compares with the end like this is on the side that is asked for.
+    /// Returns true if a value with this order relative to the end is on the side that is asked for.
     fn holds(&self, ordering: Ordering) -> bool {
         if self.up_to { ordering.is_le() } else { ordering.is_ge() }
     }

@@ -17,7 +17,7 @@ use crate::types::Value;
 pub(crate) struct PartitionRows<'e> {
     order: &'e [SortKey],
     pub(crate) rows: KeptRows,
-    /// Where each group of peers begins, if frames count groups.
+    /// The first row of each group of peers, if frames count groups.
     starts: Option<KeptRows>,
     /// The peers of the current row, and the number of their group.
     peers: Range<usize>,
@@ -98,12 +98,12 @@ impl<'e> PartitionRows<'e> {
         self.group
     }
 
-    /// How many groups of peers there are, where frames count them.
+    /// The number of groups of peers, if frames count them.
     pub(crate) fn groups(&self) -> usize {
         self.starts.as_ref().map_or(0, KeptRows::len)
     }
 
-    /// Where a group of peers begins; behind the last group, behind the last row.
+    /// The first row of a group of peers; for a group behind the last one, the row behind the last row.
     pub(crate) fn group_start(&mut self, group: usize) -> Result<usize> {
         match &mut self.starts {
             Some(starts) if group < starts.len() => Ok(starts.row(group)?[0].any_int() as usize),

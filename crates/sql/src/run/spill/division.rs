@@ -47,7 +47,7 @@ impl<const SIDES: usize> Division<SIDES> {
     /// Adds a row with one more value.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// Same errors as [`push`](Self::push).
     pub(crate) fn push_with(&mut self, side: usize, hash: u64, row: &[Value], last: Value) -> Result<()> {
         self.file(side, hash).push_with(row, last)
     }

@@ -14,10 +14,10 @@ use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::memory::{Held, LEAST_BYTES, Memory, row_bytes};
 use crate::types::Value;
 
-/// What a table's row takes beside its values, about.
+/// The approximate memory of a table's row besides its values.
 const ROW_BYTES: u64 = 48;
 
-/// How many batches of a file are in memory: a reader may look at several places in turn.
+/// The number of a file's batches that are in memory: a reader may look at several places in turn.
 const READ_MAX: usize = 4;
 /// A batch that is larger, of wide rows, is the only one.
 const READ_BYTES_MAX: usize = 4 * BATCH_BYTES;
@@ -28,7 +28,7 @@ struct ClosedBatch {
     location: BatchLocation,
 }
 
-/// Where a closed batch is.
+/// The location of a closed batch.
 enum BatchLocation {
     Memory(Batch),
     /// In memory, as it would be in the file.
@@ -46,18 +46,18 @@ pub(crate) struct KeptRows {
     last_bytes: usize,
     /// The closed batch that was looked for last.
     near: usize,
-    /// What is in memory, and for how much of it there is room.
+    /// The bytes in memory, and the memory in which they have room.
     bytes: usize,
     memory: Memory,
-    /// What an operator's rows hold of their statement's memory, and may hold.
+    /// The part of the statement's memory that an operator's rows hold, and its limit.
     held: Held,
     held_max: usize,
-    /// Whether batches in memory are packed.
+    /// True if batches in memory are packed.
     is_packed: bool,
     file: Option<File>,
-    /// What the rows take where they are stored, about.
+    /// The approximate size of the rows where they are stored.
     stored: u64,
-    /// Where the next batch is written.
+    /// The offset at which the next batch is written.
     end: u64,
     /// The batches that were read last, with their numbers; the last one first.
     read: Vec<(usize, Batch)>,
@@ -91,12 +91,13 @@ impl KeptRows {
         KeptRows::new(Memory::new(0))
     }
 
-    /// The same in half of what is left of the statement's memory: the other half is for what cannot go to files.
+    /// Keeps rows in half of the statement's remaining memory: the other half is for data that cannot be written to
+    /// files.
     pub(crate) fn in_half(memory: &Memory) -> KeptRows {
         KeptRows::in_part(memory, 2)
     }
 
-    /// The same in what is left divided by `parts`.
+    /// Keeps rows in the statement's remaining memory divided by `parts`.
     pub(crate) fn in_part(memory: &Memory, parts: usize) -> KeptRows {
         let held_max = memory.limit().saturating_sub(memory.used()) / parts;
         KeptRows { held_max, ..KeptRows::of_operator() }
@@ -107,22 +108,22 @@ impl KeptRows {
         KeptRows { is_packed: true, ..self }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) fn len(&self) -> usize {
         self.last_first + self.last.len()
     }
 
-    /// Whether some of the rows are in a file.
+    /// Returns true if some of the rows are in a file.
     pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// What an operator's rows hold of their statement's memory.
+    /// The part of the statement's memory that an operator's rows hold.
     pub(crate) fn held(&mut self) -> &mut Held {
         &mut self.held
     }
 
-    /// What the rows that were pushed one by one take in a table, about.
+    /// The approximate size in a table of the rows that were pushed one by one.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.stored
     }
@@ -155,7 +156,7 @@ impl KeptRows {
     /// Adds an operator's row, whose values it moves out.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// Same errors as [`push`](Self::push).
     pub(crate) fn push_moved(&mut self, memory: &mut Memory, row: &mut [Value]) -> Result<()> {
         if self.last.is_empty() {
             self.last = Batch::new(row.len());
@@ -168,7 +169,7 @@ impl KeptRows {
     /// Adds the rows of a batch; `statement`: the memory of which an operator holds what fits.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// Same errors as [`push`](Self::push).
     pub(crate) fn push_batch(&mut self, statement: Option<&mut Memory>, batch: Batch) -> Result<()> {
         self.last_bytes += batch.rows().map(row_bytes).sum::<usize>();
         match self.last.is_empty() {
@@ -207,7 +208,7 @@ impl KeptRows {
         Ok(())
     }
 
-    /// Whether this much more may be in memory; then it is counted.
+    /// Returns true if this much more may be in memory; then it is counted.
     fn has_room(&mut self, statement: Option<&mut Memory>, bytes: usize) -> bool {
         if let Some(statement) = statement {
             let held = self.held.bytes() + bytes;
@@ -259,7 +260,7 @@ impl KeptRows {
     /// The rows from this number on, as far as they are in one batch; none behind the last row.
     ///
     /// # Errors
-    /// As [`row`](Self::row).
+    /// Same errors as [`row`](Self::row).
     pub(crate) fn rows_from(&mut self, number: usize) -> Result<Option<Batch>> {
         if number >= self.len() {
             return Ok(None);
@@ -279,7 +280,7 @@ impl KeptRows {
         self.closed.get(batch).map_or(self.last_first, |closed| closed.first)
     }
 
-    /// How many batches there are.
+    /// The number of batches.
     pub(crate) fn batches(&self) -> usize {
         self.closed.len() + usize::from(!self.last.is_empty())
     }
@@ -287,7 +288,7 @@ impl KeptRows {
     /// The batch of this number, from 0.
     ///
     /// # Errors
-    /// As [`row`](Self::row).
+    /// Same errors as [`row`](Self::row).
     pub(crate) fn batch(&mut self, number: usize) -> Result<&Batch> {
         if number == self.closed.len() {
             return Ok(&self.last);

@@ -42,9 +42,9 @@ fn failed(error: std::io::Error) -> SqlError {
 pub(crate) struct Writer {
     file: Option<BufWriter<File>>,
     rows: Batch,
-    /// What the rows take in memory.
+    /// The memory of the rows.
     bytes: usize,
-    /// What the largest batch that was written takes.
+    /// The memory of the largest batch that was written.
     bytes_max: usize,
     buffer: Vec<u8>,
 }

@@ -13,9 +13,9 @@ use crate::run::operator::sorted_rows::Sorted;
 use crate::run::order::compare_rows;
 use crate::types::Value;
 
-/// How many runs are merged at once.
+/// The limit of runs that are merged at once.
 const RUNS_MAX: usize = 32;
-/// How many of wide rows at least, and what their batches may take beyond that.
+/// The least number of runs of wide rows that are merged at once, and the limit of their batches' memory beyond that.
 const RUNS_MIN: usize = 4;
 const HEADS_BYTES: usize = 2 << 20;
 
@@ -24,12 +24,12 @@ const HEADS_BYTES: usize = 2 << 20;
 pub(crate) struct SortedRuns {
     /// Those of a higher level are earlier.
     levels: Vec<Vec<Writer>>,
-    /// What the largest batch takes.
+    /// The memory of the largest batch.
     batch_bytes: usize,
 }
 
 impl SortedRuns {
-    /// Whether there is no run.
+    /// Returns true if there is no run.
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }
@@ -50,7 +50,7 @@ impl SortedRuns {
     /// Adds a run of rows that are in order.
     ///
     /// # Errors
-    /// As [`sort`](Self::sort).
+    /// Same errors as [`sort`](Self::sort).
     pub(crate) fn push(&mut self, run: Writer, keys: &[SortKey]) -> Result<()> {
         let (mut run, mut level) = (run, 0);
         self.batch_bytes = self.batch_bytes.max(run.bytes_max);
@@ -67,7 +67,7 @@ impl SortedRuns {
         }
     }
 
-    /// How many runs are merged at once.
+    /// The number of runs that are merged at once.
     fn runs_max(&self) -> usize {
         (HEADS_BYTES / self.batch_bytes.max(1)).clamp(RUNS_MIN, RUNS_MAX)
     }
@@ -75,7 +75,7 @@ impl SortedRuns {
     /// All rows, in order.
     ///
     /// # Errors
-    /// As [`sort`](Self::sort).
+    /// Same errors as [`sort`](Self::sort).
     pub(crate) fn merge(self, keys: &[SortKey]) -> Result<Merging> {
         let runs_max = self.runs_max();
         let mut runs: Vec<Writer> = self.levels.into_iter().rev().flatten().collect();
@@ -111,7 +111,7 @@ impl Head {
         self.batch.row(self.position)
     }
 
-    /// Goes to the next row. Whether there is one.
+    /// Advances to the next row; returns false if there is none.
     fn advance(&mut self) -> Result<bool> {
         self.position += 1;
         if self.position < self.batch.len() {

@@ -12,10 +12,10 @@ use crate::run::memory::{Held, Memory};
 use crate::run::order::{Hashing, hash_slots, same_slots};
 use crate::types::Value;
 
-/// What a row takes besides its values.
+/// The memory of a row besides its values.
 const ENTRY_BYTES: usize = 32;
 
-/// Which part of the memory is for rows, so that most of it is for their hashes.
+/// The divisor of the memory that gives the part for rows, so that most of it is for their hashes.
 pub(crate) const ROWS_PARTS: usize = 8;
 
 /// Rows, each of which is there once.
@@ -39,7 +39,7 @@ impl KeptSet {
         }
     }
 
-    /// Adds a row unless an equal one is there. Whether it is new.
+    /// Adds a row unless there is an equal one; returns true if it is new.
     ///
     /// # Errors
     /// 53200: there is no room for its hash; those of the temporary file.
@@ -59,7 +59,7 @@ impl KeptSet {
         Ok(true)
     }
 
-    /// Whether an equal row is there.
+    /// Returns true if an equal row is in the set.
     ///
     /// # Errors
     /// Those of the temporary file.
@@ -76,7 +76,7 @@ impl KeptSet {
         Ok(false)
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() == 0
     }
@@ -86,7 +86,7 @@ impl KeptSet {
         self.rows
     }
 
-    /// Whether some of the rows are in a file.
+    /// Returns true if some of the rows are in a file.
     pub(crate) fn has_file(&self) -> bool {
         self.rows.has_file()
     }

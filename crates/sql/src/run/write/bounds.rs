@@ -11,7 +11,8 @@ use crate::run::write::commuting::{Operand, Operands};
 use crate::storage;
 use crate::types::{Type, Value};
 
-/// The bounds that a guard asks for, in the column's own unit: of a decimal its last digit. None: only the value tells.
+/// The bounds that a guard asks for, in the column's own unit: of a decimal its last digit. `None` if only the value
+/// decides.
 pub(super) fn bounds_of<'e>(
     run: &mut Run<'e>,
     table: &Table,
@@ -62,7 +63,7 @@ fn limit_of<'e>(
     Ok(is_safe.then_some(value - addend))
 }
 
-/// A number in a column's unit; none: NULL, or one that the column cannot hold.
+/// A number in a column's unit; `None` for NULL, or one that the column cannot hold.
 fn units(column: &Column, value: Value) -> Option<i128> {
     match value {
         Value::Null => None,

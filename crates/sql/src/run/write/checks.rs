@@ -1,4 +1,4 @@
-//! What every stored row meets: generated columns, NOT NULL, CHECK.
+//! The rules of every stored row: generated columns, NOT NULL, CHECK.
 
 use crate::catalog::Table;
 use crate::error::{Result, SqlError, SqlState};

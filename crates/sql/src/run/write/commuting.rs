@@ -1,4 +1,4 @@
-//! Updates that do not read their row, as operations and plain writes of the engine's.
+//! Updates that do not read their row, as engine operations and plain writes.
 //!
 //! # Invariants
 //! - With values of which an operation does not do what the expression does, nothing is done, and the statement runs in the
@@ -30,11 +30,11 @@ type Values = SmallVec<[Value; 2]>;
 /// Between which numbers the columns of guards have to be, in their own units.
 type Bounds = SmallVec<[(i64, i64); 2]>;
 
-/// What a commuting update has done.
+/// The effect of a commuting update.
 pub(crate) struct Commuted {
-    /// How many rows there are: one or none.
+    /// The number of rows: one or none.
     pub(crate) count: u64,
-    /// What RETURNING makes of the row.
+    /// The values of RETURNING for the row.
     pub(crate) returned: Vec<Value>,
 }
 
@@ -44,8 +44,8 @@ impl Commuted {
     }
 }
 
-/// Does an update on the row of a key, as it is stored. `excluded`: the row that an INSERT was to insert. None: with these
-/// values it has to be done in the usual way, and nothing was done; or a handler waits for its error.
+/// Does an update on the row of a key, as it is stored. `excluded`: the row that an INSERT was to insert. Returns
+/// `None`, and does nothing, if these values need the usual way, or a handler waits for the update's error.
 pub(crate) fn commute<'e>(
     run: &mut Run<'e>,
     (table, key): (&Table, &[ValueRef<'_>]),
@@ -89,13 +89,13 @@ pub(crate) fn commute<'e>(
     Ok(Some(Commuted { count: 1, returned: returned.collect::<Result<_>>()? }))
 }
 
-/// Whether an expression has failed that matters only if there is a row: the usual way looks first.
+/// Returns true if an expression's error matters only if there is a row: the usual way looks first.
 fn is_moot(error: &SqlError) -> bool {
     !error.is_retryable() && error.state() != SqlState::QUERY_CANCELED
 }
 
-/// The operands of operations and the values of plain writes, which are put into the row. None: with these values it has to be
-/// done in the usual way.
+/// The operands of operations and the values of plain writes, which are put into the row; `None` if these values need
+/// the usual way.
 fn computed<'e>(
     run: &mut Run<'e>,
     table: &Table,
@@ -137,8 +137,8 @@ fn computed<'e>(
     Ok(Some((operands, values, bounds)))
 }
 
-/// The row as it was, as far as anything looks at it: its key, and the columns that are read. Whether it is there; where nothing
-/// is read, that is not known.
+/// The row as it was, as far as anything looks at it: its key, and the columns that are read. Returns true if it
+/// exists; if nothing is read, that is not known.
 fn seen_row(
     run: &Run<'_>,
     (table, key): (&Table, &[ValueRef<'_>]),
@@ -157,7 +157,7 @@ fn seen_row(
     run.rows.get(&table.engine, key, &mut |found| decoder.decode_into(found, &what.reads, row))
 }
 
-/// Applies the operations. Whether there is a row.
+/// Applies the operations; returns true if there is a row.
 fn operate(
     run: &Run<'_>,
     (table, key): (&Table, &[ValueRef<'_>]),
@@ -182,7 +182,7 @@ fn operate(
     Ok(is_known || run.latest().exists(&table.engine, key)?)
 }
 
-/// Writes plainly. Whether there is a row; where nothing is written, that is not known.
+/// Writes plainly; returns true if there is a row. If nothing is written, that is not known.
 fn write(
     run: &Run<'_>,
     (table, key): (&Table, &[ValueRef<'_>]),
@@ -221,7 +221,7 @@ fn out_of_range(column: &CatalogColumn, error: SqlError) -> SqlError {
     }
 }
 
-/// What an operation of the engine's is given.
+/// The operand of an engine operation.
 pub(super) enum Operand {
     /// NULL, which changes nothing.
     None,
@@ -230,7 +230,7 @@ pub(super) enum Operand {
     Stored(Stored),
 }
 
-/// The operand of an operation; none: it has to be done in the usual way.
+/// The operand of an operation; `None` if the update needs the usual way.
 fn operand<'e>(
     run: &mut Run<'e>,
     operation: &'e Commuting,
@@ -271,7 +271,7 @@ fn operand<'e>(
     })
 }
 
-/// Whether a column has the digits for a number.
+/// Returns true if a column has the digits for a number.
 fn has_room(column: &CatalogColumn, stored: &Stored) -> bool {
     let (Stored::Decimal(number), Some((precision, _))) = (stored, column.modifier.numeric_parts()) else {
         return true;
@@ -280,7 +280,7 @@ fn has_room(column: &CatalogColumn, stored: &Stored) -> bool {
     beyond.is_none_or(|beyond| number.unscaled().unsigned_abs() < beyond)
 }
 
-/// The sum of the terms so far and one more; none: it may be beyond its type.
+/// The sum of the terms so far and one more; `None` if it may be beyond its type.
 fn added(sum: Option<Value>, term: &Term, value: Value) -> Result<Option<Value>> {
     Ok(match (sum, value) {
         (None, Value::Numeric(number)) if term.negated => Some(Value::Numeric(number.negate())),

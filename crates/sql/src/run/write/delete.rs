@@ -16,7 +16,7 @@ pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Writ
     read_and_write(run, &plan.input, |run, batch| {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
-            // A row that several others meet goes once.
+            // A row that several others meet is deleted once.
             if plan.is_joined && !writing.is_first(run, &key)? || !writing.is_current(run, &key)? {
                 continue;
             }

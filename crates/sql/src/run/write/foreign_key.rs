@@ -32,7 +32,7 @@ use crate::types::{DeferrableKey, KeySide, Value};
 /// Rows that a statement has written, as far as foreign keys care.
 #[derive(Default)]
 pub(super) struct Touched<'e> {
-    /// Whether no foreign key, and no constraint that the statement's end checks, concerns the table: no row is kept.
+    /// True if no foreign key, and no constraint that the statement's end checks, concerns the table: no row is kept.
     is_unconcerned: bool,
     events: VecDeque<Event>,
     charged: usize,
@@ -286,7 +286,7 @@ pub(super) fn referring(
     Ok(found)
 }
 
-/// The values of a foreign key as values of what it refers to; none: they lead nowhere.
+/// The values of a foreign key as values of the columns that it refers to; `None` if no row can have them.
 fn as_referenced(
     run: &mut Run<'_>,
     child: &Table,
@@ -299,7 +299,7 @@ fn as_referenced(
     converted(run, values, from, to)
 }
 
-/// Whether the values of a foreign key, none of which is NULL, lead to a row.
+/// Returns true if the values of a foreign key, none of which is NULL, lead to a row.
 pub(super) fn leads(
     run: &mut Run<'_>,
     child: &Table,
@@ -351,7 +351,8 @@ pub(super) fn having(
     Ok(found)
 }
 
-/// Whether a table has a row with these values in these columns, which are its primary key or those of a unique index.
+/// Returns true if a table has a row with these values in these columns, which are its primary key or those of a unique
+/// index.
 pub(super) fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -> Result<bool> {
     let place = |wanted: usize| columns.iter().position(|column| *column == wanted);
     let ordered = |wanted: &[usize]| -> Option<Vec<Value>> {
@@ -371,7 +372,7 @@ pub(super) fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: 
     Err(SqlError::internal("a foreign key refers to columns without a unique index"))
 }
 
-/// Whether a foreign key that does not hold now is checked again later, at COMMIT at the latest.
+/// Returns true if a foreign key that does not hold now is checked again later, at COMMIT at the latest.
 fn waits(run: &mut Run<'_>, table: &Table, key: &ForeignKey, values: &[Value], side: KeySide) -> bool {
     let constraint = DeferrableKey { table: table.oid, name: &key.name, deferred: key.deferred };
     (key.deferrable || key.deferred) && run.environment.defer_check(constraint, values, side)

@@ -14,7 +14,7 @@ use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, 
 use crate::run::write::{Writing, Written, second_time};
 use crate::types::Value;
 
-/// What RETURNING shows as `xmax`: PostgreSQL shows the transaction that locked the earlier row.
+/// The `xmax` that RETURNING shows: PostgreSQL shows the transaction that locked the earlier row.
 const XMAX_OF_INSERTED: Value = Value::Oid(0);
 const XMAX_OF_UPDATED: Value = Value::Oid(1);
 
@@ -100,7 +100,7 @@ impl<'e> Inserting<'e> {
         self.writing.count(run, &row)
     }
 
-    /// Updates the row in the way without reading it. Whether there is one, and that was done.
+    /// Updates the conflicting row without reading it; returns true if there is one, and that was done.
     fn commute(&mut self, run: &mut Run<'e>, what: &'e Commutation, row: &[Value]) -> Result<bool> {
         let table = &*self.plan.rules.table;
         let key = key_of(table, row);

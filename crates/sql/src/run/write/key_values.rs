@@ -25,19 +25,20 @@ fn are_of_family(left: Type, right: Type) -> bool {
     left == right || FAMILIES.iter().any(|family| family.contains(&left) && family.contains(&right))
 }
 
-/// Whether a foreign key's column may refer to a column of this type.
+/// Returns true if a foreign key's column may refer to a column of this type.
 pub(crate) fn may_refer(column: Type, referenced: Type) -> bool {
     are_of_family(column, referenced)
         || column.category() != Category::Unknown && can_coerce(column, referenced, CastContext::Implicit)
 }
 
-/// Whether values of the referenced columns have counterparts in the foreign key's, so that its indexes find them.
+/// Returns true if values of the referenced columns have counterparts in the foreign key's, so that its indexes find
+/// them.
 pub(super) fn has_counterparts(table: &Table, key: &ForeignKey, parent: &Table) -> bool {
     let mut pairs = key.columns.iter().zip(&key.references);
     pairs.all(|(&column, &referenced)| are_of_family(table.columns[column].ty, parent.columns[referenced].ty))
 }
 
-/// Values of columns as values of others; none: one of them is no value of the other type.
+/// Values of columns as values of others; `None` if one of them is no value of the other type.
 pub(super) fn converted<'c>(
     run: &mut Run<'_>,
     values: &[Value],
@@ -71,7 +72,7 @@ pub(super) fn cast(environment: &mut dyn Environment, value: &Value, from: Type,
     }
 }
 
-/// Whether the columns have these values at all: one with fewer digits or characters may not.
+/// Returns true if the columns can hold these values: one with fewer digits or characters may not.
 pub(super) fn fit(table: &Table, columns: &[usize], values: &[Value]) -> bool {
     columns.iter().zip(values).all(|(&column, value)| scan::stored_key(table, column, value).is_some())
 }

@@ -31,7 +31,7 @@ pub(crate) fn merge<'e>(run: &mut Run<'e>, plan: &'e MergePlan) -> Result<Writte
     Ok(writing.finish(run, events))
 }
 
-/// What the arms do.
+/// The events that the arms can cause.
 fn events(plan: &MergePlan, writing: &mut Writing<'_>) -> Vec<Event> {
     let mut events = Vec::new();
     for arm in &plan.arms {

@@ -55,7 +55,7 @@ pub(crate) use recheck::Recheck;
 pub(crate) use row_number::next as next_row_number;
 pub(crate) use update::update;
 
-/// What a statement has done.
+/// The effect of a statement that writes.
 pub(crate) struct Written {
     pub(crate) count: u64,
     pub(crate) returned: KeptRows,
@@ -70,7 +70,7 @@ struct Writing<'e> {
     triggers: Triggers<'e>,
     /// The keys of rows that were written, where none may be written twice.
     keys: HashSet<Vec<Value>>,
-    /// Whether rows are deleted.
+    /// True if rows are deleted.
     deletes: bool,
 }
 
@@ -98,7 +98,7 @@ impl<'e> Writing<'e> {
         self.written.returned.push_moved(&mut run.memory, &mut values)
     }
 
-    /// Notes that a row was written. Whether it is the first time.
+    /// Notes that a row was written; returns true the first time.
     fn is_first(&mut self, run: &mut Run<'e>, key: &[Value]) -> Result<bool> {
         run.memory.charge(row_bytes(key) + 32)?;
         Ok(self.keys.insert(key.to_vec()))
@@ -112,8 +112,8 @@ impl<'e> Writing<'e> {
         written
     }
 
-    /// Whether a row that a part of the statement read is still its to change: a row that the statement itself has written
-    /// since is left as it is.
+    /// Returns true if a row that a part of the statement read may still be changed: a row that the statement itself
+    /// has written since is left as it is.
     ///
     /// # Errors
     /// 27000: a trigger or a function has written it.
@@ -148,7 +148,7 @@ impl<'e> Writing<'e> {
     }
 }
 
-/// What a part of a statement that has written still has to do.
+/// The remaining work of a part of a statement that has written.
 pub(crate) struct Ending<'e> {
     rules: &'e RowRules,
     touched: Touched<'e>,

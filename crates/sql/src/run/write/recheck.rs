@@ -88,8 +88,8 @@ impl<'e> Recheck<'e> {
         Ok(None)
     }
 
-    /// Whether there are rows that refer to a row that is not there. The values are those of the side at which the violation was
-    /// noted.
+    /// Returns true if there are rows that refer to a row that is not there. The values are those of the side at which
+    /// the violation was noted.
     fn is_orphan(
         &mut self,
         child: &Table,

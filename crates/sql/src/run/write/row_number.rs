@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many numbers a microsecond has.
+/// The number of row numbers in a microsecond.
 const IN_MICROSECOND: u64 = 1 << 9;
 
 static LAST: AtomicU64 = AtomicU64::new(0);

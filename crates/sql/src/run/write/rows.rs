@@ -14,10 +14,10 @@ use crate::storage::{encode, encode_ref};
 use crate::types::text::to_text;
 use crate::types::{Environment, Value};
 
-/// How often another number is tried for a row without a primary key.
+/// The limit of numbers tried for a row without a primary key.
 const NUMBERS_MAX: u32 = 1_000;
 
-/// What writes go through.
+/// The interface for writes; an error in a read-only transaction.
 pub(super) fn writes<'e>(run: &Run<'e>) -> Result<&'e dyn Writes> {
     run.writes.ok_or_else(|| {
         SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write rows in a read-only transaction")
@@ -130,7 +130,7 @@ pub(super) fn change(
     changed.map_err(|error| explained(run, table, new, Some(old), error))
 }
 
-/// Removes a row. Whether it was there.
+/// Removes a row; returns true if there was one.
 pub(super) fn remove(run: &mut Run<'_>, table: &Table, key: &[Value]) -> Result<bool> {
     let writes = writes(run)?;
     with_stored_key(table, key, |key| writes.delete(&table.engine, key))
@@ -253,7 +253,7 @@ pub(super) fn text_of(environment: &dyn Environment, ty: crate::types::Type, val
     }
 }
 
-/// An error of the engine's about a row in SQL's words: which constraint was violated.
+/// The SQL form of an engine error about a row: it names the constraint that was violated.
 fn explained(
     run: &Run<'_>,
     table: &Table,
@@ -282,7 +282,8 @@ fn explained(
     error.with_table(&table.schema, &table.name)
 }
 
-/// Whether another row has the same values: `number` 0 is the primary key, the others are the unique indexes in order.
+/// Returns true if another row has the same values: `number` 0 is the primary key, the others are the unique indexes in
+/// order.
 fn is_taken(run: &Run<'_>, table: &Table, number: usize, columns: &[usize], row: &[Value]) -> bool {
     if number == 0 {
         return stored_key(table, &key_of(table, row))

@@ -81,7 +81,7 @@ impl<'e> Triggers<'e> {
         Ok(Some(new))
     }
 
-    /// The triggers before a row is inserted or updated: the row as it is to be written; none: it is left out.
+    /// Fires the triggers before a row is inserted or updated, and returns the row to write; `None` if it is left out.
     pub(super) fn before_write(
         &self,
         run: &mut Run<'e>,
@@ -95,7 +95,7 @@ impl<'e> Triggers<'e> {
         Ok(self.fire(run, (TriggerTime::Before, true, event), old, Some(new))?.flatten())
     }
 
-    /// The triggers before a row is deleted. Whether it is.
+    /// Fires the triggers before a row is deleted; returns true if it is to be deleted.
     pub(super) fn before_delete(&self, run: &mut Run<'e>, old: &[Value]) -> Result<bool> {
         let when = (TriggerTime::Before, true, Event::Delete);
         Ok(self.is_empty() || self.fire(run, when, Some(old), None)?.is_some())

@@ -26,7 +26,7 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
         if done.count > 0 && !plan.returning.is_empty() {
             writing.written.returned.push_moved(&mut run.memory, &mut done.returned)?;
         }
-        // What triggers there are ask for no row.
+        // The triggers that there are ask for no row.
         return Ok(writing.finish(run, vec![Event::Update]));
     }
     let table = &*plan.rules.table;
@@ -76,7 +76,7 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     Ok(writing.finish(run, vec![Event::Update]))
 }
 
-/// Does an update without reading its row. None: with these values it has to be done in the usual way.
+/// Does an update without reading its row; `None` if these values need the usual way.
 fn commuting<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan, what: &'e Commutation) -> Result<Option<Commuted>> {
     let table = &*plan.rules.table;
     let mut stored = Vec::with_capacity(what.key.len());
