@@ -147,7 +147,7 @@ impl Connection {
     /// Runs a COPY … FROM STDIN with this data.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Same errors as [`query`](Self::query).
     pub fn copy_from(&mut self, text: &str, data: &[u8]) -> Result<Vec<StatementResult>> {
         let mut sink = Collected { input: Some(data), ..Collected::default() };
         self.simple_query(text, &mut sink)?;
@@ -371,7 +371,7 @@ impl Connection {
     /// The rows of a result as texts; NULL is none.
     ///
     /// # Errors
-    /// As [`encode_text`](Self::encode_text).
+    /// Same errors as [`encode_text`](Self::encode_text).
     pub fn text_rows(&self, result: &StatementResult) -> Result<Vec<Vec<Option<String>>>> {
         let fields = result.fields.clone().unwrap_or_else(|| Arc::from([]));
         let text = |(value, field): (&Value, &super::Field)| -> Result<Option<String>> {

@@ -229,7 +229,8 @@ impl SessionEnvironment {
     /// SET CONSTRAINTS in a body; no names: ALL.
     ///
     /// # Errors
-    /// As [`deferrable`](Self::deferrable); of constraints that are immediate from here on and do not hold, 23503 and 23505.
+    /// Same errors as [`deferrable`](Self::deferrable); of constraints that are immediate from here on and do not hold,
+    /// 23503 and 23505.
     pub(crate) fn set_constraints(
         &mut self,
         access: Access<'_>,
@@ -294,7 +295,7 @@ impl Transaction {
     /// Checks the deferred constraints of the open transaction.
     ///
     /// # Errors
-    /// As [`SessionEnvironment::end_attempt`]; the engine's.
+    /// Same errors as [`SessionEnvironment::end_attempt`]; the engine's.
     pub(super) fn check_deferred(
         &mut self,
         environment: &mut SessionEnvironment,

@@ -179,12 +179,12 @@ pub trait ResultSink {
     /// A row. `environment`: the settings by which its values are printed.
     ///
     /// # Errors
-    /// As [`describe`](Self::describe).
+    /// Same errors as [`describe`](Self::describe).
     fn row(&mut self, values: &[Value], environment: &dyn Environment) -> Result<(), SqlError>;
     /// The end of a statement, with its command tag.
     ///
     /// # Errors
-    /// As [`describe`](Self::describe).
+    /// Same errors as [`describe`](Self::describe).
     fn complete(&mut self, _tag: &str) -> Result<(), SqlError> {
         Ok(())
     }
@@ -195,28 +195,28 @@ pub trait ResultSink {
     /// A COPY … FROM STDIN begins.
     ///
     /// # Errors
-    /// As [`describe`](Self::describe); 0A000 where data cannot be given.
+    /// Same errors as [`describe`](Self::describe); 0A000 where data cannot be given.
     fn copy_in(&mut self, _format: CopyFormat, _columns: usize) -> Result<&mut dyn CopySource, SqlError> {
         Err(no_copy())
     }
     /// A COPY … TO STDOUT begins.
     ///
     /// # Errors
-    /// As [`describe`](Self::describe).
+    /// Same errors as [`describe`](Self::describe).
     fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<(), SqlError> {
         Err(no_copy())
     }
     /// A piece of COPY's data: whole lines, or whole tuples.
     ///
     /// # Errors
-    /// As [`describe`](Self::describe).
+    /// Same errors as [`describe`](Self::describe).
     fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
         Err(no_copy())
     }
     /// COPY's data has ended.
     ///
     /// # Errors
-    /// As [`describe`](Self::describe).
+    /// Same errors as [`describe`](Self::describe).
     fn copy_done(&mut self) -> Result<(), SqlError> {
         Ok(())
     }
