@@ -67,8 +67,8 @@ impl CheckpointOptions {
         self
     }
 
-    /// How many threads write a checkpoint. Default: 1 on fewer than four processors, else 2; but at least one for each
-    /// [`directory`](Self::directory), so that all of them are written at once.
+    /// The number of threads that write a checkpoint. Default: 1 on fewer than four processors, else 2; but at least
+    /// one for each [`directory`](Self::directory), so that all of them are written at once.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);

@@ -8,7 +8,7 @@ use crate::pipeline::retry::Retry;
 use crate::protocol::LockConflict;
 use crate::schedule::{ScheduleKind, StatePrune};
 
-/// When a result is released, relative to its durability.
+/// The time at which a result is released, relative to its durability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing is logged: the data lives as long as the process.
@@ -21,7 +21,7 @@ pub enum Durability {
     Group,
 }
 
-/// How the stages of the pipeline are laid out over threads.
+/// The assignment of the pipeline's stages to threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stages {
     /// Input on the caller's thread, execution on workers, log and output on one thread: for few processors. A caller that
@@ -30,8 +30,8 @@ pub enum Stages {
     Folded,
     /// Input, execution, log and output on threads of their own.
     Staged,
-    /// Input on threads of its own; execution, log and output on the one worker's: for one processor. What does not come
-    /// through the worker (closures, `Async`, a full disk) is logged by the log's own thread, which sleeps otherwise.
+    /// Input on threads of its own; execution, log and output on the one worker's: for one processor. Work that
+    /// bypasses the worker (closures, `Async`, a full disk) is logged by the log's own thread, which sleeps otherwise.
     Single,
 }
 

@@ -19,7 +19,7 @@ impl DiagnosticOptions {
         self
     }
 
-    /// Whether it is noted which thread touches which record when, as samples in bounded memory, for
+    /// Records which thread touches which record when, as samples in bounded memory, for
     /// [`Database::take_access_trace`](crate::Database::take_access_trace). Every access costs more then. Default: no.
     #[must_use]
     pub fn access_trace(mut self, traced: bool) -> Self {

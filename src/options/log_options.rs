@@ -7,7 +7,7 @@ use super::Durability;
 use super::ranges::{invalid, within};
 use crate::error::Result;
 
-/// How long a group may grow where no caller waits for it, unless a time is given.
+/// Time for a group to grow where no caller waits for it, unless a time is given.
 const DEFAULT_GROUP_MILLISECONDS: f64 = 10.0;
 
 /// Options of the log, for [`Options::log`](crate::Options::log). Without durability they have no effect.
@@ -66,7 +66,7 @@ impl LogOptions {
         self
     }
 
-    /// How many waiter slots the ring for durable epochs has. Default: 64.
+    /// The number of waiter slots in the ring for durable epochs. Default: 64.
     #[must_use]
     pub fn waiter_slots(mut self, slots: usize) -> Self {
         self.waiter_slots = slots;
@@ -83,8 +83,8 @@ impl LogOptions {
         self
     }
 
-    /// The longest time from a group's first record until it is written; none: it is written as soon as the log is idle.
-    /// The options have been validated.
+    /// The longest time from a group's first record until it is written; `None`: it is written as soon as the log is
+    /// idle. The options have been validated.
     pub(crate) fn group_time(&self, durability: Durability) -> Option<Duration> {
         let default = (durability == Durability::Async).then_some(DEFAULT_GROUP_MILLISECONDS);
         let milliseconds = self.group_milliseconds.or(default);

@@ -15,18 +15,19 @@ impl Default for MemoryOptions {
 }
 
 impl MemoryOptions {
-    /// How many bytes rows may take: records, and their values of more than 7 bytes, but not indexes, buffers and threads,
-    /// which come on top. Beyond it inserts end in [`Error::MemoryFull`](crate::Error::MemoryFull), and updates that bring long values; reads,
-    /// deletes and all other updates go on. What is deleted makes room within a tenth of a second of being durable,
-    /// unless a transaction that is still running may read it. The limit is kept to within a few hundred kilobytes. A
-    /// database that is larger can be opened. Default: no limit.
+    /// The limit on the memory of rows, in bytes: records, and their values of more than 7 bytes, but not indexes,
+    /// buffers and threads, which are added to it. Beyond it inserts end in
+    /// [`Error::MemoryFull`](crate::Error::MemoryFull), and updates that bring long values; reads, deletes and all
+    /// other updates succeed. Deleted rows make room within a tenth of a second of being durable, unless a transaction
+    /// that is still running may read them. The limit is kept to within a few hundred kilobytes. A database that is
+    /// larger can be opened. Default: no limit.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);
         self
     }
 
-    /// Whether [`Statistics::memory_bytes`](crate::Statistics::memory_bytes) has values of more than 7 bytes in it without a
+    /// Includes values of more than 7 bytes in [`Statistics::memory_bytes`](crate::Statistics::memory_bytes) without a
     /// [`limit`](Self::limit), too; commits that write such values count them then. Default: no.
     #[must_use]
     pub fn count_long_values(mut self, counted: bool) -> Self {
@@ -34,10 +35,10 @@ impl MemoryOptions {
         self
     }
 
-    /// How many bytes versions of rows may take that only open snapshots need
-    /// ([`Database::snapshot`](crate::Database::snapshot)), apart from [`limit`](Self::limit); a long
-    /// value counts for each version that has it. Beyond it the oldest snapshot fails with [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld);
-    /// transactions go on. Default: 1 GiB.
+    /// The limit on the memory of row versions that only open snapshots need
+    /// ([`Database::snapshot`](crate::Database::snapshot)), in bytes, apart from [`limit`](Self::limit); a long value
+    /// counts for each version that has it. Beyond it the oldest snapshot fails with
+    /// [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld); transactions continue. Default: 1 GiB.
     #[must_use]
     pub fn snapshot_limit(mut self, bytes: u64) -> Self {
         self.snapshot_limit = bytes;

@@ -32,14 +32,15 @@ impl Default for SerialOptions {
 }
 
 impl SerialOptions {
-    /// How many serial partitions the data is divided into, by the first column of the primary key. Default: 1.
+    /// The number of serial partitions into which the data is divided, by the first column of the primary key. Default:
+    /// 1.
     #[must_use]
     pub fn partitions(mut self, partitions: usize) -> Self {
         self.partitions = partitions;
         self
     }
 
-    /// Which of the paper's three variants of serial execution. Default: `Sp`.
+    /// The paper's variant of serial execution. Default: `Sp`.
     #[must_use]
     pub fn variant(mut self, variant: SerialVariant) -> Self {
         self.variant = variant;
@@ -54,7 +55,7 @@ pub struct LockingOptions {
 }
 
 impl LockingOptions {
-    /// What a transaction does that meets another transaction's lock. Default: `Wait`.
+    /// The reaction of a transaction to another transaction's lock. Default: `Wait`.
     #[must_use]
     pub fn conflict(mut self, conflict: LockConflict) -> Self {
         self.conflict = conflict;
@@ -75,8 +76,7 @@ impl Default for PhasedOptions {
 }
 
 impl PhasedOptions {
-    /// How long a split phase lasts at most, in milliseconds: about this long a reader of a split record
-    /// waits. Default: 20.
+    /// The longest split phase, in milliseconds: about this long a reader of a split record waits. Default: 20.
     #[must_use]
     pub fn phase_milliseconds(mut self, milliseconds: f64) -> Self {
         self.phase_milliseconds = milliseconds;
@@ -99,8 +99,8 @@ impl Default for PartitionedOptions {
 }
 
 impl PartitionedOptions {
-    /// How many executors own the data. Default: as many as `workers`, but no more than
-    /// processors, since callers' workers, of which there may be many, run no actions themselves; with
+    /// The number of executors that own the data. Default: as many as `workers`, but no more than processors, since
+    /// callers' workers, of which there may be many, run no actions themselves; with
     /// [`repartitioning`](Self::repartitioning), only as many of them have a range as rows and load call for.
     #[must_use]
     pub fn executors(mut self, executors: usize) -> Self {
@@ -108,15 +108,14 @@ impl PartitionedOptions {
         self
     }
 
-    /// Whether ranges move between executors until the load is even (without load, the rows).
-    /// Default: yes.
+    /// Moves ranges between executors until the load is even (without load, the rows). Default: yes.
     #[must_use]
     pub fn repartitioning(mut self, automatic: bool) -> Self {
         self.repartitioning = automatic;
         self
     }
 
-    /// How the actions of transactions over several executors run. Default: `Auto`.
+    /// The order in which actions of transactions over several executors run. Default: `Auto`.
     #[must_use]
     pub fn plan(mut self, plan: Plan) -> Self {
         self.plan = plan;

@@ -20,14 +20,14 @@ impl Default for QueueOptions {
 }
 
 impl QueueOptions {
-    /// How many calls may be under way through the queue. Default: 4,096.
+    /// The most calls that may be under way through the queue. Default: 4,096.
     #[must_use]
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.max_in_flight = calls;
         self
     }
 
-    /// Whether the engine itself finds out how many calls under way give the most throughput, up to
+    /// Lets the engine find the number of calls under way that gives the most throughput, up to
     /// [`max_in_flight`](Self::max_in_flight). Default: no.
     #[must_use]
     pub fn automatic_admission(mut self, automatic: bool) -> Self {
@@ -35,7 +35,7 @@ impl QueueOptions {
         self
     }
 
-    /// Whether an idle worker takes calls from the others' queues, which are bounded then. Default: where the schedule is
+    /// Lets an idle worker take calls from the others' queues, which are bounded then. Default: where the schedule is
     /// not `Random`.
     #[must_use]
     pub fn work_stealing(mut self, stealing: bool) -> Self {
@@ -50,7 +50,7 @@ impl QueueOptions {
         self
     }
 
-    /// Whether workers take calls from each other's queues.
+    /// Returns true if workers take calls from each other's queues.
     pub(crate) fn are_shared(&self, schedule: ScheduleKind) -> bool {
         self.work_stealing.unwrap_or(schedule != ScheduleKind::Random)
     }

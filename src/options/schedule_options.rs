@@ -39,7 +39,7 @@ impl Default for PredictOptions {
 }
 
 impl PredictOptions {
-    /// How the History of conflicts is weighed. Default: `count-max-canonical-single`.
+    /// The policy by which the History of conflicts is weighed. Default: `count-max-canonical-single`.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -62,7 +62,7 @@ impl PredictOptions {
         self
     }
 
-    /// When the schedule forgets in which queues a reference was placed. Default: `Stable`.
+    /// The rule by which the schedule forgets in which queues a reference was placed. Default: `Stable`.
     #[must_use]
     pub fn state_prune(mut self, prune: StatePrune) -> Self {
         self.state_prune = prune;

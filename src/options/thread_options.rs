@@ -4,8 +4,8 @@ use super::Stages;
 use super::ranges::within;
 use crate::error::Result;
 
-/// Options of threads, for [`Options::threads`](crate::Options::threads). How many execute transactions is
-/// [`Options::workers`](crate::Options::workers).
+/// Options of threads, for [`Options::threads`](crate::Options::threads). The number of threads that execute
+/// transactions is [`Options::workers`](crate::Options::workers).
 #[derive(Clone, Debug)]
 pub struct ThreadOptions {
     pub(crate) stages: Option<Stages>,
@@ -22,32 +22,32 @@ impl Default for ThreadOptions {
 }
 
 impl ThreadOptions {
-    /// How the stages are laid out. Default: `Folded` on fewer than four processors, else `Staged`.
+    /// The assignment of the stages to threads. Default: `Folded` on fewer than four processors, else `Staged`.
     #[must_use]
     pub fn stages(mut self, stages: Stages) -> Self {
         self.stages = Some(stages);
         self
     }
 
-    /// How many threads prepare input, where the stages are `Staged`. Default: 1.
+    /// The number of threads that prepare input, where the stages are `Staged`. Default: 1.
     #[must_use]
     pub fn input(mut self, threads: usize) -> Self {
         self.input = threads;
         self
     }
 
-    /// How many threads deliver output, where the stages are `Staged`. Default: 1.
+    /// The number of threads that deliver output, where the stages are `Staged`. Default: 1.
     #[must_use]
     pub fn output(mut self, threads: usize) -> Self {
         self.output = threads;
         self
     }
 
-    /// How many worker contexts there are: how many threads may be inside the engine at once. Each of the database's own
-    /// workers, or executors, keeps one, and so does each [`Worker`](crate::Worker) until it is dropped;
-    /// [`Database::run`](crate::Database::run) has one while its transaction executes. A transaction waits for one
-    /// that another transaction has; if all are kept by workers, it fails ([`Error::NoFreeSlot`](crate::Error::NoFreeSlot)). Must leave at least one
-    /// to callers. Default: 256.
+    /// The number of worker contexts, and thus of threads that may be inside the engine at once. Each of the database's
+    /// own workers, or executors, keeps one, and so does each [`Worker`](crate::Worker) until it is dropped;
+    /// [`Database::run`](crate::Database::run) has one while its transaction executes. A transaction waits for one that
+    /// another transaction has; if all are kept by workers, it fails ([`Error::NoFreeSlot`](crate::Error::NoFreeSlot)).
+    /// Must leave at least one to callers. Default: 256.
     #[must_use]
     pub fn max_worker_contexts(mut self, contexts: usize) -> Self {
         self.max_worker_contexts = contexts;
