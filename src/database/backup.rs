@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::pipeline::nesting;
 
 impl Database {
-    /// Copies the database to another directory, new or empty, while everything else goes on: all that is durable now will
-    /// be there, and of what comes later a beginning. The copy is a database like any other, with this one's identity.
+    /// Copies the database to another directory, new or empty, while all other work continues: all that is durable now
+    /// will be there, and a beginning of what follows. The copy is a database like any other, with this one's identity.
     ///
     /// ```no_run
     /// # let db = heddledb::Database::open("bank", heddledb::Options::default())?;
@@ -30,11 +30,11 @@ impl Database {
         back_up(&disk, &from, to.as_ref(), &mut |_, _| ())
     }
 
-    /// The same for a database that another process, or none, has open. `progress` receives how many bytes are copied, and
-    /// of how many. Of the options only the disk counts.
+    /// Copies a database that another process, or none, has open. `progress` receives the bytes copied, and the bytes
+    /// in all. Of the options only the disk counts.
     ///
     /// # Errors
-    /// As [`backup`](Self::backup); there is no database.
+    /// Same errors as [`backup`](Self::backup); there is no database.
     pub fn backup_directory(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -68,9 +68,8 @@ impl Database {
         Ok((checked, copied))
     }
 
-    /// Reads every file that the database needs, and looks at every checksum: the newest checkpoint, and the log
-    /// behind it to its end. `progress` receives how many bytes were read, and of how many. Everything else goes on
-    /// meanwhile.
+    /// Reads every file that the database needs, and verifies every checksum: the newest checkpoint, and the log behind
+    /// it to its end. `progress` receives the bytes read, and the bytes in all. All other work continues meanwhile.
     ///
     /// # Errors
     /// The first thing that is wrong, with file and offset; [`Error::Nested`] inside a transaction;
@@ -83,7 +82,7 @@ impl Database {
     }
 }
 
-/// Why there are no files to copy or to look at.
+/// The error for a database without files to copy or to check.
 pub(super) fn no_files() -> Error {
     Error::InvalidOption {
         option: "durability",

@@ -20,7 +20,7 @@ impl Database {
         self.call_counting(procedure, args.into()).0
     }
 
-    /// As [`call`](Self::call), and says how many attempts of the call have aborted.
+    /// Same as [`call`](Self::call); also returns the number of aborted attempts of the call.
     pub fn call_counting(&self, procedure: &Procedure, args: Args) -> (Result<Output>, u32) {
         if let Err(error) = nesting::check("a call").and_then(|()| self.shared.check_procedure(procedure)) {
             return (Err(error), 0);
@@ -72,14 +72,15 @@ impl Database {
         }
     }
 
-    /// Whether a footprint changes where a call runs, or what it locks before it runs: by the protocol, or by a schedule that
-    /// chooses queues. If not, [`run`](Self::run) does the same as [`run_declared`](Self::run_declared), and costs less.
+    /// Returns true if a footprint changes where a call runs, or what it locks before it runs: by the protocol, or by a
+    /// schedule that chooses queues. If not, [`run`](Self::run) does the same as [`run_declared`](Self::run_declared),
+    /// and costs less.
     pub fn uses_footprints(&self) -> bool {
         self.engine().protocol().uses_footprints() || self.shared.input().uses_footprints()
     }
 
-    /// As [`call`](Self::call), for procedures whose bodies fail with an error of the application's own
-    /// ([`Error::application`]): it arrives as it is.
+    /// Same as [`call`](Self::call), for procedures whose bodies fail with an error of the application's own
+    /// ([`Error::application`]), which is returned unchanged.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, TableDefinition, args, row};

@@ -36,8 +36,8 @@ pub(crate) fn mark_dropped(store: &Store, tx: &Tx<'_, '_>, id: TableId) -> Resul
     tx.update(&catalog_table(store, catalog::TABLES)?, key, &[("name", ValueRef::Text(DROPPED))])
 }
 
-/// Brings a table's rows up to date. It always writes: only a transaction that does can change the schema, also where the
-/// definition that comes is like the one that there was.
+/// Brings a table's rows up to date. It always writes, also if the new definition is like the old one: only a
+/// transaction that writes can change the schema.
 pub(crate) fn rewrite(
     store: &Store,
     tx: &Tx<'_, '_>,

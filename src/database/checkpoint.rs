@@ -6,8 +6,8 @@ use crate::pipeline::checkpoint::{CheckpointReport, CheckpointStatus, Checkpoint
 use crate::pipeline::nesting;
 
 impl Database {
-    /// Makes a checkpoint beside everything else that goes on, and returns when it is whole: from then on the log before
-    /// it is not needed, and is removed. Checkpoints are made without being asked for, too: see
+    /// Makes a checkpoint beside all other work, and returns when it is whole: from then on the log before it is not
+    /// needed, and is removed. Checkpoints are made without a request, too: see
     /// [`CheckpointOptions::log_bytes`](crate::CheckpointOptions::log_bytes).
     ///
     /// ```no_run
@@ -18,7 +18,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// It could not be written: the database goes on with the checkpoint that it has. [`Error::Nested`] inside a
+    /// It could not be written: the database continues with the checkpoint that it has. [`Error::Nested`] inside a
     /// transaction; [`Error::InvalidOption`] if nothing is logged.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         nesting::check("a checkpoint")?;
@@ -36,7 +36,7 @@ impl Database {
         checkpointer.make_now()
     }
 
-    /// What has been made of checkpoints since the database was opened, and why the last attempt failed, if it did.
+    /// Returns the checkpoints made since the database was opened, and why the last attempt failed, if it did.
     pub fn checkpoints(&self) -> CheckpointStatus {
         self.shared.checkpointer().map(Checkpointer::status).unwrap_or_default()
     }

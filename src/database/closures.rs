@@ -36,7 +36,7 @@ impl Database {
         closure.into_value()
     }
 
-    /// As [`run`](Self::run); `log_wait` becomes how long it has waited for the log.
+    /// Same as [`run`](Self::run); sets `log_wait` to the time that it has waited for the log.
     pub(super) fn run_measuring<T>(
         &self,
         log_wait: &mut Duration,
@@ -47,8 +47,8 @@ impl Database {
         closure.into_value()
     }
 
-    /// As [`run`](Self::run), for bodies with an error type of the application's own, which arrives as it is. The engine's errors
-    /// become one of it by `From`, also inside of the body, by `?`.
+    /// Same as [`run`](Self::run), for bodies with an error type of the application's own, which is returned unchanged.
+    /// The engine's errors are converted to it by `From`, also inside of the body, by `?`.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
@@ -183,7 +183,7 @@ struct Closure<F, T> {
 }
 
 impl<F, T> Closure<F, T> {
-    /// What it has given back.
+    /// The value that the closure has returned.
     #[inline]
     fn into_value(self) -> Result<T> {
         // A match: `ok_or` would make and drop an error each time.

@@ -23,11 +23,11 @@ pub struct HotRecord {
     pub write_conflicts: u64,
     /// Sessions that wait for the row now.
     pub waiting_sessions: usize,
-    /// Whether a transaction that reads the row by key now reserves it, because it is predicted to write it, too.
+    /// True if a transaction that reads the row by key now reserves it, because it is predicted to write it, too.
     pub is_predicted: bool,
-    /// How often transactions have reserved it because of that.
+    /// Number of reservations because of that.
     pub predicted_reservations: u64,
-    /// How often one has waited for another that had reserved it.
+    /// Number of waits of transactions for another one that had reserved it.
     pub predicted_waits: u64,
     /// The row's columns that are split now.
     pub splits: Vec<SplitReport>,
@@ -37,9 +37,10 @@ pub struct HotRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionLock {
-    /// The row's table and its key, as text; none: the right to change the schema.
+    /// The row's table and its key, as text; `None` for the right to change the schema.
     pub row: Option<(String, String)>,
-    /// The session that has it, as [`Session::number`](crate::Session::number) says; none: one of the engine's own.
+    /// The number of the session that has it ([`Session::number`](crate::Session::number)); `None` for one of the
+    /// engine's own.
     pub holder: Option<u64>,
     /// The sessions that wait for it, in the order in which they will have it.
     pub waiters: Vec<u64>,
@@ -99,7 +100,7 @@ impl Database {
         sorted
     }
 
-    /// What sessions have reserved, and which sessions wait for it.
+    /// Returns the reservations of sessions, and the sessions that wait for each.
     pub fn session_locks(&self) -> Vec<SessionLock> {
         let tables = self.tables_by_records();
         let shown = |(identity, key): (u64, Arc<[u8]>)| {

@@ -69,7 +69,7 @@ pub(crate) fn check_definition(tables: &[TableView], definition: &TableDefinitio
     })
 }
 
-/// What a change of a table means for the tables that refer to it.
+/// The consequences of a table's change for the tables that refer to it.
 pub(crate) struct Followers {
     /// Those whose definitions name what has another name now, with the definitions that follow.
     pub(crate) renamed: Vec<(Arc<TableCore>, TableDefinition)>,
@@ -126,7 +126,7 @@ impl Followers {
         self.check(tx, &TableView::all(store.user_tables()), &TableView::as_it_is(new.clone()))
     }
 
-    /// Whether rows of other tables may refer to values that are gone.
+    /// Returns true if rows of other tables may refer to values that are gone.
     pub(crate) fn leave_unproven(&self) -> bool {
         !self.unproven.is_empty()
     }

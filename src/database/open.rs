@@ -1,4 +1,4 @@
-//! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
+//! Opening and closing of a database: directory, recovery, threads; and the same backwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,12 +44,12 @@ use crate::types::Args;
 /// The largest block of the log, in bytes.
 const BLOCK_BYTES_MAX: u64 = 8 << 20;
 
-/// What the handles of one database share.
+/// State shared by the handles of one database.
 pub(crate) struct Shared {
     engine: Arc<Engine>,
     input: Arc<Input>,
     threads: Threads,
-    /// None: nothing is logged, so that there is nothing to shorten.
+    /// `None` if nothing is logged, so that there is nothing to shorten.
     checkpointer: Option<Arc<Checkpointer>>,
     recovery: Recovery,
     sessions: Arc<Sessions>,
@@ -75,7 +75,7 @@ fn new_store(options: &Options, logged: bool) -> Store {
     store
 }
 
-/// How many workers there will be, or executors if the protocol has them.
+/// The number of workers, or of executors if the protocol has them.
 fn workers(options: &Options, useful: usize, processors: usize) -> usize {
     let partitioned = &options.protocol.partitioned;
     let workers = options.workers.unwrap_or(useful);
@@ -112,7 +112,7 @@ fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, stages: Stage
     ))
 }
 
-/// What was read of a directory.
+/// The state read from a directory, or of a new database.
 struct Opened {
     store: Store,
     recovery: Recovery,
@@ -253,12 +253,12 @@ impl Shared {
             .ok_or_else(no_files)
     }
 
-    /// Where the log's segments are, if there is a directory.
+    /// The directory of the log's segments, if the database has a directory.
     pub(crate) fn log_path(&self) -> Option<PathBuf> {
         self.directory.lock().as_ref().map(|directory| directory.log_path().to_path_buf())
     }
 
-    /// What sessions have in common.
+    /// State shared by all sessions.
     pub(crate) fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }

@@ -7,17 +7,17 @@ use crate::protocol::local::local_lock::partition_hash_of_key;
 use crate::table::Table;
 use crate::types::IntoKey;
 
-/// What one executor owns.
+/// The part of the data that one executor owns.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Partition {
-    /// Where its range of partition hashes begins, 0 to 1.
+    /// Start of its range of partition hashes, 0 to 1.
     pub from: f64,
-    /// Where it ends.
+    /// End of its range.
     pub to: f64,
     /// Its share of the recent requests, or of their time if some take much longer than others, 0 to 1.
     pub share: f64,
-    /// How often its range has changed.
+    /// Number of changes of its range.
     pub moves: u64,
 }
 
@@ -40,7 +40,7 @@ fn hashes(boundaries: &[f64], executors: usize) -> Result<Vec<u64>> {
 }
 
 impl Database {
-    /// What each executor owns, in order; nothing, under protocols without executors.
+    /// Returns the partition of each executor, in order; none, under protocols without executors.
     #[must_use]
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(executors) = self.shared.input().executors() else { return Vec::new() };
@@ -66,8 +66,8 @@ impl Database {
         executors.map_or(Ok(()), |executors| executors.repartition(&starts))
     }
 
-    /// The executor that owns the rows with this key, or this prefix of a key, now. `None`: they belong to several executors,
-    /// because the prefix does not contain the routing columns, or the protocol has no executors.
+    /// Returns the executor that owns the rows with this key, or this prefix of a key, now; `None` if they belong to
+    /// several executors, because the prefix does not contain the routing columns, or the protocol has no executors.
     ///
     /// # Errors
     /// The key does not fit the table.

@@ -67,7 +67,7 @@ impl FromStr for SplitOperation {
     }
 }
 
-/// How the phases of the phased protocol went, since the database was opened.
+/// Statistics of the phased protocol's phases since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PhaseReport {
@@ -77,11 +77,11 @@ pub struct PhaseReport {
     pub split: u64,
     /// Reconciliation phases: how often slices were merged.
     pub reconciliation: u64,
-    /// How often a call was stashed.
+    /// Number of times that a call was stashed.
     pub stashed: u64,
     /// The most joined phases that a stashed call has missed, because it had not ended when columns were split again.
     pub missed: u64,
-    /// What was ever split, at most the first thousand columns.
+    /// Columns that were ever split, at most the first thousand.
     pub columns: Vec<SplitReport>,
 }
 
@@ -99,7 +99,7 @@ pub struct SplitReport {
     pub operation: SplitOperation,
     /// In how many split phases.
     pub phases: u64,
-    /// Whether it is split now.
+    /// True if it is split now.
     pub now: bool,
 }
 
@@ -164,7 +164,7 @@ impl Database {
         }
     }
 
-    /// How the phases went; `None`: the protocol has none.
+    /// Returns statistics of the phases; `None` if the protocol has none.
     pub fn phases(&self) -> Option<PhaseReport> {
         let counts = self.engine().protocol().phases()?.report();
         let store = self.engine().store();

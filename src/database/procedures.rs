@@ -48,12 +48,12 @@ impl Database {
         }
     }
 
-    /// As [`register`](Self::register), for procedures that a program generates, and for one of the same procedure for each thread (handles are
-    /// counted: threads that call one handle contend for its count). Any number may share a name, which only reports and errors show,
-    /// and [`procedure`](Self::procedure) does not find.
+    /// Same as [`register`](Self::register), for procedures that a program generates, and for one handle of the same
+    /// procedure for each thread (handles are counted: threads that call one handle contend for its count). Any number
+    /// may share a name, which only reports and errors show, and which [`procedure`](Self::procedure) does not find.
     ///
     /// # Errors
-    /// As [`register`](Self::register), except [`Error::ProcedureExists`].
+    /// Same errors as [`register`](Self::register), except [`Error::ProcedureExists`].
     pub fn register_anonymous(&self, definition: ProcedureDefinition) -> Result<Procedure> {
         let store = self.engine().store();
         let naming =

@@ -231,7 +231,7 @@ impl Database {
     }
 }
 
-/// Whether a definition has a foreign key whose rows are checked already, under whatever names.
+/// Returns true if a definition has a foreign key whose rows are checked already, under whatever names.
 pub(crate) fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bool {
     let is_alike = |own: &ForeignKey| {
         (&own.columns, &own.table, &own.referenced) == (&key.columns, &key.table, &key.referenced)
@@ -239,8 +239,8 @@ pub(crate) fn refers_alike(definition: &TableDefinition, key: &ForeignKey) -> bo
     definition.foreign_keys.iter().any(is_alike)
 }
 
-/// Whether rows may violate a foreign key that a change adds: not if it is checked already, and not if it has a column that was
-/// not there, which is NULL in all rows.
+/// Returns true if rows may violate a foreign key that a change adds: false if it is checked already, or if it has a
+/// new column, which is NULL in all rows.
 pub(crate) fn is_unproven(before: &TableDefinition, now: &TableDefinition, key: &ForeignKey) -> bool {
     let old = &now.columns[..before.columns.len().min(now.columns.len())];
     let is_old = |name: &String| old.iter().any(|column| column.name == *name);

@@ -73,7 +73,7 @@ impl Database {
         self.engine().store().user_tables().into_iter().map(Table::new).collect()
     }
 
-    /// The definition as the catalog stores it, if a user's table may have it.
+    /// The definition as the catalog stores it, checked to be one that a user's table may have.
     pub(crate) fn checked(definition: TableDefinition) -> Result<TableDefinition> {
         nesting::check("making a table")?;
         let definition = definition.settled()?;

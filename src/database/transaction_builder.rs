@@ -1,7 +1,7 @@
 //! Transactions with a time limit, a way to cancel them, and a report of how they went.
 //!
-//! Invariants: limits are looked at before each attempt and before the commit. A transaction that has begun to commit ends as if it
-//! had none: its outcome is never in doubt.
+//! Invariants: limits are checked before each attempt and before the commit. A transaction that has begun to commit
+//! ends as if it had none: its outcome is never in doubt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,20 +20,20 @@ pub struct TransactionBuilder<'db> {
     cancellation: Option<Cancellation>,
 }
 
-/// How a transaction went.
+/// The course of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionReport {
-    /// How often the body ran: 1 if it met no rival.
+    /// Number of executions of the body: 1 if it met no conflict.
     pub attempts: u32,
-    /// How long the transaction took as a whole.
+    /// Time of the transaction as a whole.
     pub elapsed: Duration,
-    /// How long the result was waited for until it was durable, of that.
+    /// Time of that which was spent waiting for the result's durability.
     pub log_wait: Duration,
 }
 
 impl TransactionReport {
-    /// How often it was retried.
+    /// Number of retries.
     pub fn retries(&self) -> u32 {
         self.attempts.saturating_sub(1)
     }
@@ -58,7 +58,7 @@ impl Cancellation {
         self.is_canceled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was canceled.
+    /// Returns true if it was canceled.
     pub fn is_canceled(&self) -> bool {
         // Relaxed: as in `cancel`.
         self.is_canceled.load(Ordering::Relaxed)
@@ -88,8 +88,8 @@ impl Database {
         TransactionBuilder { db: self, deadline: None, cancellation: None }
     }
 
-    /// As [`run`](Self::run), without blocking the thread for the log or for a row that a session has reserved. The body runs on
-    /// the thread that polls.
+    /// Same as [`run`](Self::run), without blocking the thread for the log or for a row that a session has reserved.
+    /// The body runs on the thread that polls.
     ///
     /// ```
     /// # use heddledb::{Database, Result, Table, row};
@@ -99,7 +99,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same errors as [`run`](Self::run).
     pub async fn run_async<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         self.session()?.run_async(body).await
     }
@@ -127,7 +127,7 @@ impl TransactionBuilder<'_> {
     /// Runs it, as [`Database::run`] does.
     ///
     /// # Errors
-    /// As there; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
+    /// Same errors as [`Database::run`]; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
     pub fn run<T>(self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         self.run_reporting(body).0
     }
@@ -135,7 +135,7 @@ impl TransactionBuilder<'_> {
     /// Runs it, as [`Database::try_run`] does.
     ///
     /// # Errors
-    /// As there; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
+    /// Same errors as [`Database::try_run`]; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
     pub fn try_run<T, E: From<Error>>(
         self,
         mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
@@ -163,7 +163,7 @@ impl TransactionBuilder<'_> {
         (result, report)
     }
 
-    /// Whether it may go on.
+    /// Fails if the transaction was canceled, or its time is over.
     fn check(&self) -> Result<()> {
         if self.cancellation.as_ref().is_some_and(Cancellation::is_canceled) {
             return Err(Error::Canceled);

@@ -11,7 +11,7 @@ fn subject(protocol: ProtocolKind) -> Subject {
     Subject { name: protocol.to_string(), options, labels: false, moves: false }
 }
 
-/// Which of the first random histories catches it, if one does.
+/// Returns the first of the random histories that catches the fault, if one does.
 fn caught(protocol: ProtocolKind, how: Break, histories: u64) -> Option<u64> {
     let subject = subject(protocol);
     (0..histories).find(|&seed| {
