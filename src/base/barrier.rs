@@ -8,7 +8,7 @@
 
 use crate::base::atomics::{Ordering, compiler_fence, fence};
 
-/// Which way this system has.
+/// The form of the barrier on this system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barrier {
     asymmetric: bool,
@@ -32,7 +32,7 @@ impl Barrier {
 
     /// The rare side: some microseconds.
     pub(crate) fn heavy(self) {
-        // The caller's own stores first: the interruption of the others comes after them.
+        // The caller's own stores are first: the interruption of the others follows them.
         fence(Ordering::SeqCst);
         if self.asymmetric {
             system::interrupt_all();

@@ -1,12 +1,12 @@
 //! The door to the disk: the only way in which the engine touches files.
 //!
-//! [`RealDisk`] stands on the standard library; the simulated disk in `testing/` takes its place in tests.
+//! [`RealDisk`] is based on the standard library; the simulated disk in `testing/` takes its place in tests.
 //!
-//! What both keep true:
+//! Invariants of both:
 //! - what was written is readable at once, and durable only after `sync_data` or `sync_all` of the file *and*
 //!   `sync_dir` of the directory that holds its name (and of that directory's parent, if it is new);
-//! - a failed sync says nothing about what is durable, and a later successful one does not make up for it: who
-//!   sees a sync fail must not rely on what was written since the last good one.
+//! - a failed sync says nothing about what is durable, and a later successful one does not make up for it: a caller
+//!   that sees a sync fail must not rely on what was written since the last successful one.
 
 mod real;
 
@@ -22,7 +22,7 @@ pub trait Disk: Send + Sync {
     fn create_dir_all(&self, directory: &Path) -> io::Result<()>;
     /// The names in a directory, sorted.
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>>;
-    /// Whether a file or directory of that name is there.
+    /// Returns true if a file or directory of that name is there.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Opens a file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn File>>;
@@ -46,7 +46,8 @@ pub trait Disk: Send + Sync {
     /// Locks an existing file together with other readers, until the guard is dropped or the process ends; `None` while
     /// the file is locked exclusively. Needs permission to read the file only, so that it works on a read-only mount.
     fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
-    /// Whether the engine has this bug with files of this disk: tests switch bugs on to see that they are found.
+    /// Returns true if the engine has this bug with files of this disk: tests switch bugs on to see that they are
+    /// found.
     #[cfg(test)]
     fn has_bug(&self, _: Bug) -> bool {
         false
@@ -67,7 +68,7 @@ pub enum Bug {
     SegmentNameNotSynced,
     /// A checkpoint's parts are not synced before its manifest says that they are there.
     PartNotSynced,
-    /// The log before a checkpoint goes before the checkpoint's name is durable.
+    /// The log before a checkpoint is removed before the checkpoint's name is durable.
     LogRemovedBeforeCheckpoint,
     /// A checkpoint is finished before the log is durable through everything that was copied.
     CheckpointBeforeLog,
@@ -83,7 +84,7 @@ pub enum Bug {
     GroupHalfReplayed,
     /// The log is read from too late a group on.
     FirstGroupSkipped,
-    /// What was cut off at the log's end is left there.
+    /// The bytes cut off at the log's end are left there.
     TailNotZeroed,
     /// A group does not say that the one before it was in flight when it was written.
     FlightNotNoted,
@@ -116,7 +117,7 @@ impl Bug {
     ];
 }
 
-/// Whether the engine has a bug with files of a disk: never, but in tests that switch it on.
+/// True if the engine has a bug with files of a disk: never, except in tests that switch it on.
 macro_rules! has_bug {
     ($disk:expr, $bug:ident) => {{
         #[cfg(test)]
@@ -139,7 +140,7 @@ pub trait File: Send + Sync {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// The file's length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether the file has no bytes.
+    /// Returns true if the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -150,7 +151,7 @@ pub trait File: Send + Sync {
     /// Makes content and metadata durable.
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset`: goes on after short writes and interrupted calls.
+    /// Writes all of `bytes` at `offset`: continues after short writes and interrupted calls.
     fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write_at(bytes, offset) {
@@ -166,7 +167,7 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// Fills `buffer` from `offset`: goes on after short reads and interrupted calls; a file that ends before is
+    /// Fills `buffer` from `offset`: continues after short reads and interrupted calls; a file that ends before is
     /// an error of kind `UnexpectedEof`.
     fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {

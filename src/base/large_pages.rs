@@ -30,8 +30,8 @@ pub(crate) unsafe fn prefer_large_pages(start: NonNull<u8>, bytes: usize) {
 #[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
 pub(crate) unsafe fn prefer_large_pages(_: NonNull<u8>, _: usize) {}
 
-/// Has the system clear fresh pages now, so that no thread that touches them has to wait for that. What they contain stays as it
-/// is, and other threads may use them meanwhile.
+/// Has the system clear fresh pages now, so that no thread that touches them has to wait for that. Their contents stay
+/// as they are, and other threads may use them meanwhile.
 ///
 /// # Safety
 /// The memory is the caller's for as long as the call lasts.

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 /// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
-/// A longer frame is none of ours.
+/// A longer frame is not one of the engine's.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const LENGTH_BYTES: usize = 4;
-/// How many bytes are read at once.
+/// Bytes that are read at once.
 const READ_BYTES: usize = if cfg!(test) { 7 } else { 256 << 10 };
 
-/// A socket that others connect to; its name goes with it.
+/// A socket that others connect to; its name is removed when it is dropped.
 pub(crate) struct Listener {
     socket: UnixListener,
     path: PathBuf,
@@ -81,7 +81,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether it is only that nothing can be done at this moment.
+/// Returns true if the error means only that nothing can be done at this moment.
 fn is_not_now(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
@@ -91,10 +91,10 @@ fn is_not_now(error: &io::Error) -> bool {
 pub(crate) struct Connection {
     stream: UnixStream,
     outgoing: Vec<u8>,
-    /// How much of that is sent.
+    /// Bytes of `outgoing` that are sent.
     sent: usize,
     incoming: Vec<u8>,
-    /// How much of that was given out.
+    /// Bytes of `incoming` that were given out.
     taken: usize,
 }
 
@@ -117,12 +117,12 @@ impl Connection {
         self.outgoing.extend_from_slice(frame);
     }
 
-    /// How many bytes are still to be sent.
+    /// Number of bytes that are still to be sent.
     pub(crate) fn unsent(&self) -> usize {
         self.outgoing.len() - self.sent
     }
 
-    /// Sends what can be sent now. Whether anything could.
+    /// Sends the bytes that can be sent now; returns true if there were any.
     ///
     /// # Errors
     /// The connection is broken.
@@ -148,7 +148,7 @@ impl Connection {
     /// The next frame, if it is there whole.
     ///
     /// # Errors
-    /// The connection is broken, or its other end is gone (`UnexpectedEof`); a frame is longer than any of ours.
+    /// The connection is broken, or its other end is gone (`UnexpectedEof`); a frame is longer than the engine sends.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(frame) = self.take_frame()? {
