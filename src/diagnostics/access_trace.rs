@@ -16,7 +16,7 @@ use crate::base::atomics::{AtomicBool, Ordering};
 /// The most samples that a worker context keeps of a table.
 const KEPT_MAX: usize = 4_096;
 
-/// Which thread has made an access.
+/// The thread that has made an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TracedThread {
     /// The executor of this number (`partitioned`).
@@ -29,21 +29,21 @@ pub enum TracedThread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TracedAccess {
-    /// When, counted from the beginning of the trace.
+    /// Time since the beginning of the trace.
     pub at: Duration,
-    /// Which record: its place in [`TracedTable::keys`].
+    /// The record, as its place in [`TracedTable::keys`].
     pub key: usize,
     /// The worker context.
     pub thread: TracedThread,
 }
 
-/// What was noted of a table.
+/// Recorded accesses to a table.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TracedTable {
     /// Its name.
     pub name: String,
-    /// How many accesses there were.
+    /// Number of accesses.
     pub accesses: u64,
     /// The primary keys of the records in `samples`, in their order.
     pub keys: Vec<String>,
@@ -51,7 +51,7 @@ pub struct TracedTable {
     pub samples: Vec<TracedAccess>,
 }
 
-/// What was noted since the trace was last taken: the tables that were touched, the one with most accesses first.
+/// Accesses recorded since the trace was last taken: the tables that were touched, the one with most accesses first.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AccessTrace {
@@ -61,14 +61,14 @@ pub struct AccessTrace {
 
 /// The trace of a database, while it is written.
 pub(crate) struct Trace {
-    /// Whether accesses are noted now.
+    /// True if accesses are recorded now.
     is_on: AtomicBool,
     /// One for each worker context.
     notes: Box<[Mutex<Notes>]>,
     start: Mutex<Instant>,
 }
 
-/// What one worker context has noted.
+/// Accesses that one worker context has recorded.
 #[derive(Default)]
 struct Notes(BTreeMap<u32, Kept>);
 
@@ -124,7 +124,7 @@ impl Trace {
         }
     }
 
-    /// Whether accesses are noted now. Relaxed: sooner or later is enough.
+    /// Returns true if accesses are recorded now. Relaxed: sooner or later is enough.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)

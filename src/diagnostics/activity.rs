@@ -1,4 +1,4 @@
-//! What a thread is at, shown for the code that samples where time goes.
+//! The activity of a thread, shown for the code that samples where time is spent.
 //!
 //! A thread that is watched knows one word, in its worker context's slot, and stores there what it is at whenever that
 //! changes: one relaxed store, which a sampler reads some hundred times a second. A thread that is not watched knows none,
@@ -18,7 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::base::atomics::{AtomicU32, Ordering};
 use crate::diagnostics::work_time::waiting;
 
-/// What a thread can be at.
+/// An activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Activity {
@@ -40,7 +40,7 @@ pub(crate) enum Activity {
     Latch,
     /// Handing redo to the log, and waiting for room in it.
     Log,
-    /// Taking calls and handing on what comes of them.
+    /// Taking calls, and passing on their results.
     Handover,
 }
 
@@ -60,7 +60,7 @@ impl Activity {
     ];
 }
 
-/// Where a thread shows what it is at.
+/// The word in which a thread shows its activity.
 #[derive(Debug, Default)]
 pub(crate) struct Shown(AtomicU32);
 
@@ -69,7 +69,7 @@ thread_local! {
     static WORD: Cell<*const AtomicU32> = const { Cell::new(ptr::null()) };
 }
 
-/// What a thread knew before, which it knows again when this is dropped.
+/// The thread's previous word, which is restored when this is dropped.
 #[must_use]
 pub(crate) struct Before<'s> {
     word: *const AtomicU32,
@@ -92,7 +92,7 @@ impl Shown {
         self.0.store(activity as u32, Ordering::Relaxed);
     }
 
-    /// What is shown.
+    /// The activity that is shown.
     pub(crate) fn get(&self) -> Activity {
         Activity::ALL[self.0.load(Ordering::Relaxed) as usize]
     }
@@ -115,7 +115,7 @@ impl Shown {
     }
 }
 
-/// As long as it lives, the thread is at something; then again at what it was at before.
+/// A guard of an activity: the thread shows it as long as this lives, and then its previous activity again.
 #[must_use]
 pub(crate) struct At {
     before: u32,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// How many records a list has at most.
+/// Largest number of records in a list.
 const ENTRIES_MAX: usize = 64;
 
 /// A record, by the number of its table and its encoded key.

@@ -1,5 +1,5 @@
-//! What the engine observes about itself: which records conflict, and where it is asked to
-//! ([`DiagnosticOptions`](crate::DiagnosticOptions)) where time goes, and which thread touches which record.
+//! The engine's observations of itself: records with conflicts, and on request
+//! ([`DiagnosticOptions`](crate::DiagnosticOptions)) the use of time, and accesses to records by thread.
 //!
 //! - `activity`: each thread shows what it is doing in one word of its slot.
 //! - `time_samples`: a thread samples those words: [`Statistics::time`](crate::Statistics::time).

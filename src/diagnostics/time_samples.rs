@@ -16,12 +16,12 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::random;
 use crate::diagnostics::activity::Activity;
 
-/// How long a thread counts as idle.
+/// Time without activity after which a thread no longer counts as executing.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
-/// How often the sampler saw executing threads in each activity
-/// ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)). These are workers, executors, and callers' threads inside
-/// the engine. A thread that could run and has no processor is counted as at what it was at.
+/// Number of times that the sampler saw executing threads in each activity
+/// ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)). These are workers, executors, and
+/// callers' threads inside the engine. A thread that could run and has no processor is counted in its last activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimeSamples {
@@ -93,12 +93,12 @@ impl Sub for TimeSamples {
     }
 }
 
-/// What a slot shows when it is sampled.
+/// The state of a slot when it is sampled.
 pub(crate) struct SlotActivity {
     /// The slot's number.
     pub(crate) number: usize,
     pub(crate) activity: Activity,
-    /// How many transactions have ended in this slot.
+    /// Number of transactions that have ended in this slot.
     pub(crate) ended: u64,
 }
 
@@ -111,12 +111,12 @@ pub(crate) struct Sampler {
     event_count: Condvar,
 }
 
-/// What the sampler remembers of a slot.
+/// The sampler's memory of a slot.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// When its thread was last seen at anything, or had ended a call since the look before.
+    /// Time at which its thread was last seen in any activity, or had ended a call since the look before.
     busy: Option<Instant>,
-    /// How many calls had ended then.
+    /// Number of calls that had ended then.
     ended: u64,
 }
 
@@ -172,7 +172,7 @@ impl Sampler {
         }
     }
 
-    /// What it has seen so far.
+    /// The samples so far.
     pub(crate) fn samples(&self) -> TimeSamples {
         let seen = |activity: Activity| self.seen[activity as usize].load(Ordering::Relaxed);
         TimeSamples {

@@ -1,4 +1,4 @@
-//! How long a thread has worked: the time that has passed, without what it has waited.
+//! Work time of a thread: the time that has passed, without its waits.
 //!
 //! A thread that waits for the log, for a lock or for other threads says so with [`waiting`], which adds the wait to a count of its own;
 //! [`WorkTime`] takes the difference of two readings of that count off the time between them. The waits are those that block
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::diagnostics::activity::{Activity, At, at};
 
 thread_local! {
-    /// How long this thread has waited since it was started, and how many waits it is inside of.
+    /// Time that this thread has waited since it was started, and number of waits that it is inside of.
     static WAITED: Cell<(Duration, u32)> = const { Cell::new((Duration::ZERO, 0)) };
 }
 
@@ -30,19 +30,19 @@ impl WorkTime {
         WorkTime { start: Instant::now(), waited: WAITED.get().0 }
     }
 
-    /// What this thread, which must be the one that began, has worked since.
+    /// Work time since the beginning, which must have been on this thread.
     pub(crate) fn elapsed(self) -> Duration {
         self.until(Instant::now())
     }
 
-    /// The same up to this moment, which is about now.
+    /// Work time until this moment, which is about now.
     pub(crate) fn until(self, end: Instant) -> Duration {
         let waited = WAITED.get().0.saturating_sub(self.waited);
         end.saturating_duration_since(self.start).saturating_sub(waited)
     }
 }
 
-/// As long as it lives, this thread waits.
+/// A guard of a wait of this thread.
 #[must_use]
 pub(crate) struct Waiting {
     start: Instant,
