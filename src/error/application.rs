@@ -72,7 +72,7 @@ impl<E: From<Error>> OwnError<E> {
         OwnError(None)
     }
 
-    /// What one run of the body tells the engine; its error is kept.
+    /// Converts the result of one run of the body for the engine; keeps its error.
     pub(crate) fn keep<T>(&mut self, result: Result<T, E>) -> Result<T> {
         self.0 = None;
         result.map_err(|error| {
@@ -81,7 +81,7 @@ impl<E: From<Error>> OwnError<E> {
         })
     }
 
-    /// What the engine's result is to the caller.
+    /// Converts the engine's result for the caller.
     ///
     /// # Errors
     /// The body's own, or the engine's.

@@ -1,9 +1,10 @@
-//! What errors have in common: which a retry may mend, which come of the values that are met, and how each is said in short.
+//! Common properties of errors: those that a retry may mend, those that depend on stored values, and a short form of
+//! each.
 
 use super::Error;
 
 impl Error {
-    /// Whether the same call may succeed when it is made again, with nothing changed by the caller.
+    /// Returns true if the same call may succeed when it is made again, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -16,7 +17,7 @@ impl Error {
         )
     }
 
-    /// What went wrong, without the way out: for an error that follows from this one, and has a way out of its own.
+    /// The cause without the way out: for an error that follows from this one, and has a way out of its own.
     pub(crate) fn cause(&self) -> String {
         match self {
             Error::Io { action, path, detail, .. } | Error::TooManyFiles { action, path, detail } => {
@@ -32,12 +33,12 @@ impl Error {
         }
     }
 
-    /// Whether an operation can fail with this because of the value that it meets.
+    /// Returns true if an operation can fail with this because of the value that it meets.
     pub(crate) fn is_of_values_met(&self) -> bool {
         matches!(self, Error::Overflow { .. } | Error::CheckViolation { .. } | Error::DivisionByZero { .. })
     }
 
-    /// The same error, about this column.
+    /// Attributes the error to this column.
     pub(crate) fn in_column(self, column: &str) -> Error {
         match self {
             Error::Overflow { detail, .. } => Error::Overflow { what: column.to_string(), detail },

@@ -52,7 +52,7 @@ pub(crate) fn damaged(path: &Path, offset: u64, detail: impl Into<String>) -> Er
     Error::Damaged { path: path.display().to_string(), offset, detail: detail.into() }
 }
 
-/// What an error says is wrong with bytes from a file, for a message that names the file itself.
+/// The defect that an error reports in bytes from a file, for a message that names the file itself.
 pub(crate) fn what_is_wrong(error: Error) -> String {
     match error {
         Error::Malformed { detail, .. } => detail,

@@ -1,8 +1,8 @@
-//! What of a session can take too long.
+//! Limits on the time of a session's waits and transactions.
 
 use std::fmt;
 
-/// What of a session can take too long.
+/// A part of a session's work that can take too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timeout {
