@@ -1,11 +1,11 @@
 //! Binding: columns get their positions, and every operator's operands are of types that it takes.
 //!
-//! A quoted constant is a text, unless it stands beside a day, a time or an identifier: then it is read as one.
+//! A quoted constant is a text, unless it is compared with a day, a time or an identifier: then it is read as one.
 
 use super::{Arithmetic, Comparison, Expression};
 use crate::types::{DataType, Value};
 
-/// What values an expression has.
+/// The kind of values that an expression has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Null,
@@ -227,7 +227,7 @@ fn read_constant((expression, kind): &mut Typed, beside: Kind) -> Result<(), Str
 }
 
 impl Comparison {
-    /// Whether two values that compare so satisfy it.
+    /// Returns true if two values in this order satisfy it.
     pub(super) fn holds(self, ordering: std::cmp::Ordering) -> bool {
         match self {
             Comparison::Equal => ordering.is_eq(),

@@ -1,4 +1,4 @@
-//! What a check says about single columns: `stock >= 0`, `balance BETWEEN -1000 AND 1000000`.
+//! Bounds of single columns that follow from a check: `stock >= 0`, `balance BETWEEN -1000 AND 1000000`.
 //!
 //! A conjunction of such comparisons with constants is nothing but bounds of columns, so that whether a number lies between
 //! them decides it, and a split phase can divide the distance to them as escrow quotas (O'Neil, 1986).
@@ -17,7 +17,7 @@ pub(crate) struct Bound {
     pub(crate) high: i64,
 }
 
-/// The bounds that say the same as the expression; none: it says something else.
+/// The bounds equivalent to the expression; `None` if it has more meaning than that.
 pub(crate) fn bounds(expression: &Expression<usize>, types: &[&DataType]) -> Option<Vec<Bound>> {
     match expression {
         Expression::And(left, right) => {
@@ -75,7 +75,7 @@ fn bound(
     Some(Bound { column, low, high })
 }
 
-/// A number that stands there as it is, or with a sign.
+/// A number literal, also one with a sign.
 fn constant_of(expression: &Expression<usize>) -> Option<Decimal> {
     match expression {
         Expression::Constant(Value::Int(int)) => Some(Decimal::from(*int)),

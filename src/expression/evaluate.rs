@@ -9,11 +9,11 @@ use super::{Arithmetic, Expression};
 use crate::error::{Error, Result};
 use crate::types::{Decimal, ValueRef};
 
-/// What errors of a check's arithmetic are about.
+/// The subject of errors in a check's arithmetic.
 const WHAT: &str = "the arithmetic of a check";
 
 impl Expression<usize> {
-    /// Whether the row passes: the condition is not false.
+    /// Returns true if the row passes: the condition is not false.
     ///
     /// # Errors
     /// Arithmetic that overflows, or divides by zero.
@@ -21,7 +21,7 @@ impl Expression<usize> {
         Ok(self.truth(row)? != Some(false))
     }
 
-    /// The truth value of a condition; none: unknown.
+    /// The truth value of a condition; `None` if it is unknown.
     fn truth<'v>(&'v self, row: &impl Fn(usize) -> ValueRef<'v>) -> Result<Option<bool>> {
         Ok(match self.evaluate(row)? {
             ValueRef::Bool(truth) => Some(truth),
@@ -83,7 +83,7 @@ impl Expression<usize> {
     }
 }
 
-/// Whether a value equals one of these; none: it equals none that is known.
+/// Returns true if a value equals one of these; `None` if it equals none that is known.
 fn is_among<'v>(
     one: ValueRef<'v>,
     among: &'v [Expression<usize>],
@@ -100,7 +100,7 @@ fn is_among<'v>(
     Ok(answer)
 }
 
-/// How two values compare; none: one of them is NULL.
+/// Compares two values; `None` if one of them is NULL.
 fn compare(left: ValueRef<'_>, right: ValueRef<'_>) -> Option<Ordering> {
     match (left, right) {
         (ValueRef::Null, _) | (_, ValueRef::Null) => None,

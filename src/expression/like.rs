@@ -1,8 +1,8 @@
-//! LIKE: `%` stands for any characters, `_` for one, and a backslash before a character for the character itself.
+//! LIKE: `%` matches any characters, `_` one, and a backslash before a character the character itself.
 //!
 //! Invariant: the time is at most the product of both lengths, whatever the pattern.
 
-/// Whether the text matches the pattern.
+/// Returns true if the text matches the pattern.
 pub(super) fn matches(text: &str, pattern: &str) -> bool {
     let (mut text, mut pattern) = (text.chars(), pattern.chars());
     // Where to go on if what follows the last `%` does not match: the text is tried from one character further.

@@ -18,7 +18,7 @@ use std::fmt;
 
 use crate::types::Value;
 
-/// How deep an expression may be nested.
+/// Deepest nesting of an expression.
 pub(crate) const DEPTH_MAX: usize = 100;
 
 /// An expression over the columns of a row, which are named, or bound to their positions.
@@ -97,7 +97,7 @@ impl Comparison {
 }
 
 impl<C> Expression<C> {
-    /// Calls `visit` with every column, as often as it is named.
+    /// Calls `visit` with every column, once for each mention.
     pub(crate) fn columns<'e>(&'e self, visit: &mut impl FnMut(&'e C)) {
         match self {
             Expression::Column(column) => visit(column),
@@ -128,14 +128,14 @@ impl<C> Expression<C> {
 }
 
 impl Expression<String> {
-    /// Whether it names this column.
+    /// Returns true if it names this column.
     pub(crate) fn names(&self, column: &str) -> bool {
         let mut found = false;
         self.columns(&mut |name| found |= name == column);
         found
     }
 
-    /// The same expression after a column was renamed.
+    /// The expression after a column was renamed.
     pub(crate) fn renamed(&self, from: &str, to: &str) -> Expression<String> {
         let again = |one: &Expression<String>| Box::new(one.renamed(from, to));
         match self {

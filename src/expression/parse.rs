@@ -126,7 +126,7 @@ fn number(text: &str) -> Result<Value, String> {
     text.parse::<Decimal>().map(Value::Decimal).map_err(|error| error.to_string())
 }
 
-/// What stands between quotes, which are doubled inside; and how long it is with them.
+/// The text between quotes, which are doubled inside; and its length with them.
 fn quoted(text: &str, quote: char) -> Result<(String, usize), String> {
     let mut inner = String::new();
     let mut characters = text.char_indices().skip(1).peekable();
@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Whether the next token is this key word, which is consumed.
+    /// Consumes the next token if it is this key word; returns true if it was.
     fn word(&mut self, keyword: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(word)) if word.eq_ignore_ascii_case(keyword));
         self.at += usize::from(found);
