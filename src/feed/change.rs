@@ -1,4 +1,4 @@
-//! What a feed gives: changes of one table, in batches of one epoch each.
+//! The output of a feed: changes of one table, in batches of one epoch each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::storage::definition::TableDefinition;
 use crate::storage::table::TableCore;
 use crate::types::{DataType, Value, ValueRef, assignment};
 
-/// What has happened to a table.
+/// A change of a table.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Change {
@@ -27,7 +27,7 @@ pub enum Change {
     Update {
         /// The primary key's columns.
         key: Vec<Value>,
-        /// Which columns, and how.
+        /// The columns and their changes.
         columns: ChangedColumns,
     },
     /// A row was deleted.
@@ -38,14 +38,14 @@ pub enum Change {
     /// All rows are gone: the table was emptied ([`Database::truncate`](crate::Database::truncate)), or a schema change has
     /// rewritten it (columns dropped, types, key). The rows that it has from then on follow as inserts.
     Rewrite {
-        /// What the table is from then on.
+        /// The table's definition from then on.
         definition: Box<TableDefinition>,
     },
     /// A column was added behind the others. Rows that came before have this value there; those that follow come with the column.
     AddColumn {
         /// Its name.
         name: String,
-        /// What rows have there that came before.
+        /// The column's value in rows that were there before.
         value: Value,
     },
     /// The table was dropped. No change follows.
@@ -62,7 +62,7 @@ impl Change {
     }
 }
 
-/// What a column has got.
+/// The change of a column.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ColumnChange {
@@ -71,7 +71,7 @@ pub enum ColumnChange {
     /// An operation, of which only the operand is known: what all transactions of an epoch have done to a split column, or
     /// what was put into a top-K set. [`ChangedColumns::apply_to`] applies it.
     Apply {
-        /// Which.
+        /// The operation.
         operation: SplitOperation,
         /// The operands, merged to one.
         operand: Value,
@@ -92,7 +92,7 @@ impl ChangedColumns {
         self.columns.iter().map(move |(at, change)| (name(at), change))
     }
 
-    /// What a column has got, if it has changed.
+    /// The change of a column, if it has changed.
     pub fn get(&self, column: &str) -> Option<&ColumnChange> {
         self.iter().find(|(name, _)| *name == column).map(|(_, change)| change)
     }
@@ -151,8 +151,8 @@ impl fmt::Debug for ChangedColumns {
 /// All changes of a table in one epoch.
 ///
 /// After a whole batch a copy of the table is in a state that a serial execution could have left. Within a batch, the changes
-/// of each row stand in the order in which they happened, and a transaction that has read what another one wrote stands behind
-/// it; transactions that have nothing to do with each other stand in any order.
+/// of each row are in the order in which they happened, and a transaction that has read what another one wrote is
+/// behind it; transactions that have nothing to do with each other are in any order.
 #[derive(Clone, Debug)]
 pub struct ChangeBatch {
     pub(super) epoch: u64,

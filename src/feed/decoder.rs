@@ -1,8 +1,8 @@
 //! Makes changes of a log group: those of one table, in the order in which recovery would replay them.
 //!
-//! Invariants: merged operations come first, one change for each row, then the commits in the order of their stamps
-//! (`storage::restore::group_replay` argues why). From the change on with which another table comes in the table's place, that
-//! one is followed.
+//! Invariants: merged operations are first, one change for each row, then the commits in the order of their stamps
+//! (`storage::restore::group_replay` argues why). From the change on with which another table takes the table's place,
+//! that one is followed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::storage::versions::{LoggedRows, Rows};
 use crate::types::key::decode_component;
 use crate::types::{DataType, Value, ValueRef};
 
-/// Which table is followed, and what is known of others.
+/// The table that is followed, and the tables whose changes were met.
 pub(super) struct Decoder {
     /// The table's number at this point of the log.
     pub(super) number: TableId,
-    /// Whether it was dropped before this point.
+    /// True if it was dropped before this point.
     pub(super) is_dropped: bool,
     /// The tables whose changes were met, as their rows of a version are; with the definitions in force.
     tables: HashMap<(TableId, u64), (Arc<TableCore>, Arc<TableCore>)>,
 }
 
-/// What a change of the catalog means to the table that is followed.
+/// The consequence of a change of the catalog for the table that is followed.
 enum Switch {
     To(TableId),
     Dropped,
@@ -115,7 +115,7 @@ impl Decoder {
         store.table_ever(id).ok_or_else(|| Error::Malformed { what: "redo", detail: detail() })
     }
 
-    /// What the worker contexts' operations of this epoch on split columns come to.
+    /// Decodes the worker contexts' operations of this epoch on split columns.
     fn merged<'p>(
         &mut self,
         store: &Store,
@@ -157,8 +157,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// What one commit has logged. If another table comes in the table's place with it, or none, then what it has done to
-    /// the table before is left out.
+    /// Decodes the changes of one commit. If another table takes the table's place with it, or the table is dropped,
+    /// then its earlier changes of the table are left out.
     fn commit(&mut self, store: &Store, changes: &[u8], building: &mut Building) -> Result<()> {
         let begin = building.changes.len();
         while let Some(switch) = self.scan(store, changes, building)? {
@@ -325,7 +325,7 @@ fn applied(operation: Operation, operand: Value) -> ColumnChange {
     ColumnChange::Apply { operation: SplitOperation::new(operation), operand }
 }
 
-/// What a column has got; entries of a top-K set are put together to one set.
+/// The change of a column; entries of a top-K set are combined to one set.
 fn new_of(table: &TableCore, column: usize, new: LoggedColumn<'_>) -> Result<ColumnChange> {
     let entries = match new {
         LoggedColumn::Value(value) => return Ok(ColumnChange::Set(value.to_value())),

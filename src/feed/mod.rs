@@ -54,7 +54,7 @@ pub struct Feed {
     /// The table's name when the feed was made: for messages.
     table: String,
     decoder: Decoder,
-    /// Where the log is being read; none: at the place of `epoch`.
+    /// The position at which the log is being read; `None`: at the place of `epoch`.
     log: Option<LogCursor>,
     /// Everything through this epoch was given out, or was there before.
     epoch: u64,
@@ -196,10 +196,10 @@ impl Feed {
         }
     }
 
-    /// As [`next`](Self::next); none, if there is none within this time.
+    /// Same as [`next`](Self::next); `None` if there is no batch within this time.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`next`](Self::next).
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<ChangeBatch>> {
         match Instant::now().checked_add(timeout) {
             Some(deadline) => self.next_until(Some(deadline)),
@@ -207,20 +207,20 @@ impl Feed {
         }
     }
 
-    /// As [`next`](Self::next); none, if everything durable was given out.
+    /// Same as [`next`](Self::next); `None` if everything durable was given out.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`next`](Self::next).
     pub fn try_next(&mut self) -> Result<Option<ChangeBatch>> {
         nesting::check("a change feed")?;
         self.advance(None)
     }
 
-    /// As [`next`](Self::next), for tasks: it does not block the thread while it waits for changes, but reads the log's files
-    /// on it.
+    /// Same as [`next`](Self::next), for tasks: it does not block the thread while it waits for changes, but reads the
+    /// log's files on it.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`next`](Self::next).
     pub async fn next_async(&mut self) -> Result<ChangeBatch> {
         nesting::check("a change feed")?;
         loop {
@@ -232,8 +232,9 @@ impl Feed {
         }
     }
 
-    /// Where a copy that has all batches so far goes on, also after a restart: [`Database::watch`]. It is the epoch of the last
-    /// batch or, when there was nothing to give, of something later in the log that was no change of this table.
+    /// The epoch from which a copy that has all batches so far continues, also after a restart: [`Database::watch`]. It
+    /// is the epoch of the last batch or, when there was nothing to give, of something later in the log that was no
+    /// change of this table.
     pub fn epoch(&self) -> u64 {
         // First: groups of epochs up to this one are noted already.
         let durable = self.shared.engine().progress().durable();
@@ -242,7 +243,7 @@ impl Feed {
         if last < self.epoch && self.epoch <= durable { last } else { self.epoch }
     }
 
-    /// Whether all changes through this epoch were given out: whether a copy has caught up with a snapshot, say.
+    /// Returns true if all changes through this epoch were given out: if a copy has caught up with a snapshot, say.
     pub fn has_given(&self, epoch: u64) -> bool {
         self.epoch >= epoch
     }

@@ -32,7 +32,7 @@ use crate::transaction::Tx;
 use crate::typed::TableHandle;
 use crate::types::{Value, ValueRef};
 
-/// What makes a feed a named one.
+/// Name, limit and position of a named feed.
 pub(super) struct Named {
     name: String,
     limit: u64,
@@ -46,7 +46,7 @@ impl Named {
     }
 }
 
-/// What is known of a named feed.
+/// Status of a named feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FeedStatus {
@@ -56,13 +56,13 @@ pub struct FeedStatus {
     pub table: String,
     /// Through which epoch its reader has acknowledged the changes.
     pub epoch: u64,
-    /// How many epochs lie between that and the last durable one.
+    /// Number of epochs between that and the last durable one.
     pub lag: u64,
-    /// How many bytes of whole segments of the log lie between its position and the present segment.
+    /// Bytes of whole segments of the log between its position and the present segment.
     pub lag_bytes: u64,
-    /// How many bytes of the log are kept for it alone, at most.
+    /// Most bytes of the log that are kept for it alone.
     pub log_bytes: u64,
-    /// Whether the log no longer reaches back to its position: it must begin again with a snapshot.
+    /// True if the log no longer reaches back to its position: it must begin again with a snapshot.
     pub has_failed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Position {
     }
 }
 
-/// How far the log is held back by the feeds of a store that was just recovered.
+/// Holds on the log of the feeds of a store that was just recovered.
 pub(crate) fn log_holds(store: &Store) -> Result<LogHolds> {
     let mut holds = LogHolds::default();
     let Some(table) = store.table(catalog::FEEDS) else { return Ok(holds) };
@@ -281,10 +281,10 @@ impl Database {
 }
 
 impl Feed {
-    /// Says that the reader has worked up all changes through this epoch: a named feed goes on behind it after a restart, and the
-    /// log before it is not kept any more. Returns when that is durable. An epoch before the last acknowledged one changes
-    /// nothing. One behind what the feed has given out moves the feed forward: for the epoch of a snapshot from which a copy was
-    /// made.
+    /// Reports that the reader has processed all changes through this epoch: a named feed continues behind it after a
+    /// restart, and the log before it is not kept any more. Returns when that is durable. An epoch before the last
+    /// acknowledged one changes nothing. One behind what the feed has given out moves the feed forward: for the epoch
+    /// of a snapshot from which a copy was made.
     ///
     /// # Errors
     /// [`Error::UnknownFeed`]: it was dropped; [`Error::FeedNotReached`]; why nothing can be written; [`Error::Nested`] inside
