@@ -3,16 +3,16 @@
 //! It knows owners that wait, and the queues in which they wait ([`WaitPlace`]: the lock table, the key ranges, any other
 //! queue in which owners of locks may wait). The waits-for graph is not copied: a search asks the queues for its edges.
 //!
-//! **Every deadlock is found.** An owner goes to its place's queue first, registers here, and then searches for a
+//! **Every deadlock is found.** An owner is queued in its place first, registers here, and then searches for a
 //! cycle through itself; registering and searching happen under one mutex. A new edge always leads to an owner that
 //! runs (it acquires or strengthens a lock) or that has just been queued. So when the last member of a cycle registers,
 //! all its edges are in the queues, they stay there (a waiter releases nothing), and its search meets every one: for
 //! that, a queue names all blockers of a waiter, and no member has to be reached through owners outside the cycle.
 //! That bounds the time: a deadlock lasts at worst for the looks that a waiter takes before it registers (a few
-//! microseconds), and the search, which is linear in the edges that it can reach. Two who begin to wait at the
+//! microseconds), and the search, which is linear in the edges that it can reach. Two owners that begin to wait at the
 //! same moment register one after the other, and the second one finds it.
 //!
-//! **Nothing else is found.** Whom the search reports as waiting is registered and, when its place was asked, still
+//! **Nothing else is found.** An owner that the search reports as waiting is registered and, when its place was asked, still
 //! queued: so it has been in this wait since before the search began (to leave it, it would have to sign off here),
 //! and has held all that it holds. Therefore all edges of a cycle that the search found were there at its beginning.
 //!
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 
 use super::name::{LockName, OwnerId};
 
-/// Where owners wait in queues.
+/// A place with queues in which owners wait.
 pub(crate) trait WaitPlace: Send + Sync {
     /// Reports the waits-for edges in the queue of this name, as pairs of waiter and blocker. Of this waiter every
     /// blocker, also where another one in between leads there as well: that one may not be registered yet, and may
@@ -43,9 +43,9 @@ pub(crate) trait WaitPlace: Send + Sync {
 pub(crate) struct Wait {
     /// The waiter.
     pub(crate) owner: OwnerId,
-    /// When its call was first tried: the greatest of a cycle is the victim.
+    /// Time of the first attempt of its call: the greatest of a cycle is the victim.
     pub(crate) start_timestamp: u64,
-    /// What for.
+    /// The lock that is waited for.
     pub(crate) name: LockName,
     /// In which place.
     pub(crate) place: Arc<dyn WaitPlace>,
@@ -63,10 +63,10 @@ struct Graph {
     search: Search,
 }
 
-/// What a search works with; kept for the next one.
+/// Scratch memory of a search; kept for the next one.
 #[derive(Default)]
 struct Search {
-    /// Which owners the search has reached: from which one, and whether its edges have been reported.
+    /// Owners that the search has reached: from which one, and whether its edges have been reported.
     reached: HashMap<OwnerId, Reached, FixedState>,
     pending: Vec<OwnerId>,
     edges: Vec<(OwnerId, OwnerId)>,
@@ -101,12 +101,12 @@ impl Detector {
         self.graph.lock().waits.insert(wait.owner, wait);
     }
 
-    /// Signs off a wait, however it ended, before its owner goes on.
+    /// Removes a wait, however it ended, before its owner continues.
     pub(crate) fn end(&self, owner: OwnerId) {
         self.graph.lock().waits.remove(&owner);
     }
 
-    /// How many wait.
+    /// Number of waits.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.graph.lock().waits.len()

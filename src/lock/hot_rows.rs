@@ -14,8 +14,8 @@
 //! A row is known by the hash of its table and key: two rows of one hash would share a queue, which costs time and nothing else.
 //!
 //! Invariants:
-//! - No error comes from here: a request is granted, waits for a bounded time (its caller's business), or is denied, and the
-//!   transaction goes on without. What is validated at commit does not depend on it.
+//! - No error is raised here: a request is granted, waits for a bounded time (its caller's business), or is denied, and
+//!   the transaction continues without. Validation at commit does not depend on it.
 //! - A wait that would close a cycle of waits is denied. Of two waits that close a cycle together at least one sees the other,
 //!   because each is entered before its thread searches, under the owners' mutexes.
 //! - Each row has a saturating counter for each kind, as a branch predictor has: it rises with a conflict, and with a reservation
@@ -46,15 +46,15 @@ pub(crate) use self::owner::{Kind, Owner, Proceed, ToProceed};
 use self::row::{CONFIDENT, Row};
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many rows are remembered at most, and how many places a row may have.
+/// Most rows that are remembered, and most places that a row may have.
 const ROWS: usize = if cfg!(heddle_model) { 8 } else { 1024 };
 const WAYS: usize = 4;
 /// A waiting attempt is granted the row after this time, whichever attempt asks before it.
 const FAIR_AFTER: Duration = Duration::from_micros(500);
-/// How many joined rows are followed to the one whose queue they have, and how many waits to a cycle.
+/// Longest chain of joined rows to the one whose queue they have, and longest chain of waits to a cycle.
 const MAX_STEPS: usize = 64;
 
-/// What follows from the predictions for a row that is about to be read.
+/// The consequence of the predictions for a row that is about to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prediction {
     /// Nothing, or the row was reserved before.
@@ -72,9 +72,9 @@ pub(crate) struct HotRow {
     pub(crate) row: (u64, Arc<[u8]>),
     /// Sessions' transactions that have failed because of it.
     pub(crate) failed_sessions: u64,
-    /// Whether sessions that read it reserve it, and whether attempts do.
+    /// For each kind, sessions and attempts: true if those that read the row reserve it.
     pub(crate) is_predicted: [bool; 2],
-    /// How often it was reserved, and waited for.
+    /// Number of reservations, and of waits.
     pub(crate) reserved: u64,
     pub(crate) waits: u64,
     /// Sessions that wait for it now.
@@ -113,7 +113,7 @@ impl Tag {
 }
 
 impl HotRows {
-    /// Whether no transaction of a kind reserves anything; it may be an answer of a moment ago.
+    /// Returns true if no transaction of a kind reserves anything; the answer may be slightly outdated.
     #[inline]
     pub(crate) fn is_empty(&self, kind: Kind) -> bool {
         // Relaxed: the number carries no data; a transaction that misses a prediction may conflict.
@@ -245,7 +245,7 @@ impl HotRows {
         self.find(tag).map(|_| tag)
     }
 
-    /// Whether a row has its queue together with others.
+    /// Returns true if a row shares its queue with others.
     pub(crate) fn is_joined(&self, tag: Tag) -> bool {
         self.queue_of(tag).is_some_and(|(_, row)| row.is_joined)
     }
@@ -314,8 +314,9 @@ impl HotRows {
         has_waited
     }
 
-    /// A wait has timed out: the transaction goes on without the reservation, and with it all that wait for the row, if
-    /// there is no confidence in it left. Returns those that go on; none if the transaction did not wait.
+    /// Handles a wait that has timed out: the transaction continues without the reservation, and so do all that wait
+    /// for the row, if there is no confidence in it left. Returns those that continue; none if the transaction did not
+    /// wait.
     pub(crate) fn time_out(&self, owner: &Arc<Owner>) -> ToProceed {
         let Some(place) = owner.waits_for() else { return ToProceed::default() };
         let mut row = self.rows[place].lock();
@@ -396,7 +397,8 @@ impl HotRows {
         }
     }
 
-    /// A waiting attempt looks again: whether it waits no more, because it has the row, or goes on without.
+    /// Checks again for a waiting attempt; returns true if it no longer waits, because it has the row, or continues
+    /// without.
     fn take_if_free(&self, owner: &Arc<Owner>) -> bool {
         let Some(place) = owner.waits_for() else { return true };
         let mut row = self.rows[place].lock();

@@ -1,4 +1,4 @@
-//! What of a table's keys is locked against phantoms: a range that is read, or a point where a key comes or goes.
+//! Claims on a table's keys against phantoms: a range that is read, or a key that is inserted or deleted.
 
 use std::ops::Bound;
 
@@ -33,7 +33,7 @@ impl KeyRange {
         (self.low.as_ref(), self.high.as_ref())
     }
 
-    /// Whether the key is in it.
+    /// Returns true if the key is in it.
     pub(super) fn contains(&self, key: &[u8]) -> bool {
         let above = match &self.low {
             Bound::Included(low) => key >= low.as_slice(),
@@ -48,7 +48,7 @@ impl KeyRange {
             }
     }
 
-    /// Whether all of the other range is in it.
+    /// Returns true if all of the other range is in it.
     pub(super) fn covers(&self, other: &KeyRange) -> bool {
         let low = match (&self.low, &other.low) {
             (Bound::Unbounded, _) => true,

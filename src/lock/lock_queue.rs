@@ -1,8 +1,8 @@
 //! One lock: its holders and its waiters. Logic only: the caller holds the mutex around it.
 //!
 //! First come, first served: a newcomer waits behind all waiters, even where its mode is compatible with what is
-//! held; so no waiter starves. A holder that wants a stronger mode (an *upgrade*) goes before all
-//! newcomers, who could not be let in before it anyway without making it wait for longer; upgrades don't wait for each
+//! held; so no waiter starves. A holder that wants a stronger mode (an *upgrade*) is placed before all
+//! newcomers, which could not be let in before it anyway without making it wait for longer; upgrades don't wait for each
 //! other's places, only for holders.
 //!
 //! Invariants: every two owners in `granted` have compatible modes; an owner is there at most once;
@@ -16,7 +16,7 @@ use super::mode::Mode;
 use super::name::OwnerId;
 use super::signal::{Outcome, Signal, ToWake, Waiter};
 
-/// What becomes of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The lock is held.
@@ -27,7 +27,7 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// What a waiter of this queue has asked for.
+/// The request of a waiter of this queue.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     mode: Mode,
@@ -42,7 +42,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Whether there is no holder and no waiter.
+    /// Returns true if there is no holder and no waiter.
     pub(super) fn is_empty(&self) -> bool {
         self.granted.is_empty() && self.waiting.is_empty()
     }

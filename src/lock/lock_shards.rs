@@ -71,7 +71,7 @@ impl LockTable {
         &self.shards[(hash >> 32) as usize & (SHARDS - 1)]
     }
 
-    /// How many locks are held or waited for.
+    /// Number of locks that are held or waited for.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()

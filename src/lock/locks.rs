@@ -1,4 +1,4 @@
-//! What one transaction holds: its own list, so that what it has already costs nothing but a look here.
+//! The locks of one transaction: its own list, so that a lock that it has already costs nothing but a look here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::mode::Mode;
 use super::name::{LockName, OwnerId};
 use super::signal::Signal;
 
-/// With more locks than this a lookup goes by hash.
+/// With more locks than this a lookup uses a hash table.
 const LISTED_MAX: usize = 24;
 
 /// With capacity for more locks than this, memory is freed when all locks have been released.
 const KEPT_MAX: usize = 4096;
 
-/// How many of the ranges read last are looked at for one that covers a new one: enough for a body that comes back to
+/// Number of the ranges read last that are examined for one that covers a new one: enough for a body that returns to
 /// where it just was.
 const RANGES_LOOKED_AT: usize = 4;
 
-/// How many locks were taken from the lock manager. One that was there already is not counted; one that was made
-/// stronger is counted once more, as it was asked for once more.
+/// Number of locks acquired from the lock manager. One that was there already is not counted; one that was made
+/// stronger is counted once more, as it was requested once more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// On records.
     pub(crate) rows: u64,
-    /// On key ranges, and on points where a key comes or goes.
+    /// On key ranges, and on keys that are inserted or deleted.
     pub(crate) gap_locks: u64,
     /// On tables and the database.
     pub(crate) higher: u64,
@@ -64,12 +64,12 @@ impl Locks {
         self.taken = Taken::default();
     }
 
-    /// How many locks were acquired since the attempt began; releasing them does not change it.
+    /// Number of locks acquired since the attempt began; releasing them does not change it.
     pub(crate) fn taken(&self) -> Taken {
         self.taken
     }
 
-    /// Whether nothing is held.
+    /// Returns true if nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -115,7 +115,7 @@ impl Locks {
         self.points.push((table, key));
     }
 
-    /// Whether one of the last ranges covers this one.
+    /// Returns true if one of the last ranges covers this one.
     pub(super) fn covers_range(&self, table: u64, key_range: &KeyRange) -> bool {
         let last = self.ranges.iter().rev().take(RANGES_LOOKED_AT);
         last.into_iter().any(|(other, held)| *other == table && held.covers(key_range))

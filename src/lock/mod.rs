@@ -55,20 +55,20 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::activity::Activity;
 use crate::diagnostics::work_time::waiting;
 
-/// How many times a waiter spins before it sleeps: a few microseconds, less than sleeping and waking costs.
+/// Number of spins of a waiter before it sleeps: a few microseconds, less than sleeping and waking costs.
 const SPINS: u32 = 500;
 
-/// What to do where a lock is not free.
+/// The reaction to a lock that is not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OnConflict {
     /// Wait for it.
     #[default]
     Wait,
-    /// Give up at once.
+    /// Fail at once.
     Abort,
 }
 
-/// Why a lock was not granted. What was held before is held still; the transaction should give it all up.
+/// The reason why a lock was not granted. Locks held before are still held; the transaction should release them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     /// The wait was part of a deadlock, and this transaction was its youngest.
@@ -131,8 +131,8 @@ impl LockManager {
         Ok(())
     }
 
-    /// Makes sure that no key comes into this range of the table or leaves it, but by the transaction's own doing; and
-    /// an intention lock on the table. The keys in the range are not locked.
+    /// Makes sure that no key is inserted into this range of the table or deleted from it, except by the transaction
+    /// itself; and acquires an intention lock on the table. The keys in the range are not locked.
     ///
     /// # Errors
     /// See [`Denied`].
@@ -174,7 +174,7 @@ impl LockManager {
         Ok(())
     }
 
-    /// Gives up everything, from the youngest lock to the oldest.
+    /// Releases everything, from the youngest lock to the oldest.
     pub(crate) fn release(&self, locks: &mut Locks) {
         if locks.is_empty() {
             return;
@@ -190,7 +190,7 @@ impl LockManager {
         locks.clear();
     }
 
-    /// How many locks are held or waited for, how many tables have gap locks that are, and how many owners wait.
+    /// Number of locks that are held or waited for, of tables with gap locks that are, and of owners that wait.
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> (usize, usize, usize) {
         (self.table.len(), self.range_locks.len(), self.detector.waiting())
@@ -265,7 +265,7 @@ fn arm(signal: &Arc<signal::Signal>, on_conflict: OnConflict) -> Option<&Arc<sig
     })
 }
 
-/// Whether a lock held on any level above makes this one needless.
+/// Returns true if a lock held on any level above makes this one unnecessary.
 fn is_covered_above(locks: &Locks, name: LockName, mode: Mode) -> bool {
     let above = std::iter::successors(name.parent(), |parent| parent.parent());
     above.into_iter().any(|parent| locks.mode(parent).is_some_and(|held| held.covers_below(mode)))

@@ -5,7 +5,7 @@
 //! The modes form a lattice: `IntentionShared` is below all, `Exclusive` is above all, `IntentionExclusive` and
 //! `Shared` stand beside each other, and `SharedIntentionExclusive` is their supremum.
 
-/// How a lock is held.
+/// The mode in which a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Mode {
@@ -23,7 +23,7 @@ pub(crate) enum Mode {
 
 use Mode::{Exclusive, IntentionExclusive, IntentionShared, Shared, SharedIntentionExclusive};
 
-/// For each mode, in the order of the enum, which modes of another owner it goes together with.
+/// For each mode, in the order of the enum, the modes of another owner with which it is compatible.
 const COMPATIBLE: [[bool; 5]; 5] = [
     [true, true, true, true, false],
     [true, true, false, false, false],
@@ -38,7 +38,7 @@ impl Mode {
     pub(super) const ALL: [Mode; 5] =
         [IntentionShared, IntentionExclusive, Shared, SharedIntentionExclusive, Exclusive];
 
-    /// Whether two owners may hold these modes side by side.
+    /// Returns true if two owners may hold these modes at the same time.
     pub(super) fn is_compatible(self, other: Mode) -> bool {
         COMPATIBLE[self as usize][other as usize]
     }
@@ -53,12 +53,12 @@ impl Mode {
         }
     }
 
-    /// Whether a holder of this mode needs nothing more to have the other one.
+    /// Returns true if a holder of this mode needs nothing more to have the other one.
     pub(crate) fn covers(self, other: Mode) -> bool {
         self.supremum(other) == self
     }
 
-    /// What has to be held on the level above before this mode is asked for.
+    /// The mode that has to be held on the level above before this one is requested.
     pub(super) fn intention(self) -> Mode {
         match self {
             IntentionShared | Shared => IntentionShared,
@@ -66,7 +66,8 @@ impl Mode {
         }
     }
 
-    /// Whether a holder of this mode on the level above has the other one on everything below without a lock there.
+    /// Returns true if a holder of this mode on the level above has the other one on everything below without a lock
+    /// there.
     pub(super) fn covers_below(self, wanted: Mode) -> bool {
         match self {
             Exclusive => true,

@@ -1,4 +1,4 @@
-//! What can be locked, and by which owner.
+//! Names of locks, and owners of locks.
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
@@ -16,12 +16,12 @@ pub(crate) enum LockName {
         /// The hash of its key.
         key: u64,
     },
-    /// What is between the keys of a table (or index): key ranges that are read, points where something is inserted.
+    /// The gaps between the keys of a table (or index): key ranges that are read, insert intentions.
     GapLocks(u64),
 }
 
 impl LockName {
-    /// What has to be locked in an intention mode before this is locked.
+    /// The name that has to be locked in an intention mode before this is locked.
     pub(super) fn parent(self) -> Option<LockName> {
         match self {
             LockName::Database => None,

@@ -22,8 +22,8 @@ use crate::diagnostics::activity::{Activity, lock};
 /// The number of shards, a power of two: more than there are busy tables and indexes.
 const SHARDS: usize = 64;
 
-/// How many insert intentions are released with the mutex held once, so that the end of a very large transaction does
-/// not keep all others away from the table.
+/// Insert intentions that are released with the mutex held once, so that the end of a very large transaction does not
+/// keep all others away from the table.
 const POINTS_AT_ONCE: usize = 256;
 
 /// By table.
@@ -53,7 +53,7 @@ impl RangeLockTable {
             .request(owner, claim, signal)
     }
 
-    /// Gives up the points from the end of the list, all of them.
+    /// Releases the points from the end of the list, all of them.
     pub(super) fn release_points(&self, owner: OwnerId, points: &mut Vec<(u64, Key)>) {
         while let Some(&(table, _)) = points.last() {
             let run =
@@ -63,7 +63,7 @@ impl RangeLockTable {
         }
     }
 
-    /// Gives up all ranges of the owner's in the table.
+    /// Releases all ranges of the owner in the table.
     pub(super) fn release_ranges(&self, owner: OwnerId, table: u64) {
         self.change(table, |space| space.release_ranges(owner));
     }
@@ -83,7 +83,7 @@ impl RangeLockTable {
         &self.shards[LockName::GapLocks(table).hash() as usize & (SHARDS - 1)]
     }
 
-    /// How many tables have something held or waited for.
+    /// Number of tables with locks that are held or waited for.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()

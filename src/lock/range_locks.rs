@@ -29,7 +29,7 @@ pub(super) struct RangeLocks {
 }
 
 impl RangeLocks {
-    /// Whether nothing is held and there is no waiter.
+    /// Returns true if nothing is held and there is no waiter.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.points.is_empty() && self.waiting.is_empty()
     }
@@ -83,7 +83,7 @@ impl RangeLocks {
         self.each_blocker(owner, claim, ahead, &mut |_| ControlFlow::Break(())).is_break()
     }
 
-    /// Whether the owner holds something that this claim of another one has to wait for.
+    /// Returns true if the owner holds something that this claim of another one has to wait for.
     fn blocks(&self, owner: OwnerId, claim: &Claim) -> bool {
         match claim {
             Claim::InsertIntention(key) => {

@@ -1,8 +1,8 @@
-//! How a thread waits for a lock: a word that is set once for each wait, when the request leaves its queue.
+//! Waits of a thread for a lock: a word that is set once for each wait, when the request leaves its queue.
 //!
-//! Invariant: a wake-up is not lost. The waiter goes to sleep only on the value `ASLEEP` (the system compares
-//! it once more), and the thread that settles the wait replaces that value before it wakes the waiter. A wake-up that comes
-//! late, into the next wait, only makes the waiter look once more.
+//! Invariant: a wake-up is not lost. The waiter sleeps only on the value `ASLEEP` (the system compares it once more),
+//! and the thread that settles the wait replaces that value before it wakes the waiter. A late wake-up, during the next
+//! wait, only makes the waiter look once more.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const ASLEEP: u32 = 1;
 const GRANTED: u32 = 2;
 const MARKED_FOR_ABORT: u32 = 3;
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Outcome {

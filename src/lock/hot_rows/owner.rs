@@ -12,7 +12,7 @@ use crate::base::atomics::{AtomicU32, Ordering};
 use crate::diagnostics::activity::Activity;
 use crate::diagnostics::work_time::waiting;
 
-/// Which transactions an owner stands for.
+/// The kind of transactions of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Those of a session.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Attempt,
 }
 
-/// How a session learns that it waits no more.
+/// Notification of a session that it waits no more.
 pub(crate) trait Proceed: Send + Sync {
     /// Notes it. Returns what is to be woken.
     fn proceed(&self) -> Option<Waker>;
@@ -72,12 +72,12 @@ impl Owner {
         self.state.lock().waits_for
     }
 
-    /// Whether it goes on without what is not free.
+    /// Returns true if it continues without rows that are not free.
     pub(super) fn waits_no_more(&self) -> bool {
         self.state.lock().waits_no_more
     }
 
-    /// Whether it holds any row.
+    /// Returns true if it holds any row.
     pub(crate) fn holds_any(&self) -> bool {
         !self.state.lock().held.is_empty()
     }
@@ -176,12 +176,12 @@ impl ToProceed {
         self.0.extend(others.0);
     }
 
-    /// How many they are.
+    /// Number of owners.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Tells them. What sessions have to be woken by.
+    /// Notifies them; returns the wakers of sessions.
     pub(crate) fn wakers(self) -> Vec<Waker> {
         self.0.into_iter().filter_map(|owner| owner.wake()).collect()
     }

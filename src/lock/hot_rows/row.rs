@@ -11,14 +11,14 @@ use super::{HotRow, Tag};
 pub(super) const CONFIDENT: u8 = 4;
 /// The highest confidence.
 pub(super) const CONFIDENCE_MAX: u8 = 16;
-/// How much confidence is lost with a reservation that no write has followed: it has delayed others, which costs less than
-/// a conflict, but happens at each transaction that only reads.
+/// Confidence lost with a reservation that no write has followed: it has delayed others, which costs less than a
+/// conflict, but happens at each transaction that only reads.
 pub(super) const LOST_UNWRITTEN: u8 = 2;
-/// How much is lost with a wait that has timed out.
+/// Confidence lost with a wait that has timed out.
 pub(super) const LOST_TIMED_OUT: u8 = 4;
 
-/// How much confidence a conflict gives: that of a session reaches the client, and is not to happen again; that of an attempt is retried,
-/// and one alone says little.
+/// Confidence gained with a conflict: that of a session reaches the client, and is not to happen again; that of an
+/// attempt is retried, and one alone says little.
 pub(super) fn raised_by_conflict(kind: Kind) -> u8 {
     match kind {
         Kind::Session => CONFIDENT,
@@ -35,7 +35,7 @@ pub(super) struct Waiter {
 /// A row that transactions are predicted to write after reading it.
 #[derive(Default)]
 pub(super) struct Row {
-    /// Which row it is, if one is remembered here.
+    /// The tag of the row, if one is remembered here.
     pub(super) tag: Tag,
     name: Option<(u64, Arc<[u8]>)>,
     pub(super) confidence: [u8; 2],
@@ -43,12 +43,12 @@ pub(super) struct Row {
     reserved: u64,
     waits: u64,
     pub(super) holder: Option<Arc<Owner>>,
-    /// Whether the holder has written the row.
+    /// True if the holder has written the row.
     pub(super) is_written: bool,
     pub(super) waiting: VecDeque<Waiter>,
     /// The place and the tag of the row whose queue it has.
     pub(super) joined_to: Option<(usize, Tag)>,
-    /// Whether other rows have this one's queue.
+    /// True if other rows have this one's queue.
     pub(super) is_joined: bool,
 }
 
@@ -90,7 +90,7 @@ impl Row {
         if is_next { self.waiting.pop_front().map(|waiter| waiter.owner) } else { None }
     }
 
-    /// What a report says of it.
+    /// The row's entry in a report.
     pub(super) fn report(&self) -> Option<HotRow> {
         let sessions = self.waiting.iter().filter(|waiter| waiter.owner.kind() == Kind::Session);
         let is_predicted = self.confidence.map(|confidence| confidence >= CONFIDENT);
