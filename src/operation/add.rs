@@ -116,9 +116,9 @@ impl Commutative for Add {
     }
 }
 
-/// Three summands that come to what these four come to, and fail for exactly the values for which one of the four partial sums
-/// would: the sum is within bounds at its greatest, at its least, and where it ends, or it fails. None: they are no exact numbers of
-/// one form, or too large for it.
+/// Three summands with the same sum as these four, which fail for exactly the values for which one of the four partial
+/// sums would: the sum is within bounds at its greatest, at its least, and where it ends, or it fails. `None` if they
+/// are no exact numbers of one form, or too large for it.
 pub(crate) fn merge_summands(summands: [ValueRef<'_>; 4], data_type: &DataType) -> Option<[Value; 3]> {
     let (mut sum, mut greatest, mut least) = (0_i128, 0, 0);
     for summand in summands {
@@ -144,7 +144,7 @@ pub(crate) fn merge_summands(summands: [ValueRef<'_>; 4], data_type: &DataType) 
 }
 
 /// Base and total as whole numbers of the column's last digit, the column's bounds, and an operand's greatest
-/// magnitude. None: they are no numbers, or the column is NULL.
+/// magnitude. `None` if they are no numbers, or the column is NULL.
 fn in_units(
     base: ValueRef<'_>,
     total: ValueRef<'_>,

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::types::assignment::{check_int, coerce};
 use crate::types::{DataType, Value, ValueRef};
 
-/// What an operation made of a value: the new value, or none if the old one stays.
+/// The result of an operation on a value: the new value, or that the old one stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Applied {
     /// The value stays as it was.
@@ -54,11 +54,11 @@ trait Commutative {
     /// The types of the columns that it applies to, for messages.
     const ACCEPTED: &'static str;
 
-    /// Whether it applies to a column of this type.
+    /// Returns true if it applies to a column of this type.
     fn accepts(data_type: &DataType) -> bool;
 
-    /// Whether its operands on a column of this type may be gathered in slices and merged later: the result must
-    /// then be exactly the same.
+    /// Returns true if its operands on a column of this type may be gathered in slices and merged later: the result
+    /// must then be exactly the same.
     fn splittable(data_type: &DataType) -> bool;
 
     /// See [`Operation::ranks_null`].
@@ -74,7 +74,7 @@ trait Commutative {
         None
     }
 
-    /// `merge` of two operands of an integer column. None: they go the general way.
+    /// `merge` of two operands of an integer column; `None` if they have to be merged the general way.
     fn merge_int(_first: i64, _second: i64) -> Option<i64> {
         None
     }
@@ -158,15 +158,15 @@ macro_rules! operations {
                 }
             }
 
-            /// Whether operands on a column of this type may be gathered in slices and merged later.
+            /// Returns true if operands on a column of this type may be gathered in slices and merged later.
             pub(crate) fn splittable(self, data_type: &DataType) -> bool {
                 match self {
                     $(Operation::$name => <$implementation>::splittable(data_type),)*
                 }
             }
 
-            /// Whether NULL is below every operand, so that a column which is NULL takes the first one. The others leave
-            /// NULL as it is, whatever comes.
+            /// True if NULL is below every operand, so that a column which is NULL takes the first one. The others
+            /// leave NULL as it is, whatever the operand.
             pub(crate) const fn ranks_null(self) -> bool {
                 match self {
                     $(Operation::$name => <$implementation>::RANKS_NULL,)*
@@ -214,8 +214,8 @@ macro_rules! operations {
                 }
             }
 
-            /// `merge` of two operands of an integer column, without the detour through values. None: merge them
-            /// the general way.
+            /// `merge` of two operands of an integer column, without the detour through values; `None` if they have to
+            /// be merged the general way.
             #[inline]
             pub(crate) fn merge_int(self, first: i64, second: i64) -> Option<i64> {
                 match self {
@@ -223,11 +223,11 @@ macro_rules! operations {
                 }
             }
 
-            /// Whether each of `parties` worker contexts may have such a total: the merge of all operands that it has
-            /// given to the column since that had the value `base`, the newest operand included. If this was so
-            /// after each of its operands, for each of them, then applying all operands one after the other
-            /// succeeds, however the worker contexts' sequences interleave; and so does applying the totals, merged
-            /// or one after the other.
+            /// Returns true if each of `parties` worker contexts may have such a total: the merge of all operands that
+            /// it has given to the column since that had the value `base`, the newest operand included. If this was so
+            /// after each of its operands, for each of them, then applying all operands one after the other succeeds,
+            /// however the worker contexts' sequences interleave; and so does applying the totals, merged or one after
+            /// the other.
             pub(crate) fn fits(
                 self,
                 base: ValueRef<'_>,
@@ -240,8 +240,8 @@ macro_rules! operations {
                 }
             }
 
-            /// How many bytes of its own, at most, a column's value has more than it had, when the totals of this many
-            /// worker contexts have been applied to it, none of which has more than `bytes`.
+            /// Bound on the growth, in bytes of its own, of a column's value when the totals of this many worker
+            /// contexts, none of which has more than `bytes`, have been applied to it.
             pub(crate) fn merged_bytes(self, bytes: usize, parties: usize) -> usize {
                 match self {
                     $(Operation::$name => <$implementation>::merged_bytes(bytes, parties),)*
@@ -290,8 +290,8 @@ impl Operation {
         })
     }
 
-    /// One operand that does what `first` and then `second` would do to every value, and fails for exactly those values for
-    /// which one of them would. None: there is none, or the operation does not say.
+    /// One operand that does what `first` and then `second` would do to every value, and fails for exactly those values
+    /// for which one of them would. `None` if there is none, or the operation does not say.
     pub(crate) fn compose(
         self,
         first: ValueRef<'_>,
@@ -317,14 +317,14 @@ impl Operation {
         }
     }
 
-    /// Whether every integer is an operand for a column of type `Int64`, as it is.
+    /// Returns true if every integer is an operand for a column of type `Int64`, as it is.
     #[inline]
     pub(crate) fn takes_every_int(self) -> bool {
         matches!(self, Operation::Add | Operation::Max | Operation::Min | Operation::Multiply)
     }
 
-    /// As [`apply_int`](Self::apply_int) on a column of type `Int64`, where that can be done; what is wrong otherwise is
-    /// for `apply_int` to say.
+    /// Same as [`apply_int`](Self::apply_int) on a column of type `Int64`, where that succeeds; otherwise `apply_int`
+    /// reports the error.
     #[inline]
     pub(crate) fn try_int(self, current: i64, operand: i64) -> Option<i64> {
         match self {

@@ -1,8 +1,8 @@
 //! Multiply: the product of a column and an integer.
 //!
-//! Invariants: products are exact or an error. A product that has passed the column's bounds never comes back
-//! within them, but by a zero; so a split column takes no zero, and any other operand only while the products of all
-//! products together stay within the bounds.
+//! Invariants: products are exact or an error. A product that has passed the column's bounds never returns within them,
+//! except by a zero; so a split column takes no zero, and any other operand only while the products of all products
+//! together stay within the bounds.
 
 use super::{Applied, Commutative, bounds_of_int};
 use crate::error::{Error, Result};
