@@ -391,7 +391,7 @@ impl TableDefinition {
         self.validate_foreign_keys()
     }
 
-    /// The same definition with the indexes that its foreign keys need, and with each default as its column holds it: an
+    /// This definition with the indexes that its foreign keys need, and with each default as its column holds it: an
     /// integer for a decimal column is one with its scale. So the catalog returns what was stored in it.
     ///
     /// # Errors

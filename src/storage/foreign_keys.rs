@@ -154,7 +154,7 @@ impl Link<()> {
         })
     }
 
-    /// The same foreign key between these tables, by the indexes that they have.
+    /// This foreign key between these tables, by the indexes that they have.
     pub(crate) fn between(self, child: Arc<TableCore>, parent: Arc<TableCore>) -> Link {
         let Link { key, columns, referenced, .. } = self;
         let found = |table: &TableCore, index: Option<KeyIndex>, columns: &[usize]| {

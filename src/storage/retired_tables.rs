@@ -54,7 +54,7 @@ struct State {
     is_stopped: bool,
 }
 
-/// What a schema change has left: a table with its indexes, or indexes alone.
+/// The remains of a schema change: a table with its indexes, or indexes alone.
 struct Leaving {
     parts: Vec<Arc<TableCore>>,
     /// The epoch of the schema change.

@@ -231,8 +231,7 @@ impl TableCore {
         (self.store, self.id)
     }
 
-    /// The identity of its records: a number that all definitions of the same records share, and no other table of the
-    /// process.
+    /// The identity of its records: all definitions of the same records share it, and no other table of the process.
     #[inline]
     pub(crate) fn records_identity(&self) -> u64 {
         let index = match (&self.hash, &self.ordered) {
@@ -296,8 +295,7 @@ impl TableCore {
         matches!(self.plain_ints.get(column), Some(&Some((least, most))) if least <= int && int <= most)
     }
 
-    /// Returns true if this column is one of integers, in no key, no index and no check but one of bounds, and takes
-    /// this one.
+    /// Returns true if this column of integers, in no key, no index and no check but one of bounds, takes this one.
     #[inline]
     pub(crate) fn takes_plain_int(&self, column: usize, int: i64) -> bool {
         let Some(Some(_)) = self.plain_ints.get(column) else { return false };

@@ -1,4 +1,4 @@
-//! Computing what a commit's records become, and its redo, while the records are held.
+//! Computing the after-images of a commit's records, and its redo, while the records are locked.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -16,7 +16,7 @@ use crate::storage::workspace::Workspace;
 use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::memory::{Refused, reserve};
 
-/// Why a commit's writes cannot be installed.
+/// The reason why a commit's writes cannot be installed.
 pub(super) enum Unfeasible {
     /// They cannot be applied to the records as they are.
     Refused(Box<Error>),

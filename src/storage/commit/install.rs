@@ -1,4 +1,4 @@
-//! Installing: the row, and then the word that says whose it is.
+//! Installing: the row, and then the word with its commit's stamp.
 
 use crossbeam_epoch::Guard;
 
@@ -159,7 +159,8 @@ pub(in super::super) fn install_row(table: &TableCore, record: Record<'_>, image
     budget.note_blocks(change, record.pointer().to_bits() as usize);
 }
 
-/// As `install_row`, for a record that is older than columns of the table: the commit has made room for what it lacks.
+/// Same as `install_row`, for a record that is older than columns of the table: the commit has made room for what it
+/// lacks.
 #[cold]
 #[inline(never)]
 fn install_short(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {

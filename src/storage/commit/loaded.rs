@@ -26,13 +26,13 @@ fn loaded_tables(changes: &[SchemaChange]) -> impl Iterator<Item = &TableCore> {
     tables.filter(|table| table.is_loaded())
 }
 
-/// Whether a record that a transaction writes is one of those that it has loaded.
+/// Returns true if a record that a transaction writes is one of those that it has loaded.
 #[inline]
 pub(super) fn is_loaded(changes: &[SchemaChange], table: &TableCore, word: u64) -> bool {
     !changes.is_empty() && word & ABSENT == 0 && table.is_loaded()
 }
 
-/// Whether these changes publish loaded rows.
+/// Returns true if these changes publish loaded rows.
 pub(super) fn has_loaded(changes: &[SchemaChange]) -> bool {
     loaded_tables(changes).next().is_some()
 }

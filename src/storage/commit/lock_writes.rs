@@ -19,12 +19,13 @@ use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::WriteSet;
 use crate::types::memory::Refused;
 
-/// How present records are locked.
+/// A protocol's way of locking present records.
 pub(crate) trait WriteLocking {
-    /// Whether the protocol has already excluded all other writers of the write set, so that no record has to be locked.
+    /// True if the protocol has already excluded all other writers of the write set, so that no record has to be
+    /// locked.
     const EXCLUDED: bool;
 
-    /// Whether records can be split, in which case operations on split columns go into slices.
+    /// True if records can be split, in which case operations on split columns go into slices.
     const SPLITS: bool = false;
 
     /// The record at this position of the write set was found locked by another transaction.

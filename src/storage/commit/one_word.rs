@@ -78,7 +78,7 @@ fn note_rival<T: WriteLocking>(locking: &T, call: &Committing<'_>, record: Recor
     }
 }
 
-/// What the record comes to, and the stamp, while it is held.
+/// Computes the record's new word and the stamp, while the record is locked.
 #[inline(always)]
 fn change_and_stamp(
     call: &mut Committing<'_>,
@@ -111,13 +111,13 @@ fn change_and_stamp(
     epochs.count_in(epoch).then_some((change, stamp))
 }
 
-/// Whether the epoch's buffer takes the redo without more memory, which the system could refuse.
+/// Returns true if the epoch's buffer takes the redo without more memory, which the system could refuse.
 fn has_room_for_redo(call: &Committing<'_>, epoch: u64) -> bool {
     let buffer = &call.worker_context.redo(epoch).bytes;
     buffer.capacity() - buffer.len() >= call.workspace.redo.len()
 }
 
-/// Encodes the redo. Whether there is room for it.
+/// Encodes the redo. Returns true if there is room for it.
 fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWord) -> bool {
     let workspace = &mut *call.workspace;
     workspace.redo.clear();

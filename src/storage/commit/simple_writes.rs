@@ -1,8 +1,8 @@
 //! The usual writes of a commit, computed without the general way's copies of rows: numbers that change, and times that are
-//! set, in a row that is there; and a row that comes in where there is none.
+//! set, in a row that is there; and an insert of a row where there is none.
 //!
-//! Invariants: what is computed here is what [`WriteSet::apply`] would come to; whatever cannot be applied, or
-//! is anything else, is left to the general way, which finds out what is to be said.
+//! Invariants: the values computed here are those that [`WriteSet::apply`] would compute; whatever cannot be applied,
+//! or is anything else, is left to the general way, which finds out what is to be said.
 //!
 //! Gain, when it was introduced: about a tenth of the instructions of a transaction that changes numbers (debit-credit, ycsb) or inserts one
 //! row. `cargo bench --bench hot_path` counts what they take now.
@@ -22,8 +22,7 @@ use crate::types::memory::Refused;
 /// Most updates change no more columns than this.
 const USUAL_COLUMNS: usize = 4;
 
-/// One word of a row that changes: which column's it is, where it stands, and what it comes to. The column is not NULL
-/// afterwards.
+/// One word of a row that changes: its column, its position, and its new value. The column is not NULL afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct ChangedWord {
     column: u32,
@@ -43,7 +42,7 @@ impl ChangedWord {
         self.column as usize
     }
 
-    /// Where the word stands.
+    /// The position of the word.
     #[inline]
     pub(super) fn at(&self) -> usize {
         self.at as usize
@@ -56,8 +55,8 @@ impl ChangedWord {
     }
 }
 
-/// What a value or an operation for one integer column makes of a record that is there and held. `None`: it cannot be applied, or
-/// not in this way.
+/// The result of a value or an operation for one integer column of a record that is present and locked. `None` if it
+/// cannot be applied, or not in this way.
 #[inline(always)]
 pub(super) fn changed_word(
     table: &TableCore,
@@ -82,7 +81,7 @@ pub(super) fn changed_word(
     number.takes(new).then_some(ChangedWord::new(column, number.at, new))
 }
 
-/// What a record that is there and held comes to, if only numbers and times in it change.
+/// The change of a record that is present and locked, if only numbers and times in it change.
 #[inline(always)]
 pub(super) fn changed_words<'a, T: WriteLocking>(
     writes: &WriteSet,
@@ -104,7 +103,7 @@ pub(super) fn changed_words<'a, T: WriteLocking>(
     }
 }
 
-/// The same by a walk over the record's writes.
+/// Same as `changed_words`, by a walk over the record's writes.
 #[inline(never)]
 fn several_changed_words<'a>(
     writes: &WriteSet,
@@ -139,7 +138,7 @@ fn several_changed_words<'a>(
     Some(changed.into_bump_slice())
 }
 
-/// What a number in a column comes to.
+/// The new value of a number in a column.
 #[inline]
 fn result(column: Number, current: i64, change: NumberChange) -> Option<i64> {
     if change.scale != column.scale {
@@ -165,8 +164,8 @@ pub(super) fn is_null(row: &[AtomicU64], column: usize) -> bool {
     row[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1
 }
 
-/// The image of a row that comes in where there is none, if that is all that is written. Its blocks are on the heap, and
-/// noted in `made`.
+/// The image of a row that is inserted where there is none, if that is all that is written. Its blocks are on the heap,
+/// and noted in `made`.
 pub(super) fn row_that_comes_in<'a>(
     writes: &WriteSet,
     position: usize,

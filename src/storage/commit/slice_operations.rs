@@ -20,7 +20,7 @@ use crate::storage::word::Stamp;
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::{WriteSet, WriteView};
 
-/// What of a commit has gone into slices.
+/// The operations of a commit that have gone into slices.
 pub(super) struct Staged<'a> {
     /// The set of the phase, once anything of it was met.
     set: Option<&'a Arc<SplitSet>>,
@@ -30,7 +30,7 @@ pub(super) struct Staged<'a> {
     positions: ArenaVec<'a, u32>,
 }
 
-/// What the writes to a split record come to.
+/// The treatment of the writes to a split record.
 pub(super) enum Plan<'a> {
     /// All of them went into slices.
     Sliced,

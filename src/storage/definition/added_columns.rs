@@ -31,13 +31,14 @@ impl AddedColumns {
 }
 
 impl TableDefinition {
-    /// Which version of the rows this definition describes: the first one, and one more for each column that was added since.
+    /// The version of the rows that this definition describes: the first one, and one more for each column that was
+    /// added since.
     pub(crate) fn row_version(&self) -> u64 {
         1 + self.added.values().len() as u64
     }
 
-    /// What it was when its rows were of this version, with what all columns are called now, and without what later columns can be
-    /// in; none: they were not.
+    /// The definition when its rows were of this version, with the present names of all columns, and without later
+    /// columns' defaults and constraints; `None` if there was no such version.
     pub(crate) fn of_version(&self, version: u64) -> Option<TableDefinition> {
         let columns = self.columns_of_version(version)?;
         let mut definition = self.clone();
@@ -49,14 +50,14 @@ impl TableDefinition {
         Some(definition)
     }
 
-    /// How many columns rows of a version have; none: it is a later one.
+    /// The number of columns of rows of a version; `None` if it is a later one.
     pub(crate) fn columns_of_version(&self, version: u64) -> Option<usize> {
         let later = self.row_version().checked_sub(version).filter(|_| version > 0)?;
         Some(self.columns.len() - later as usize)
     }
 
-    /// Whether records that have the first columns can be given the others without a copy: the NULL bits of all fit the last
-    /// word of them.
+    /// Returns true if records that have the first columns can be given the others without a copy: the NULL bits of all
+    /// fit the last word of them.
     pub(crate) fn can_extend_from(&self, columns: usize) -> bool {
         columns > 0 && (columns - 1) / 64 == (self.columns.len() - 1) / 64
     }

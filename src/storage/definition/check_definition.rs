@@ -1,4 +1,4 @@
-//! The checks of a definition: how they are named, read, validated, and what they say about columns.
+//! The checks of a definition: their names, parsing and validation, and the limits that they put on columns.
 
 use super::{CheckDefinition, TableDefinition};
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::expression::bounds::bounds;
 use crate::expression::parse::parse;
 use crate::types::DataType;
 
-/// What a table's checks say about one of its columns.
+/// The limit that a table's checks put on one of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnLimit {
     /// Nothing.
@@ -70,7 +70,7 @@ impl TableDefinition {
         &self.checks
     }
 
-    /// Whether every check has a name of its own, and a condition on the columns that there are.
+    /// Checks that every check has a name of its own, and a condition on existing columns.
     pub(super) fn validate_checks(&self) -> Result<()> {
         let wrong = |detail: String| Err(Error::InvalidDefinition { table: self.name.clone(), detail });
         for (position, check) in self.checks.iter().enumerate() {
@@ -95,12 +95,12 @@ impl TableDefinition {
         }
     }
 
-    /// Whether this condition says no more than bounds of columns.
+    /// Returns true if this condition says no more than bounds of columns.
     pub(crate) fn says_only_bounds(&self, condition: &Expression<usize>) -> bool {
         bounds(condition, &self.types()).is_some()
     }
 
-    /// What the checks say about each column; the definition has been validated.
+    /// The limit that the checks put on each column; the definition has been validated.
     pub(crate) fn column_limits(&self) -> Vec<ColumnLimit> {
         let mut limits = vec![ColumnLimit::Free; self.columns.len()];
         for check in &self.checks {

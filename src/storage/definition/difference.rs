@@ -6,8 +6,8 @@
 use super::{ColumnDefinition, ForeignKey, Identity, IndexDefinition, TableDefinition};
 
 impl TableDefinition {
-    /// How this definition, a stored one, differs from another one of the same name; `None` if they are equal. Both are
-    /// settled.
+    /// The differences of this definition, a stored one, from another one of the same name; `None` if they are equal.
+    /// Both are settled.
     pub(crate) fn difference(&self, given: &TableDefinition) -> Option<String> {
         if self == given {
             return None;

@@ -1,5 +1,4 @@
-//! Foreign keys of a definition: how they are written down, and what can be said about them without the table that they
-//! refer to.
+//! Foreign keys of a definition: their form, and the checks of them that do not need the referenced table.
 //!
 //! Invariant: a settled definition has an index that begins with the columns of each of its foreign keys, in any order, so
 //! that the rows which refer to a given one are found without a scan of the table.
@@ -7,7 +6,7 @@
 use super::{PrimaryIndex, TableDefinition};
 use crate::error::{Error, Result};
 
-/// What happens to the rows that refer to a row which is deleted, or whose referenced columns change.
+/// The treatment of the rows that refer to a row which is deleted, or whose referenced columns change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReferentialAction {
     /// It is refused, unless they are gone too at the end of the access; of a deferred foreign key, at the end of the
@@ -50,7 +49,7 @@ impl ReferentialAction {
         Self::ALL.iter().copied().find(|action| action.name() == name)
     }
 
-    /// Whether it changes other rows instead of refusing the change.
+    /// Returns true if it changes other rows instead of refusing the change.
     pub(crate) fn changes_rows(self) -> bool {
         !matches!(self, ReferentialAction::NoAction | ReferentialAction::Restrict)
     }
@@ -124,23 +123,23 @@ impl ForeignKey {
         self
     }
 
-    /// What happens when a row that is referred to is deleted.
+    /// Chooses the action when a referenced row is deleted.
     #[must_use]
     pub fn on_delete(mut self, action: ReferentialAction) -> ForeignKey {
         self.on_delete = action;
         self
     }
 
-    /// What happens when the referenced columns of a row change. Where the columns that refer are in their table's primary key, the
-    /// rows that refer get new keys, and those that refer to them follow by their own foreign keys.
+    /// Chooses the action when the referenced columns of a row change. Where the referring columns are in their table's
+    /// primary key, the referring rows get new keys, and those that refer to them follow by their own foreign keys.
     #[must_use]
     pub fn on_update(mut self, action: ReferentialAction) -> ForeignKey {
         self.on_update = action;
         self
     }
 
-    /// Whether every row has its referenced row is checked at the end of the transaction instead of the end of each access.
-    /// [`ReferentialAction::Restrict`] and the actions that change rows are not deferred.
+    /// Defers the check that every row has its referenced row from the end of each access to the end of the
+    /// transaction. [`ReferentialAction::Restrict`] and the actions that change rows are not deferred.
     #[must_use]
     pub fn deferred(mut self) -> ForeignKey {
         self.is_deferred = true;
@@ -167,22 +166,22 @@ impl ForeignKey {
         &self.referenced
     }
 
-    /// What happens when a row that is referred to is deleted.
+    /// The action when a referenced row is deleted.
     pub fn delete_action(&self) -> ReferentialAction {
         self.on_delete
     }
 
-    /// What happens when the referenced columns of a row change.
+    /// The action when the referenced columns of a row change.
     pub fn update_action(&self) -> ReferentialAction {
         self.on_update
     }
 
-    /// Whether it is checked at the end of the transaction.
+    /// Returns true if it is checked at the end of the transaction.
     pub fn is_deferred(&self) -> bool {
         self.is_deferred
     }
 
-    /// What it says, for messages.
+    /// A description of the foreign key, for messages.
     pub(crate) fn describe(&self) -> String {
         let referenced = match self.referenced.is_empty() {
             true => String::new(),
@@ -254,7 +253,7 @@ impl TableDefinition {
         foreign_key.columns.iter().map(|column| self.position(column)).collect()
     }
 
-    /// Whether every foreign key has a name of its own, and refers by different columns that there are.
+    /// Checks that every foreign key has a name of its own, and refers by different, existing columns.
     pub(super) fn validate_foreign_keys(&self) -> Result<()> {
         let wrong = |detail: String| Err(Error::InvalidDefinition { table: self.name.clone(), detail });
         for (position, foreign_key) in self.foreign_keys.iter().enumerate() {

@@ -7,10 +7,11 @@ use super::TableDefinition;
 use crate::error::{Error, Result};
 use crate::types::DataType;
 
-/// Whether an insert may give the value of an identity column.
+/// The kind of an identity column: whether an insert may give its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// It may; the sequence gives the value where the insert has NULL. Values that inserts give do not advance the sequence.
+    /// An insert may give the value; the sequence gives it where the insert has NULL. Values that inserts give do not
+    /// advance the sequence.
     ByDefault,
     /// Only by `Tx::insert_overriding`. No update changes it.
     Always,
@@ -35,8 +36,8 @@ pub(crate) struct IdentityColumn {
 }
 
 impl TableDefinition {
-    /// The column named last, an integer, gets its value from a sequence of its own where an insert does not give it: 1, 2, 3
-    /// and so on, in the order of the inserts, each once; values of transactions that fail are skipped.
+    /// The column named last, an integer, gets its value from a sequence that belongs to it where an insert does not give it:
+    /// 1, 2, 3 and so on, in the order of the inserts, each once; values of transactions that fail are skipped.
     /// `Database::identity` gives the sequence.
     ///
     /// ```
@@ -72,7 +73,7 @@ impl TableDefinition {
         self.columns.iter().position(|column| column.identity.is_some())
     }
 
-    /// Whether the identity column, if there is one, can be one.
+    /// Checks that the identity column, if there is one, can be one.
     pub(super) fn validate_identity(&self) -> Result<()> {
         let wrong = |detail: String| Err(Error::InvalidDefinition { table: self.name.clone(), detail });
         let mut columns = self.columns.iter().filter(|column| column.identity.is_some());

@@ -1,4 +1,4 @@
-//! What is copied: every record once, as some commit left it, whatever goes on meanwhile.
+//! A scan copies every record once, as some commit left it, whatever happens meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -250,7 +250,7 @@ proptest! {
         let at = at.index(block.len());
         if cut { block.truncate(at) } else { block[at] = byte }
         let damaged = Rig::new(definition(PrimaryIndex::Both));
-        // A checksum stands before it; and yet nothing may break.
+        // A checksum protects it; and yet nothing may break.
         let _ = Loader::new(&damaged.store, (1, 9)).load(block);
     }
 }

@@ -25,7 +25,7 @@ impl<'g> NodeVersion<'g> {
         NodeVersion { word, observed }
     }
 
-    /// Whether the node is as it was when this version was taken.
+    /// Returns true if the node is as it was when this version was taken.
     ///
     /// The fence keeps the caller's earlier reads before the look at the word; it pairs with the release with
     /// which a writer of the node leaves it.
@@ -39,7 +39,7 @@ impl<'g> NodeVersion<'g> {
         self.word
     }
 
-    /// What was observed.
+    /// The version word that was observed.
     pub(crate) fn observed(&self) -> u64 {
         self.observed
     }
@@ -62,7 +62,7 @@ pub(crate) enum Lookup<'g> {
     Missing(NodeVersion<'g>),
 }
 
-/// What `get_or_insert` did.
+/// The outcome of `get_or_insert`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Insertion<'g> {
     /// The key was there already.

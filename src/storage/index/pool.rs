@@ -24,9 +24,9 @@ use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// How large a chunk is, and to what it is aligned.
+/// The size of a chunk, and its alignment.
 const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 16 << 10 } else { 256 << 10 };
-/// What objects are aligned to.
+/// The alignment of objects.
 const LINE_BYTES: usize = 64;
 
 /// The nodes of one index.
@@ -52,11 +52,11 @@ unsafe impl Send for Chunk {}
 
 #[repr(C, align(64))]
 struct Head {
-    /// How many objects are in use.
+    /// The number of objects in use.
     live: usize,
-    /// How many objects have ever been cut.
+    /// The number of objects that have ever been cut.
     cut: usize,
-    /// How many objects it has room for.
+    /// The number of objects that it has room for.
     capacity: usize,
     /// The first of the freed objects.
     free: *mut Free,
@@ -64,14 +64,14 @@ struct Head {
     place: usize,
 }
 
-/// What a freed object begins with.
+/// The beginning of a freed object.
 struct Free {
     next: *mut Free,
 }
 
 const _: () = assert!(size_of::<Head>() == LINE_BYTES);
 
-/// How many bytes an object of this type takes.
+/// The number of bytes that an object of this type takes.
 const fn object_bytes<T>() -> usize {
     size_of::<T>().next_multiple_of(LINE_BYTES)
 }

@@ -1,4 +1,4 @@
-//! The index builds of one schema change, which end with it, whatever becomes of it.
+//! The index builds of one schema change, which end with it, whatever its outcome.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl<'s> Builds<'s> {
         self.builds.iter().try_for_each(|build| build.catch_up(self.store))
     }
 
-    /// Whether the last commit was refused because of one of them, which has too many notes: after it has caught up, the
+    /// Returns true if the last commit was refused because one of them has too many notes: after it has caught up, the
     /// commit can be tried again.
     pub(crate) fn take_behind(&self) -> bool {
         self.builds.iter().fold(false, |behind, build| behind | build.take_behind())

@@ -25,7 +25,7 @@ fn delete(rig: &Rig, key: i64) {
     rig.commit(|writer| writer.delete(key)).expect("committed");
 }
 
-/// As `execute` does at the end of each call.
+/// Collects as `execute` does at the end of each call.
 fn collect(rig: &Rig, durable: u64) {
     let mut slot_guard = rig.store.worker_contexts().take();
     let guard = crossbeam_epoch::pin();

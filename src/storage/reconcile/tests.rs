@@ -80,7 +80,7 @@ fn the_word_rises_with_the_merge_where_the_record_itself_has_the_last_stamp() {
     assert_eq!(rig.row(1).expect("there")[1..], [Value::Int(101), Value::Int(1)]);
 }
 
-/// What was merged with an epoch's very last stamp is replayed from the log as it was.
+/// A merge with an epoch's very last stamp is replayed from the log as it was.
 #[test]
 fn a_used_up_epoch_is_replayed_as_it_was() {
     let rig = rig();
@@ -161,7 +161,7 @@ fn a_column_that_is_added_within_a_phase_is_in_the_version_that_its_end_keeps() 
     rig.store.versions().close(&snapshot);
 }
 
-/// What a row may grow by while it is split: half by its slices, half by commits to its other columns.
+/// The growth that a row may have while it is split: half by its slices, half by commits to its other columns.
 mod room {
     use super::*;
     use crate::storage::row::{MAXIMAL_ROW_BYTES, byte_length};

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::storage::table::TableCore;
 use crate::types::ValueRef;
 
-/// What a change of some columns says about one of them.
+/// One column's part of a change of some columns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LoggedColumn<'a> {
     /// Its value from then on.

@@ -1,8 +1,8 @@
-//! Redo of rows that were loaded into a table of a transaction's own: encoded before the commit, outside of its section, while other
-//! transactions go on. What is longer than a piece lies in a temporary file, so that it takes no memory beside the rows.
+//! Redo of rows that were loaded into a transaction's private table: encoded before the commit, outside of its section, while other
+//! transactions continue. What is longer than a piece lies in a temporary file, so that it takes no memory beside the rows.
 //!
-//! Invariants: the file has no name, so that it goes with the last reference to it or with the process, and is never synced: its
-//! content is durable once the log's writer has copied it into a group.
+//! Invariants: the file has no name, so that it is deleted with the last reference to it or with the process, and is never
+//! synced: its content is durable once the log's writer has copied it into a group.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::storage::redo::MAXIMAL_REDO_BYTES;
 use crate::types::memory::{Refused, reserve};
 
-/// How much is collected before it is written to the file.
+/// The number of bytes that are collected before they are written to the file.
 const PIECE_BYTES: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 /// The name that the file has before it has none. A process that is killed in between leaves an empty file, which the next one removes.
 const NAME: &str = "loaded.tmp";
 
-/// Where temporary files are made.
+/// The maker of temporary files.
 pub(crate) struct TemporaryFiles {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) enum RedoPart<'a> {
 pub(crate) struct LoadedRedo {
     files: Arc<TemporaryFiles>,
     file: Option<Box<dyn File>>,
-    /// How many bytes are in the file; the others follow them.
+    /// The number of bytes in the file; the others follow them.
     in_file: u64,
     rest: Vec<u8>,
 }
@@ -68,7 +68,7 @@ impl TemporaryFiles {
 }
 
 impl RedoPart<'_> {
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub(crate) fn len(self) -> u64 {
         match self {
             RedoPart::Bytes(bytes) => bytes.len() as u64,
@@ -76,10 +76,10 @@ impl RedoPart<'_> {
         }
     }
 
-    /// As [`LoadedRedo::read`].
+    /// Same as [`LoadedRedo::read`].
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`LoadedRedo::read`].
     pub(crate) fn read(self, offset: u64, count: usize, target: &mut Vec<u8>) -> Result<()> {
         match self {
             RedoPart::Bytes(bytes) => {
@@ -97,7 +97,7 @@ impl LoadedRedo {
         LoadedRedo { files: files.clone(), file: None, in_file: 0, rest: Vec::new() }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.in_file as usize + self.rest.len()
     }
@@ -134,7 +134,7 @@ impl LoadedRedo {
     /// The file cannot be read.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// Panics if there are fewer.
     pub(crate) fn read(&self, offset: u64, count: usize, target: &mut Vec<u8>) -> Result<()> {
         let from_file = self.in_file.saturating_sub(offset).min(count as u64) as usize;
         if let Some(file) = self.file.as_ref().filter(|_| from_file > 0) {

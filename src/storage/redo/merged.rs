@@ -87,7 +87,7 @@ fn append_operand(out: &mut Vec<u8>, operand: ValueRef<'_>) {
 }
 
 impl LoggedTransaction<'_> {
-    /// Whether these are the merged operations of a worker context, and not what a commit has written.
+    /// Returns true if these are the merged operations of a worker context, and not the writes of a commit.
     pub(crate) fn is_merged(&self) -> bool {
         self.changes.first() == Some(&MERGED)
     }

@@ -18,7 +18,7 @@ use crate::storage::table::{FreshRecords, FreshRow, TableCore, TableId};
 /// This many records are made before the first of them is looked for in its index, whose lines are fetched meanwhile.
 const BATCH_RECORDS: usize = if cfg!(test) { 3 } else { 32 };
 
-/// What one thread loads with.
+/// The state of one loading thread.
 pub(crate) struct Loader<'s> {
     store: &'s Store,
     /// From the first epoch that the log is needed from, to the last one that copies may be of.
@@ -28,10 +28,10 @@ pub(crate) struct Loader<'s> {
     loaded: Loaded,
 }
 
-/// What was loaded.
+/// The counts of loaded records.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    /// How many records of each table.
+    /// The number of records of each table.
     pub(crate) tables: BTreeMap<TableId, u64>,
     /// Records that were split when they were copied: since which epoch.
     pub(crate) split: Vec<(RecordName, u64)>,
@@ -113,7 +113,7 @@ impl<'s> Loader<'s> {
         Ok(())
     }
 
-    /// What it has loaded.
+    /// The counts of its loaded records.
     pub(crate) fn finish(self) -> Loaded {
         self.loaded
     }

@@ -1,7 +1,7 @@
 //! Replays a share of a log group: everything that was committed in one epoch, to some of the records.
 //!
 //! An epoch's group has the transactions of its commits and, while columns are split, for each worker context the merged
-//! operations that its calls have given to split columns in this epoch. What the engine keeps true about them:
+//! operations that its calls have given to split columns in this epoch. The engine's invariants about them:
 //!
 //! - A split phase begins with an epoch: no earlier commit of that epoch has touched what is split now.
 //! - It may end inside an epoch: then the slices are applied to the record, and commits after that may do with the

@@ -1,15 +1,15 @@
-//! What replay keeps in mind about a checkpoint that was made beside the commits which are replayed on it.
+//! Replay beside a *fuzzy* checkpoint, one that was made beside the commits which are replayed on it.
 //!
 //! The copies are of different moments, between the first epoch that the log is replayed from and the *last epoch* of
 //! the copying. So for the groups of these epochs, and only for them, two things are as they never are otherwise:
 //!
 //! - **A record lacks operations that its word speaks for**: it was copied while it was split ([`Overlap::is_owed`]).
 //! - **A change of some columns finds no row.** The row was there when the change was made, and was deleted before the
-//!   copying came to it. The change is skipped. What makes this safe: the deletion was installed before the copying
+//!   copying reached it. The change is skipped. What makes this safe: the deletion was installed before the copying
 //!   ended, so it is in the log, in an epoch not after the last one; nothing else that is replayed needs the row; and
 //!   should the key be inserted again, the log has the whole row. All this is not taken on trust: a row that was missed
 //!   must be deleted or written whole before the last epoch is over, or recovery is refused. The rows of a table that was
-//!   dropped went with it.
+//!   dropped are deleted with it.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::storage::table::{TableCore, TableId};
 /// A record by its name.
 pub(crate) type RecordName = (TableId, Box<[u8]>);
 
-/// What is to be kept in mind; by default nothing, where there is no checkpoint.
+/// The notes about the checkpoint; empty by default, where there is no checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Overlap {
     /// The last epoch of which anything may have been copied.
     last_epoch: u64,
-    /// Records that were split when they were copied: since which epoch.
+    /// Records that were split when they were copied, with the epoch since which they were.
     split: Arc<HashMap<RecordName, u64>>,
     /// Records that were not there when some of their columns were to be changed.
     missing: HashSet<RecordName>,
@@ -40,12 +40,12 @@ impl Overlap {
         Overlap { last_epoch, split: Arc::new(split.into_iter().collect()), missing: HashSet::new() }
     }
 
-    /// The same about the same copying, for the thread that replays another share of the records.
+    /// The notes about the same copying, for the thread that replays another share of the records.
     pub(crate) fn of_another_share(&self) -> Overlap {
         Overlap { last_epoch: self.last_epoch, split: self.split.clone(), missing: HashSet::new() }
     }
 
-    /// Whether the record was copied without these operations on its split columns, whatever its word says.
+    /// Returns true if the record was copied without these operations on its split columns, whatever its word says.
     pub(super) fn is_owed(&self, table: &TableCore, head: &MergedHead<'_>) -> bool {
         !self.split.is_empty() && self.split.get(&(table.id(), head.key.into())) == Some(&head.since)
     }

@@ -3,7 +3,7 @@
 //! Invariants: all changes of a record are in one share, in the order in which `group` argues that they must be
 //! replayed; nothing in that argument speaks about more than one record. So shares need no order among themselves, within a
 //! group or between groups. The one thing that changes need besides their record is their table: what commits have put
-//! into the catalog is replayed here, before anything that comes after it is handed on.
+//! into the catalog is replayed here, before anything that follows it is passed on.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::storage::word::Stamp;
 pub(crate) struct Scattered {
     /// Its epoch.
     pub(crate) epoch: u64,
-    /// How many transactions it had; the merged operations of one worker context count as one.
+    /// The number of its transactions; the merged operations of one worker context count as one.
     pub(crate) transactions: u64,
     pub(super) payload: Vec<u8>,
     pub(super) shares: Vec<Vec<Step>>,
@@ -33,11 +33,11 @@ pub(crate) struct Scattered {
 pub(super) struct Step {
     pub(super) stamp: Stamp,
     pub(super) table: TableId,
-    /// Whether it is merged operations, and not what a commit has written.
+    /// True for merged operations, false for a commit's writes.
     pub(super) merged: bool,
-    /// Where it begins in the payload.
+    /// The offset of its beginning in the payload.
     pub(super) at: usize,
-    /// Where its record's key is in the payload, and that key's hash: so the record can be fetched ahead.
+    /// The range of its record's key in the payload, and that key's hash: so the record can be fetched ahead.
     pub(super) key: Range<usize>,
     pub(super) hash: u64,
 }
@@ -75,7 +75,7 @@ struct Scattering<'s> {
 }
 
 impl Scattering<'_> {
-    /// Where the part of the payload begins that is left of these changes.
+    /// The offset in the payload of the rest of these changes.
     fn place(&self, changes: &[u8], reader: &Reader<'_>) -> usize {
         changes.as_ptr().addr() - self.payload.as_ptr().addr() + changes.len() - reader.left()
     }
@@ -83,7 +83,7 @@ impl Scattering<'_> {
     /// Puts a change of this record, which begins at this place, into its share.
     fn put(&mut self, (table, key): (TableId, &[u8]), stamp: Stamp, at: usize, merged: bool) {
         let hash = hash_key(key);
-        // The upper half of the hash: the lower one says where the record goes in a hash index.
+        // The upper half of the hash: the lower one is the record's place in a hash index.
         let share = ((hash >> 32) as usize).wrapping_add(table as usize) % self.steps.len();
         let start = key.as_ptr().addr() - self.payload.as_ptr().addr();
         self.steps[share].push(Step { stamp, table, merged, at, key: start..start + key.len(), hash });
@@ -103,9 +103,9 @@ impl Scattering<'_> {
         }
     }
 
-    /// What one commit has logged. The tables that it has put into the catalog are made: with its changes all rows about
-    /// them are there, which need not be true of tables that later commits make, although a checkpoint may have some
-    /// of their rows already.
+    /// Scatters the changes that one commit has logged. The tables that it has put into the catalog are made: with its
+    /// changes all rows about them are there, which need not be true of tables that later commits make, although a
+    /// checkpoint may have some of their rows already.
     fn commit(&mut self, transaction: LoggedTransaction<'_>, tools: &mut Tools, guard: &Guard) -> Result<()> {
         let LoggedTransaction { stamp, changes } = transaction;
         let mut reader = Reader::new(changes);

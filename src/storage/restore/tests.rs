@@ -1,4 +1,4 @@
-//! What commits log is what they install: every log, replayed, makes the same rows with the same words.
+//! Commits log what they install: every log, replayed, makes the same rows with the same words.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::types::{DataType, TupleType, Value};
 
 const KEYS: i64 = 4;
 
-/// As [`Rig::rows`] gives them.
+/// Rows as [`Rig::rows`] gives them.
 type Rows = Vec<(Vec<u8>, u64, String)>;
 
 fn definition(types: &[DataType]) -> TableDefinition {
@@ -21,7 +21,7 @@ fn definition(types: &[DataType]) -> TableDefinition {
     columns.fold(table, |table, (at, of)| table.column(format!("c{at}"), of.clone())).primary_key(["id"])
 }
 
-/// What one call does to one row, if it can.
+/// A change of a call to one row, if it is possible.
 #[derive(Clone, Debug)]
 enum Change {
     Insert(i64, Vec<Value>),
@@ -137,7 +137,7 @@ proptest! {
         prop_assume!(!group.is_empty());
         let at = at.index(group.len());
         if cut { group.truncate(at) } else { group[at] = byte }
-        // A checksum stands before it; and yet nothing may break. What is no text is refused: rows trust it.
+        // A checksum protects it; and yet nothing may break. What is no text is refused: rows trust it.
         let Ok(transactions) = split_transactions(&group) else { return Ok(()) };
         for transaction in transactions {
             let mut reader = Reader::new(transaction.changes);
@@ -187,7 +187,7 @@ fn transactions_of_a_group_are_replayed_in_the_order_of_their_stamps() {
     assert_eq!(restored.row(1), Some(vec![Value::Int(1), Value::Int(3)]));
 }
 
-/// What a top-K insert logs is the entry, not the set.
+/// A top-K insert logs the entry, not the set.
 #[test]
 fn a_top_k_insert_logs_its_entry_and_makes_the_same_set() {
     let of = TupleType::new(vec![DataType::Int64], vec![DataType::Text]).expect("scalars");

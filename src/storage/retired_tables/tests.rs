@@ -1,4 +1,4 @@
-//! What a retired table's memory waits for, one thing at a time.
+//! The conditions that a retired table's memory waits for, one at a time.
 //!
 //! Threads of other tests may be pinned for a moment, so what is to happen is waited for; what must not happen is tried many times.
 

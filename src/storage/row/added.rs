@@ -1,4 +1,4 @@
-//! Columns that were added to a table whose records stay as they are: where the words of such a column lie in a record that
+//! Columns that were added to a table whose records stay as they are: the places of such a column's words in a record that
 //! is older than the column.
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //! - Added columns are the last ones, and their NULL bits are in the word that had the last column's before. So a row of an earlier
 //!   definition is the beginning of the same row of a later one, but for bits that the earlier one does not look at.
 //! - An extension is made for a record that is held, with what the record has already: making one changes nothing. It stays until
-//!   the record is freed, or a longer one comes in its place.
+//!   the record is freed, or a longer one replaces it.
 //! - A word that no extension has is the layout's.
 //!
 //! # Concurrency
@@ -47,7 +47,7 @@ const SEGMENTS: usize = 32;
 /// The extensions of a table's records; all definitions of the same records share it.
 #[derive(Debug)]
 pub(crate) struct Extensions {
-    /// How many numbers were given.
+    /// The number of numbers that were given.
     count: AtomicU32,
     segments: [AtomicPtr<AtomicPtr<AtomicU64>>; SEGMENTS],
 }
@@ -213,7 +213,7 @@ impl RowLayout {
         &EMPTY
     }
 
-    /// As [`new`](Self::new), for the records that have these extensions.
+    /// Same as [`new`](Self::new), for the records that have these extensions.
     pub(crate) fn of_records(definition: &TableDefinition, extensions: &Arc<Extensions>) -> RowLayout {
         let mut layout = RowLayout::new(definition);
         let past = definition.added.values();
@@ -238,13 +238,13 @@ impl RowLayout {
         Some(unsafe { self.value(&added.past, position) })
     }
 
-    /// Whether the record is older than a column of this layout.
+    /// Returns true if the record is older than a column of this layout.
     #[inline]
     pub(crate) fn is_short(&self, record: Record<'_>) -> bool {
         record.row().len() < self.words
     }
 
-    /// The first column of which a row of so many words has nothing.
+    /// The first column of which a row of this many words has nothing.
     fn first_missing(&self, added: &Added, words: usize) -> usize {
         let columns = self.columns[added.first..].iter();
         added.first + columns.take_while(|column| (column.word as usize) < words).count()
@@ -270,14 +270,14 @@ impl RowLayout {
         copy[at] = copy[at] & !bits | added.past[at] & bits;
     }
 
-    /// As `complete`, for a row that has this many columns.
+    /// Same as `complete`, for a row that has this many columns.
     pub(crate) fn complete_columns(&self, row: &mut [u64], columns: usize) {
         if columns < self.columns.len() {
             self.complete(row, self.columns[columns].word as usize);
         }
     }
 
-    /// As `complete_columns`, for a row whose long values are aside.
+    /// Same as `complete_columns`, for a row whose long values are aside.
     pub(crate) fn complete_aside(&self, row: &mut [u64], columns: usize, aside: &mut Vec<u8>) {
         for position in columns..self.columns.len() {
             self.put_aside(row, position, self.past_value(position).unwrap_or(ValueRef::Null), aside);
@@ -379,7 +379,7 @@ impl RowLayout {
         Ok(())
     }
 
-    /// How many bytes a short record's extension has; zero: it has none.
+    /// The number of bytes of a short record's extension; zero if it has none.
     pub(crate) fn extension_bytes(&self, record: Record<'_>) -> usize {
         let extension = self.added.as_ref().and_then(|added| added.extensions.of(record));
         extension.map_or(0, size_of_val)
@@ -396,7 +396,7 @@ impl RowLayout {
         }
     }
 
-    /// The blocks that a record owns: those of its own words, and of its extension's.
+    /// The blocks that a record owns: those of its words, and of its extension's.
     pub(crate) fn blocks_of(&self, record: Record<'_>) -> SmallVec<[u64; 8]> {
         let words = self.variable_words.iter().filter_map(|&at| self.word_of_short(record, at as usize));
         words.map(|word| word.load(Ordering::Relaxed)).filter(|&word| is_block(word)).collect()
@@ -407,7 +407,7 @@ impl Drop for RowLayout {
     fn drop(&mut self) {
         if let Some(added) = self.added.take() {
             for block in self.blocks(&added.past) {
-                // SAFETY: the layout made them, and gives up its share.
+                // SAFETY: the layout made them, and releases its share.
                 unsafe { free_block(block) };
             }
         }

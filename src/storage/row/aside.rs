@@ -1,4 +1,4 @@
-//! Rows whose long values are put aside: how the write set keeps a row that comes in.
+//! Rows whose long values are put aside: the form in which the write set keeps an inserted row.
 //!
 //! Such a row has the words of any other, but where a long value's word would be the address of a block, it says where in
 //! a buffer the value's bytes lie. So a row is put together once, when it is inserted; at the commit its words are
@@ -21,7 +21,7 @@ use crate::types::ValueRef;
 use crate::types::key::key_word_of;
 use crate::types::memory::{Refused, reserve};
 
-/// How many bits the length takes: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
+/// The number of bits of the length: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
 const LENGTH_BITS: u32 = 30;
 const _: () = assert!(super::MAXIMAL_ROW_BYTES < 1 << LENGTH_BITS);
 
@@ -44,7 +44,7 @@ fn bytes_at(word: u64, aside: &[u8]) -> &[u8] {
 }
 
 impl RowLayout {
-    /// As [`put`](Self::put), but long bytes go to the end of `aside`.
+    /// Same as [`put`](Self::put), but long bytes are appended to `aside`.
     #[inline]
     pub(crate) fn put_aside(
         &self,
@@ -168,7 +168,7 @@ impl RowLayout {
         debug_assert!(moved.is_ok());
     }
 
-    /// Where the variable columns lie that are not among these: the word of each, and its position.
+    /// The variable columns that are not among these: the word of each, and its position.
     pub(crate) fn variable_columns_except(&self, positions: &[usize]) -> Box<[(u32, u32)]> {
         let columns = self.columns.iter().enumerate();
         let is_left_out = |(position, column): &(usize, &super::ColumnLayout)| {
@@ -188,7 +188,7 @@ impl RowLayout {
         }
     }
 
-    /// What was put aside lies this many bytes further on.
+    /// Moves the row's references to long values in the buffer by this many bytes.
     pub(crate) fn shift_aside(&self, words: &mut [u64], bytes: usize) {
         for &at in &self.variable_words {
             let word = &mut words[at as usize];

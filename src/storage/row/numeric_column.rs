@@ -1,7 +1,7 @@
-//! Columns that hold one number in one word: what may go there, without a look at names and types.
+//! Columns that hold one number in one word: checks of such numbers, without a look at names and types.
 //!
-//! Invariants: whatever is taken here is what the close check takes, as it is; what is not taken here is for that
-//! check to judge.
+//! Invariants: each number that is accepted here is accepted unchanged by the full check, which also judges those that
+//! are not accepted here.
 
 use super::{ColumnLayout, RowLayout, Shape};
 use crate::storage::definition::ColumnLimit;
@@ -14,15 +14,15 @@ pub(super) const SHORT_TEXT: usize = 256;
 /// A column outside of a key in the row that holds an integer, or a decimal of at most 18 digits, in one word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
-    /// Where its word stands.
+    /// The position of its word.
     pub(crate) at: usize,
-    /// How many digits stand behind the point; `None`: it is an integer.
+    /// The number of digits behind the point; `None` if it is an integer.
     pub(crate) scale: Option<u8>,
     bounds: (i64, i64),
 }
 
 impl Number {
-    /// Whether the column may hold this number, which is unscaled if it is a decimal.
+    /// Returns true if the column may hold this number, which is unscaled if it is a decimal.
     #[inline]
     pub(crate) fn takes(&self, number: i64) -> bool {
         self.bounds.0 <= number && number <= self.bounds.1
@@ -78,13 +78,14 @@ impl RowLayout {
         }
     }
 
-    /// As [`number`](Self::number), if no check has to be evaluated when it changes.
+    /// Same as [`number`](Self::number), if no check has to be evaluated when it changes.
     #[inline]
     pub(crate) fn unchecked_number(&self, position: usize) -> Option<Number> {
         if self.columns[position].limit == ColumnLimit::Checked { None } else { self.number(position) }
     }
 
-    /// Where the column's word stands, if it holds a day or a time, and no check has to be evaluated when it changes.
+    /// The position of the column's word, if it holds a day or a time, and no check has to be evaluated when it
+    /// changes.
     #[inline]
     pub(crate) fn unchecked_time(&self, position: usize) -> Option<usize> {
         let column = &self.columns[position];
@@ -93,7 +94,7 @@ impl RowLayout {
     }
 }
 
-/// Whether a text column certainly accepts the text, by a quick check.
+/// Returns true if a text column certainly accepts the text, by a quick check.
 #[inline]
 pub(super) fn is_usual_text(text: &str) -> bool {
     text.len() <= SHORT_TEXT && !text.as_bytes().contains(&0)
@@ -107,13 +108,13 @@ impl ColumnLayout {
         self.bounds
     }
 
-    /// Whether the column's one word may hold this number, if it holds a number.
+    /// Returns true if the column's one word may hold this number, if it holds a number.
     #[inline]
     pub(super) fn is_within(&self, number: i64) -> bool {
         self.bounds.0 <= number && number <= self.bounds.1
     }
 
-    /// Whether the column certainly accepts the value as it is, by a quick check.
+    /// Returns true if the column certainly accepts the value as it is, by a quick check.
     #[inline]
     pub(super) fn takes(&self, value: ValueRef<'_>) -> bool {
         let within = |number: i64| self.is_within(number);

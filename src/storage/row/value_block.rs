@@ -27,13 +27,13 @@ use crate::base::atomics::{AtomicU32, Ordering};
 use crate::base::prefetch::prefetch_line;
 use crate::types::memory::Refused;
 
-/// What a block takes before its bytes, or before the length of a long one.
+/// The bytes of a block before its content, or before the length of a long one.
 const HEAD_BYTES: usize = 4;
-/// What a long block takes before its bytes.
+/// The bytes of a long block before its content.
 const LONG_HEAD_BYTES: usize = 8;
 /// One further owner, in the head.
 const OWNER: u32 = 1 << 12;
-/// What stands for the length in a long block's head.
+/// The mark in a long block's head, in place of the length.
 const LONG: u32 = OWNER - 1;
 /// From here on owners are not counted any more.
 const UNCOUNTED: u32 = 1 << 31;
@@ -49,12 +49,12 @@ pub(crate) fn prefetch_block(word: u64) {
     prefetch_line(block.wrapping_add(64));
 }
 
-/// Whether a variable column's word is the address of a block.
+/// Returns true if a variable column's word is the address of a block.
 pub(crate) fn is_block(word: u64) -> bool {
     word != 0 && word & 1 == 0
 }
 
-/// What a block with this many bytes takes before them.
+/// The bytes of a block before its content of this many bytes.
 fn head_bytes(bytes: usize) -> usize {
     if bytes < LONG as usize { HEAD_BYTES } else { LONG_HEAD_BYTES }
 }
@@ -156,7 +156,7 @@ unsafe fn length_of(word: u64) -> usize {
     }
 }
 
-/// How many bytes a block takes.
+/// The number of bytes that a block takes.
 ///
 /// # Safety
 /// `word` is the address of a block that is alive.
@@ -175,7 +175,7 @@ pub(crate) unsafe fn share_block(word: u64) {
     let _counted = unsafe { head(word) }.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
 }
 
-/// Gives up a block of the heap; its last owner frees it.
+/// Releases a block of the heap; its last owner frees it.
 ///
 /// # Safety
 /// `word` is the address of a block of the heap; the caller is an owner of it, does not use it any more, and does not

@@ -1,24 +1,24 @@
-//! What one access of a session has written, on its way into the session's buffer.
+//! The writes of one access of a session, on their way into the session's buffer.
 
 use crate::storage::write_set::CarriedWrite;
 
-/// What an access has written to a key, for a look at it.
+/// A write of an access to a key, for a look at it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SeenWrite<'w> {
     /// The table's number.
     pub(crate) table: u32,
     pub(crate) key: &'w [u8],
-    /// Whether a row comes in.
+    /// True if a row is inserted.
     pub(crate) is_insert: bool,
-    /// Whether the key was written by the write before, too.
+    /// True if the key was also written by the write before.
     pub(crate) is_again: bool,
 }
 
-/// What an access has written, on its way into the buffer.
+/// The writes of an access, on their way into the buffer.
 #[derive(Default)]
 pub(crate) struct AccessWrites {
     pub(super) keys: Vec<u8>,
-    /// Each write with the number of its table, and where its key ends.
+    /// Each write with the number of its table, and the end of its key.
     pub(super) writes: Vec<(CarriedWrite, u32, usize)>,
 }
 

@@ -1,21 +1,21 @@
-//! Keys in their order, each with a number: the first one that came in has zero.
+//! Keys in their order, each with a number: the one inserted first has zero.
 //!
-//! A key takes its bytes, eight for where they end, and four for its place in the order. A tree of the standard library's, with a key
-//! of its own for each entry, takes five times as much.
+//! A key takes its bytes, eight for where they end, and four for its place in the order. A tree of the standard library, with a
+//! separate key for each entry, takes five times as much.
 //!
 //! Invariants: a key stays, with its number, until all are forgotten. No chunk is empty, none has more than [`CHUNK_KEYS`]
 //! numbers, and the keys of a chunk are all less than those of the next one.
 
 use std::ops::Bound;
 
-/// The most numbers in a chunk: an insert moves so many at most.
+/// The most numbers in a chunk, and the most that an insert moves.
 const CHUNK_KEYS: usize = 512;
 
 /// See the top of the file.
 #[derive(Default)]
 pub(super) struct KeyOrder {
     bytes: Vec<u8>,
-    /// Where the bytes of each key end, by its number.
+    /// The end of each key's bytes, by its number.
     ends: Vec<usize>,
     chunks: Vec<Vec<u32>>,
 }
@@ -36,7 +36,7 @@ impl KeyOrder {
         self.place(key).ok().map(|place| self.at(place))
     }
 
-    /// The number of a key, which comes in if it is not there. Whether it has come in.
+    /// The number of a key, which is inserted if it is not there; true if it was inserted.
     pub(super) fn insert(&mut self, key: &[u8]) -> (u32, bool) {
         let (chunk, at) = match self.place(key) {
             Ok(place) => return (self.at(place), false),

@@ -1,6 +1,6 @@
 //! Merging of a write into an earlier one of the same column.
 //!
-//! Invariants: what is merged does to every row what the two writes would do one after the other, and fails for exactly those rows
+//! Invariants: a merged write does to every row what the two writes would do one after the other, and fails for exactly those rows
 //! for which one of them would. Between the two are only writes to other columns, which neither sees nor changes what they do. (If
 //! operations on two columns of a row fail, the error may name the other one.)
 
@@ -66,7 +66,7 @@ fn column_of(write: &CarriedWrite) -> Option<u16> {
     }
 }
 
-/// What does the same as two writes to a column of this type, if there is such a write.
+/// The write that does the same as two writes to a column of this type, if there is one.
 fn merged(first: &CarriedWrite, second: &CarriedWrite, data_type: &DataType) -> Option<CarriedWrite> {
     match (first, second) {
         (CarriedWrite::Set { .. }, CarriedWrite::Set { .. }) => Some(second.clone()),
@@ -90,7 +90,7 @@ fn merged(first: &CarriedWrite, second: &CarriedWrite, data_type: &DataType) -> 
     }
 }
 
-/// What three adds and one more come to: three, of sums as great, as small, and at last the same.
+/// The three adds that do the same as three adds and one more: of sums as great, as small, and at last the same.
 fn merged_adds(
     adds: [&CarriedWrite; 3],
     last: &CarriedWrite,
@@ -178,7 +178,7 @@ mod tests {
         buffer.append(writes, savepoint);
     }
 
-    /// What a session keeps of these writes, one for each access.
+    /// The writes that a session keeps of these, one for each access.
     fn kept(rig: &Rig, writes: &[CarriedWrite]) -> Vec<CarriedWrite> {
         let mut buffer = buffer(rig);
         writes.iter().for_each(|write| append(&mut buffer, write.clone(), 0));
@@ -187,7 +187,7 @@ mod tests {
         kept
     }
 
-    /// What writes make of a row.
+    /// The row after these writes.
     fn outcome(rig: &Rig, writes: &[CarriedWrite], row: &[Value]) -> Result<Vec<Value>> {
         let (layout, arena) = (rig.table.layout(), Bump::new());
         let mut words = vec![0; layout.words()];

@@ -1,27 +1,27 @@
-//! What a session has observed of a key, and how that compares with what is there now.
+//! A session's observation of a key, and its comparison with the present state.
 
 use crate::storage::read_set::Part;
 use crate::storage::word::Stamp;
 
-/// What was found where a key was looked up.
+/// The state that was found where a key was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Observed {
-    /// What of the record was read.
+    /// The part of the record that was read.
     pub(crate) part: Part,
-    /// Whether there was a row.
+    /// True if there was a row.
     pub(crate) present: bool,
     /// The stamp of the record's last writer; zero: no record, or an insert's placeholder.
     pub(crate) stamp: Stamp,
-    /// Whether that is only known to be of the stamp's epoch or an earlier one: it was read from a snapshot.
+    /// True if the state is only known to be of the stamp's epoch or an earlier one: it was read from a snapshot.
     pub(crate) is_bound: bool,
     /// The split phase in which columns of the row were hidden; 0: none were.
     pub(crate) phase: u64,
 }
 
-/// How an observation compares with an earlier one.
+/// The result of comparing an observation with an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// What was read is unchanged.
+    /// The part that was read is unchanged.
     Same,
     /// It has changed.
     Changed,
@@ -34,7 +34,7 @@ impl Observed {
     pub(super) const FREE: Observed =
         Observed { part: Part::Existence, present: false, stamp: Stamp::ZERO, is_bound: false, phase: 0 };
 
-    /// Whether what was read then is still what there is now.
+    /// Compares the earlier observation with the present one.
     pub(crate) fn compare(&self, now: &Observed) -> Comparison {
         if self.present != now.present {
             return Comparison::Changed;
@@ -55,8 +55,8 @@ impl Observed {
         Comparison::Same
     }
 
-    /// Whether it is sure that all of this was so when the global epoch was `epoch`: its writer's epoch was sealed by
-    /// then, and so everything of it installed.
+    /// Returns true if it is sure that all of this was so when the global epoch was `epoch`: its writer's epoch was
+    /// sealed by then, and so everything of it installed.
     pub(crate) fn is_as_old_as(&self, epoch: u64) -> bool {
         self.stamp != Stamp::ZERO && self.stamp.epoch() + 2 <= epoch
     }

@@ -14,7 +14,7 @@ pub(crate) struct RangeRead {
 }
 
 impl RangeRead {
-    /// Whether everything in the other range is in this one.
+    /// Returns true if everything in the other range is in this one.
     pub(super) fn covers(&self, other: &RangeRead) -> bool {
         let begins = match (&self.lower, &other.lower) {
             (Bound::Unbounded, _) => true,
@@ -36,7 +36,7 @@ impl RangeRead {
     }
 }
 
-/// Whether nothing can be in a range; `BTreeMap::range` panics at such ones.
+/// Returns true if nothing can be in a range; `BTreeMap::range` panics at such ones.
 pub(super) fn is_empty_range(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     match (lower, upper) {
         (Bound::Included(lower), Bound::Included(upper)) => lower > upper,

@@ -1,4 +1,4 @@
-//! What a session's buffer keeps, and what it has forgotten after a savepoint.
+//! The content of a session's buffer, and what is gone after a rollback to a savepoint.
 
 use super::*;
 use crate::storage::definition::TableDefinition;

@@ -1,7 +1,7 @@
 //! Free memory that is no single record's: spans, from which records of any size are cut again.
 //!
 //! A record that is freed serves the next record of its size. When a whole table is freed, its records are joined with all
-//! free memory around them: what is long enough becomes a span, and its pages go back to the system.
+//! free memory around them: a piece that is long enough becomes a span, and its pages are returned to the system.
 //!
 //! # Invariants
 //! A piece of free memory is in one list: it is a record's, or a span. A span lies in one allocation.
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use super::{CHUNK_BYTES, SPAN_BYTES_MIN};
 
-/// Where a piece of memory begins, and how many bytes it has.
+/// The beginning of a piece of memory, and the number of its bytes.
 pub(super) type Span = (NonNull<u8>, usize);
 
 /// A piece of free memory.
@@ -19,7 +19,7 @@ pub(super) struct Piece {
     pub(super) start: NonNull<u8>,
     /// A span is shorter than an allocation, and so than 4 GiB.
     pub(super) bytes: u32,
-    /// Whether it was one record's, so that it serves the next one of its size.
+    /// True if it was one record's, so that it serves the next one of its size.
     pub(super) is_record: bool,
 }
 
@@ -54,7 +54,7 @@ impl Spans {
         Some((start, taken))
     }
 
-    /// How many there are.
+    /// The number of spans.
     pub(super) fn len(&self) -> usize {
         self.large.len() + self.small.len()
     }

@@ -1,4 +1,5 @@
-//! What a thread of its own does for the memory of records, beside transactions: it clears fresh memory ahead, and joins free memory.
+//! Upkeep of the memory of records by a dedicated thread, beside transactions: it clears fresh memory ahead, and joins
+//! free memory.
 //!
 //! The system clears a large page (2 MiB on Linux) when it is first touched, which takes it a few hundred microseconds: the thread has
 //! that done for the page that transactions will need next. And once many records were freed, it joins their memory to spans,
@@ -15,7 +16,7 @@ use std::ptr::NonNull;
 
 use parking_lot::{Condvar, Mutex};
 
-/// What is to be done next.
+/// The work that is to be done next.
 #[derive(Default)]
 pub(super) struct Upkeep {
     state: Mutex<State>,
@@ -24,9 +25,9 @@ pub(super) struct Upkeep {
 
 #[derive(Default)]
 struct State {
-    /// The page that is to be cleared; none: the last one is cleared, or being cleared.
+    /// The page that is to be cleared; `None` if the last one is cleared, or being cleared.
     page: Option<Page>,
-    /// Whether free memory is to be joined.
+    /// True if free memory is to be joined.
     is_join_due: bool,
     is_stopped: bool,
 }

@@ -43,7 +43,7 @@ fn apply(
     Ok(applied.value(current.as_value_ref(), &buffer).to_value())
 }
 
-/// As stored: -0 differs from 0, and each NaN from every other.
+/// Bits as stored: -0 differs from 0, and each NaN from every other.
 fn bits(value: &Value) -> Value {
     match value {
         Value::Float(float) => Value::Bytes(float.to_bits().to_be_bytes().to_vec()),

@@ -1,11 +1,11 @@
-//! Escrow: how much of the distance between a split column's value and its bounds each worker context may use (O'Neil, The
+//! Escrow: quotas of the distance between a split column's value and its bounds, one for each worker context (O'Neil, The
 //! Escrow Transactional Method, TODS 1986, section 3).
 //!
 //! A worker context's total of additions stays within its quota, below and above zero. Quotas come out of the distances, and
 //! are renewed while anything is left of them; what does not fit then is decided on the whole value, in the joined phase.
 //!
 //! Invariants: all quotas together never exceed the distances at the beginning of the phase. So whichever of the additions
-//! that were let in have been applied, in whichever order that keeps each worker context's own, the value is within its
+//! that were admitted have been applied, in whichever order that keeps each worker context's own, the value is within its
 //! bounds: between commits, in the merge, and after a crash that kept the commits of some epochs.
 //!
 //! Concurrency: a quota is its worker context's own; the distances are counters that only fall.
@@ -15,7 +15,7 @@ use crate::base::atomics::{AtomicU64, Ordering};
 /// Between which numbers a worker context's total may lie.
 pub(crate) type Quota = (i64, i64);
 
-/// What is left of the distances between a column's value and its bounds.
+/// The remaining distances between a column's value and its bounds.
 pub(super) struct Escrow {
     below: AtomicU64,
     above: AtomicU64,

@@ -1,4 +1,4 @@
-//! The columns that are split in one phase, and how much each worker context's slices of them may hold.
+//! The columns that are split in one phase, and the limits of each worker context's slices of them.
 
 use std::sync::Arc;
 
@@ -21,16 +21,17 @@ pub(crate) struct SplitColumn {
     pub(crate) operation: Operation,
     /// The column's value when it was split.
     base: Value,
-    /// How many bytes of their own the record's values had when it was split.
+    /// The number of bytes outside of words that the record's values had when it was split.
     row_bytes: usize,
     pub(super) allowance: Allowance,
     /// Between which numbers additions keep the value while it is split.
     bounds: Quota,
-    /// How many bytes all slices together may add to the row; none: values of this column have no bytes of their own.
+    /// The number of bytes that all slices together may add to the row; `None` if values of this column have no bytes
+    /// outside of words.
     room: Option<usize>,
 }
 
-/// Which totals of a worker context a split column allows.
+/// The totals of a worker context that a split column allows.
 pub(super) enum Allowance {
     /// Those that the operation finds out by a close look.
     Judged,
@@ -51,7 +52,7 @@ impl Allowance {
         }
     }
 
-    /// Whether this total is within the quota, which is renewed if it can be.
+    /// Returns true if this total is within the quota, which is renewed if it can be.
     #[inline]
     pub(super) fn admits(&self, quota: &mut Quota, total: i64) -> bool {
         quota.0 <= total && total <= quota.1
@@ -59,13 +60,13 @@ impl Allowance {
     }
 }
 
-/// What is split in one split phase.
+/// The columns that are split in one split phase.
 pub(crate) struct SplitSet {
     /// The number of the phase: it only rises.
     pub(super) phase: u64,
     /// The first epoch of the phase.
     pub(super) since: u64,
-    /// How many worker contexts share the room that columns have.
+    /// The number of worker contexts that share the room of columns.
     parties: usize,
     /// Columns of one record stand next to each other.
     pub(super) columns: Vec<SplitColumn>,
@@ -140,13 +141,13 @@ impl SplitColumn {
         SplitColumn { table, key, record, column, operation, base, row_bytes, allowance, bounds, room: None }
     }
 
-    /// Whether nothing is left of the distance between the value and the bounds that operations ask for.
+    /// Returns true if nothing is left of the distance between the value and the bounds that operations ask for.
     pub(crate) fn is_at_guard(&self, guard: Option<Quota>) -> bool {
         let base = number_of((&self.base).into(), self.data_type());
         guard.zip(base).is_some_and(|((low, high), base)| base <= low || high <= base)
     }
 
-    /// Whether the value is within these bounds as long as the column is split.
+    /// Returns true if the value is within these bounds as long as the column is split.
     pub(crate) fn guarantees(&self, (low, high): Quota) -> bool {
         matches!(self.allowance, Allowance::Escrow(_)) && low <= self.bounds.0 && self.bounds.1 <= high
     }
@@ -191,12 +192,12 @@ impl SplitSet {
         (first as usize, &self.columns[first as usize..(first + length) as usize])
     }
 
-    /// How many bytes these columns' slices may add to their record's row; none: no bytes at all.
+    /// The number of bytes that these columns' slices may add to their record's row; `None` if they can add none.
     pub(crate) fn room(columns: &[SplitColumn]) -> Option<usize> {
         columns.iter().filter_map(|column| column.room).reduce(usize::saturating_add)
     }
 
-    /// Whether the worker context of this number may have such a total of a column, whatever the others have.
+    /// Returns true if the worker context of this number may have this total of a column, whatever the others have.
     #[inline]
     pub(super) fn fits(
         &self,
@@ -235,7 +236,7 @@ fn share_room(columns: &mut [SplitColumn]) {
     }
 }
 
-/// What the totals of a column that holds a number in one word may be.
+/// The totals that a column which holds a number in one word may have.
 fn allowance(column: &SplitColumn, parties: usize) -> Allowance {
     let layout = column.table.layout();
     if layout.number(column.column).is_none() {

@@ -1,5 +1,5 @@
-//! Records that come in by the thousand, made by recovery's threads from a checkpoint, or by a session in a table of its own: no
-//! transaction has access to the table yet, and each key comes once.
+//! Bulk inserts, made by recovery's threads from a checkpoint, or by a session into a private table: no transaction has
+//! access to the table yet, and each key is inserted once.
 //!
 //! Invariants: a record is whole, its row and its word, before any index has it; it is in every primary index of its
 //! table or in none. Room that was made ahead changes only how often an index grows.
@@ -36,7 +36,7 @@ impl<'t> FreshRecords<'t> {
         FreshRecords { table, records: Vec::new() }
     }
 
-    /// How many there are.
+    /// The number of records.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }

@@ -1,4 +1,4 @@
-//! What a schema change makes of a table: another definition over the same records, another table, or nothing.
+//! The result of a schema change for a table: another definition over the same records, another table, or nothing.
 //!
 //! A table's definition never changes in place, because transactions read it without a lock. A change makes a new
 //! [`TableCore`] and names it as the old one's successor; handles follow successors, and transactions that have used the
@@ -25,30 +25,29 @@ const EVALUATED: u32 = 4;
 /// In [`Change::reach`], counted from this bit on: transactions of sessions with foreign keys of their own that concern it.
 const PRIVATE_WATCH: u32 = 8;
 
-/// What a schema change has made of a table.
+/// The schema changes that have made, replaced or dropped a table.
 #[derive(Default)]
 pub(super) struct Change {
-    /// Whether it has a successor, was dropped, or is private: one look for every access.
+    /// True if it has a successor, was dropped, or is private: one look for every access.
     is_over: AtomicBool,
     successor: OnceLock<Arc<TableCore>>,
     /// The epoch of the schema change that has made it; zero: it is older than this process.
     begins: AtomicU64,
     /// The epoch in which it was dropped, above which it is no table; zero: it was not; [`PRIVATE`].
     dropped: AtomicU64,
-    /// Whether it has loaded rows that are not committed.
+    /// True if it has loaded rows that are not committed.
     is_loaded: AtomicBool,
-    /// Whether its records are another definition's to free.
+    /// True if its records are another definition's to free.
     has_moved: AtomicBool,
     /// The [`Reach`] of its writes, and [`FLAGS`].
     reach: AtomicU32,
-    /// How often foreign keys have come to concern it.
+    /// The number of times that a foreign key was added which concerns it.
     foreign_keys_added: AtomicU32,
 }
 
 impl TableCore {
     /// This table's records under another definition of the same columns, or with more columns behind them. Indexes that both definitions have are shared;
-    /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each
-    /// has records of its own.
+    /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each has its own records.
     pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
         let mut empty = Vec::new();
         let mut unshared: Vec<&Secondary> = self.secondary.iter().collect();
@@ -96,15 +95,15 @@ impl TableCore {
         current
     }
 
-    /// Whether transactions may use it: it was not dropped, and nothing has come in its place.
+    /// Returns true if transactions may use it: it was not dropped, and nothing has replaced it.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
-        // Acquire pairs with the release in `supersede` and `drop_table`: what has come in its place is seen. An access
+        // Acquire pairs with the release in `supersede` and `drop_table`: its replacement is seen. An access
         // that misses it is caught at commit.
         !self.change.is_over.load(Ordering::Acquire)
     }
 
-    /// Whether it was dropped.
+    /// Returns true if it was dropped.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         // Relaxed: an access that misses it is caught at commit.
@@ -131,7 +130,7 @@ impl TableCore {
         table
     }
 
-    /// Whether columns were added to its records since: by definitions that have come in its place.
+    /// Returns true if columns were added to its records since: by definitions that have replaced it.
     pub(crate) fn is_extended(&self) -> bool {
         self.newest_of_records().row_version() != self.row_version()
     }
@@ -168,7 +167,8 @@ impl TableCore {
         self.change.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// What only a session's transaction had is published as this definition; nothing happens if that is said already.
+    /// Publishes a table that only a session's transaction had as this definition; does nothing if it was published
+    /// already.
     pub(crate) fn end_private(&self, published: &Arc<TableCore>) {
         if self.change.successor.get().is_none() {
             self.begin(published.begins());
@@ -187,18 +187,18 @@ impl TableCore {
         self.change.is_loaded.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it has loaded rows that are not committed.
+    /// Returns true if it has loaded rows that are not committed.
     pub(crate) fn is_loaded(&self) -> bool {
         self.change.is_loaded.load(Ordering::Relaxed)
     }
 
-    /// Whether it belongs to a session's transaction that has not committed.
+    /// Returns true if it belongs to a session's transaction that has not committed.
     pub(crate) fn is_private(&self) -> bool {
         // Relaxed: an access that misses the change is caught at commit.
         self.change.dropped.load(Ordering::Relaxed) == PRIVATE
     }
 
-    /// What of other rows its writes lead to by foreign keys, in the schema in force.
+    /// The most that its writes do to other rows by foreign keys, in the schema in force.
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
         // Relaxed: an access that misses a change is of an older generation, and does not commit.
@@ -209,13 +209,13 @@ impl TableCore {
         }
     }
 
-    /// Whether it has a foreign key, or one refers to it.
+    /// Returns true if it has a foreign key, or one refers to it.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         self.reach() != Reach::Nothing
     }
 
-    /// Whether its writes are more than changes of its rows: they lead to others, or an evaluator is needed.
+    /// Returns true if its writes are more than changes of its rows: they cause others, or an evaluator is needed.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         // Relaxed, as in `reach`.
@@ -248,18 +248,18 @@ impl TableCore {
         self.change.foreign_keys_added.fetch_add(u32::from(has_more), Ordering::Relaxed);
     }
 
-    /// How often foreign keys have come to concern it.
+    /// The number of times that a foreign key was added which concerns it.
     pub(crate) fn foreign_keys_added(&self) -> u32 {
         // Relaxed: a session asks in an attempt, which does not commit if the generation changes.
         self.change.foreign_keys_added.load(Ordering::Relaxed)
     }
 
-    /// Whether another table frees its records.
+    /// Returns true if another table frees its records.
     pub(super) fn has_moved(&self) -> bool {
         self.change.has_moved.load(Ordering::Relaxed)
     }
 
-    /// Names what has come in its place, behind the closed gate.
+    /// Names its replacement, behind the closed gate.
     pub(crate) fn supersede(&self, successor: Arc<TableCore>) {
         if successor.id == self.id {
             // Relaxed: only `drop` asks, when the table is not shared any more.

@@ -1,4 +1,5 @@
-//! Rows that go at once into a table which no other thread has access to: one that a session's transaction has made.
+//! Rows that are installed at once into a table which no other thread has access to: one that a session's transaction
+//! has made.
 //!
 //! Invariants: a row is whole, with its records in all indexes, or nothing of it is there. Its stamp is [`LOADED`] until the
 //! commit that publishes the table gives it its own (`storage::commit::loaded`).
@@ -19,14 +20,14 @@ use crate::types::memory::Refused;
 /// The stamp of loaded rows before they are committed: older than all that a running database commits.
 const LOADED: u64 = 1;
 
-/// What loading keeps from row to row, so that it does not allocate for each.
+/// The memory that loading keeps from row to row, so that it does not allocate for each.
 #[derive(Default)]
 pub(crate) struct LoadScratch {
     words: Vec<u64>,
     arena: Bump,
 }
 
-/// Whether a row was loaded.
+/// The outcome of loading a row.
 pub(crate) enum Loaded {
     Row,
     /// The key has a row.

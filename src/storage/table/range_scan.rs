@@ -4,7 +4,7 @@
 //! # Invariants
 //!
 //! A record that is in the index from the scan's first page to its last is met exactly once: pages of either index are sets of
-//! keys that do not depend on what else comes and goes (see [`ScanPlace`](super::ScanPlace)). The parts of a scan have no key
+//! keys that do not depend on other inserts and deletes (see [`ScanPlace`](super::ScanPlace)). The parts of a scan have no key
 //! in common, and together all keys of the scan.
 
 use std::ops::Bound;
@@ -26,7 +26,7 @@ pub(crate) struct RangeScan {
     place: ScanCursor,
 }
 
-/// Where the next page begins.
+/// The beginning of the next page.
 #[derive(Clone, Debug)]
 enum ScanCursor {
     /// In the ordered index: from this key on, or backward from it.
@@ -166,7 +166,7 @@ fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
     bound.as_ref().map(EncodedKey::as_slice)
 }
 
-/// Whether a key is above everything in a range that ends at `upper`.
+/// Returns true if a key is above everything in a range that ends at `upper`.
 pub(crate) fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
     match upper {
         Bound::Included(upper) => key > upper.as_slice(),
@@ -175,7 +175,7 @@ pub(crate) fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
     }
 }
 
-/// Whether a key is below everything in a range that begins at `lower`.
+/// Returns true if a key is below everything in a range that begins at `lower`.
 pub(crate) fn is_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
     match lower {
         Bound::Included(lower) => key < lower.as_slice(),
@@ -184,7 +184,7 @@ pub(crate) fn is_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
     }
 }
 
-/// Whether nothing below a key is in a range that begins at `lower`.
+/// Returns true if nothing below a key is in a range that begins at `lower`.
 fn is_at_or_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
     match lower {
         Bound::Included(lower) | Bound::Excluded(lower) => key <= lower.as_slice(),

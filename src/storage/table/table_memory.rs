@@ -1,4 +1,4 @@
-//! Where the memory of a table goes: its records, its long values, its indexes.
+//! The memory of a table: its records, its long values, its indexes.
 //!
 //! Concurrency: a walk over the records that keeps no thread pinned for more than a page, so that it stops neither
 //! transactions nor the reclamation of memory. What changes meanwhile is counted as it is when the walk comes by.
@@ -9,7 +9,7 @@ use super::{ScanPlace, TableCore};
 use crate::storage::row::block_bytes;
 use crate::storage::word::ABSENT;
 
-/// What a table takes of memory, in bytes.
+/// The memory that a table takes, in bytes.
 ///
 /// Allocators and the system add to it: [`row_bytes`](Self::row_bytes) and the indexes are counted as they lie in memory,
 /// long values without what the allocator puts before each of them.

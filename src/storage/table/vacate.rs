@@ -1,4 +1,4 @@
-//! How a table's records and index nodes are freed while the table, as an object, lives on.
+//! Frees a table's records and index nodes while the table, as an object, lives on.
 //!
 //! Handles, procedures, and what is left of transactions lead to a table for as long as its database is open. So a table that
 //! has been dropped is not freed: it is made empty, and what it contained is freed
@@ -21,7 +21,7 @@ use crate::storage::record::RecordPointer;
 use crate::storage::row::{RowLayout, block_bytes, free_block};
 use crate::storage::slab::Slabs;
 
-/// What a table contained. Dropping it frees its records and its nodes.
+/// The former content of a table. Dropping it frees its records and its nodes.
 pub(crate) struct Vacated {
     layout: Arc<RowLayout>,
     slabs: Arc<Slabs>,
@@ -36,7 +36,7 @@ impl TableCore {
         self.is_retired.store(true, Ordering::Release);
     }
 
-    /// Whether its records are those of a table that is gone.
+    /// Returns true if its records are those of a table that is gone.
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         // Acquire pairs with the release in `retire`.

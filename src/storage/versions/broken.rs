@@ -3,7 +3,7 @@
 use super::Versions;
 use crate::base::atomics::Ordering;
 
-/// What is broken.
+/// The part that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Break {
@@ -15,7 +15,7 @@ pub(crate) enum Break {
     KeepsVersionsTooLong,
     /// A snapshot lacks its last epoch.
     IsTooEarly,
-    /// What is in slices is not merged for a snapshot.
+    /// Slices are not merged for a snapshot.
     LeavesSlices,
 }
 
@@ -25,12 +25,12 @@ impl Versions {
         self.broken.store(how as usize, Ordering::SeqCst);
     }
 
-    /// Whether a version is lost at this moment.
+    /// Returns true if a version is lost at this moment.
     pub(super) fn loses_one(&self) -> bool {
         self.is_broken(Break::LosesVersions) && fastrand::u32(0..3) == 0
     }
 
-    /// Whether they are.
+    /// Returns true if snapshots are broken in this way.
     pub(crate) fn is_broken(&self, how: Break) -> bool {
         self.broken.load(Ordering::SeqCst) == how as usize
     }

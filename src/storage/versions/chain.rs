@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - The intervals of a record's versions are disjoint and not empty, and stand in the order of their epochs.
+//! - The intervals of a record's versions are disjoint and not empty, and in the order of their epochs.
 //! - Each version is listed once, under one snapshot of the shard's `listed`.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::storage::row::{RowLayout, block_bytes, share_block};
 use crate::storage::table::TableCore;
 use crate::storage::workspace::Deleted;
 
-/// What a version takes beside its words and blocks: its places in the tables, and the allocator's share.
+/// The bytes of a version beside its words and blocks: its places in the tables, and the allocator's share.
 const OVERHEAD_BYTES: u64 = 128;
 
 /// A row as it was in the epochs `[begin, end)`.
@@ -31,7 +31,7 @@ pub(super) struct Version {
 
 /// All versions of one record.
 struct Chain {
-    /// The record's table; the store keeps every table for as long as there are versions of its records.
+    /// The record's table; the store keeps every table while there are versions of its records.
     table: *const TableCore,
     versions: SmallVec<[Version; 1]>,
     /// If the record is deleted, and stays in its indexes only for the sake of its versions.
@@ -41,7 +41,7 @@ struct Chain {
 /// A deleted record that is kept.
 struct KeptRecord {
     deleted: Deleted,
-    /// What it takes, which counts as versions' memory and not as rows'.
+    /// The bytes that it takes, which count as versions' memory and not as rows'.
     bytes: i64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Shard {
 // SAFETY: the table pointers are only used while the store, which owns the tables, is alive; the rest is plain data.
 unsafe impl Send for Shard {}
 
-/// What has become of a version that was listed under a closed snapshot.
+/// The outcome for a version that was listed under a closed snapshot.
 pub(super) enum Released {
     /// It is needed no more; and the record, if it was kept for the sake of this last version of it.
     Version { version: Version, table: *const TableCore, deleted: Option<Deleted> },
@@ -80,7 +80,7 @@ impl Version {
         Version { begin, end, words, bytes }
     }
 
-    /// What it takes, in bytes: a long value counts for each version that has it.
+    /// The number of its bytes: a long value counts for each version that has it.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -102,7 +102,7 @@ impl Shard {
         chain.versions.push(version);
     }
 
-    /// Whether there is a version of a record of these tables.
+    /// Returns true if there is a version of a record of these tables.
     pub(super) fn has_versions_of(&self, is_one: impl Fn(&TableCore) -> bool) -> bool {
         // SAFETY: the store keeps the table.
         self.chains.values().any(|chain| is_one(unsafe { &*chain.table }))
@@ -160,12 +160,12 @@ impl Shard {
     }
 }
 
-/// What a record counts for in the rows' memory limit. It has not been freed, and the caller is pinned.
+/// The bytes of a record that count towards the rows' memory limit. It has not been freed, and the caller is pinned.
 fn counted_bytes(table: &TableCore, record: Record<'_>) -> i64 {
     // SAFETY: the record has not been freed.
     let mut bytes = unsafe { record.pointer().bytes() } as i64;
     if table.slabs().budget().is_limited() && table.layout().has_blocks() {
-        // If the record is being inserted again, the number is not exact. It is only given back as it was taken.
+        // If the record is being inserted again, the number is not exact. It is only returned as it was charged.
         let blocks = table.layout().blocks_of(record).into_iter();
         // SAFETY: a block that leaves its row now is freed once the caller has unpinned.
         bytes += blocks.map(|block| unsafe { block_bytes(block) } as i64).sum::<i64>();
@@ -193,7 +193,7 @@ impl KeptRecord {
 }
 
 impl Released {
-    /// What the version takes.
+    /// The number of the version's bytes.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Released::Version { version, .. } => version.bytes,

@@ -14,7 +14,7 @@ pub(crate) struct LoggedRows {
     table: Arc<TableCore>,
     words: Vec<u64>,
     len: usize,
-    /// What the rows' words lead to, unless they hold their values.
+    /// The memory that the rows' words point to, unless they hold their values.
     arena: Bump,
 }
 

@@ -12,26 +12,26 @@ use crate::storage::table::TableCore;
 use crate::types::ValueRef;
 use crate::types::memory::Refused;
 
-/// How many records ahead of its reading a record is fetched.
+/// The number of records ahead of the reader that are fetched.
 const AHEAD: usize = 8;
 
 /// Rows of one table.
 pub(crate) struct Rows {
     table: Arc<TableCore>,
     words: Vec<u64>,
-    /// What the rows' words lead to, unless they hold their values.
+    /// The memory that the rows' words point to, unless they hold their values.
     blocks: Vec<u64>,
     len: usize,
     /// The variable columns that are left out: they are NULL in these rows.
     left_out: Box<[(u32, u32)]>,
 }
 
-/// What was met while rows were read.
+/// The highest epoch and the faults that were met while rows were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Met {
     /// The highest epoch of what was met, absence included: of data that may not be durable yet.
     pub(crate) epoch: u64,
-    /// Whether an index entry led to no row: either the snapshot has failed, or the index is damaged.
+    /// True if an index entry led to no row: either the snapshot has failed, or the index is damaged.
     pub(crate) is_missing: bool,
 }
 
@@ -72,7 +72,7 @@ impl Rows {
         &self.table
     }
 
-    /// How many there are.
+    /// The number of rows.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len

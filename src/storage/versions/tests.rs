@@ -1,4 +1,4 @@
-//! The side table alone: which versions are kept, which reads find them, and when they are released.
+//! The side table alone: the versions that it keeps, the reads that find them, and their release.
 
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ fn without_a_snapshot_and_of_later_rows_nothing_is_kept() {
     assert!(is_empty(&rig));
 }
 
-/// What commits after the registration and in the snapshot's own epoch is in it.
+/// Commits after the registration and in the snapshot's own epoch are in it.
 #[test]
 fn the_epoch_in_which_a_snapshot_was_registered_belongs_to_it() {
     let rig = rig();
@@ -175,7 +175,7 @@ fn the_epoch_in_which_a_snapshot_was_registered_belongs_to_it() {
     assert!(is_empty(&rig));
 }
 
-/// Where the log cannot be written, no epoch ends: a snapshot ends the commits of the present one.
+/// A log that cannot be written ends no epoch: a snapshot ends the commits of the present one.
 #[test]
 fn an_epoch_whose_commits_have_ended_takes_no_more_and_the_next_one_does() {
     for way in [Way::Usual, Way::General] {

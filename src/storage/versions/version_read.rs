@@ -6,7 +6,7 @@ use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
 use crate::storage::word::{ABSENT, BUSY, Stamp};
 
-/// What a record was in the epoch of a snapshot.
+/// The state of a record in the epoch of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It had a row, which was written in this epoch, and was copied.

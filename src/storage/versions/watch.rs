@@ -43,11 +43,11 @@ struct Notes {
     count: usize,
 }
 
-/// What is noted of the commits that write a table.
+/// The notes about the commits that write a table.
 pub(crate) struct Watch {
     /// The table under the definition that has the indexes.
     table: Arc<TableCore>,
-    /// Which of its indexes are built.
+    /// The positions of its indexes that are built.
     positions: Box<[usize]>,
     /// The columns of these indexes.
     columns: Box<[usize]>,
@@ -66,17 +66,17 @@ impl Watch {
         &self.table
     }
 
-    /// Which of its indexes are built.
+    /// The positions of its indexes that are built.
     pub(crate) fn positions(&self) -> &[usize] {
         &self.positions
     }
 
-    /// How many notes have not been taken.
+    /// The number of notes that have not been taken.
     pub(crate) fn len(&self) -> usize {
         self.notes.lock().count
     }
 
-    /// Takes all notes. In which order they are dealt with does not matter.
+    /// Takes all notes. They can be processed in any order.
     pub(crate) fn take_all(&self) -> Vec<Note> {
         let mut notes = self.notes.lock();
         notes.count = 0;

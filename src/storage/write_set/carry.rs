@@ -29,7 +29,7 @@ pub(crate) enum CarriedWrite {
 const _: () = assert!(size_of::<CarriedWrite>() <= 24);
 
 impl CarriedWrite {
-    /// How many bytes its values have at most.
+    /// The most bytes that its values have.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             CarriedWrite::Insert(row) => row.len(),
@@ -72,7 +72,7 @@ impl WriteSet {
         })
     }
 
-    /// Of each write to the record at `position`, without the first `skip` ones, whether a whole row comes in.
+    /// For each write to the record at `position`, without the first `skip` ones: true if a whole row is inserted.
     pub(crate) fn inserts(&self, position: usize, skip: usize) -> impl Iterator<Item = bool> {
         self.chain(position).skip(skip).map(|kind| matches!(kind, Kind::Insert { .. }))
     }
@@ -167,7 +167,7 @@ mod tests {
         let carry = |set: &WriteSet, at, skip| set.carry_out(at, skip).collect::<Vec<_>>();
         let carried = [carry(&first, 0, 0), carry(&first, 1, 0)];
         let mut second = WriteSet::default();
-        // In another order, and behind writes of its own.
+        // In another order, and behind the set's own writes.
         second.carry_in(table, records[1], carried[1].iter());
         second.carry_in(table, records[0], carried[0].iter());
         assert_eq!(row(&second, 1, false), row(&first, 0, false));

@@ -1,9 +1,9 @@
-//! Where the records of a write set stand in it: a table with open addresses, for sets of more records than one looks
-//! through.
+//! The positions of records in a write set: a table with open addressing, for sets with too many records for a linear
+//! search.
 //!
 //! Invariants: records are noted in the order of their places and forgotten in the reverse order, so that the table is at
 //! any moment as if only those that are noted had ever been: a slot can be emptied without a look at those behind it.
-//! At most half of the slots are taken, so that every search comes to an empty one.
+//! At most half of the slots are taken, so that every search reaches an empty one.
 
 use super::Touched;
 use crate::storage::record::RecordPointer;
@@ -12,7 +12,7 @@ use crate::storage::record::RecordPointer;
 const EMPTY: u32 = 0;
 /// The fewest slots.
 const FEWEST: usize = 32;
-/// Room for more is not kept for the next call: emptying takes as long as there is room for.
+/// Room for more is not kept for the next call: the time to empty the table is proportional to its room.
 const KEPT: usize = 1024;
 
 /// See the top of the file.
@@ -20,7 +20,7 @@ const KEPT: usize = 1024;
 pub(super) struct Places {
     /// A power of two, or none.
     slots: Vec<u32>,
-    /// How many records are noted: those at the first places.
+    /// The number of records that are noted: those at the first places.
     noted: usize,
 }
 

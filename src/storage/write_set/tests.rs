@@ -43,7 +43,7 @@ fn what_is_taken_back_leaves_nothing_behind() {
     free(records);
 }
 
-/// With 200 records every bit of the filter stands for several; after a truncation it has bits of records that have gone.
+/// With 200 records every bit of the filter stands for several; after a truncation it has bits of removed records.
 #[test]
 fn records_that_share_a_bit_of_the_filter_are_distinguished() {
     let (table, records, mut set) = (table(), records(200), WriteSet::default());

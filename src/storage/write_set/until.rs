@@ -19,10 +19,10 @@ pub(crate) struct Until {
 }
 
 impl WriteSet {
-    /// As [`apply`](Self::apply), but for the writes since a moment.
+    /// Same as [`apply`](Self::apply), but without the writes since a moment.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`apply`](Self::apply).
     pub(crate) fn apply_until(
         &self,
         (position, until): (usize, Until),
@@ -34,7 +34,7 @@ impl WriteSet {
         self.apply_kinds(self.chain_until(position, until), layout, row, present, arena)
     }
 
-    /// As [`presence`](Self::presence), but for the writes since a moment.
+    /// Same as [`presence`](Self::presence), but without the writes since a moment.
     pub(crate) fn presence_until(&self, (position, until): (usize, Until), present: bool) -> bool {
         self.chain_until(position, until).fold(present, |present, kind| match kind {
             Kind::Insert { .. } => true,
@@ -43,7 +43,7 @@ impl WriteSet {
         })
     }
 
-    /// Whether there are writes to the record at `position` since a moment.
+    /// Returns true if there are writes to the record at `position` since a moment.
     pub(crate) fn is_written_since(&self, position: usize, until: Until) -> bool {
         self.chain(position).count() > self.chain_until(position, until).count()
     }

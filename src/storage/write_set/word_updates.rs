@@ -1,20 +1,20 @@
-//! What the usual writes to a record come to, for commits that need no copy of the row: numbers that change, times that are
-//! set, and a row that comes in. What that gains is stated where it is used (`commit::one_word`, `commit::simple_writes`).
+//! The effects of the usual writes to a record, for commits that need no copy of the row: numbers that change, times that
+//! are set, and an inserted row. The gain is stated where it is used (`commit::one_word`, `commit::simple_writes`).
 
 use super::{IntChange, Kind, Stored, WriteSet, decimal};
 use crate::operation::Operation;
 
-/// What is written to a column that holds a number in one word. Decimals are unscaled.
+/// A write to a column that holds a number in one word. Decimals are unscaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberChange {
     /// The operation; `None`: the column gets the number.
     pub(crate) operation: Option<Operation>,
     pub(crate) number: i64,
-    /// How many digits of it stand behind the point; `None`: it is an integer.
+    /// The number of its digits behind the point; `None` if it is an integer.
     pub(crate) scale: Option<u8>,
 }
 
-/// What is written to a column that has one word, and no bytes elsewhere.
+/// A write to a column that has one word, and no bytes elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WordChange {
     /// It holds a number.
@@ -82,15 +82,15 @@ impl WriteSet {
         Some(())
     }
 
-    /// Whether a delete is all that is written to the record at `position`.
+    /// Returns true if a delete is all that is written to the record at `position`.
     #[inline]
     pub(crate) fn is_only_delete(&self, position: usize) -> bool {
         let touched = &self.touched[position];
         touched.first == touched.last && matches!(self.writes[touched.first as usize].kind, Kind::Delete)
     }
 
-    /// If a row that comes in is all that is written to the record at `position`: its words, and what was put aside for
-    /// long values.
+    /// The words of an inserted row, if it is all that is written to the record at `position`, and the bytes that were
+    /// put aside for long values.
     #[inline]
     pub(crate) fn only_insert(&self, position: usize) -> Option<(&[u64], &[u8])> {
         let touched = &self.touched[position];

@@ -39,7 +39,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// What a call does to one row.
+/// A write of a call to one row.
 #[derive(Clone, Debug)]
 enum Write {
     Set(i64, usize, Value),
@@ -52,7 +52,7 @@ enum Write {
 enum Step {
     Call {
         writes: Vec<Write>,
-        /// Whether what it has read holds, and what it meets in finding out.
+        /// True if its reads hold; and the stamp that the validation meets.
         holds: bool,
         meets: Option<u64>,
         /// The room in the log that it has, if that is little.
@@ -188,7 +188,7 @@ impl Side {
         seen
     }
 
-    /// How many operations the slices of each split column have taken.
+    /// The number of operations that the slices of each split column have taken.
     fn operations(&self) -> Vec<u64> {
         let worker_contexts = || self.rig.store.worker_contexts().all().map(WorkerContext::slices);
         let count = |number| worker_contexts().map(|slices| slices.writes(self.phase, number)).sum();

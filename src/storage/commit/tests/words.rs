@@ -1,4 +1,4 @@
-//! What is computed without a copy of the row is what the general way comes to: the same row, the same redo; and it is
+//! Changes computed without a copy of the row are those of the general way: the same row, the same redo; and they are
 //! computed for the usual writes.
 
 use bumpalo::Bump;

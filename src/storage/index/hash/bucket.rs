@@ -3,8 +3,8 @@
 //! A bucket that needs more room gets an overflow bucket, whose address takes the place of its last entry; that entry is in
 //! the overflow bucket by then. No other entry moves inside a chain, an insert and a removal are one store each, and overflow
 //! buckets stay linked until their segment goes. So a thread that walks a chain without a lock, and loads each slot once,
-//! meets every entry that is there throughout; the version word of the chain's first bucket, which every change raises, tells
-//! whether the whole walk saw one state.
+//! meets every entry that is present throughout; the version word of the chain's first bucket, which every change raises,
+//! tells whether the whole walk saw one state.
 //!
 //! The version word: bit 0 locked (a writer is in its few instructions), bit 1 frozen (the segment is being split:
 //! writers wait, readers go on), bit 2 moved (the entries live elsewhere now, forever), the rest a counter.
@@ -41,7 +41,7 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-/// What an optimistic lookup in a bucket found.
+/// The result of an optimistic lookup in a bucket.
 #[derive(Debug)]
 pub(super) enum BucketLookup<'g> {
     Found(Record<'g>),
@@ -145,10 +145,10 @@ impl Bucket {
         }
     }
 
-    /// Whether nothing changed between the load of `before` and the caller's latest reads of entries.
+    /// Returns true if nothing changed between the load of `before` and the caller's latest reads of entries.
     fn is_still(&self, before: u64) -> bool {
         // The fence keeps the reads of the entries before this look at the word: a writer locks before it stores an
-        // entry with release, so who read its entry sees here that it locked.
+        // entry with release, so a thread that read its entry sees here that it locked.
         fence(Ordering::Acquire);
         self.version.load(Ordering::Relaxed) == before
     }
@@ -228,7 +228,7 @@ impl Bucket {
         self.version.store((word & !FROZEN) + STEP, Ordering::Release);
     }
 
-    /// Whether writers are kept out for a split.
+    /// Returns true if writers are kept out for a split.
     #[cfg(test)]
     pub(super) fn is_frozen(&self) -> bool {
         self.version.load(Ordering::Relaxed) & FROZEN != 0

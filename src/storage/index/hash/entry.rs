@@ -1,4 +1,4 @@
-//! What a bucket holds for a record: 16 bits of the key's hash and the record's 48-bit address, in one word.
+//! A bucket's entry for a record: 16 bits of the key's hash and the record's 48-bit address, in one word.
 //!
 //! ```text
 //! hash   │ directory: the segment's `depth` bits … │ … │ bucket │
@@ -26,7 +26,7 @@ pub(super) const DEPTH_MAX: u32 = 40;
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
-/// What tells a link from an entry: records are aligned to more than one byte.
+/// The bit that distinguishes a link from an entry: records are aligned to more than one byte.
 const LINK: u64 = 1;
 
 /// Number of splits that use the same tags.
@@ -52,17 +52,17 @@ pub(super) fn entry(tag: u64, record: RecordPointer) -> u64 {
     tag | address
 }
 
-/// Whether the entry's tag is this one. That of an empty entry is zero: see [`record`].
+/// Returns true if the entry's tag is this one. That of an empty entry is zero: see [`record`].
 pub(super) fn has_tag(entry: u64, tag: u64) -> bool {
     (entry ^ tag) <= ADDRESS_MASK
 }
 
-/// Whether the entry is this record's.
+/// Returns true if the entry is this record's.
 pub(super) fn is_of(entry: u64, record: RecordPointer) -> bool {
     entry & ADDRESS_MASK == record.to_bits()
 }
 
-/// The record that the entry stands for; none when it is empty.
+/// The entry's record; `None` if it is empty.
 pub(super) fn record(entry: u64) -> Option<RecordPointer> {
     if entry == EMPTY {
         return None;
@@ -82,13 +82,13 @@ pub(super) fn link(word: u64) -> Option<*const Bucket> {
     (word & LINK != 0).then(|| std::ptr::with_exposed_provenance((word ^ LINK) as usize))
 }
 
-/// Whether the entry goes to the upper half when its segment of this depth splits.
+/// Returns true if the entry moves to the upper half when its segment of this depth splits.
 pub(super) fn goes_up(entry: u64, depth: u32) -> bool {
     let bit_from_top = depth - tag_base(depth);
     (entry >> (u64::BITS - 1 - bit_from_top)) & 1 == 1
 }
 
-/// Whether the entries of a segment of this depth get new tags when it splits.
+/// Returns true if the entries of a segment of this depth get new tags when it splits.
 pub(super) fn needs_new_tags(depth: u32) -> bool {
     tag_base(depth) != tag_base(depth + 1)
 }

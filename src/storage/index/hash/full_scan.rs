@@ -13,7 +13,7 @@ use super::hash_segment::BUCKETS;
 use crate::storage::index::NodeVersion;
 use crate::storage::record::Record;
 
-/// Where a full scan goes on.
+/// The place where a full scan continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashCursor {
     /// The first hash of the prefix.

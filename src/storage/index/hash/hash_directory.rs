@@ -1,6 +1,6 @@
 //! The directory: from the first bits of a hash to the segment that holds its keys.
 //!
-//! A directory of depth d has 2^d places. A segment of depth s ≤ d stands in the 2^(d-s) places whose numbers begin
+//! A directory of depth d has 2^d places. A segment of depth s ≤ d is in the 2^(d-s) places whose numbers begin
 //! with its s bits. Segments are aligned to cache lines, so the place's low six bits hold the segment's depth: a
 //! lookup learns it without a look at the segment.
 
@@ -37,7 +37,7 @@ impl Directory {
         Box::new(Directory { depth: 0, places: Box::new([AtomicPtr::new(place(segment, 0))]) })
     }
 
-    /// A directory of this depth, with a segment of its own in each place.
+    /// A directory of this depth, with a new segment in each place.
     pub(super) fn of_segments(depth: u32, pool: &Pool) -> Box<Self> {
         let places = (0..1_usize << depth).map(|_| AtomicPtr::new(place(Segment::new(pool), depth)));
         Box::new(Directory { depth, places: places.collect() })
@@ -57,7 +57,7 @@ impl Directory {
         Some(Box::new(Directory { depth: self.depth + 1, places: places.into_boxed_slice() }))
     }
 
-    /// How many hash bits it looks at.
+    /// The number of hash bits that it looks at.
     pub(super) fn depth(&self) -> u32 {
         self.depth
     }

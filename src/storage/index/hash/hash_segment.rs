@@ -1,6 +1,6 @@
 //! A segment: the buckets of all keys whose hashes begin with the same bits.
 //!
-//! It keeps true that a record's entry is in the chain of exactly one bucket: the one that the last bits of its
+//! Invariant: a record's entry is in the chain of exactly one bucket: the one that the last bits of its
 //! key's hash name, in the segment that the first bits name. A split keeps the bucket's number.
 
 use std::ptr::NonNull;
@@ -23,7 +23,8 @@ const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
 /// With this many entries on average hardly a segment is crowded.
 pub(super) const ENTRIES_AT_EASE: usize = 4 * BUCKETS;
 
-/// How many entries a segment has on average, between a split and the next one, which comes with about five in a bucket.
+/// The average number of a segment's entries, between a split and the next one, which is due with about five in a
+/// bucket.
 pub(super) const ENTRIES_USUAL: usize = 7 * BUCKETS / 2;
 
 const _: () = assert!(BUCKETS.is_power_of_two());
@@ -70,19 +71,19 @@ impl Segment {
         self.overflows.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the number of overflow buckets makes a split due.
+    /// Returns true if the number of overflow buckets makes a split due.
     pub(super) fn is_crowded(&self) -> bool {
         // Relaxed: as above.
         self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX
     }
 
-    /// Whether there are enough entries for a split to help. Reads every bucket.
+    /// Returns true if there are enough entries for a split to help. Reads every bucket.
     pub(super) fn is_worth_splitting(&self) -> bool {
         let entries: usize = self.buckets.iter().map(|bucket| bucket.entries().count()).sum();
         entries >= ENTRIES_TO_SPLIT_MIN
     }
 
-    /// Whether there is no entry. Reads every bucket.
+    /// Returns true if there is no entry. Reads every bucket.
     pub(super) fn is_empty(&self) -> bool {
         self.buckets.iter().all(|bucket| bucket.entries().next().is_none())
     }

@@ -22,7 +22,7 @@ impl KeyHasher {
         KeyHasher(SEEDED.0.clone())
     }
 
-    /// As [`hash_key`].
+    /// Same as [`hash_key`].
     #[inline(always)]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = self.0.build_hasher();

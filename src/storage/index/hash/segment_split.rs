@@ -1,4 +1,4 @@
-//! How a segment splits in two. The cost is bounded by the segment's size.
+//! The split of a segment in two. Its cost is bounded by the segment's size.
 //!
 //! The order of the steps is what makes it right:
 //! 1. freeze the old segment: no writer changes it any more; readers go on, since what they see is the truth;
@@ -6,7 +6,7 @@
 //!    same entries;
 //! 3. set the old buckets' moved bits: from here on every miss noted in them fails its validation;
 //! 4. thaw the halves: only now can a key be inserted or removed. So no miss noted in the old segment can be
-//!    validated after an insert, and no reader that comes to the old segment later trusts it.
+//!    validated after an insert, and no reader that reaches the old segment later trusts it.
 
 use crossbeam_epoch::Guard;
 
@@ -17,9 +17,9 @@ use super::hash_segment::{ENTRIES_AT_EASE, Segment};
 use crate::base::atomics::Ordering;
 use crate::storage::garbage;
 
-/// What splits need to know and to hold; its lock is what lets one split happen at a time.
+/// The state of splits; its lock is what lets one split happen at a time.
 pub(super) struct Structure {
-    /// How many segments there are.
+    /// The number of segments.
     pub(super) segments: usize,
 }
 

@@ -92,7 +92,7 @@ thread_local! {
     static SPLIT_OBSERVER: RefCell<Option<SplitObserver>> = const { RefCell::new(None) };
 }
 
-/// What splits do between their steps under test.
+/// The hook between the steps of splits under test.
 pub(super) fn between_split_steps(index: &HashIndex, guard: &Guard) {
     if fastrand::u8(0..4) == 0 {
         std::thread::yield_now();

@@ -77,7 +77,7 @@ impl<'g, const FAN_OUT: usize> Visit<'g, FAN_OUT> {
         Ok(Visit { node, version: node.latch.read()? })
     }
 
-    /// Whether all that was read of the node since the visit began belongs together.
+    /// Returns `Ok` if all that was read of the node since the visit began belongs together.
     pub(super) fn validate(&self) -> Result<(), Restart> {
         self.node.latch.validate(self.version)
     }

@@ -32,7 +32,7 @@ const ONE_CHANGE: u64 = 4;
 /// The word of a node that has not been changed yet.
 pub(super) const NEW: u64 = 0;
 
-/// What was read did not hold together: begin again from the root.
+/// An inconsistent read: begin again from the root.
 #[derive(Debug)]
 pub(super) struct Restart;
 
@@ -75,7 +75,7 @@ impl Latch {
         }
     }
 
-    /// Whether everything read since `read` gave `version` was of that version.
+    /// Returns `Ok` if everything read since `read` gave `version` was of that version.
     pub(super) fn validate(&self, version: u64) -> Result<(), Restart> {
         // Keeps the caller's relaxed loads before the look at the word; its partner is the release fence in
         // `lock`. With the fence between them, the load itself may be relaxed.

@@ -5,7 +5,7 @@
 //! synchronization", 2016.) Keys are of any length, the empty one included, and may be prefixes of each other.
 //!
 //! - `latch.rs`: the version word, and the memory orderings;
-//! - `node.rs`: what a node is, and the search in it; `locked.rs`: changing it;
+//! - `node.rs`: nodes, and the search in one; `locked.rs`: changing it;
 //! - `descent.rs`: going down; `restructure.rs`: splits, merges, the root; `separators.rs`: keys that cut a range into
 //!   pieces.
 //!
@@ -24,13 +24,13 @@
 //! **Reads.** A slot of an inner node is followed after the node has been validated, so that the child's range
 //! holds the key; that the child's own version is not obsolete shows that it is current. At the leaf, the answer
 //! is formed and then validated: it held at one moment, that of the validation. There is no need to look at the
-//! parent again: nothing that happens above changes what a current leaf stands for.
+//! parent again: nothing that happens above changes the meaning of a current leaf.
 //!
 //! **What a torn read may follow.** Before a node is validated, a reader may see any mixture of its states since
 //! the version that it noted. It follows slots nevertheless, when heads are equal. A slot shows what it held at
 //! that version or later, and slots behind the count hold zero; thus an address found there was in the tree at
 //! some moment when the reader was pinned already. Records and nodes are retired after they left the tree, so the
-//! epoch keeps them. What stands behind the address is seen whole, since slots are stored with release and loaded
+//! epoch keeps them. The object at the address is seen whole, since slots are stored with release and loaded
 //! with acquire. Everything else that writers change is a relaxed atomic. So there is no undefined behavior, and
 //! what a torn read concludes is thrown away.
 //!
@@ -83,7 +83,7 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::activity::snooze;
 use crate::storage::record::Record;
 
-/// How many entries a node holds. Tests and models have small nodes, so that splits and merges are common.
+/// The number of entries that a node holds. Tests and models have small nodes, so that splits and merges are common.
 const DEFAULT_FAN_OUT: usize = if cfg!(any(test, heddle_model)) { 4 } else { 64 };
 
 /// An ordered index; the entries' records belong to the table.
@@ -97,12 +97,12 @@ pub(crate) struct OrderedIndex<const FAN_OUT: usize = DEFAULT_FAN_OUT> {
     pool: Arc<Pool>,
 }
 
-/// What one leaf holds of a scanned range.
+/// The part of a scanned range that is in one leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'g> {
     /// While this is current, the range that the page covers holds the same entries.
     pub version: NodeVersion<'g>,
-    /// Where the scan goes on: forward inclusive, backward exclusive; nothing at the end.
+    /// The key at which the scan continues: forward inclusive, backward exclusive; `None` at the end.
     pub next: Option<&'g [u8]>,
 }
 
@@ -146,7 +146,7 @@ fn vacant_root() -> u64 {
 }
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
-    /// An empty index with nodes of a size of its own.
+    /// An empty index with nodes of this size.
     fn with_fan_out() -> Self {
         const { assert!(FAN_OUT >= 4, "a split must leave two entries on each side") };
         let pool = Arc::<Pool>::default();
@@ -183,7 +183,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         self.insert_near(record, &mut Near::nowhere(), split, guard)
     }
 
-    /// As [`insert`](Self::insert), for a thread that may have come near already, and comes nearer now.
+    /// Same as [`insert`](Self::insert), for a thread that may have come near already, and comes nearer now.
     pub(crate) fn insert_near<'g>(
         &'g self,
         record: Record<'g>,
@@ -263,7 +263,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         self.page_within(from, Bound::Unbounded, out, guard)
     }
 
-    /// As [`page_forward`](Self::page_forward), but for records behind `to`, some of which may be left out.
+    /// Same as [`page_forward`](Self::page_forward), but for records behind `to`, some of which may be left out.
     pub(crate) fn page_within<'g>(
         &'g self,
         from: Bound<&[u8]>,

@@ -33,7 +33,7 @@ use crate::storage::record::{Record, RecordPointer};
 /// A bound of a node's range; a split makes one, and both its sides share it.
 pub(super) type Fence = Arc<[u8]>;
 
-/// What a descent looks for.
+/// The goal of a descent.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'k> {
     /// The leaf whose range holds this key.
@@ -44,9 +44,9 @@ pub(super) enum Target<'k> {
     Last,
 }
 
-/// Where a key belongs among a node's entries.
+/// The position of a key among a node's entries.
 pub(super) struct Position {
-    /// How many entries have a smaller key.
+    /// The number of entries with a smaller key.
     pub(super) index: usize,
     /// The slot at `index`, if its key is the one looked for.
     pub(super) found: Option<u64>,
@@ -87,7 +87,7 @@ pub(super) fn head_of(key: &[u8], prefix: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// The number of bytes that two keys have in common at their beginning.
 pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
@@ -174,12 +174,12 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         self.high.as_ref()
     }
 
-    /// Whether the key lies in the node's range.
+    /// Returns true if the key lies in the node's range.
     pub(super) fn holds(&self, key: &[u8]) -> bool {
         &self.low[..] <= key && self.high().is_none_or(|high| key < &high[..])
     }
 
-    /// How many entries there are. Relaxed: validated by the caller, or read under the latch; never out of bounds.
+    /// The number of entries. Relaxed: validated by the caller, or read under the latch; never out of bounds.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed).min(FAN_OUT)
     }
@@ -189,10 +189,10 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         NodeVersion::new(self.latch.word(), observed)
     }
 
-    /// What slot `index` holds; fails where there is no entry (any more).
+    /// The content of slot `index`; fails where there is no entry (any more).
     ///
-    /// Acquire: pairs with the release with which writers store slots, so that what stands behind the address
-    /// (a record's key, a child's fences) is seen whole even before the version is validated.
+    /// Acquire: pairs with the release with which writers store slots, so that the object at the address (a record's
+    /// key, a child's fences) is seen whole even before the version is validated.
     pub(super) fn slot(&self, index: usize) -> Result<u64, Restart> {
         match self.slots.get(index).map(|slot| slot.load(Ordering::Acquire)) {
             None | Some(0) => Err(Restart),
@@ -259,7 +259,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         Ok(Position { index: from, found: None })
     }
 
-    /// Which child of this inner node leads to `target`.
+    /// The position of the child of this inner node that leads to `target`.
     pub(super) fn child_index(&self, target: Target<'_>) -> Result<usize, Restart> {
         // The first child's key is the node's own low fence, so that index 0 is reached only for that very key
         // (or below the lowest key of all), and nothing is lost by saturating.

@@ -1,4 +1,4 @@
-//! Splits and merges: how nodes that are too full or too thin are replaced.
+//! Splits and merges: the replacement of nodes that are too full or too thin.
 //!
 //! Invariants: nodes are never split or merged in place. One or two neighbors are locked together with
 //! their parent, new nodes with the same entries are made, the parent is led to these, and the old ones become
@@ -39,8 +39,8 @@ fn divide<const FAN_OUT: usize>(
 }
 
 impl<const FAN_OUT: usize> Node<FAN_OUT> {
-    /// How few entries a node has that should get company: a leaf without entries and an inner node with one child
-    /// must, and others should when they can share a node with room to spare.
+    /// Returns true if a node has so few entries that it should be merged: a leaf without entries and an inner node
+    /// with one child must, and others should when they can share a node with room to spare.
     fn is_thin(&self, sibling: &Self) -> bool {
         let count = self.count();
         let both_fit_well = count + sibling.count() <= FAN_OUT / 2;
@@ -54,8 +54,8 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
     /// A node with at most this many entries may be thin.
     pub(super) const THIN: usize = FAN_OUT / 4;
 
-    /// How many of a full node's entries its left half gets. When keys arrive in ascending order (`at_end`), the
-    /// left half is left almost full, since nothing more will come to it.
+    /// The number of a full node's entries that its left half gets. When keys arrive in ascending order (`at_end`), the
+    /// left half is left almost full, since no more keys will be inserted there.
     fn keep_at_split(at_end: bool) -> usize {
         if at_end { FAN_OUT - (FAN_OUT / 8).max(2) } else { FAN_OUT / 2 }
     }

@@ -63,7 +63,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     }
 }
 
-/// Whether a range ends before this key, or at it.
+/// Returns true if a range ends before this key, or at it.
 fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {
     match upper {
         Bound::Included(upper) | Bound::Excluded(upper) => key >= upper,
@@ -71,7 +71,7 @@ fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {
     }
 }
 
-/// Whether a node's range has keys in common with another range.
+/// Returns true if a node's range has keys in common with another range.
 fn meets<const FAN_OUT: usize>(node: &Node<FAN_OUT>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     let begins_in_time = !node.low().is_empty() && ends_before(upper, node.low());
     let ends_in_time = match (node.high(), lower) {

@@ -1,4 +1,4 @@
-//! What each step of a group's replay is for.
+//! The purpose of each step of a group's replay.
 
 use super::*;
 use crate::storage::definition::TableDefinition;

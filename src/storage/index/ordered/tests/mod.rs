@@ -88,7 +88,7 @@ fn keys<'g>(records: &[Record<'g>]) -> Vec<&'g [u8]> {
     records.iter().map(|record| record.key()).collect()
 }
 
-/// What a tree that is not being changed consists of.
+/// The structure of a tree that is not being changed.
 #[derive(Debug, Default, PartialEq)]
 struct Shape {
     levels: usize,

@@ -1,4 +1,4 @@
-//! What a page lends outlives the node that it came from, for as long as the thread is pinned.
+//! A page's records outlive the node that they were read from, for as long as the thread is pinned.
 
 use super::*;
 

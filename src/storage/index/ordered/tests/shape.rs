@@ -1,4 +1,4 @@
-//! What the tree looks like after many inserts and removals in telling orders.
+//! The shape of the tree after many inserts and removals in telling orders.
 
 use super::*;
 

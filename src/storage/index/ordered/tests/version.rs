@@ -1,4 +1,4 @@
-//! What versions protect: ranges against phantoms, and misses.
+//! The protection that versions give: ranges against phantoms, and misses.
 
 use std::cell::Cell;
 

@@ -93,18 +93,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What all calls so far come to.
+/// The rows after all calls so far.
 type Model = BTreeMap<i64, Vec<Value>>;
 
-/// A split column: for what, and the value that stands still.
+/// A split column: its operation, and the value that does not change.
 struct Column {
     operation: Operation,
     base: Value,
-    /// What each worker context has given since the phase began.
+    /// The merged operations of each worker context since the phase began.
     totals: [Slice; PARTICIPANTS],
 }
 
-/// What a worker context has given in an epoch to the split columns of a record.
+/// The merged operations of a worker context in an epoch on the split columns of a record.
 type OfRecord = BTreeMap<usize, (Operation, Slice)>;
 
 #[derive(Default)]
@@ -118,7 +118,7 @@ struct Engine {
     live: Rig,
     model: Model,
     phase: Phase,
-    /// What each worker context has given in this epoch, to which column of which phase.
+    /// The merged operations of each worker context in this epoch, by column of which phase.
     merged: [BTreeMap<i64, OfRecord>; PARTICIPANTS],
     stamps: [Stamp; PARTICIPANTS],
     groups: Vec<Vec<u8>>,
