@@ -1,4 +1,4 @@
-//! What tests put in the place of the outside world. Not part of the public interface: it may change at any time.
+//! Replacements of the outside world for tests. Not part of the public interface: it may change at any time.
 
 #[cfg(test)]
 pub(crate) mod conformance;

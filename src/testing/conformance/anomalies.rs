@@ -8,11 +8,11 @@ use super::script_run::play;
 use super::script_thread::Way;
 use super::{Subject, oracle, seeds};
 
-/// How long a step may take before the schedule goes on without it. Long enough for one that is not blocked,
-/// most of the time; short, because under some protocols most steps are blocked.
+/// The time after which the schedule continues without a step. Long enough for one that is not blocked, most of the
+/// time; short, because under some protocols most steps are blocked.
 const PATIENCE: Duration = Duration::from_millis(8);
 
-/// What random schedules are made of.
+/// The shape of random schedules.
 pub const SHAPE: Shape = Shape { transactions: 4, steps: 5, keys: 4, overlapping: true };
 
 /// The scripts of `tests/scripts/anomalies`: none shows its anomaly, however its transactions are run.

@@ -1,4 +1,4 @@
-//! Random scripts: a seed says which.
+//! Random scripts, determined by a seed.
 
 use heddledb::PrimaryIndex;
 
@@ -6,15 +6,15 @@ use super::model::{Model, Row};
 use super::script::{Move, Script};
 use super::step::{Column, Operation, Span, Step};
 
-/// What a random script is made of.
+/// The shape of a random script.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub transactions: usize,
     /// The most steps of a transaction, besides its end.
     pub steps: usize,
-    /// How many keys there are: few, where transactions should meet.
+    /// The number of keys: few, where transactions should meet.
     pub keys: i64,
-    /// Whether transactions overlap; else each ends before the next begins.
+    /// True if transactions overlap; else each ends before the next begins.
     pub overlapping: bool,
 }
 

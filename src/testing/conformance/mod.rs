@@ -1,4 +1,4 @@
-//! The conformance suite: what every protocol must do, whatever its way.
+//! The conformance suite: the behavior that every protocol must have.
 //!
 //! It knows databases by their public interface only, so it is compiled twice: into the crate's own tests, where
 //! deliberately broken protocols prove that it catches them, and into `tests/conformance.rs`, where each protocol
@@ -33,15 +33,15 @@ pub mod step;
 use self::mover::Mover;
 use heddledb::{Database, Durability, Options};
 
-/// What is tested: a protocol, with options.
+/// The subject of a test: a protocol, with options.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// For messages.
     pub name: String,
     pub options: Options,
-    /// Whether columns are labelled to be split: under protocols that split nothing it makes no difference.
+    /// True if columns are labelled to be split: under protocols that split nothing it makes no difference.
     pub labels: bool,
-    /// Whether boundaries between executors move all the time.
+    /// True if boundaries between executors move all the time.
     pub moves: bool,
 }
 
@@ -51,7 +51,7 @@ impl Subject {
         Database::in_memory_with(self.options.clone().durability(Durability::None)).expect("options")
     }
 
-    /// What goes on beside the test, for as long as it is kept.
+    /// Starts the disturbance of the test, which lasts as long as the returned mover is kept.
     pub fn disturb(&self, db: &Database) -> Option<Mover> {
         self.moves.then(|| Mover::of(db))
     }

@@ -1,4 +1,4 @@
-//! The model: what a table of the scripts is, in one map, and what each step answers.
+//! The model: a table of the scripts, in one map, and the answer of each step.
 //!
 //! It is what every protocol must agree with, on one thread step by step, on several threads in some serial order.
 
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::step::{Column, Key, Operation, Span, Step, letter};
 
-/// How many entries `top` keeps.
+/// The number of entries that `top` keeps.
 pub const TOP: usize = 2;
 
 /// A row.
@@ -24,15 +24,15 @@ pub struct Row {
 /// A table of the scripts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
-    /// Whether `tag` has an index and `code` a unique one.
+    /// True if `tag` has an index and `code` a unique one.
     pub indexed: bool,
     pub rows: BTreeMap<Key, Row>,
 }
 
-/// What a transaction came to.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What each step answered, up to the end.
+    /// The answers of its steps, up to the end.
     pub answers: Vec<String>,
     /// `ok`, `failed`, `panicked`, `overflow`; or an unexpected error.
     pub outcome: String,

@@ -1,4 +1,4 @@
-//! Whether what some transactions have seen, and what they have left, is explained by one serial order.
+//! The oracle: finds a serial order that explains what some transactions have seen, and the table that they have left.
 //!
 //! It tries the orders, on the model: each transaction in turn must answer as it did, and the table at the end be as it
 //! was found. A transaction that ended before another began comes first. One that failed has left nothing, and has
@@ -9,7 +9,7 @@ use super::script::Script;
 use super::script_run::Played;
 use super::script_thread::Seen;
 
-/// Whether what a script came to is right.
+/// Judges the outcome of a script.
 ///
 /// # Errors
 /// There is no serial order that explains it, or the database is not consistent.
@@ -71,8 +71,8 @@ fn search(now: &Model, seen: &[Seen], end: &Model, order: &mut Vec<usize>) -> bo
     false
 }
 
-/// Whether what a transaction came to is what the model says. An overflow ends a transaction where it is noticed, at
-/// the statement or at the commit: what was answered after it may differ.
+/// Returns true if the outcome of a transaction is the model's. An overflow ends a transaction where it is noticed, at
+/// the statement or at the commit: the answers after it may differ.
 fn is_same(model: &Outcome, found: &Outcome) -> bool {
     model.outcome == found.outcome
         && if model.outcome == "overflow" {
@@ -87,7 +87,8 @@ mod tests {
     use super::super::script::Script;
     use super::*;
 
-    /// What a script's expectations say was seen; `ticks`: when each transaction began and ended.
+    /// Judges a script's expectations as if they were seen; `ticks`: the times at which each transaction began and
+    /// ended.
     fn check(text: &str, ticks: &[(u64, u64)], end: &str) -> Result<Vec<usize>, String> {
         let script = Script::parse(text).expect("a script");
         let seen: Vec<_> = (0..script.transactions)

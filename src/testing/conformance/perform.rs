@@ -1,4 +1,4 @@
-//! Steps on the engine: the table that scripts use, and what each step does through the public interface.
+//! Steps on the engine: the table that scripts use, and the calls of the public interface for each step.
 
 use std::collections::HashMap;
 
@@ -107,7 +107,7 @@ fn entries_of(row: &heddledb::Row<'_>, column: Column) -> Result<Vec<(i64, i64)>
     Ok(rows.into_iter().map(entry).collect())
 }
 
-/// How a step reaches its row.
+/// The way of a step to its row.
 pub struct Reach<'r, 't, 'a> {
     pub tx: &'r Tx<'t, 'a>,
     pub table: &'r Table,
@@ -213,7 +213,7 @@ fn range(span: &Span) -> Range {
 }
 
 fn scan(reach: &Reach<'_, '_, '_>, span: &Span) -> Result<String> {
-    // Without an ordered index only everything can be read, and it comes in no order.
+    // Without an ordered index only everything can be read, in no order.
     let unordered = reach.table.definition().kind_of_primary_index() == PrimaryIndex::Hash;
     rows(reach.tx.scan(reach.table, range(span))?, unordered)
 }

@@ -25,7 +25,7 @@ use super::step::Step;
 /// A schedule of several transactions.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What it shows.
+    /// The title, which names what it shows.
     pub title: String,
     /// The broken protocol that it catches.
     pub canary: Option<String>,
@@ -33,9 +33,9 @@ pub struct Script {
     pub index: PrimaryIndex,
     /// The table before it.
     pub start: Model,
-    /// Which transaction does what next.
+    /// The steps of all transactions, in order.
     pub schedule: Vec<Move>,
-    /// How many transactions there are.
+    /// The number of transactions.
     pub transactions: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct Move {
     /// The transaction, from 0.
     pub transaction: usize,
     pub step: Step,
-    /// What it answers, if the script says.
+    /// The expected answer, if the script has one.
     pub expected: Option<String>,
 }
 

@@ -21,14 +21,14 @@ use super::script_thread::{Player, Progress, Reply, Seen, Way, run};
 /// Far longer than any script takes: what needs it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a script came to.
+/// The outcome of a script.
 #[derive(Debug)]
 pub struct Played {
-    /// What each transaction saw.
+    /// The observations of each transaction.
     pub seen: Vec<Seen>,
     /// The table afterwards.
     pub end: Model,
-    /// Whether the database is consistent in itself.
+    /// The consistency check of the database.
     pub check: Result<(), String>,
 }
 
@@ -46,8 +46,7 @@ impl Session {
     }
 }
 
-/// Plays a script in a database of its own. `timeout`: how long a step may take before the schedule goes on
-/// without it.
+/// Plays a script in a new database. `timeout`: the time after which the schedule continues without a step.
 pub fn play(subject: &Subject, script: &Script, way: Way, timeout: Duration) -> Played {
     let db = &subject.database();
     let _mover = subject.disturb(db);

@@ -1,4 +1,4 @@
-//! A transaction on a thread of its own, which does its next step on request.
+//! A transaction on a dedicated thread, which does its next step on request.
 //!
 //! Invariants: a step that was done once is reported once; an attempt that is retried does the steps that were
 //! allowed so far unprompted, from the first, and waits only where it goes beyond them. So whatever the protocol does,
@@ -19,16 +19,16 @@ use super::model::Outcome;
 use super::perform::{Reach, perform};
 use super::step::Step;
 
-/// How a transaction is run.
+/// The way in which a transaction is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As a closure.
+    /// A closure.
     Closure,
-    /// As a procedure that declares the whole table.
+    /// A procedure that declares the whole table.
     WholeTable,
-    /// As a procedure with a phase and an action for each step, which declares the step's key.
+    /// A procedure with a phase and an action for each step, which declares the step's key.
     EachKey,
-    /// As a session with an access for each step.
+    /// A session with an access for each step.
     Session,
 }
 
@@ -36,19 +36,19 @@ impl Way {
     pub const ALL: [Way; 4] = [Way::Closure, Way::WholeTable, Way::EachKey, Way::Session];
 }
 
-/// What a transaction did, as its last attempt saw it.
+/// The course of a transaction, as its last attempt saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When it was called, and when its result was returned: ticks of one clock.
+    /// The ticks of one clock at which it was called and its result was returned.
     pub begin: u64,
     pub end: u64,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
-    /// How often its body was run.
+    /// The number of executions of its body.
     pub attempts: usize,
 }
 
-/// What a session reports to the code that drives it.
+/// A session's report to the code that drives it.
 #[derive(Debug)]
 pub enum Reply {
     /// One more step was done.
@@ -69,7 +69,7 @@ pub struct Player {
     pub progress: Progress,
 }
 
-/// How far a session is.
+/// The progress of a session.
 #[derive(Default)]
 pub struct Progress {
     allowed: usize,
@@ -108,7 +108,7 @@ impl Player {
         }
     }
 
-    /// What a step answers, or the error that ends the transaction.
+    /// The answer of a step, or the error that ends the transaction.
     fn answer_of(&mut self, performed: Result<String>) -> Result<String> {
         if let Err(Error::Overflow { .. }) = performed {
             // At the statement or at the commit: which, is the engine's choice.
@@ -136,7 +136,7 @@ impl Player {
         Ok(())
     }
 
-    /// The same, as an access of a session.
+    /// Same as `play`, as an access of a session.
     fn play_in_session(
         &mut self,
         at: usize,
@@ -170,7 +170,7 @@ impl Player {
     }
 }
 
-/// What a transaction inside a transaction answers.
+/// The answer of a transaction inside a transaction.
 fn nested(db: &Database) -> String {
     match db.run(|_| Ok(())) {
         Err(Error::Nested { .. }) => "nested".to_string(),

@@ -62,7 +62,7 @@ pub fn random(subject: &Subject, reference: &Subject) {
     }
 }
 
-/// How many rows [`own_inserts`] inserts: far more than a node of any index has room for.
+/// The number of rows that [`own_inserts`] inserts: far more than a node of any index has room for.
 const MANY: i64 = 300;
 
 /// A transaction that reads ranges and fills them itself splits index nodes which it has read by its own doing: that

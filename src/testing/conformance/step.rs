@@ -46,7 +46,7 @@ pub enum Operation {
     Min,
 }
 
-/// What a scan reads, of keys or of an index's values: from `from` on, and up to but not with `to`.
+/// The range of a scan, of keys or of an index's values: from `from` on, and up to but not with `to`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub from: Option<i64>,
@@ -93,7 +93,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether the transaction ends with it.
+    /// Returns true if the transaction ends with it.
     pub fn is_end(&self) -> bool {
         matches!(self, Step::Fail | Step::Panic | Step::Commit)
     }
@@ -113,17 +113,17 @@ impl Step {
         }
     }
 
-    /// Whether it reads a range of keys or of an index.
+    /// Returns true if it reads a range of keys or of an index.
     pub fn is_scan(&self) -> bool {
         matches!(self, Step::Scan(_) | Step::Index(..))
     }
 
-    /// Whether it is an operation that reads nothing.
+    /// Returns true if it is an operation that reads nothing.
     pub fn commutes(&self) -> bool {
         matches!(self, Step::Operate(..) | Step::Put(..) | Step::Top(..))
     }
 
-    /// Whether it only reads.
+    /// Returns true if it only reads.
     pub fn only_reads(&self) -> bool {
         self.key().is_none() || matches!(self, Step::Get(..) | Step::Exists(_))
     }
@@ -267,7 +267,7 @@ impl fmt::Display for Step {
 }
 
 impl Span {
-    /// Whether a value is in it; what comes from a limit is not looked at.
+    /// Returns true if a value is in it; a limit is ignored.
     pub fn contains(&self, value: i64) -> bool {
         self.from.is_none_or(|from| from <= value) && self.to.is_none_or(|to| value < to)
     }

@@ -2,7 +2,7 @@
 
 use super::{Survival, Survivors};
 
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Default)]
@@ -97,7 +97,7 @@ impl Content {
         self.failed_syncs += 1;
     }
 
-    /// How many syncs have failed.
+    /// The number of syncs that have failed.
     pub(super) fn failed_syncs(&self) -> u64 {
         self.failed_syncs
     }

@@ -15,7 +15,7 @@ struct SimulatedFile {
     shared: Arc<Shared>,
     number: u64,
     writable: bool,
-    /// How many failed syncs of the file were reported through this opening, or came before it.
+    /// The number of failed syncs of the file that were reported through this opening, or were before it.
     reported: AtomicU64,
 }
 

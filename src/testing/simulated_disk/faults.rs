@@ -1,8 +1,8 @@
-//! Which operation fails, and how.
+//! Faults: the operations that fail, and the way in which they do.
 
 use std::io;
 
-/// What is asked of a disk.
+/// An operation of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Reading from a file.
@@ -31,7 +31,7 @@ impl Operation {
     }
 }
 
-/// How an operation fails.
+/// The way in which an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// EIO: the disk is broken.
@@ -59,7 +59,7 @@ impl Fault {
     }
 }
 
-/// What a test asked for.
+/// The faults that a test asked for.
 #[derive(Default)]
 pub(super) struct FaultPlan {
     pub(super) next: Vec<(Operation, Fault)>,
@@ -96,7 +96,7 @@ impl FaultPlan {
         }
     }
 
-    /// How many of `wanted` bytes a transfer moves.
+    /// The number of `wanted` bytes that a transfer moves.
     pub(super) fn transfer(&mut self, wanted: usize) -> io::Result<usize> {
         if !self.shorten_transfers {
             return Ok(wanted);
@@ -116,10 +116,10 @@ impl FaultPlan {
     }
 }
 
-/// Why an operation does not happen.
+/// The reason why an operation does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// As a test planned it.
+    /// A test planned it.
     Planned(Fault),
     /// `crash_after`: nothing happens any more.
     PowerGone,

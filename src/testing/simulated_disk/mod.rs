@@ -14,14 +14,14 @@
 //!   the file the next sync reports it, as on Linux. A write that finds the disk full may have written its beginning.
 //! - **A full disk** ([`SimulatedDisk::set_capacity`]).
 //! - **Short and interrupted transfers** ([`SimulatedDisk::shorten_transfers`]).
-//! - **Damage** done by hand ([`SimulatedDisk::put_bytes`]): it stands for bit rot and for careless people.
+//! - **Damage** done by hand ([`SimulatedDisk::put_bytes`]): it represents bit rot and careless people.
 //!
 //! Not legal: a sync that reports success and has made nothing durable. [`SimulatedDisk::lie_about_syncs`] does
 //! just that, for one purpose: to prove that a crash test would notice.
 //!
 //! Every moment at which the power may go can be looked at ([`SimulatedDisk::watch`]): before each changing operation.
 //!
-//! Clones share one disk. A crash image is a disk of its own, with no locks, no plans for faults, and everything
+//! Clones share one disk. A crash image is a separate disk, with no locks, no plans for faults, and everything
 //! on it durable.
 
 mod content;
@@ -89,17 +89,17 @@ pub struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    /// What is about to be done.
+    /// The operation that is about to be done.
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// How many changing operations there have been before it.
+    /// The number of changing operations before it.
     pub fn number(&self) -> u64 {
         self.state.plan.operations
     }
 
-    /// The disk as it may be found if the power goes now; as [`SimulatedDisk::crash_image`].
+    /// The disk as it may be found if the power goes now; same as [`SimulatedDisk::crash_image`].
     pub fn image(&self, seed: u64) -> SimulatedDisk {
         self.state.crash_image(seed)
     }
@@ -168,7 +168,7 @@ impl State {
     }
 }
 
-/// How an unsynced change fares in a power loss.
+/// The fate of an unsynced change in a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Survival {
     Lost,
@@ -264,7 +264,7 @@ impl SimulatedDisk {
         state.plan.last_operation = Some(state.plan.operations + operations);
     }
 
-    /// How many changing operations there have been, failed ones included.
+    /// The number of changing operations so far, failed ones included.
     pub fn operations(&self) -> u64 {
         self.shared.state.lock().plan.operations
     }
@@ -296,7 +296,7 @@ impl SimulatedDisk {
         self.shared.holding.notify_all();
     }
 
-    /// How many syncs wait.
+    /// The number of syncs that wait.
     pub fn held_syncs(&self) -> usize {
         self.shared.state.lock().plan.held_syncs
     }

@@ -18,9 +18,9 @@ use super::on_simulated_disk;
 
 const PARENTS: i64 = 4;
 const CHILDREN: i64 = 8;
-/// How many threads there are, and how many transactions each runs.
+/// Pairs of numbers: of threads, and of transactions that each runs.
 const CROWDS: [(u64, usize); 2] = [(2, 60), (8, 20)];
-/// What a transaction says that has seen what cannot be.
+/// The error of a transaction that has seen an impossible state.
 const IMPOSSIBLE: &str = "a child without its parent";
 
 /// Random histories on 2 and 8 threads, in memory and with group commit.
@@ -58,18 +58,18 @@ pub fn judge(db: Database, seed: u64, threads: u64, each: usize) -> Result<(), S
 /// One step of a transaction.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A child of this parent comes, or moves to it.
+    /// A child of this parent is inserted, or moves to it.
     Refer(i64, i64),
     Leave(i64),
-    /// A parent comes.
+    /// A parent is inserted.
     Come(i64),
-    /// A parent goes.
+    /// A parent is deleted.
     Go(i64),
     /// A parent changes, which its children do not mind.
     Grow(i64),
-    /// Whether a child has its parent.
+    /// A look for a child, and for its parent.
     Look(i64),
-    /// Whether a parent that does not exist has no children.
+    /// A look for a parent that does not exist, and for its children.
     Call(i64),
 }
 

@@ -8,15 +8,15 @@
 
 use std::collections::HashMap;
 
-/// What one transaction did, as its last attempt saw it.
+/// The course of one transaction, as its last attempt saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
-    /// When it was called, and when its result was returned: ticks of one clock.
+    /// The ticks of one clock at which it was called and its result was returned.
     pub begin: u64,
     pub end: u64,
-    /// Whether it committed; if not, it failed with an error of its own, and only its reads count.
+    /// True if it committed; if not, it failed with an error of its own, and only its reads count.
     pub committed: bool,
-    /// Whether what it saw cannot be of one moment: two reads of one thing differ, or its own write was not there.
+    /// True if what it saw cannot be of one moment: two reads of one thing differ, or its own write was not there.
     pub torn: bool,
     /// Rows as they were before the transaction's own writes: key, and value if there was a row.
     pub reads: HashMap<i64, Option<i64>>,
@@ -24,7 +24,7 @@ pub struct Event {
     pub writes: HashMap<i64, Option<i64>>,
     /// Counters as they were before its own adds.
     pub counted: HashMap<i64, i64>,
-    /// What it added to which counters.
+    /// Its additions, by counter.
     pub added: HashMap<i64, i64>,
 }
 

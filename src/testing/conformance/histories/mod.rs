@@ -22,7 +22,7 @@ use super::{Subject, seeds};
 /// Far longer than a history takes: what needs it hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How many threads there are, and how many transactions each runs.
+/// Pairs of numbers: of threads, and of transactions that each runs.
 const CROWDS: [(u64, usize); 3] = [(1, 20), (2, 45), (8, 12)];
 
 /// Random histories on 1, 2 and 8 threads, in memory and with group commit.

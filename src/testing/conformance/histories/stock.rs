@@ -1,7 +1,7 @@
 //! Random transactions on columns with bounds, on several threads: what is taken and put back stays between them, and every
 //! refusal is one that some order of the transactions explains.
 //!
-//! Sums tell: each committed transaction notes what it has added. A refusal is not judged by itself, because others may have
+//! Sums tell: each committed transaction notes what it has added. A refusal is not judged alone, because others may have
 //! changed the value since; but in the end the value is the sum of what was added, and no look ever sees one beyond a bound.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -19,9 +19,9 @@ use super::on_simulated_disk;
 const ITEMS: i64 = 3;
 /// The bounds of the stock: few, so that transactions meet them.
 const MOST: i64 = 40;
-/// How many threads there are, and how many transactions each runs.
+/// Pairs of numbers: of threads, and of transactions that each runs.
 const CROWDS: [(u64, usize); 2] = [(2, 80), (8, 30)];
-/// What a transaction says that has seen what cannot be.
+/// The error of a transaction that has seen an impossible state.
 const IMPOSSIBLE: &str = "a stock beyond its bounds";
 
 /// Random histories on 2 and 8 threads, in memory and with group commit.
@@ -68,7 +68,7 @@ struct Stock {
     db: Database,
     items: Table,
     add: Procedure,
-    /// What committed transactions have added to each item.
+    /// The sums that committed transactions have added to each item.
     added: [AtomicI64; ITEMS as usize],
     impossible: AtomicU64,
 }

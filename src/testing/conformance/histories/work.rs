@@ -1,4 +1,4 @@
-//! What the transactions of a random history do, and how they note what they have seen.
+//! The transactions of a random history, and their notes of what they have seen.
 //!
 //! Rows get unique values, and a transaction that writes one has read it before; counters are only added to, each time
 //! another power of two. So from what is seen follows the order of transactions (see `graph.rs`).
@@ -21,12 +21,12 @@ use super::graph::Event;
 
 pub use steps::Step;
 
-/// How many rows there may be: few, so that transactions meet.
+/// The greatest number of rows: few, so that transactions meet.
 pub const KEYS: i64 = 8;
 const COUNTERS: i64 = 6;
 /// Far more attempts than a session needs: under a protocol that is broken it might try for ever.
 const ATTEMPTS_MAX: u64 = 10_000;
-/// How often a counter can be added to: each add has a bit of its own.
+/// The number of additions to a counter: each has a bit of its own.
 const BITS: i64 = 62;
 
 /// The counters' keys.
@@ -90,7 +90,7 @@ impl World {
         &self.db
     }
 
-    /// What was noted.
+    /// The notes so far.
     pub fn events(&self) -> Vec<Event> {
         self.events.lock().clone()
     }

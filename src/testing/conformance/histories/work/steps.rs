@@ -1,4 +1,4 @@
-//! The steps of random transactions: what each reads and writes, and what it notes of what it has seen.
+//! The steps of random transactions: their reads and writes, and their notes.
 
 use std::collections::HashMap;
 use std::ops::Range as Span;
@@ -31,7 +31,7 @@ pub enum Step {
     Fail,
 }
 
-/// What a body has seen so far: the part of an event that it can know.
+/// The observations of a body so far: the part of an event that it can know.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) event: Event,
