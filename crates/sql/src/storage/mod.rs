@@ -225,7 +225,7 @@ fn in_bytes<'v>(value: &Value, scratch: &'v mut Vec<u8>) -> ValueRef<'v> {
 /// Encodes a value of SQL as an owned stored value.
 ///
 /// # Errors
-/// As [`encode_ref`].
+/// Same errors as [`encode_ref`].
 pub(crate) fn encode(ty: Type, modifier: Modifier, value: &Value) -> Result<Stored> {
     let mut scratch = Vec::new();
     encode_ref(ty, modifier, value, &mut scratch).map(ValueRef::to_value)
